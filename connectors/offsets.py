@@ -80,6 +80,19 @@ def spark_offsets(
     }
 
 
+def newest(kv: KeyValueFormat, count: int) -> dict[str, str] | None:
+    """Return Spark's options for a batch of the newest records of each partition; None if there is no partition.
+
+    The brokers are asked. Raises `BrokerError`, `MissingExtraError`.
+    """
+    asked = _Brokers(kv)
+    last, first = asked.last(), asked.first()
+    if not last:
+        return None
+    start = {at: max(first[at], end - count) for at, end in last.items()}
+    return {"startingOffsets": _listed(start), "endingOffsets": _listed(last)}
+
+
 def _end_after_start(asked: _Brokers, start: _Bound, end: _Bound) -> tuple[_Bound, _Bound]:
     """Move ends before their start to the start: Flink then reads nothing of the partition, but Spark fails."""
     if start.timestamp is not None and end.timestamp is not None:

@@ -9,6 +9,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kvformat.ingestion.arguments import ingest
     from kvformat.ingestion.pipeline import Pipeline
     from kvformat.ingestion.targets.delta import DeltaTarget
     from kvformat.ingestion.targets.iceberg import IcebergTarget
@@ -27,6 +28,7 @@ __all__ = [
     "TableOptions",
     "Target",
     "TargetSchema",
+    "ingest",
     "read_table",
     "tables_to_topics",
 ]
@@ -40,6 +42,7 @@ _HOMES = {
     "TableOptions": "targets.target",
     "Target": "targets.target",
     "TargetSchema": "targets.target",
+    "ingest": "arguments",
     "read_table": "targets.path",
     "tables_to_topics": "targets.topics",
 }

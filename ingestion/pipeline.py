@@ -2,14 +2,14 @@
 
     Pipeline.from_yaml("pipeline.yaml", set={"kafka.topic": "shop"}).explain()
 
-It is made of checked blocks, and asks no broker and no session.
+It is made of checked blocks. Only `start` asks brokers and a session.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, accepted_tags
 from kvformat.ingestion.blocks.options import texts
@@ -25,6 +25,12 @@ from kvformat.registry.sql.connector_options import masked
 
 if TYPE_CHECKING:
     from os import PathLike
+
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from kvformat.ingestion.targets.target import Target
+    from kvformat.registry.streams.dead_letters import DeadLetterTarget
 
 _MAPPING = "sink.tableId-to-topic.mapping"
 _SEPARATORS = re.compile(r"[;,:]\s*")
@@ -124,6 +130,50 @@ class Pipeline:
                 self.refused,
                 self.notes,
             )
+        )
+
+    def start(
+        self,
+        spark: SparkSession,
+        *,
+        checkpoint_location: str | PathLike[str] | None = None,
+        records: DataFrame | None = None,
+        target: Target | None = None,
+        dead_letters: DeadLetterTarget | None = None,
+        trigger: Mapping[str, Any] | None = None,
+        query_name: str | None = None,
+        on_table_error: Literal["stop", "quarantine"] = "stop",
+        take_over: bool = False,
+        probe: bool = True,
+        spark_options: Mapping[str, Any] | None = None,
+    ) -> StreamingQuery:
+        """Start the query.
+
+        `checkpoint_location` is the folder of Spark's offsets and of the known schemas; by default that of the block
+        `pipeline`. `records` is a stream with the columns of Spark's Kafka source that is read instead of the topics,
+        and `target` a target that is written instead of the sink. `dead_letters` is where bad records go: a topic, a
+        path, or a function of them and the batch's number; by default `dirty-data.collector`. `trigger` has the
+        arguments of Spark's trigger, `spark_options` those of its Kafka source (`maxOffsetsPerTrigger`).
+        With `on_table_error="quarantine"`, a table that fails no longer stops the query: its records become dead
+        letters. `take_over` writes tables that belong to another query, `probe=False` leaves out the check of the
+        target's versions. Raises `ConfigurationError` with the reasons for a pipeline that Spark can't run,
+        `BrokerError`, `MissingExtraError`.
+        """
+        from kvformat.ingestion.start import start_query
+
+        return start_query(
+            self,
+            spark,
+            checkpoint_location=checkpoint_location,
+            records=records,
+            target=target,
+            dead_letters=dead_letters,
+            trigger=trigger,
+            query_name=query_name,
+            on_table_error=on_table_error,
+            take_over=take_over,
+            probe=probe,
+            spark_options=spark_options,
         )
 
     def _masked(self, text: str) -> str:

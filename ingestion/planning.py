@@ -38,6 +38,7 @@ from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import KnownTable
 from kvformat.registry.contract.types import FlinkType, nullable
 
+_RESERVED = ("row_kind", "row_index")
 _LOG = logging.getLogger("kvformat.ingest")
 
 Analyze = Callable[[TransformRule, TableId, TableSchema], TableSchema]
@@ -143,7 +144,7 @@ class Planner:
         that `schema.change.behavior` = `exception` forbids. With `quarantine`, such a table is in `failed` instead.
         """
         state = self.known(state)
-        state = replace(state, sources=self._merged(state, news))
+        state = replace(state, sources=self.merged(state, news))
         plan = BatchPlan(state)
         for table in sorted(news.tables.keys() | {change.table for change in news.changes}):
             if table in state.quarantined:
@@ -163,7 +164,7 @@ class Planner:
 
     # --- columns of the messages ---------------------------------------------------------------------------
 
-    def _merged(self, state: IngestState, news: BatchNews) -> dict[TableId, SourceTable]:
+    def merged(self, state: IngestState, news: BatchNews) -> dict[TableId, SourceTable]:
         """Return the source tables with the contributed columns and keys."""
         sources = dict(state.sources)
         for column in sorted(news.columns, key=NewColumn.order):
@@ -343,6 +344,12 @@ def _difference(table: TableId, before: TableSchema | None, after: TableSchema) 
 def _check_case(table: TableId, names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
+        if name.casefold() in _RESERVED:
+            raise SchemaChangeError(
+                f"table {table}: the messages have a column {name!r}, which is a name of kvformat's own columns; set "
+                "'value.fields-prefix'",
+                table=str(table),
+            )
         other = seen.setdefault(name.casefold(), name)
         if other != name:
             raise SchemaChangeError(
@@ -358,7 +365,7 @@ def _changed_key(
     where = "" if cause is None else f" (topic {cause.topic}, partition {cause.partition}, offset {cause.offset})"
     one, two = (", ".join(names) or "no key" for names in (known, other))
     return SchemaChangeError(
-        f"table {table}: its primary key was ({one}), and is now ({two}){where}. Rows can't be merged by another key: set "
-        "the key by 'primary-keys' of a transform, or write to a new target with a new checkpoint",
+        f"table {table}: its primary key was ({one}), and is now ({two}){where}. Rows can't be merged by another key: "
+        "set the key by 'primary-keys' of a transform, or write to a new target with a new checkpoint",
         table=str(table),
     )

@@ -52,6 +52,10 @@ class SchemaStore:
         self._plans: set[int] | None = None
         self._since_full = 0
 
+    def use(self, spark: SparkSession) -> None:
+        """Use another session."""
+        self._spark = spark
+
     # --- reading -------------------------------------------------------------------------------------------
 
     def query_id(self) -> str | None:
@@ -250,6 +254,6 @@ def _parsed(path: str, text: str) -> list[dict[str, Any]]:
 
 def _broken(path: str) -> SchemaChangeError:
     return SchemaChangeError(
-        f"the schema store's file '{path}' is lost, broken or cut off. Nothing was written to a target. Restore the file "
-        "from a copy of the checkpoint, or start with a new checkpoint: types of existing tables are kept"
+        f"the schema store's file '{path}' is lost, broken or cut off. Nothing was written to a target. Restore the "
+        "file from a copy of the checkpoint, or start with a new checkpoint: types of existing tables are kept"
     )

@@ -1,7 +1,22 @@
-"""Run the command line: `python -m kvformat`."""
+"""The command line with the commands of all packages: `kvformat COMMAND`, or `python -m kvformat COMMAND`."""
 
 from __future__ import annotations
 
-from kvformat.connectors.cli import main
+from kvformat.connectors import cli
 
-main()
+cli.add_commands(
+    "kvformat.ingestion.cli",
+    {
+        "ingest": "Run the pipeline of a YAML file: topics become tables, with Spark.",
+        "schemas": "Show the tables that an ingestion knows, and their changes.",
+    },
+)
+
+
+def main() -> None:
+    """Run the command of the process's arguments, and end the process."""
+    cli.main()
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from typing import Any
 
 import kvformat.codecs
 import kvformat.connectors
+import kvformat.ingestion
 import kvformat.registry
 import kvformat.registry.authoring
 import kvformat.registry.testing
@@ -21,6 +22,7 @@ ROOMS = {
     "formats.md": "kvformat.registry",
     "key-value.md": "kvformat.registry",
     "connectors.md": "kvformat.connectors",
+    "ingestion.md": "kvformat.ingestion",
     "errors.md": "kvformat.registry",
     "authoring.md": "kvformat.registry.authoring",
     "testing.md": "kvformat.registry.testing",
@@ -30,6 +32,7 @@ FACADES = (
     kvformat.codecs,
     kvformat.registry,
     kvformat.connectors,
+    kvformat.ingestion,
     kvformat.registry.authoring,
     kvformat.registry.testing,
 )

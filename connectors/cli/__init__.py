@@ -10,7 +10,8 @@
     inspect.py      inspect: guess the formats in a file or topic
     doctor.py       doctor: check the installation
 
-A command's module is imported when the command is called, so that help is fast.
+A command's module is imported when the command is called, so that help is fast. Packages above this one add commands
+with `add_commands`.
 Exit status: 0; 1 if records are bad or a check failed; 2 if the command line is wrong.
 """
 
@@ -22,15 +23,15 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 import click
 
-__all__ = ["main"]
+__all__ = ["add_commands", "main"]
 
-COMMANDS: Final = {
+COMMANDS = {
     "formats": "List the formats that are installed.",
     "options": "List the options of a format or a connector.",
     "explain": "Describe the tables of a DDL, and the options that Spark gets.",
@@ -42,8 +43,14 @@ COMMANDS: Final = {
     "doctor": "Check the installation, the broker and the registry.",
     "new-format": "Write a package for a format of your own.",
 }
-_MODULES: Final = {"options": "formats", "new-format": "new_format"}
+_MODULES = {"options": f"{__name__}.formats", "new-format": f"{__name__}.new_format"}
 """The modules of commands that are not in the module of their name."""
+
+
+def add_commands(module: str, commands: Mapping[str, str]) -> None:
+    """Add commands and their help. The module has `<name>_command` for each, and is imported when one is called."""
+    COMMANDS.update(commands)
+    _MODULES.update(dict.fromkeys(commands, module))
 
 
 class _Commands(click.Group):
@@ -55,7 +62,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"{__name__}.{_MODULES.get(cmd_name, cmd_name)}")
+        module = importlib.import_module(_MODULES.get(cmd_name, f"{__name__}.{cmd_name}"))
         command: click.Command = getattr(module, f"{cmd_name.replace('-', '_')}_command")
         return command
 
@@ -148,7 +155,7 @@ class _Refused(click.ClickException):
 def _group() -> None:
     """Flink's Kafka formats on the command line: decode messages, explain tables, check an installation.
 
-    No command starts Spark.
+    No command starts Spark but `ingest` and `schemas`.
     """
 
 

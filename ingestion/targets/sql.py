@@ -189,8 +189,9 @@ class SqlTarget(Target):
         made = with_change_columns(self._normalized(schema), self.rows)
         keys = made.primary_key if self.rows == "latest" else ()
         columns = [_column_ddl(c, required=c.name in keys or not c.type.nullable) for c in made.columns]
-        properties = {**self.own_properties(), **self.properties, **options.properties, **self._marks(table, owner)}
-        properties[_PARTITIONS] = json.dumps(options.partition_keys, ensure_ascii=False)
+        marks = {_TABLE: self._parts(table), _PARTITIONS: options.partition_keys}
+        properties = {**self.own_properties(), **self.properties, **options.properties, _OWNER: owner}
+        properties |= {key: json.dumps(value, ensure_ascii=False) for key, value in marks.items()}
         self._sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
         self._sql(
             f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)})"
@@ -203,7 +204,7 @@ class SqlTarget(Target):
         """Make the query the owner of a table that is there."""
         name = self._name(table)
         if self._properties(name).get(_OWNER) != owner:
-            self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs(self._marks(table, owner))})")
+            self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({_OWNER: owner})})")
 
     def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         """Apply a change of a table. Raises `UnsupportedChangeError` for a type that the table can't get in place."""
@@ -412,9 +413,6 @@ class SqlTarget(Target):
 
     def _properties(self, name: str) -> dict[str, str]:
         return {row["key"]: row["value"] for row in self._sql(f"SHOW TBLPROPERTIES {name}")}
-
-    def _marks(self, table: TableId, owner: str) -> dict[str, str]:
-        return {_OWNER: owner, _TABLE: json.dumps(self._parts(table), ensure_ascii=False)}
 
     def _normalized(self, schema: TableSchema) -> TableSchema:
         return normalized_schema(schema, self.types, self.as_text)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 HEADER = "__kvformat.errors."
 """The prefix of the names of our headers."""
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")  # as Kafka's Topic.validate
-_HEADER_COLUMNS = ("topic", "partition", "offset", "timestamp", "part", "code", "reason")
+_HEADER_COLUMNS = ("table", "topic", "partition", "offset", "timestamp", "part", "code", "reason")
 _RECORD_COLUMNS = ("topic", "partition", "offset", "key", "value", "message")
 """The columns that identify a bad record; the others describe its error."""
 
@@ -50,8 +50,8 @@ def write_dead_letters(
     then replaces the one of the first attempt. A function is called with the records and `batch_id`, -1 for None.
 
     In a topic key, value and headers are unchanged. These headers are added after them, as text, if `bad` has the
-    columns: `__kvformat.errors.topic`, `.partition`, `.offset`, `.timestamp` (milliseconds), `.part`, `.code` and
-    `.reason`. Raises `ConfigurationError` for a target that cannot be written to.
+    columns: `__kvformat.errors.table`, `.topic`, `.partition`, `.offset`, `.timestamp` (milliseconds), `.part`, `.code`
+    and `.reason`. Raises `ConfigurationError` for a target that cannot be written to.
     """
     DeadLetters.of(to, {} if options is None else options).write(bad, batch_id)
 
@@ -139,7 +139,7 @@ def original_records(letters: DataFrame) -> DataFrame:
 
     names = letters.columns
     if "timestampType" not in names:  # rows of a path: Spark's Kafka source always has this column
-        return letters.drop("part", "reason", "code", "batch")
+        return letters.drop("table", "part", "reason", "code", "batch")
 
     def header_value(name: str) -> Column:
         ours = F.filter("headers", lambda header: header["key"] == HEADER + name)

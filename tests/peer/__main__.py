@@ -16,6 +16,7 @@ from typing import Any
 
 from kvformat.registry import KvFormatError
 from kvformat.registry.contract.errors import KafkaSinkWarning
+from tests.peer.cdc_sink import Sunk, write_and_read
 from tests.peer.compare import Compared, Differs, Peers
 from tests.peer.documented import plan
 from tests.peer.flink import VERSION, Failed, Flink
@@ -24,13 +25,13 @@ from tests.peer.tables import TABLES
 from tests.support import services
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "flink-peer.md"
-MOVING, DOCUMENTED = "moving", "documented"
+MOVING, DOCUMENTED, SINK = "moving", "documented", "cdc-sink"
 _MARKED = re.compile(r"(<!-- flink-peer -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> int:
     """Run the comparison. Returns the exit code: 1 if something differs."""
-    names = [*(table.name for table in TABLES), MOVING, DOCUMENTED]
+    names = [*(table.name for table in TABLES), SINK, MOVING, DOCUMENTED]
     parser = argparse.ArgumentParser(
         prog="scripts/flink_peer", description="Let real Flink and this library write and read the same Kafka topics."
     )
@@ -44,12 +45,17 @@ def main() -> int:
         parser.error("--write needs the results of all tables")
     compared: list[Compared] = []
     moved: Moved | None = None
+    sunk: list[Sunk] = []
     statements = 0
     failures = 0
     with tempfile.TemporaryDirectory() as folder, _peers(Path(folder)) as peers:
         for name in chosen:
             try:
-                if name == MOVING:
+                if name == SINK:
+                    for one in write_and_read(peers, given.seed, given.rows):
+                        sunk.append(one)
+                        print(f"{name:20} {one}", flush=True)
+                elif name == MOVING:
                     moved = move(peers, 40 * given.rows, Path(folder, "checkpoint"))
                     print(f"{name:20} {moved}", flush=True)
                 elif name == DOCUMENTED:
@@ -65,7 +71,7 @@ def main() -> int:
     print(f"{failures} of {len(chosen)} differ")
     if given.write and not failures and moved is not None:
         page = PAGE.read_text(encoding="utf-8")
-        report = _report(compared, moved, statements, given.seed)
+        report = _report(compared, sunk, moved, statements, given.seed)
         PAGE.write_text(_MARKED.sub(lambda m: f"{m[1]}{report}\n{m[2]}", page), encoding="utf-8")
     return int(failures > 0)
 
@@ -108,7 +114,7 @@ def _spark() -> Any:
     return builder.getOrCreate()
 
 
-def _report(compared: list[Compared], moved: Moved, statements: int, seed: int) -> str:
+def _report(compared: list[Compared], sunk: list[Sunk], moved: Moved, statements: int, seed: int) -> str:
     """Return the tables of the page."""
     lines = ["| table | key | value | columns | written by each | records, all equal | rows read, all equal |"]
     lines.append("| --- | --- | --- | ---: | ---: | ---: | ---: |")
@@ -130,6 +136,13 @@ def _report(compared: list[Compared], moved: Moved, statements: int, seed: int) 
             "",
             f"{len(compared)} tables, {2 * sums[0]:,} records, {4 * sums[1]:,} rows read: {versions}, "
             f"{dt.datetime.now(dt.UTC).date().isoformat()}.",
+            "",
+            "| `tables_to_topics`, value | key | records by | changes | records | changes read by Flink, all equal |",
+            "| --- | --- | --- | ---: | ---: | ---: |",
+            *(
+                f"| {one.format} | {one.key} | `{one.strategy}` | {one.changes:,} | {one.records:,} | {one.changes:,} |"
+                for one in sunk
+            ),
             "",
             f"Moving over: Flink took {moved.flink:,} records and committed its group's offsets, the stream here took "
             f"the other {moved.ours:,}, and after a restart {moved.later:,} later ones. Each is there once.",

@@ -59,11 +59,11 @@ class Peers:
         read = {}
         for writer in WRITERS:
             by_flink, by_us = self._read_by_flink(table, writer), self._read_by_us(table, writer)
-            _expect_rows(table, f"rows of the topic of {writer}, read by us and by Flink", by_us, by_flink)
+            expect_rows(table, f"rows of the topic of {writer}, read by us and by Flink", by_us, by_flink)
             read[writer] = _alike(table, by_us)
-        _expect_rows(table, "rows of the topics of us and of Flink", read["ours"], read["flink"])
+        expect_rows(table, "rows of the topics of us and of Flink", read["ours"], read["flink"])
         physical = [(kind, values[: len(table.written.fields)]) for kind, values in read["flink"]]
-        _expect_rows(table, "rows read and rows given", physical, _alike(table, _kept(table, rows)))
+        expect_rows(table, "rows read and rows given", physical, _alike(table, _kept(table, rows)))
         return Compared(table, len(rows), records, len(read["flink"]))
 
     def _write(self, table: Table, rows: list[Row]) -> None:
@@ -176,7 +176,7 @@ def _expect_equal(table: Table, what: str, got: list[Any], wanted: list[Any]) ->
         raise Differs(f"{table.name}: {what}: {len(got)} and {len(wanted)}")
 
 
-def _expect_rows(table: Table, what: str, got: list[Row], wanted: list[Row]) -> None:
+def expect_rows(table: Table, what: str, got: list[Row], wanted: list[Row]) -> None:
     """Check that rows are equal in any order, because partitions are read in any order. Raises `Differs`."""
     got, wanted = sorted(got, key=repr), sorted(wanted, key=repr)
     row = table.read if not got or len(got[0][1]) == len(table.read.fields) else table.written

@@ -26,6 +26,7 @@ PAGES = {
 ELSEWHERE = {
     "docs/changes.md": "tests/spark/test_changes.py",
     "docs/from-flink.md": "tests/connectors/test_guides.py",
+    "docs/ingestion.md": "tests/ingestion/test_guide.py",
     "docs/operating.md": "tests/connectors/test_guides.py",
     "docs/plugins.md": "tests/packaging/test_examples.py",
 }

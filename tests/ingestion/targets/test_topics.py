@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import datetime as dt
+import itertools
 import json
 import logging
 import pickle
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
-from kvformat.ingestion import tables_to_topics
+from kvformat.ingestion import Pipeline, tables_to_topics
 from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn
 from kvformat.ingestion.schemas.table_id import TableId
@@ -350,3 +351,50 @@ def test_a_stream_of_changes_goes_through_a_topic(spark: Any, broker: Any, tmp_p
     assert sorted(map(tuple, table.read(spark).collect())) == wanted
     kinds = collections.Counter(row.row_kind for row in table.read(spark, changelog=True).collect())
     assert kinds == {"+I": 300, "-U": 300, "+U": 300, "-D": 100}
+
+
+@pytest.mark.spark
+@pytest.mark.services
+@pytest.mark.slow
+@pytest.mark.parametrize("type", ["kafka", "upsert-kafka"])
+def test_a_pipeline_from_topics_to_topics(spark: Any, broker: Any, tmp_path: Path, type: str) -> None:
+    """Records of three partitions go to a topic, in which each key has its changes in order."""
+    source = broker.create(f"pipe-{type}", 3)
+    topic = broker.create(f"out.{type}", 3)
+    text = '{"before":%s,"after":%s,"op":"%s","source":{"db":"shop","table":"orders"}}'
+    sent: list[tuple[bytes, bytes]] = []
+    for key in range(30):
+        rows = [json.dumps({"id": key, "v": version}) for version in range(4)]
+        pairs = [("null", rows[0], "c"), *((a, b, "u") for a, b in itertools.pairwise(rows)), (rows[3], "null", "d")]
+        sent += [(b"%d" % key, (text % pair).encode()) for pair in pairs[: 4 + key % 2]]
+    broker.send(source, sent)
+    options = {} if type == "upsert-kafka" else {"partition.strategy": "hash-by-key", "value.format": "canal-json"}
+    pipeline = Pipeline(
+        {
+            "type": "kafka",
+            "topic": source,
+            "properties.bootstrap.servers": broker.bootstrap,
+            "scan.startup.mode": "earliest-offset",
+        },
+        {"type": type, "properties.bootstrap.servers": broker.bootstrap, **options},
+        transform=[{"source-table": r"shop.\.*", "primary-keys": "id"}],
+        route=[{"source-table": "shop.orders", "sink-table": topic}],
+    )
+    query = pipeline.start(spark, checkpoint_location=str(tmp_path), trigger={"availableNow": True})
+    assert query.awaitTermination(200)
+    assert query.exception() is None
+    found = collections.defaultdict(list)
+    for message in broker.records(topic):
+        value = None if message.value() is None else json.loads(message.value())
+        if type == "kafka":
+            assert value is not None
+            found[json.loads(message.key())["id"]].append((value["type"], value["data"][0]["v"]))
+        else:
+            found[json.loads(message.key())["id"]].append(value and value["v"])
+    assert len(found) == 30
+    kinds = ["INSERT", "UPDATE", "UPDATE", "UPDATE", "DELETE"]
+    for key, values in found.items():
+        if type == "kafka":
+            assert values == list(zip(kinds, (0, 1, 2, 3, 3), strict=True))[: 4 + key % 2]
+        else:
+            assert values == [0, 1, 2, 3, None][: 4 + key % 2]

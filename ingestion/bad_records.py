@@ -1,0 +1,150 @@
+"""The bad records of a batch: which they are, their bytes for the dead letters, their number, and the log.
+
+errors: one line per bad record: table, position, part, reason, code. letters: the same with the bytes and all columns
+of the record, as `split_errors` gives them, and `table`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from kvformat.ingestion import looking
+from kvformat.ingestion.decode import NO_KEY, POSITION, ROW_ERROR
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.store import SchemaStore
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import DecodeError
+from kvformat.registry.spark.decoded_columns import exact_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_LOG = logging.getLogger("kvformat.ingest")
+_MOST_LOGGED = 1000  # bad records of a batch that are logged
+_MOST_BYTES = 1024  # of a value that is logged
+_KAFKA = ("topic", "partition", "offset")
+_TABLE = "_kvformat_table"
+
+
+def errors_of(
+    looked: DataFrame, decoded: Sequence[tuple[TableId, DataFrame]], refused: Mapping[TableId, str]
+) -> DataFrame:
+    """Return one line per bad record: `_kvformat_table`, the position, `part`, `reason`, `code`.
+
+    `decoded` are frames with errors, each with its table. All records of a table in `refused` are bad.
+    """
+    from pyspark.sql import functions as F
+
+    places = [F.col(name).alias(to) for name, to in zip(_KAFKA, POSITION, strict=True)]
+    text = exact_column(looking.ERROR)
+    code = F.regexp_extract(text, r"^\[([A-Z_]+)\] ", 1)
+    frames = [
+        looked.where(text.isNotNull()).select(
+            exact_column(looking.TABLE).alias(_TABLE),
+            *places,
+            F.lit("value").alias("part"),
+            F.regexp_replace(text, r"^\[[A-Z_]+\] ", "").alias("reason"),
+            F.when(code == "", ErrorCode.BAD_RECORD.value).otherwise(code).alias("code"),
+        )
+    ]
+    for table, why in refused.items():
+        of_table = looked.where(exact_column(looking.TABLE) == looking.table_name(table))
+        texts = {"part": "record", "reason": why, "code": ErrorCode.SCHEMA.value}
+        errors = [F.lit(text).alias(name) for name, text in texts.items()]
+        frames.append(of_table.select(exact_column(looking.TABLE).alias(_TABLE), *places, *errors))
+    seen: list[tuple[TableId, DataFrame]] = []
+    for table, frame in decoded:
+        if not any(frame is other for _, other in seen):
+            seen.append((table, frame))
+    for table, frame in seen:
+        error = exact_column(ROW_ERROR)
+        columns = [error[name].alias(name) for name in ("part", "reason", "code")]
+        name = F.lit(looking.table_name(table)).alias(_TABLE)
+        frames.append(frame.where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
+    found = reduce(lambda one, other: one.unionByName(other), frames)
+    several = len(seen) > len({table for table, _ in seen})  # a record may be bad for each of its targets
+    return found.dropDuplicates(list(POSITION)) if several else found
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The bad records of a batch in numbers.
+
+    count: the records that count, without those of quarantined tables and those that a format skips. first: the one
+    with the lowest topic, partition and offset. of_rows: whether any record was decoded and has a bad row.
+    """
+
+    count: int = 0
+    is_empty: bool = True
+    first: Mapping[str, Any] | None = None
+    of_rows: bool = False
+    tables_without_key: frozenset[TableId] = field(default_factory=frozenset)
+
+    @classmethod
+    def of(cls, errors: DataFrame, quarantined: Iterable[TableId]) -> Summary:
+        """Count the lines of `errors_of` by one job, which also decodes the tables."""
+        from pyspark.sql import functions as F
+
+        columns = [_TABLE, *POSITION, "part", "reason", "code"]
+        first = F.min_by(F.struct(*map(exact_column, columns)), F.struct(*map(exact_column, POSITION)))
+        rows = errors.groupBy(_TABLE, "code").agg(F.count(F.lit(1)).alias("count"), first.alias("first")).collect()
+        names = {looking.table_name(table) for table in quarantined}
+        counted = [row for row in rows if row["code"] != ErrorCode.SKIPPED.value and row[_TABLE] not in names]
+        firsts = [row["first"].asDict() for row in counted]
+        return cls(
+            sum(row["count"] for row in counted),
+            not rows,
+            min(firsts, key=lambda error: tuple(error[name] for name in POSITION), default=None),
+            any(row["first"]["part"] == "record" for row in rows),
+            frozenset(looking.table_of(row[_TABLE]) for row in rows if row["code"] == NO_KEY),
+        )
+
+
+def first_error(error: Mapping[str, Any]) -> DecodeError:
+    """Return the error of a query that does not ignore errors."""
+    topic, partition, offset = (error[name] for name in POSITION)
+    table = "" if error[_TABLE] is None else f"table {looking.table_of(error[_TABLE])}, "
+    return DecodeError(
+        f"cannot read a record: {table}topic {topic}, partition {partition}, offset {offset}: {error['reason']}. To go "
+        "on without bad records, set 'ingestion.ignore-errors' to true; 'dirty-data.collector' keeps them",
+        reason=error["reason"],
+        code=error["code"],
+    )
+
+
+def check_count(store: SchemaStore, batch: int, summary: Summary, most: int) -> None:
+    """Count the bad records of a batch; raises `DecodeError` if the query has more than `most` (-1: no limit)."""
+    total = store.add_errors(batch, summary.count)
+    if most >= 0 and total > most and summary.first is not None:
+        raise DecodeError(
+            f"the query has {total} bad records since its checkpoint began; 'ingestion.error-tolerance.max-count' "
+            f"allows {most}. One of them: {summary.first['reason']}",
+            reason=summary.first["reason"],
+            code=summary.first["code"],
+        )
+
+
+def letters_of(looked: DataFrame, errors: DataFrame) -> DataFrame:
+    """Return the bad records as dead letters."""
+    from pyspark.sql import functions as F
+
+    names = [name for name in looking.RECORD_COLUMNS if name in looked.columns]
+    records = looked.where(exact_column(looking.NEWS).isNull()).select(*names)
+    same = [F.col(name) == exact_column(to) for name, to in zip(_KAFKA, POSITION, strict=True)]
+    parts = F.from_json(exact_column(_TABLE), "ARRAY<STRING>")
+    return records.join(errors, same).select(F.array_join(parts, ".").alias("table"), "part", "reason", *names, "code")
+
+
+def log(letters: DataFrame, count: int) -> None:
+    """Log bad records as warnings, at most 1,000."""
+    from pyspark.sql import functions as F
+
+    head = F.base64(F.substring(F.col("value"), 1, _MOST_BYTES)).alias("head")
+    for row in letters.select("table", *_KAFKA, "code", "reason", head).limit(_MOST_LOGGED).collect():
+        _LOG.warning("bad record: table %s, topic %s, partition %d, offset %d, %s: %s, value (base64) %s", *row)
+    if count > _MOST_LOGGED:
+        _LOG.warning("bad records: %d more are not logged", count - _MOST_LOGGED)

@@ -1,0 +1,277 @@
+"""`kvformat ingest` and `kvformat schemas`: run a pipeline, and show what it knows of its tables.
+
+Both start Spark, or use the session of `spark-submit` or of a Spark Connect server (`SPARK_REMOTE`). `ingest --explain`
+starts nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from kvformat.connectors.cli._output import json_option, note, show, table, write_json
+from kvformat.connectors.cli._table import FILE
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.pipeline import Pipeline
+from kvformat.ingestion.schemas.events import (
+    AddColumns,
+    AlterColumnTypes,
+    CreateTable,
+    DropColumns,
+    RenameColumns,
+    SchemaEvent,
+)
+from kvformat.ingestion.schemas.known import IngestState
+from kvformat.ingestion.schemas.state import CausedEvent
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.registry.contract.errors import ConfigurationError, SchemaError, did_you_mean, listed
+from kvformat.registry.contract.types import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kvformat.ingestion.store import SchemaStore
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_OWN_ERROR = re.compile(r"^kvformat\.[\w.]+: (.+)", re.MULTILINE)
+"""An error of the library in the text of Spark's exception."""
+
+
+def _conf_option(function: _F) -> _F:
+    return click.option(
+        "--conf", multiple=True, metavar="KEY=VALUE", help="A setting of the Spark session; may be repeated."
+    )(function)
+
+
+# --- ingest ----------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("file", type=FILE, metavar="PIPELINE.yaml")
+@click.option("--checkpoint", metavar="DIR", help="The query's checkpoint. Default: 'checkpoint' of the pipeline.")
+@click.option("--once", is_flag=True, help="Ingest what is there, then stop.")
+@click.option("--set", "variables", multiple=True, metavar="NAME=VALUE", help="A value of ${NAME}; may be repeated.")
+@_conf_option
+@click.option("--explain", "only_explain", is_flag=True, help="Describe the pipeline; start nothing.")
+@json_option("Errors and the description as lines of JSON.")
+def ingest_command(
+    file: Path,
+    checkpoint: str | None,
+    once: bool,
+    variables: tuple[str, ...],
+    conf: tuple[str, ...],
+    only_explain: bool,
+    as_json: bool,
+) -> None:
+    """Run the pipeline of a YAML file, as Flink CDC writes it, until it is interrupted.
+
+    `-` is stdin. Values of ${name} that are not given by --set come from the environment. Secrets belong there: other
+    users can see the arguments of a process. With --explain, asks no broker and starts no Spark; the exit status is 2
+    if the pipeline can't be started.
+    """
+    with click.open_file(str(file), "rb") as opened:
+        text = opened.read()
+    try:
+        pipeline = Pipeline.from_yaml(text.decode("utf-8-sig"), set=_pairs("--set", variables))
+    except UnicodeDecodeError as cause:
+        raise ConfigurationError(f"cannot read {file} as UTF-8: {cause.reason} at byte {cause.start}") from None
+    if only_explain:
+        if as_json:
+            write_json([{"explain": pipeline.explain(), "refused": pipeline.refused, "notes": pipeline.notes}])
+        else:
+            show(pipeline.explain())
+        raise SystemExit(2 if pipeline.refused else 0)
+    folder = checkpoint or pipeline.settings.values["checkpoint"]
+    if not folder:
+        raise click.UsageError("--checkpoint DIR is missing, and the pipeline has no 'checkpoint'")
+    if pipeline.refused:
+        raise ConfigurationError(f"the pipeline can't be started: {'; '.join(pipeline.refused)}")
+    settings = _pairs("--conf", conf)
+    for text_ in pipeline.notes:
+        note(text_)
+    spark = _session(settings)
+    query = pipeline.start(spark, checkpoint_location=folder, trigger={"availableNow": True} if once else None)
+    try:
+        query.awaitTermination()
+    except KeyboardInterrupt:
+        query.stop()
+        raise
+    except Exception as cause:  # of PySpark or Connect, by the kind of session
+        own = _OWN_ERROR.findall(str(cause))
+        if not own:
+            raise
+        raise SchemaChangeError(f"the query has stopped: {own[-1]}") from None
+    progress = query.lastProgress
+    note(f"the query has stopped after batch {progress['batchId']}" if progress else "the query has stopped")
+
+
+def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+    """Split NAME=VALUE. An error does not quote the value."""
+    found = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.UsageError(f"{option} needs NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _session(settings: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("kvformat")
+    for name, value in {"spark.ui.showConsoleProgress": "false", **settings}.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+# --- schemas ---------------------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("checkpoint")
+@click.argument("name", metavar="[TABLE]", required=False)
+@click.option("--history", is_flag=True, help="The changes of the source tables, each with the record that caused it.")
+@click.option("--ddl", is_flag=True, help="CREATE TABLE statements for 'scan.value.initial-schemas.ddls'.")
+@click.option("--release", metavar="TABLE", help="Release a table from quarantine, for the next start of the query.")
+@_conf_option
+@json_option("A line of JSON for each table or change.")
+def schemas_command(
+    checkpoint: str,
+    name: str | None,
+    history: bool,
+    ddl: bool,
+    release: str | None,
+    conf: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Show the source and target tables of an ingestion, from its CHECKPOINT, or one TABLE with its columns.
+
+    The query may run meanwhile, but not for --release.
+    """
+    if history + ddl + (release is not None) > 1:
+        raise click.UsageError("--history, --ddl and --release can't be given together")
+    from kvformat.ingestion.store import SchemaStore
+
+    store = SchemaStore(_session(_pairs("--conf", conf)), checkpoint)
+    state, _ = store.load()
+    if not state.sources and not state.schemas.targets:
+        raise ConfigurationError(
+            f"'{checkpoint}' has no schemas: it is not the checkpoint of an ingestion, or no record has arrived yet"
+        )
+    if release is not None:
+        store.release(_table(release, {str(table): table for table in state.quarantined}, "in quarantine"))
+        note(f"table {release} is released; start the query again")
+    elif history:
+        _show_history(store, name, as_json)
+    elif ddl:
+        _show_ddl(state, name, as_json)
+    else:
+        _show_tables(state, name, as_json)
+
+
+def _table(name: str, tables: Mapping[str, TableId], where: str = "known") -> TableId:
+    if name not in tables:
+        raise SchemaError(
+            f"no table {name!r} is {where}.{did_you_mean(name, tables)} Tables: {listed(sorted(tables)) or 'none'}"
+        )
+    return tables[name]
+
+
+def _show_tables(state: IngestState, name: str | None, as_json: bool) -> None:
+    kinds: tuple[tuple[str, Mapping[TableId, TableSchema]], ...] = (
+        ("source", state.schemas.sources),
+        ("target", state.schemas.targets),
+    )
+    if name is not None:
+        _table(name, {str(table): table for _, tables in kinds for table in tables})
+    found = [
+        (kind, table, schema)
+        for kind, tables in kinds
+        for table, schema in sorted(tables.items())
+        if name in (None, str(table))
+    ]
+    if as_json:
+        write_json(
+            {"kind": kind, "table": str(each), **schema.to_json(), "quarantined": state.quarantined.get(each)}
+            for kind, each, schema in found
+        )
+    elif name is None:
+        rows = [
+            (
+                kind,
+                str(each),
+                str(len(schema.columns)),
+                ", ".join(schema.primary_key),
+                f"quarantined: {state.quarantined[each]}" if kind == "source" and each in state.quarantined else "",
+            )
+            for kind, each, schema in found
+        ]
+        show(*table(("kind", "table", "columns", "key", "state"), rows))
+    else:
+        rows_ = [
+            (kind, column.name, str(column.type), "key" if column.name in schema.primary_key else "")
+            for kind, _, schema in found
+            for column in schema.columns
+        ]
+        show(*table(("of the", "column", "type", ""), rows_))
+
+
+def _show_history(store: SchemaStore, name: str | None, as_json: bool) -> None:
+    changes = store.history()
+    if name is not None:
+        _table(name, {str(caused.event.table): caused.event.table for _, caused in changes})
+        changes = [(batch, caused) for batch, caused in changes if str(caused.event.table) == name]
+    if as_json:
+        write_json({"batch": batch, **caused.to_json()} for batch, caused in changes)
+        return
+    rows = [(str(batch), str(c.event.table), c.event.tag, _details(c.event), _cause(c)) for batch, c in changes]
+    show(*table(("batch", "table", "change", "columns", "caused by"), rows))
+
+
+def _details(event: SchemaEvent) -> str:
+    """Return the columns of a change in words."""
+    if isinstance(event, CreateTable):
+        return ", ".join(f"{column.name} {column.type}" for column in event.schema.columns)
+    if isinstance(event, AddColumns):
+        return ", ".join(f"{added.column.name} {added.column.type}" for added in event.columns)
+    if isinstance(event, AlterColumnTypes):
+        return ", ".join(f"{name} {t}" for name, t in event.types)
+    if isinstance(event, RenameColumns):
+        return ", ".join(f"{old} to {new}" for old, new in event.names)
+    return ", ".join(event.columns) if isinstance(event, DropColumns) else ""
+
+
+def _cause(caused: CausedEvent) -> str:
+    cause = caused.cause
+    return "declared" if cause is None else f"{cause.topic}, partition {cause.partition}, offset {cause.offset}"
+
+
+def _show_ddl(state: IngestState, name: str | None, as_json: bool) -> None:
+    wanted = sorted(state.sources)
+    if name is not None:
+        wanted = [_table(name, {str(each): each for each in wanted})]
+    statements = list(_statements(state, wanted))
+    if as_json:
+        write_json({"table": str(each), "ddl": text} for each, text in zip(wanted, statements, strict=True))
+    else:
+        show(";\n".join(statements))
+
+
+def _statements(state: IngestState, tables: list[TableId]) -> Iterator[str]:
+    """Yield a CREATE TABLE statement with the columns that the messages of a table have."""
+    for each in tables:
+        value = state.sources[each].value
+        key = value.key or ()
+        columns = [
+            f"{quoted(column)} {type_}{' NOT NULL' if column in key and type_.nullable else ''}"
+            for column, type_ in value.columns.items()
+        ]
+        keys = [f"PRIMARY KEY ({', '.join(map(quoted, key))}) NOT ENFORCED"] if key else []
+        parts = ".".join(map(quoted, each.parts))
+        yield f"CREATE TABLE {parts} ({', '.join([*columns, *keys])})"

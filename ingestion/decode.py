@@ -1,0 +1,387 @@
+"""Decode the records of one table to rows of its schema, in Spark: one Python stage.
+
+    key, value, topic, ... -> decoded columns -> columns that are read as text -> columns of the target -> rows, errors
+
+A record is decoded by the known schema of its table. A column whose values the format can't all read by their type is
+decoded as STRING and converted. A record with one bad row is bad: all its rows become one line with an error.
+Bad are messages that can't be decoded, NULL keys, and values that their column can't hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.ingestion.looking import TABLE, table_name
+from kvformat.ingestion.planning import PlanRules
+from kvformat.ingestion.schemas.coerce import arrow_type_of, fit_rows
+from kvformat.ingestion.schemas.flattened import FlattenedColumns
+from kvformat.ingestion.schemas.from_texts import from_texts
+from kvformat.ingestion.schemas.known import SourceTable
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.ingestion.schemas.types import STRING
+from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.normalize_input import binary_messages
+from kvformat.registry.contract.schemas import arrow_schema
+from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type
+from kvformat.registry.format import Format
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.table.decode_records import decode_records
+from kvformat.registry.table.metadata import MetadataColumn, readable
+from kvformat.registry.table.record_layout import RecordLayout
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROW_ERROR = "_kvformat_error"
+POSITION = ("_kvformat_topic", "_kvformat_partition", "_kvformat_offset")
+"""The columns of a row that say where its record is."""
+TIMESTAMP = "_kvformat_timestamp"
+"""The timestamp of a row's record, in milliseconds (BIGINT)."""
+NO_KEY = "NO_KEY"
+"""The code of an update or a deletion of a table without a key. It is an error of the table, not of the record."""
+_ERROR_FIELDS = ("part", "reason", "code")
+_Bools = npt.NDArray[np.bool_]
+
+
+def layout_of(
+    table: SourceTable,
+    schema: TableSchema,
+    rules: PlanRules,
+    value_format: Format,
+    key_format: Format | None,
+    *,
+    flatten: bool = False,
+) -> tuple[RecordLayout, FlattenedColumns | None]:
+    """Return how the records of a table are decoded; columns that are read as text are STRING.
+
+    `schema` is the table's schema before its transform: its first columns are those of the key and of the value. With
+    `flatten`, columns of the value are named by paths; the layout has the nested columns then.
+    """
+    as_text = {rules.value_prefix + name for name in table.value.as_text}
+    as_text |= {rules.key_prefix + name for name in table.key.as_text} - {
+        rules.value_prefix + name for name in table.value.columns
+    }
+    columns = [column for column in schema.columns if column.name not in rules.metadata]
+    types = {c.name: STRING if c.name in as_text else replace(c.type, nullable=True) for c in columns}
+    places = {name: place for place, name in enumerate(types)}
+
+    def row(names: Mapping[str, str]) -> FlinkType:
+        return FlinkType("ROW", nullable=False, fields=tuple(FlinkField(n, types[c]) for n, c in names.items()))
+
+    flat = None
+    values = {name: rules.value_prefix + name for name in table.value.columns}
+    if flatten:
+        flat = FlattenedColumns({name: types.pop(column) for name, column in values.items()})
+        values = {field.name: rules.value_prefix + field.name for field in flat.schema.fields}
+        types |= {values[field.name]: field.type for field in flat.schema.fields}
+        places = {name: place for place, name in enumerate(types)}
+    keys = {name: rules.key_prefix + name for name in table.key.columns} if key_format is not None else {}
+    row_key = tuple(places[name] for name in schema.primary_key if name in places)
+    key_indexes = tuple(places[name] for name in keys.values())
+    in_value = [name for name, column in values.items() if places[column] in row_key]
+    layout = RecordLayout(
+        row({name: name for name in types}),
+        None if not keys or key_format is None else value_format.for_key(key_format),
+        value_format.for_rows(in_value, in_record=bool(keys) and {*row_key} <= {*key_indexes}),
+        arrow_schema(row(keys)) if keys else None,
+        arrow_schema(row(values)),
+        key_indexes,
+        tuple(places[column] for column in values.values()),
+        False,
+        row_key,
+    )
+    return layout, flat
+
+
+@dataclass(frozen=True)
+class TableDecoder:
+    """Decodes the records of one table; pickled to Spark's workers.
+
+    schema: the table's columns before its transform. target: the columns that the rows are fitted to; None leaves them.
+    inserts_only: whether an update or a deletion is an error, because the table has no key.
+    """
+
+    table: TableId
+    layout: RecordLayout
+    schema: TableSchema
+    metadata: tuple[MetadataColumn, ...]
+    target: TableSchema | None
+    inserts_only: bool
+    time_zone: str
+    flat: FlattenedColumns | None = None
+
+    @property
+    def result(self) -> TableSchema:
+        """The columns of the rows."""
+        return self.schema if self.target is None else self.target
+
+    def rows(self, looked: DataFrame) -> DataFrame:
+        """Return the rows of the table's records: columns, `row_kind`, `row_index`, the position, and the error.
+
+        A line with an error has null columns and the position of its record. The formats' own columns, such as
+        `unchanged_columns`, are after those of the table.
+        """
+        from pyspark.sql import functions as F
+
+        from kvformat.registry.table.kafka_columns import binary_column, column_types, metadata_column
+
+        types = column_types(looked)
+        columns = [F.col(name).alias(f"p{n}") for n, name in enumerate(("topic", "partition", "offset"))]
+        columns.append(F.unix_millis("timestamp").alias("p3"))
+        columns.append(binary_column(types, "value").alias("v"))
+        if self.layout.key_format is not None:
+            columns.append(binary_column(types, "key").alias("k"))
+        columns += [metadata_column(c, types).alias(f"m{n}") for n, c in enumerate(self.metadata)]
+        records = looked.where(F.col(TABLE) == table_name(self.table)).select(columns)
+        return _named(records.mapInArrow(self.mapped(), _wire(self.result, self._own())), self.result, self._own())
+
+    def _own(self) -> Mapping[str, str]:
+        return self.layout.value_format.own_columns
+
+    def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
+
+        def decode_table(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield self.decoded(batch)
+
+        return decode_table
+
+    def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch of records."""
+        *position, value = batch.columns[:5]
+        has_key = self.layout.key_format is not None
+        keys = binary_messages(batch.columns[5]) if has_key else None
+        given = batch.columns[5 + has_key :]
+        rows = decode_records(self.layout, keys, binary_messages(value))
+        records = np.repeat(np.arange(len(batch)), rows.counts)
+        taken = pa.array(records)
+        physical = len(self.layout.physical.fields)
+        columns = [*self._unnested(rows.columns[:physical]), *(column.take(taken) for column in given)]
+        kinds = rows.kinds if self.layout.has_kinds else pa.repeat(pa.scalar("+I"), len(records))
+        errors = _RowErrors(len(records))
+        if self.inserts_only:
+            errors.add(pa.array(np.asarray(pc.equal(kinds, "+I").fill_null(True))), "updates or deletes a row", NO_KEY)
+        columns = self._from_texts(columns, errors)
+        columns = self._fitted(columns, errors)
+        found = _Lines(
+            [*columns, *rows.columns[physical:]], kinds, rows.indexes(), [c.take(taken) for c in position], taken
+        )
+        bad = errors.by_record(records)
+        if rows.reasons is not None:
+            for at in np.flatnonzero(np.asarray(rows.reasons.is_valid())).tolist():
+                bad[at] = rows.parts[at].as_py(), rows.reasons[at].as_py(), rows.codes[at].as_py()  # type: ignore[index]
+        return found.batch(bad, position, _wire_names(len(columns) + len(self._own())))
+
+    def _unnested(self, columns: list[pa.Array]) -> list[pa.Array]:
+        """Return the columns that are named by paths instead of the nested columns of the value."""
+        if self.flat is None:
+            return columns
+        nested = [columns[place] for place in self.layout.value_indexes]
+        fields = [
+            pa.field(field.name, array.type) for field, array in zip(self.flat.schema.fields, nested, strict=True)
+        ]
+        selected = self.flat.select(
+            pa.StructArray.from_arrays(nested, fields=fields), self.layout.value_format, self.time_zone
+        )
+        of_key = [array for place, array in enumerate(columns) if place not in self.layout.value_indexes]
+        return [*of_key, *selected.flatten()]
+
+    def _from_texts(self, columns: list[pa.Array], errors: _RowErrors) -> list[pa.Array]:
+        """Convert the columns that were read as text."""
+        for place, column in enumerate(self.schema.columns[: len(self.schema.columns) - len(self.metadata)]):
+            texts = columns[place]
+            if pa.types.is_string(texts.type) and arrow_type_of(column.type) != texts.type:
+                columns[place] = from_texts(texts, replace(column.type, nullable=True), self.time_zone)
+                lost = np.asarray(texts.is_valid()) & np.asarray(columns[place].is_null())
+                errors.add(
+                    pa.array(~lost), f"column {column.name!r}: a text does not fit {column.type}", ErrorCode.SCHEMA
+                )
+        return columns
+
+    def _fitted(self, columns: list[pa.Array], errors: _RowErrors) -> list[pa.Array]:
+        """Convert the columns to those of the target."""
+        if self.target is None:
+            return columns
+        fitted = fit_columns(columns, self.schema, self.target, self.time_zone, errors.length)
+        errors.add_texts(fitted[1])
+        return fitted[0]
+
+
+def fit_columns(
+    columns: list[pa.Array], source: TableSchema, target: TableSchema, time_zone: str, length: int
+) -> tuple[list[pa.Array], pa.StringArray | None]:
+    """Return columns of one schema as those of another, and the error of each bad row."""
+    plain = [pa.field(f"c{n}", array.type) for n, array in enumerate(columns)]
+    struct = pa.StructArray.from_arrays(columns, fields=plain) if columns else pa.array([{}] * length, pa.struct([]))
+    fitted = fit_rows(struct, source, target, time_zone)
+    return [fitted.rows.field(n) for n in range(len(target.columns))], fitted.errors
+
+
+# --- errors --------------------------------------------------------------------------------------------------
+
+
+class _RowErrors:
+    """The first error of each row of a batch."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+        self._found: dict[int, tuple[str, str]] = {}
+
+    def add(self, good: pa.BooleanArray, reason: str, code: str) -> None:
+        """Add an error to the rows that are not good."""
+        for row in np.flatnonzero(~np.asarray(good)).tolist():
+            self._found.setdefault(row, (reason, str(code)))
+
+    def add_texts(self, errors: pa.StringArray | None) -> None:
+        """Add texts with codes (`ErrorCode.marked`), null for good rows."""
+        texts, codes = split_codes(errors)
+        if texts is not None and codes is not None:
+            for row in np.flatnonzero(np.asarray(texts.is_valid())).tolist():
+                self._found.setdefault(row, (texts[row].as_py(), codes[row].as_py()))
+
+    def by_record(self, records: npt.NDArray[np.int64]) -> dict[int, tuple[str, str, str]]:
+        """Return part, reason and code of the first bad row of each record."""
+        found: dict[int, tuple[str, str, str]] = {}
+        for row in sorted(self._found):
+            found.setdefault(int(records[row]), ("record", *self._found[row]))
+        return found
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """The decoded rows of a batch; `records` has the record of each."""
+
+    columns: list[pa.Array]
+    kinds: pa.StringArray
+    indexes: pa.Int32Array
+    position: list[pa.Array]
+    records: pa.Int64Array
+
+    def batch(
+        self, bad: Mapping[int, tuple[str, str, str]], position: list[pa.Array], names: list[str]
+    ) -> pa.RecordBatch:
+        """Return the rows of good records, then a line for each bad record."""
+        none = pa.nulls(len(self.records), _error_type())
+        arrays = [*self.columns, self.kinds, self.indexes, *self.position, none]
+        if not bad:
+            return pa.RecordBatch.from_arrays(arrays, names)
+        kept = pa.array(~np.isin(np.asarray(self.records), list(bad)))
+        lines = pa.array(sorted(bad))
+        errors = pa.array([dict(zip(_ERROR_FIELDS, bad[at], strict=True)) for at in sorted(bad)], _error_type())
+        added = [pa.nulls(len(lines), array.type) for array in arrays[: -len(position) - 1]]
+        added += [*(column.take(lines) for column in position), errors]
+        merged = [pa.concat_arrays([array.filter(kept), more]) for array, more in zip(arrays, added, strict=True)]
+        return pa.RecordBatch.from_arrays(merged, names)
+
+
+def _error_type() -> pa.DataType:
+    return pa.struct([(name, pa.string()) for name in _ERROR_FIELDS])
+
+
+# --- columns in Spark ----------------------------------------------------------------------------------------
+
+
+def _wire_names(count: int) -> list[str]:
+    return [*(f"c{n}" for n in range(count)), ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR]
+
+
+def _wire(schema: TableSchema, own: Mapping[str, str]) -> Any:
+    """Return the Spark type of the stage's result."""
+    from pyspark.sql import types as T
+
+    from kvformat.ingestion.schemas.types import parse_column_type
+
+    types = [_wire_type(c.type) for c in schema.columns]
+    types += [spark_type(parse_column_type(text), wire=True) for text in own.values()]
+    last = [T.StringType(), T.IntegerType(), T.StringType(), T.IntegerType(), T.LongType(), T.LongType()]
+    error = T.StructType([T.StructField(name, T.StringType()) for name in _ERROR_FIELDS])
+    names = _wire_names(len(types))
+    return T.StructType([T.StructField(n, t) for n, t in zip(names, [*types, *last, error], strict=True)])
+
+
+def _wire_type(t: FlinkType) -> Any:
+    return spark_type(STRING if t.root in ("TIMESTAMP_TZ", "VARIANT") else t, wire=True)
+
+
+def _named(df: DataFrame, schema: TableSchema, own: Mapping[str, str]) -> DataFrame:
+    """Return the columns of the stage's result with their names and types."""
+    columns = []
+    for place, column in enumerate(schema.columns):
+        wire, final = _wire_type(column.type), _final_type(column.type)
+        found = exact_column(f"c{place}")
+        columns.append((found if wire == final else found.cast(final)).alias(column.name))
+    columns += [exact_column(f"c{len(schema.columns) + n}").alias(name) for n, name in enumerate(own)]
+    return df.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR)
+
+
+def _final_type(t: FlinkType) -> Any:
+    return spark_type(STRING if t.root in ("TIMESTAMP_TZ", "VARIANT") else replace(t, nullable=True))
+
+
+# --- rows that were transformed ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FitStage:
+    """Fits rows of one schema to another after a transform; pickled to Spark's workers."""
+
+    source: TableSchema
+    target: TableSchema
+    time_zone: str
+
+    def fitted(self, rows: DataFrame) -> DataFrame:
+        """Return rows with the columns of the target. A row that does not fit has an error and null columns.
+
+        `rows` have the columns of the source, and those of `TableDecoder.rows` without the formats' own.
+        """
+        from pyspark.sql import functions as F
+
+        there = {field.name: field.dataType for field in rows.schema.fields}
+        columns = []
+        for place, column in enumerate(self.source.columns):
+            wire = _wire_type(column.type)
+            found = exact_column(column.name) if column.name in there else F.lit(None)
+            columns.append((found if there.get(column.name) == wire else found.cast(wire)).alias(f"c{place}"))
+        given = rows.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, F.col(ROW_ERROR))
+        return _named(given.mapInArrow(self.mapped(), _wire(self.target, {})), self.target, {})
+
+    def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
+
+        def fit_to_target(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield self.batch(batch)
+
+        return fit_to_target
+
+    def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the fitted rows of a batch."""
+        count = len(self.source.columns)
+        columns, texts = fit_columns(batch.columns[:count], self.source, self.target, self.time_zone, len(batch))
+        rest = batch.columns[count:]
+        errors = _RowErrors(len(batch))
+        errors.add_texts(texts)
+        bad = errors.by_record(np.arange(len(batch)))
+        if bad:
+            bad_rows = [bad.get(row) for row in range(len(batch))]
+            made = [None if e is None else dict(zip(_ERROR_FIELDS, e, strict=True)) for e in bad_rows]
+            rest = [*rest[:-1], pa.array(made, _error_type())]
+        return pa.RecordBatch.from_arrays([*columns, *rest], _wire_names(len(columns)))
+
+
+def metadata_columns(names: Mapping[str, str], value_format: Format) -> tuple[MetadataColumn, ...]:
+    """Return the columns of `metadata.list`; `names` has the type of each."""
+    from kvformat.ingestion.schemas.types import parse_column_type
+    from kvformat.registry.sql.table_definition import TableColumn
+
+    columns = [TableColumn(name, "metadata", parse_column_type(text), name) for name, text in names.items()]
+    return readable("table", columns, value_format)

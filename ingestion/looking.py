@@ -1,0 +1,235 @@
+"""Look at the records of a batch, in Spark: the table of each record, and what its message contributes to schemas.
+
+    key, value, topic, ...   ->   key, value, topic, ..., _kvformat_table, _kvformat_error, _kvformat_news
+
+One Python stage reads the bytes once. A record keeps its columns and gets the name of its table (the JSON of its
+parts). A record whose table can't be told gets an error. A record without rows, such as a heartbeat, is left out. At
+the end, each task adds one line of news: which tables it saw, and their new columns, keys and TRUNCATEs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
+from kvformat.ingestion.schemas.known import IngestState
+from kvformat.ingestion.schemas.state import Cause
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.look import KnownTable, Looked, LookRequest
+from kvformat.registry.contract.normalize_input import binary_messages
+from kvformat.registry.format import Format
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TABLE, ERROR, NEWS = "_kvformat_table", "_kvformat_error", "_kvformat_news"
+RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of Spark's Kafka source that ingestion reads. The last two may be missing."""
+
+
+def table_name(table: TableId) -> str:
+    """Return the text of `_kvformat_table`."""
+    return json.dumps(table.parts, ensure_ascii=False, separators=(",", ":"))
+
+
+def table_of(name: str) -> TableId:
+    """Return the table of a text of `_kvformat_table`."""
+    return TableId(tuple(json.loads(name)))
+
+
+@dataclass(frozen=True)
+class LookStage:
+    """Looks at all records. `value` and `key` say what the messages are compared with; `key` is None without keys.
+
+    The looker of keys gets the name of the record's table in place of the topic.
+    """
+
+    value_format: Format
+    value: LookRequest
+    key_format: Format | None = None
+    key: LookRequest | None = None
+
+    def knowing(self, state: IngestState) -> LookStage:
+        """Return the stage that compares with the known tables of a state."""
+        values = {table.parts: source.value for table, source in state.sources.items()}
+        stage = replace(self, value=replace(self.value, known=values))
+        if self.key is None:
+            return stage
+        keys: dict[tuple[str, ...], KnownTable] = {(table_name(t),): s.key for t, s in state.sources.items()}
+        return replace(stage, key=replace(self.key, known=keys))
+
+    def looked(self, records: DataFrame) -> DataFrame:
+        """Return the records with their tables, and the lines of news. `records` have `RECORD_COLUMNS`."""
+        from pyspark.sql import types as T
+
+        fields = [T.StructField(field.name, field.dataType) for field in records.schema.fields]
+        added = [T.StructField(name, T.StringType()) for name in (TABLE, ERROR, NEWS)]
+        return records.mapInArrow(self.mapped(), T.StructType([*fields, *added]))
+
+    def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
+
+        def look_at_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            task = _TaskLook(self)
+            for batch in batches:
+                yield task.looked(batch)
+            if task.schema is not None:
+                yield task.news_batch()
+
+        return look_at_records
+
+
+class _TaskLook:
+    """The look of one Spark task: its lookers, and the news so far."""
+
+    def __init__(self, stage: LookStage) -> None:
+        self._values = stage.value_format.looker(stage.value)
+        self._keys = None
+        if stage.key_format is not None and stage.key is not None:
+            self._keys = stage.key_format.looker(stage.key)
+        self.schema: pa.Schema | None = None
+        self._tables: dict[str, Cause] = {}
+        self._columns: dict[tuple[str, Part, str], NewColumn] = {}
+        self._new_keys: dict[tuple[str, tuple[str, ...]], NewKey] = {}
+        self._changes: list[WholeTableChange] = []
+
+    def looked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the records of a batch that have a table or an error."""
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        values = binary_messages(columns["value"])
+        found = self._values.look(values, columns["topic"])
+        places = _Places(columns)
+        names = pa.array([json.dumps(t, ensure_ascii=False, separators=(",", ":")) for t in found.tables], pa.string())
+        tables = names.take(found.indices) if len(names) else pa.nulls(len(batch), pa.string())
+        for message, kind in found.changes.items():
+            table = table_of(tables[message].as_py())
+            self._changes.append(WholeTableChange(table, kind, places.cause(message), places.time(message)))
+        if found.changes:  # such a message has no rows
+            gives_rows = pa.array([row not in found.changes for row in range(len(batch))])
+            tables = pc.if_else(gives_rows, tables, pa.scalar(None, pa.string()))
+        self._note(found, tables, places)
+        errors = pa.nulls(len(batch), pa.string())
+        if found.errors:
+            errors = pa.array([found.errors.get(i) for i in range(len(batch))], pa.string())
+        kept = pc.or_(tables.is_valid(), errors.is_valid())
+        if self._keys is not None:
+            self._look_at_keys(binary_messages(columns["key"]), tables, places)
+        arrays = [*batch.columns, tables, errors, pa.nulls(len(batch), pa.string())]
+        made = pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, TABLE, ERROR, NEWS])
+        self.schema = made.schema
+        return made if pc.all(kept, min_count=0).as_py() else made.filter(kept)
+
+    def _look_at_keys(self, keys: pa.BinaryArray, tables: pa.StringArray, places: _Places) -> None:
+        assert self._keys is not None
+        rows = np.flatnonzero(np.asarray(tables.is_valid()))
+        found = self._keys.look(keys.take(pa.array(rows)), tables.take(pa.array(rows)))
+        for column in found.columns:
+            cause = places.cause(int(rows[column.message]))
+            table = table_of(column.table[0])
+            self._add(NewColumn(table, "key", column.name, column.types, cause, column.place, column.as_text))
+
+    def _note(self, found: Looked, tables: pa.StringArray, places: _Places) -> None:
+        """Remember what a batch contributes; `tables` are the tables of the records with rows."""
+        rows = np.flatnonzero(np.asarray(tables.is_valid()))
+        indices, first = np.unique(np.asarray(found.indices.take(pa.array(rows))), return_index=True)
+        for index, row in zip(indices.tolist(), rows[first].tolist(), strict=True):
+            name, cause = table_name(TableId(found.tables[index])), places.cause(row)
+            self._tables[name] = min(self._tables.get(name, cause), cause, key=_cause_order)
+        for column in found.columns:
+            cause = places.cause(column.message)
+            table = TableId(column.table)
+            self._add(NewColumn(table, "value", column.name, column.types, cause, column.place, column.as_text))
+        for key in found.keys:
+            new = NewKey(TableId(key.table), key.names, places.cause(key.message))
+            known = self._new_keys.setdefault((table_name(new.table), new.names), new)
+            if _cause_order(new.cause) < _cause_order(known.cause):
+                self._new_keys[table_name(new.table), new.names] = new
+
+    def _add(self, new: NewColumn) -> None:
+        """Merge a column with what is known of it: the types of both, and the first record."""
+        key = table_name(new.table), new.part, new.name
+        known = self._columns.get(key)
+        if known is not None:
+            types = dict.fromkeys((*known.types, *new.types))
+            first = min(known, new, key=NewColumn.order)
+            new = replace(first, types=tuple(types), as_text=known.as_text or new.as_text)
+        self._columns[key] = new
+
+    def news_batch(self) -> pa.RecordBatch:
+        """Return the line with all news."""
+        assert self.schema is not None
+        news = BatchNews(
+            {table_of(name): cause for name, cause in self._tables.items()},
+            tuple(self._columns.values()),
+            tuple(self._new_keys.values()),
+            tuple(self._changes),
+        )
+        arrays = [pa.nulls(1, field.type) for field in self.schema]
+        arrays[self.schema.get_field_index(NEWS)] = pa.array([news_to_text(news)])
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+class _Places:
+    """The places of the records of a batch in Kafka."""
+
+    def __init__(self, columns: Mapping[str, pa.Array]) -> None:
+        self._topics, self._partitions, self._offsets = (columns[name] for name in ("topic", "partition", "offset"))
+        self._times = columns["timestamp"]
+
+    def cause(self, row: int) -> Cause:
+        """Return the place of a record."""
+        return Cause(self._topics[row].as_py(), self._partitions[row].as_py(), self._offsets[row].as_py())
+
+    def time(self, row: int) -> int:
+        """Return the timestamp of a record in milliseconds, 0 for null."""
+        return int((self._times[row].cast(pa.timestamp("ms", self._times.type.tz)).value) or 0)
+
+
+def _cause_order(cause: Cause) -> tuple[str, int, int]:
+    return cause.topic, cause.partition, cause.offset
+
+
+# --- the line of news ----------------------------------------------------------------------------------------
+
+
+def news_to_text(news: BatchNews) -> str:
+    """Return the JSON of the news of a task."""
+    found = {
+        "tables": [[t.parts, *_cause_order(cause)] for t, cause in news.tables.items()],
+        "columns": [
+            [c.table.parts, c.part, c.name, [*map(str, c.types)], *_cause_order(c.cause), c.place, c.as_text]
+            for c in news.columns
+        ],
+        "keys": [[key.table.parts, key.names, *_cause_order(key.cause)] for key in news.keys],
+        "changes": [[c.table.parts, c.kind, *_cause_order(c.cause), c.timestamp] for c in news.changes],
+    }
+    return json.dumps(found)
+
+
+def merged_news(texts: Iterable[str]) -> BatchNews:
+    """Return the news of a batch from the lines of its tasks."""
+    tables: dict[TableId, Cause] = {}
+    columns: list[NewColumn] = []
+    keys: list[NewKey] = []
+    changes: list[WholeTableChange] = []
+    for text in texts:
+        found = json.loads(text)
+        for parts, *place in found["tables"]:
+            cause, table = Cause(*place), TableId(tuple(parts))
+            tables[table] = min(tables.get(table, cause), cause, key=_cause_order)
+        for parts, part, name, types, topic, partition, offset, place, as_text in found["columns"]:
+            cause, parsed = Cause(topic, partition, offset), tuple(map(parse_column_type, types))
+            columns.append(NewColumn(TableId(tuple(parts)), part, name, parsed, cause, place, as_text))
+        keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in found["keys"])
+        for parts, kind, *at, timestamp in found["changes"]:
+            changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))
+    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes))

@@ -1,0 +1,417 @@
+"""One micro-batch: look at the records, plan, store the plan, decode, write bad records, change and write the targets.
+
+    records -> look -> news -> plan -> store -> decode -> errors -> dead letters -> changes of targets -> rows
+
+Spark repeats a failed batch with the same records. The plan of a batch is stored before a target is touched, and a
+repeated batch takes the stored plan. So each step gives the same result again.
+
+The records stay in memory or on disk from the look to the end of the batch. There is no shuffle: each table reads the
+cached records by a filter on `_kvformat_table`. With several known tables, the records of a partition are sorted by
+their table, so the filter skips whole blocks by their smallest and largest value.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any, Literal
+
+from kvformat.ingestion import bad_records, looking, transforming
+from kvformat.ingestion.apply import TargetTables
+from kvformat.ingestion.decode import (
+    POSITION,
+    ROW_ERROR,
+    TIMESTAMP,
+    FitStage,
+    TableDecoder,
+    layout_of,
+    metadata_columns,
+)
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.planning import BatchNews, Planner, PlanRules
+from kvformat.ingestion.schemas.events import DropTable, TruncateTable
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.ingestion.store import SchemaStore
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.streams.changes import latest_by_key
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kvformat.ingestion.looking import LookStage
+    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.registry.streams.dead_letters import DeadLetters
+
+_LOG = logging.getLogger("kvformat.ingest")
+_POOL = 4  # tables that are written at the same time
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """What a query needs beside its pipeline.
+
+    checkpoint: the folder of the store. on_table_error: `stop` the query for a table that fails, or `quarantine` it.
+    """
+
+    checkpoint: str
+    dead_letters: DeadLetters | None = None
+    logs_bad_records: bool = False
+    on_table_error: Literal["stop", "quarantine"] = "stop"
+    take_over: bool = False
+
+
+class IngestBatch:
+    """The function that `foreachBatch` calls; Spark Connect pickles it to the server.
+
+    It remembers the state after the last batch, and reads it from the store after a failure. `step` is called with the
+    name of each step that is done; tests raise there.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        target: Target,
+        settings: QuerySettings,
+        step: Callable[[str], None] | None = None,
+    ) -> None:
+        self.pipeline, self.target, self.settings, self.step = pipeline, target, settings, step
+        self._memory: _Memory | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_memory": None}
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Ingest the records of a batch. After an error Spark repeats the batch, with a new object or this one."""
+        memory, self._memory = self._memory, None
+        if memory is None or memory.last != batch_id - 1:
+            memory = _Memory.of(self, batch.sparkSession)
+            memory.state, memory.stored = memory.store.load(batch_id)
+        memory.begin(batch.sparkSession)
+        _BatchRun(self, memory, batch, batch_id).run()
+        memory.last, memory.stored = batch_id, None
+        self._memory = memory
+
+
+@dataclass
+class _Memory:
+    """What a query remembers between two batches."""
+
+    store: SchemaStore
+    planner: Planner
+    rules: PlanRules
+    look: LookStage
+    tables: TargetTables
+    query: str
+    state: IngestState = field(default_factory=IngestState)
+    stored: BatchPlan | None = None
+    last: int | None = None
+    session: SparkSession | None = None
+    analyzed: dict[tuple[TableId, TableSchema], TableSchema] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, batch: IngestBatch, spark: SparkSession) -> _Memory:
+        from kvformat.ingestion.rules import look_stage, plan_rules
+
+        store = SchemaStore(spark, batch.settings.checkpoint)
+        rules = plan_rules(batch.pipeline, quarantine=batch.settings.on_table_error == "quarantine")
+        query = store.make_query_id()
+        tables = TargetTables(batch.target, batch.pipeline.behavior, query, take_over=batch.settings.take_over)
+        planner = Planner(rules, lambda *_: TableSchema(()))
+        memory = cls(store, planner, rules, look_stage(batch.pipeline), tables, query)
+        memory.planner = Planner(rules, memory.analyze)
+        for name, path in batch.pipeline.settings.functions.items():
+            module, _, function = path.partition(":")
+            spark.udf.register(name, getattr(importlib.import_module(module), function))
+        return memory
+
+    def begin(self, spark: SparkSession) -> None:
+        """Use the session of the next batch."""
+        self.session = spark
+        self.tables.use(spark)
+        self.store.use(spark)
+
+    def analyze(self, rule: Any, table: TableId, schema: TableSchema) -> TableSchema:
+        """Return the schema after a transform, which Spark is asked for once."""
+        key = table, schema
+        if key not in self.analyzed:
+            assert self.session is not None
+            self.analyzed[key] = transforming.analyzed(self.session, rule, table, schema)
+        return self.analyzed[key]
+
+
+class _TableFailed(Exception):
+    """A table that fails while its rows are decoded or written."""
+
+    def __init__(self, tables: Iterable[TableId], cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.tables, self.cause = tuple(tables), cause
+
+
+@dataclass(frozen=True)
+class _TableRows:
+    """The rows of a source table for one of its targets, and the frames that have their errors."""
+
+    source: TableId
+    target: TableId
+    rows: DataFrame
+    errors: tuple[DataFrame, ...]
+    fitted: bool
+
+
+class _BatchRun:
+    """One run of one batch."""
+
+    def __init__(self, batch: IngestBatch, memory: _Memory, records: DataFrame, batch_id: int) -> None:
+        self.batch, self.memory, self.records, self.id = batch, memory, records, batch_id
+        self.spark = records.sparkSession
+        self.changes_target = batch.target.rows == "changes"
+        zone = batch.pipeline.settings.values["local-time-zone"]
+        self.zone = str(zone or self.spark.conf.get("spark.sql.session.timeZone"))
+        self.cached: list[DataFrame] = []
+
+    def run(self) -> None:
+        try:
+            self._run()
+        finally:
+            for frame in self.cached:
+                frame.unpersist()
+
+    def _run(self) -> None:
+        memory = self.memory
+        looked = self._looked()
+        lines = looked.where(exact_column(looking.NEWS).isNotNull()).select(looking.NEWS).collect()
+        news = looking.merged_news(row[0] for row in lines)
+        self._done("looked")
+        plan = memory.stored if memory.stored is not None else memory.planner.plan(memory.state, news)
+        self._done("planned")
+        if memory.stored is None:
+            self._store(plan)
+        self._done("stored")
+        while True:
+            try:
+                self._ingest(plan, news, looked)
+                break
+            except _TableFailed as failed:
+                if self.batch.settings.on_table_error == "stop":
+                    raise failed.cause from failed.cause.__cause__
+                plan = self._quarantined(plan, failed)
+                self._store(plan)
+        memory.state = plan.state
+
+    def _looked(self) -> DataFrame:
+        memory = self.memory
+        names = [name for name in looking.RECORD_COLUMNS if name in self.records.columns]
+        records, tasks = self.records.select(*names), self.batch.pipeline.settings.values["parallelism"]
+        if tasks is not None:
+            records = records.coalesce(tasks)
+        looked = memory.look.knowing(memory.planner.known(memory.state)).looked(records)
+        if len(memory.state.sources) > 1:
+            looked = looked.sortWithinPartitions(looking.TABLE)
+        return self._cached(looked)
+
+    def _cached(self, frame: DataFrame) -> DataFrame:
+        frame = frame.persist()
+        self.cached.append(frame)
+        return frame
+
+    def _done(self, step: str) -> None:
+        if self.batch.step is not None:
+            self.batch.step(step)
+
+    def _store(self, plan: BatchPlan) -> None:
+        for event in plan.events:
+            change = event.event
+            _LOG.info("batch %d: %s of table %s, caused by %s", self.id, change.tag, change.table, event.cause)
+        for table, why in plan.failed.items():
+            _LOG.error("batch %d: table %s is quarantined: %s", self.id, table, why)
+        self.memory.store.write(self.id, self.memory.state, plan)
+
+    def _quarantined(self, plan: BatchPlan, failed: _TableFailed) -> BatchPlan:
+        why = str(failed.cause)
+        state = replace(plan.state, quarantined={**plan.state.quarantined, **dict.fromkeys(failed.tables, why)})
+        return replace(plan, state=state, failed={**plan.failed, **dict.fromkeys(failed.tables, why)})
+
+    # --- from a plan to the targets ------------------------------------------------------------------------
+
+    def _ingest(self, plan: BatchPlan, news: BatchNews, looked: DataFrame) -> None:
+        state = plan.state
+        refused: dict[TableId, str] = {}
+        tables = []
+        for table in sorted(news.tables):
+            if table in state.quarantined:
+                refused[table] = f"the table is quarantined: {state.quarantined[table]}"
+            elif table not in state.schemas.sources:
+                refused[table] = self.memory.planner.why_not(state, table) or "the table has no schema"
+            elif not self._targets(state, table):
+                refused[table] = "the table is not created, because 'exclude.schema.changes' has 'create.table'"
+            else:
+                tables.append(table)
+        found = [rows for table in tables for rows in self._decoded(looked, state, table)]
+        self._done("decoded")
+        found = self._without_bad(looked, found, refused, set(state.quarantined))
+        self._done("letters")
+        wholes = [c for c in plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
+        targets = sorted({rows.target for rows in found} | {change.caused.event.table for change in wholes})
+        with ThreadPoolExecutor(_POOL) as pool:
+            writes = [pool.submit(self._write, plan, t, [r for r in found if r.target == t], wholes) for t in targets]
+        for write in writes:
+            write.result()
+        self._done("written")
+        _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, len(targets), len(tables))
+
+    def _decoded(self, looked: DataFrame, state: IngestState, table: TableId) -> list[_TableRows]:
+        """Return the rows of a source table for each of its targets."""
+        memory, source = self.memory, self.batch.pipeline.source
+        assert source.value_format is not None
+        rule = memory.rules.rule(table)
+        schema = memory.planner.message_schema(state, table)
+        after = state.schemas.sources[table]
+        targets = self._targets(state, table)
+        early = not transforming.needs_rows(rule) and len(targets) == 1
+        wanted = {target: self._columns(state, target) for target in targets}
+        schema = replace(schema, primary_key=after.primary_key)
+        layout, flat = layout_of(
+            state.sources[table],
+            schema,
+            memory.rules,
+            source.value_format,
+            source.key_format,
+            flatten=bool(source.values.get("json.infer-schema.flatten-nested-columns.enable")),
+        )
+        decoder = TableDecoder(
+            table,
+            layout,
+            schema,
+            metadata_columns(memory.rules.metadata, source.value_format),
+            wanted[targets[0]] if early else None,
+            not after.primary_key and not self.changes_target,
+            self.zone,
+            flat,
+        )
+        decoded = self._cached(decoder.rows(looked))
+        good = decoded.where(exact_column(ROW_ERROR).isNull())
+        if early:
+            return [_TableRows(table, targets[0], good, (decoded,), False)]
+        if rule is not None and transforming.needs_rows(rule):
+            good = transforming.transformed(good, rule, table, schema, changes=self.changes_target)
+        found = []
+        for target in targets:
+            fitted = self._cached(FitStage(after, wanted[target], self.zone).fitted(good))
+            rows = fitted.where(exact_column(ROW_ERROR).isNull())
+            found.append(_TableRows(table, target, rows, (decoded, fitted), True))
+        return found
+
+    def _targets(self, state: IngestState, table: TableId) -> list[TableId]:
+        targets = self.memory.rules.evolution.router.targets(table)
+        return [target for target in targets if target in state.schemas.targets]
+
+    def _columns(self, state: IngestState, target: TableId) -> TableSchema:
+        """Return the columns that rows of a target are fitted to: the target's, as far as it is known."""
+        return self.memory.tables.expected(target, state.schemas.targets[target])
+
+    def _without_bad(
+        self, looked: DataFrame, found: list[_TableRows], refused: Mapping[TableId, str], quarantined: set[TableId]
+    ) -> list[_TableRows]:
+        """Write the bad records, count them, and return the rows of good records."""
+        errors = bad_records.errors_of(looked, [(r.source, f) for r in found for f in r.errors], refused)
+        errors = self._cached(errors)
+        summary = bad_records.Summary.of(errors, quarantined)
+        if summary.tables_without_key:
+            table = min(summary.tables_without_key)
+            raise _TableFailed(
+                summary.tables_without_key,
+                SchemaChangeError(
+                    f"table {table}: it has no primary key, and its messages update or delete rows. Set 'primary-keys' "
+                    "in a transform, or 'key.format' for the keys of the records",
+                    table=str(table),
+                ),
+            )
+        if summary.is_empty:
+            return found
+        source, settings = self.batch.pipeline.source, self.batch.settings
+        if summary.first is not None and not source.values["ingestion.ignore-errors"]:
+            raise bad_records.first_error(summary.first)
+        letters = bad_records.letters_of(looked, errors)
+        if settings.dead_letters is not None:
+            settings.dead_letters.write(letters, self.id)
+        if settings.logs_bad_records:
+            bad_records.log(letters, summary.count)
+        bad_records.check_count(
+            self.memory.store, self.id, summary, source.values["ingestion.error-tolerance.max-count"]
+        )
+        if summary.of_rows and any(rows.fitted for rows in found):
+            places = errors.select(*(exact_column(name) for name in POSITION))
+            found = [
+                replace(r, rows=r.rows.join(places, list(POSITION), "left_anti")) if r.fitted else r for r in found
+            ]
+        return found
+
+    # --- one target table ----------------------------------------------------------------------------------
+
+    def _write(self, plan: BatchPlan, target: TableId, found: list[_TableRows], wholes: list[PlannedChange]) -> None:
+        """Bring a target table to its schema, and write its rows; a TRUNCATE is between the rows of two parts."""
+        memory, state = self.memory, plan.state
+        wanted = state.schemas.targets[target]
+        options = self._options(found)
+        change = max((c for c in wholes if c.caused.event.table == target), key=PlannedChange.place, default=None)
+        try:
+            written = memory.tables.ready(target, wanted, options) if found or change is not None else wanted
+            self._done(f"changed {target}")
+            if change is None:
+                self._write_part(target, written, found, 0)
+            else:
+                before = [replace(rows, rows=rows.rows.where(_is_before(change))) for rows in found]
+                after = [replace(rows, rows=rows.rows.where(~_is_before(change))) for rows in found]
+                self._write_part(target, written, before, 0)
+                self._done(f"written {target} before")
+                memory.tables.change(change.caused.event, wanted, BatchWrite(memory.query, self.id, 1))
+                self._done(f"truncated {target}")
+                if found:
+                    written = memory.tables.ready(target, wanted, options)
+                self._write_part(target, written, after, 1)
+            self._done(f"written {target}")
+        except SchemaChangeError as error:
+            raise _TableFailed({rows.source for rows in found} or {target}, error) from error
+
+    def _options(self, found: list[_TableRows]) -> TableOptions:
+        rules = [self.memory.rules.rule(rows.source) for rows in found]
+        rule = next((rule for rule in rules if rule is not None), None)
+        return TableOptions() if rule is None else TableOptions(rule.partition_keys, rule.table_options)
+
+    def _write_part(self, target: TableId, schema: TableSchema, found: list[_TableRows], part: int) -> None:
+        if not found:
+            return
+        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [r.rows for r in found])
+        rows = rows.drop(ROW_ERROR, TIMESTAMP)
+        missing = [name for name in schema.names if name not in rows.columns]
+        if missing:
+            raise SchemaChangeError(
+                f"table {target}: the rows have no column {missing[0]!r}; run the batch again", table=str(target)
+            )
+        if not self.changes_target:
+            if schema.primary_key:
+                keys = [exact_column(name) for name in schema.primary_key]
+                order = [exact_column(name) for name in POSITION]
+                rows = latest_by_key(rows, keys, order, deletes=True).drop(*POSITION)
+            else:
+                rows = rows.drop(ROW_KIND, ROW_INDEX, *POSITION)
+        self.memory.tables.target.write(target, schema, rows, BatchWrite(self.memory.query, self.id, part))
+
+
+def _is_before(change: PlannedChange) -> Any:
+    """Return whether a row comes before a change: in its partition by offset, in others by the time of the record."""
+    from pyspark.sql import functions as F
+
+    topic, partition, offset = (exact_column(name) for name in POSITION)
+    cause = change.caused.cause
+    assert cause is not None
+    same = (topic == cause.topic) & (partition == cause.partition)
+    earlier = F.coalesce(exact_column(TIMESTAMP), F.lit(0)) <= change.timestamp
+    return F.when(same, offset < cause.offset).otherwise(earlier)

@@ -1,0 +1,61 @@
+"""The rules of plans and looks, from the blocks of a pipeline."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kvformat.ingestion.behaviors import SchemaEvolution
+from kvformat.ingestion.blocks.options import FORMAT_OPTIONS
+from kvformat.ingestion.looking import LookStage
+from kvformat.ingestion.planning import PlanRules
+from kvformat.ingestion.routes import Router
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.look import KnownTable, LookRequest
+from kvformat.registry.contract.types import nullable
+
+if TYPE_CHECKING:
+    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.registry.format import Format
+
+
+def plan_rules(pipeline: Pipeline, *, quarantine: bool) -> PlanRules:
+    """Return the rules by which the batches of a pipeline are planned."""
+    source, settings = pipeline.source, pipeline.settings.values
+    assert source.value_format is not None
+    router = Router(pipeline.routes, settings["route-mode"])
+    first = {
+        table: KnownTable(
+            {column.name: nullable(column.type) for column in declared.columns if column.type is not None},
+            key=declared.primary_key,
+        )
+        for table, declared in source.schemas.items()
+    }
+    return PlanRules(
+        SchemaEvolution(router, pipeline.behavior, pipeline.schema_changes),
+        pipeline.transforms,
+        first,
+        source.fixed_types,
+        source.values["schema.inference.strategy"] == "static",
+        source.values["key.fields-prefix"] or "",
+        source.values["value.fields-prefix"] or "",
+        source.metadata,
+        source.value_format.changelog_mode is not ChangelogMode.INSERT_ONLY,
+        quarantine,
+    )
+
+
+def look_stage(pipeline: Pipeline) -> LookStage:
+    """Return the stage that looks at the records of a pipeline, without known tables."""
+    source = pipeline.source
+    assert source.value_format is not None
+    value = LookRequest({}, source.fixed_types, _options(source.value_format, source.values))
+    if source.key_format is None:
+        return LookStage(source.value_format, value)
+    key = LookRequest({}, {}, _options(source.key_format, {}), "key")
+    return LookStage(source.value_format, value, source.key_format, key)
+
+
+def _options(format: Format, values: Any) -> dict[str, Any]:
+    """Return the format's options that only ingestion has; the defaults for those that `values` does not have."""
+    specs = FORMAT_OPTIONS.get(format.identifier, ())
+    return {spec.name: values.get(f"{format.identifier}.{spec.name}", spec.default) for spec in specs}

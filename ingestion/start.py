@@ -1,0 +1,165 @@
+"""Start the query of a pipeline.
+
+The first start looks at the newest records of each partition. Then `foreachBatch` calls `IngestBatch`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal
+
+from kvformat.connectors import offsets, topics
+from kvformat.ingestion import looking
+from kvformat.ingestion.planning import Planner
+from kvformat.ingestion.query import IngestBatch, QuerySettings
+from kvformat.ingestion.rules import look_stage, plan_rules
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState
+from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
+from kvformat.ingestion.targets.discovery import target_of
+from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning, MissingExtraError, listed
+from kvformat.registry.streams.dead_letters import DeadLetters
+from kvformat.registry.table.producer import producer_options
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.targets.target import Target
+    from kvformat.registry.streams.dead_letters import DeadLetterTarget
+
+_LOG = logging.getLogger("kvformat.ingest")
+_NEEDED = looking.RECORD_COLUMNS[:6]
+OnTableError = Literal["stop", "quarantine"]
+
+
+def start_query(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    *,
+    checkpoint_location: str | PathLike[str] | None,
+    records: DataFrame | None = None,
+    target: Target | None = None,
+    dead_letters: DeadLetterTarget | None = None,
+    trigger: Mapping[str, Any] | None = None,
+    query_name: str | None = None,
+    on_table_error: OnTableError = "stop",
+    take_over: bool = False,
+    probe: bool = True,
+    spark_options: Mapping[str, Any] | None = None,
+    step: Callable[[str], None] | None = None,
+) -> StreamingQuery:
+    """Check everything that needs a session, and start the query; `Pipeline.start` describes the arguments."""
+    refused = [why for why in pipeline.refused if records is None or not why.startswith("source: 'scan.")]
+    if refused:
+        raise ConfigurationError("the pipeline can't be started:\n" + "\n".join(f"- {why}" for why in refused))
+    checkpoint = os.fspath(checkpoint_location or pipeline.settings.values["checkpoint"] or "")
+    if not checkpoint:
+        raise ConfigurationError("a query needs a checkpoint: checkpoint_location=..., or 'checkpoint' in 'pipeline'")
+    if on_table_error not in ("stop", "quarantine"):
+        raise ConfigurationError(f"on_table_error must be 'stop' or 'quarantine', not {on_table_error!r}")
+    letters, logs = _letters(pipeline, dead_letters)
+    if on_table_error == "quarantine" and letters is None:
+        raise ConfigurationError(
+            "on_table_error='quarantine' writes the records of a failed table to dead letters: set dead_letters"
+        )
+    target = target or target_of(pipeline.sink)
+    if probe:
+        target.with_session(spark).probe()
+    settings = QuerySettings(checkpoint, letters, logs, on_table_error, take_over)
+    if records is None:
+        records = _records(pipeline, spark, checkpoint, letters, spark_options)
+    check_records(records)
+    for note in pipeline.notes:
+        _LOG.warning("%s", note)
+    batch = IngestBatch(pipeline, target, settings, step)
+    writer = records.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
+    trigger = trigger or pipeline.settings.trigger or _bounded(pipeline)
+    writer = writer.trigger(**trigger) if trigger else writer
+    name = query_name or pipeline.settings.values["name"]
+    return (writer.queryName(name) if name else writer).start()
+
+
+def check_records(records: DataFrame) -> None:
+    """Raise `ConfigurationError` for a DataFrame that is not a stream of Kafka records."""
+    if not records.isStreaming:
+        raise ConfigurationError("records must be a stream of Kafka records (spark.readStream)")
+    missing = [name for name in _NEEDED if name not in records.columns]
+    if missing:
+        raise ConfigurationError(
+            f"the records have no column {missing[0]!r}; they need {', '.join(_NEEDED)}, as Spark's Kafka source gives "
+            f"them. The columns: {listed(records.columns)}"
+        )
+
+
+def _bounded(pipeline: Pipeline) -> dict[str, Any]:
+    return {"availableNow": True} if pipeline.source.values["scan.bounded.mode"] == "latest-offset" else {}
+
+
+def _letters(pipeline: Pipeline, dead_letters: DeadLetterTarget | None) -> tuple[DeadLetters | None, bool]:
+    """Return the target of bad records, and whether they are logged."""
+    values = pipeline.settings.values
+    kind, location = values["dirty-data.collector.type"], values["dirty-data.collector.location"]
+    to = dead_letters
+    if to is None and kind in ("topic", "path"):
+        to = location if kind == "topic" else os.path.join(".", location) if "://" not in location else location
+    if to is None:
+        return None, kind == "logger"
+    table = pipeline.source.records
+    assert table is not None
+    found = DeadLetters.of(to, producer_options(table.kv.options))
+    if found.topic is not None and found.topic in (pipeline.source.values["topic"] or ()):
+        raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{found.topic}'")
+    return found, kind == "logger"
+
+
+def _records(
+    pipeline: Pipeline,
+    spark: SparkSession,
+    checkpoint: str,
+    letters: DeadLetters | None,
+    spark_options: Mapping[str, Any] | None,
+) -> DataFrame:
+    """Return the stream of the source's records, after a first look at the newest ones."""
+    table = pipeline.source.records
+    assert table is not None
+    if letters is not None:
+        topics.check(table.kv, letters.topics, spark)
+    if not offsets.has_offsets(spark, checkpoint):
+        first_look(pipeline, spark, checkpoint)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KafkaSourceWarning)  # the pipeline's notes have them
+        return table.records_stream(spark, checkpoint_location=checkpoint, spark_options=spark_options)
+
+
+def first_look(pipeline: Pipeline, spark: SparkSession, checkpoint: str) -> None:
+    """Look at the newest records of each partition, and store the columns of their tables."""
+    most, table = pipeline.source.values["scan.max.pre.fetch.records"], pipeline.source.records
+    assert table is not None
+    store = SchemaStore(spark, checkpoint)
+    if most == 0 or store.load()[0].sources:
+        return
+    try:
+        found = offsets.newest(table.kv, most)
+    except MissingExtraError as error:
+        _LOG.warning("no first look at the newest records, because the brokers can't be asked: %s", error)
+        return
+    if found is None:
+        return
+    options = {**table.source_options(streaming=False), **found}
+    for name in ("startingTimestamp", "startingOffsetsByTimestampStrategy", "endingTimestamp"):
+        options.pop(name, None)
+    records = spark.read.format("kafka").options(**options).load()
+    names = [name for name in looking.RECORD_COLUMNS if name in records.columns]
+    planner = Planner(plan_rules(pipeline, quarantine=False), lambda *_: TableSchema(()))
+    state = planner.known(IngestState())
+    looked = look_stage(pipeline).knowing(state).looked(records.select(*names))
+    lines = looked.where(f"{looking.NEWS} IS NOT NULL").select(looking.NEWS).collect()
+    sources = planner.merged(state, looking.merged_news(row[0] for row in lines))
+    store.make_query_id()
+    store.write(FIRST_BATCH, IngestState(), BatchPlan(IngestState(sources)))

@@ -1,0 +1,140 @@
+"""Transforms in Spark: the projection, filter and kinds of a rule on the rows of one source table.
+
+Spark evaluates the expressions (`ingestion/blocks/transform_sql.py` translates them), and says the types of computed
+columns. An update is filtered in both its rows. A table with a key gets a deletion for each row that does not match,
+so a row that no longer matches goes away. For a target of changes, an update of which only one row matches becomes an
+insertion or a deletion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kvformat.ingestion.blocks.transform import TransformRule
+from kvformat.ingestion.decode import POSITION, ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.targets.types import stored_columns
+from kvformat.registry.contract.types import from_spark, nullable, quoted
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_MATCHES = "_kvformat_matches"
+_INTERNAL = (ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR)
+
+
+def needs_rows(rule: TransformRule | None) -> bool:
+    """Whether a rule changes rows, and not only the key or the properties of a table."""
+    return rule is not None and (rule.columns is not None or bool(rule.filter) or rule.soft_delete)
+
+
+def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: TableSchema) -> TableSchema:
+    """Return the columns of a table after a projection: their types are those that Spark derives.
+
+    A column that passes as it is keeps its type of Flink. Raises `SchemaChangeError` with Spark's answer.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import types as T
+
+    stored = stored_columns(schema)
+    string, number = T.StringType(), T.LongType()
+    types = (string, T.IntegerType(), string, T.IntegerType(), number, number, string)
+    fields = [*stored.fields, *map(T.StructField, _INTERNAL, types)]
+    try:
+        found = transformed(spark.createDataFrame([], T.StructType(fields)), rule, table, schema, changes=False).schema
+    except AnalysisException as error:
+        raise SchemaChangeError(
+            f"table {table}: the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
+            f"columns are {', '.join(schema.names)}",
+            table=str(table),
+        ) from error
+    passed = {item.name for item in rule.columns or () if item.spark in ("", quoted(item.name))}
+    columns = []
+    for field in found.fields:
+        if field.name in _INTERNAL:
+            continue
+        kept = schema.column(field.name)
+        if kept is not None and ("" in passed or field.name in passed) and not _is_computed(rule, field.name):
+            columns.append(kept)
+        else:
+            columns.append(SchemaColumn(field.name, nullable(from_spark(field.dataType, True, field.name))))
+    return replace(schema, columns=tuple(columns))
+
+
+def _first_line(error: Exception) -> str:
+    """Return Spark's message without the plan behind it."""
+    return str(error).partition("\n")[0]
+
+
+def _is_computed(rule: TransformRule, name: str) -> bool:
+    return any(item.name == name and item.spark != quoted(name) for item in rule.columns or ())
+
+
+def transformed(
+    rows: DataFrame, rule: TransformRule, table: TableId, schema: TableSchema, *, changes: bool
+) -> DataFrame:
+    """Return the rows after a rule, with the internal columns of `TableDecoder.rows`.
+
+    `schema` has the columns before. `changes` says whether the target takes all changes, and not the last rows by key.
+    """
+    from pyspark.sql import functions as F
+
+    known = {
+        "__namespace_name__": F.lit(table.namespace or ""),
+        "__schema_name__": F.lit(table.schema or ""),
+        "__table_name__": F.lit(table.table),
+        "__data_event_type__": exact_column(ROW_KIND),
+    }
+    rows = rows.withColumns({name: known[name] for name in sorted(rule.metadata)}) if rule.metadata else rows
+    computed = {item.name: item.spark for item in rule.columns or () if item.name and item.spark != quoted(item.name)}
+    if computed:
+        kept = [exact_column(name) for name in rows.columns if name not in computed]
+        rows = rows.select(*kept, *(F.expr(text).alias(name) for name, text in computed.items()))
+    if rule.filter:
+        keyed = bool(schema.primary_key or rule.primary_keys)
+        rows = _filtered(rows, F.expr(rule.filter), keyed=keyed, changes=changes)
+    if rule.soft_delete:
+        kind = F.when(F.col(ROW_KIND) == "-D", "+U" if schema.primary_key or rule.primary_keys else "+I")
+        rows = rows.withColumn(ROW_KIND, kind.otherwise(F.col(ROW_KIND)))
+    return rows.select(*_projected(rule, schema.names), *_INTERNAL)
+
+
+def _projected(rule: TransformRule, names: Sequence[str]) -> list[Column]:
+    """Return the columns of the projection; `*` is all columns that it does not name."""
+    if rule.columns is None:
+        return [exact_column(name) for name in names]
+    named = {item.name for item in rule.columns if item.name}
+    found: list[Column] = []
+    for item in rule.columns:
+        if item.name:
+            found.append(exact_column(item.name))
+        else:
+            found += [exact_column(name) for name in names if name not in named]
+    return found
+
+
+def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool) -> DataFrame:
+    """Return the rows that match, and deletions of those that do not match any more."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.window import Window
+
+    matches = F.coalesce(condition.cast("boolean"), F.lit(False))
+    kind = F.col(ROW_KIND)
+    if not changes:
+        if not keyed:
+            return rows.where(matches)
+        return rows.withColumn(ROW_KIND, F.when(matches, kind).otherwise(F.when(kind == "-U", "-U").otherwise("-D")))
+    rows = rows.withColumn(_MATCHES, matches)
+    of_record = Window.partitionBy(*POSITION).orderBy(ROW_INDEX)
+    before = F.lag(F.struct(ROW_KIND, _MATCHES)).over(of_record)
+    after = F.lead(F.struct(ROW_KIND, _MATCHES)).over(of_record)
+    alone = F.when((kind == "+U") & (before[ROW_KIND] == "-U") & ~before[_MATCHES], "+I").when(
+        (kind == "-U") & (after[ROW_KIND] == "+U") & ~after[_MATCHES], "-D"
+    )
+    rows = rows.withColumn("_kvformat_alone", F.coalesce(alone, kind)).where(F.col(_MATCHES))
+    return rows.withColumn(ROW_KIND, F.col("_kvformat_alone")).drop("_kvformat_alone", _MATCHES)

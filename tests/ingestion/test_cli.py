@@ -1,0 +1,242 @@
+"""`kvformat ingest` and `kvformat schemas` as users see them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import kvformat.__main__  # adds the commands
+from kvformat.connectors import cli
+from kvformat.ingestion import read_table
+from kvformat.ingestion.blocks.source import parse_source
+from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
+from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.store import SchemaStore
+from kvformat.registry.contract.look import KnownTable
+
+_SECRET = "sesame"
+_YAML = """\
+source:
+  type: kafka
+  properties.bootstrap.servers: ${kafka.bootstrap}
+  properties.sasl.jaas.config: m required password="${secret_values.kafka}";
+  topic: shop
+  scan.startup.mode: earliest-offset
+sink:
+  type: parquet
+  path: /lake
+"""
+
+
+def run(*arguments: str | Path, given: str = "") -> Result:
+    assert kvformat.__main__.main is not None
+    result = CliRunner().invoke(cli._group, [str(argument) for argument in arguments], input=given)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
+
+
+@pytest.fixture
+def pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SECRET_VALUES_KAFKA", _SECRET)
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(_YAML)
+    return file
+
+
+# --- ingest ----------------------------------------------------------------------------------------------------
+
+
+def test_explain_starts_nothing_and_shows_no_secret(pipeline: Path) -> None:
+    for file, given in ((pipeline, ""), ("-", _YAML)):
+        result = run("ingest", file, "--explain", "--set", "kafka.bootstrap=b:1", given=given)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "Source: kafka, topics shop" in result.stdout
+        assert "'b:1'" in result.stdout
+        assert _SECRET not in result.output
+    told = json.loads(run("ingest", pipeline, "--explain", "--json", "--set", "kafka.bootstrap=b:1").stdout)
+    assert told["refused"] == []
+    assert told["explain"].startswith("Pipeline\nSource: kafka")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "change", "words"),
+    [
+        (["--explain"], None, "the variable 'kafka.bootstrap' has no value. Set it with --set"),
+        (["--set", "kafka.bootstrap"], None, "--set needs NAME=VALUE"),
+        (["--set", "kafka.bootstrap=b:1"], None, "--checkpoint DIR is missing"),
+        (["--set", "kafka.bootstrap=b:1", "--checkpont", "x"], None, "--checkpoint"),
+        (["--set", "kafka.bootstrap=b:1"], ("topic:", "tpoic:"), "Did you mean 'topic'?"),
+        (
+            ["--set", "kafka.bootstrap=b:1", "--checkpoint", "x"],
+            ("type: parquet\n  path: /lake", "type: hologres"),
+            "the pipeline can't be started: sink 'hologres' is not supported",
+        ),
+        (["--set", "kafka.bootstrap=b:1", "--checkpoint", "x", "--conf", "spark"], None, "--conf needs NAME=VALUE"),
+    ],
+)
+def test_errors_before_anything_starts(
+    pipeline: Path, arguments: list[str], change: tuple[str, str] | None, words: str
+) -> None:
+    if change is not None:
+        pipeline.write_text(_YAML.replace(*change))
+    result = run("ingest", pipeline, *arguments)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+    assert _SECRET not in result.output
+
+
+def test_a_refused_pipeline_is_explained_with_status_2(pipeline: Path) -> None:
+    pipeline.write_text(_YAML.replace("type: parquet\n  path: /lake", "type: hologres"))
+    result = run("ingest", pipeline, "--explain", "--set", "kafka.bootstrap=b:1")
+    assert result.exit_code == 2
+    assert "Refused, this pipeline can't be started:" in result.stdout
+
+
+# --- schemas ---------------------------------------------------------------------------------------------------
+
+
+ORDERS, NOTES = TableId(("shop", "orders")), TableId(("a.b.c.d",))
+
+
+def _schema(columns: str, *key: str) -> TableSchema:
+    pairs = (column.strip().split(" ", 1) for column in columns.split(";"))
+    return TableSchema(tuple(SchemaColumn(name, parse_column_type(text)) for name, text in pairs), key)
+
+
+@pytest.fixture
+def checkpoint(spark: Any, tmp_path: Path) -> Path:
+    """A checkpoint with two batches of changes, and a table in quarantine."""
+    first, second = _schema("id BIGINT NOT NULL; v INT", "id"), _schema("id BIGINT NOT NULL; v DOUBLE; w DATE", "id")
+    value = KnownTable({c.name: c.type for c in second.columns}, key=("id",))
+    other = SourceTable(KnownTable({"we`ird": parse_column_type("DECIMAL(5, 2)")}))
+    before = IngestState(
+        {ORDERS: SourceTable(KnownTable({c.name: c.type for c in first.columns}, key=("id",)))},
+        SchemaState({ORDERS: first}, {TableId(("ods", "orders")): first}),
+    )
+    after = IngestState(
+        {ORDERS: SourceTable(value), NOTES: other},
+        SchemaState({ORDERS: second, NOTES: _schema("n DECIMAL(5, 2)")}, {TableId(("ods", "orders")): second}),
+        {NOTES: "its key changed"},
+    )
+    store = SchemaStore(spark, str(tmp_path))
+    store.write(0, IngestState(), BatchPlan(before, (CausedEvent(CreateTable(ORDERS, first), Cause("shop", 0, 7)),)))
+    added = AddColumns(ORDERS, (AddedColumn(second.columns[2]),))
+    wider = AlterColumnTypes(ORDERS, (("v", second.columns[1].type),))
+    caused = tuple(CausedEvent(event, Cause("shop", 1, 9)) for event in (added, wider))
+    store.write(1, before, BatchPlan(after, caused))
+    return tmp_path
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_schemas_show_tables_history_and_ddl(checkpoint: Path) -> None:
+    assert run("schemas", checkpoint).stdout.splitlines() == [
+        "kind    table        columns  key  state",
+        "source  a.b.c.d      1             quarantined: its key changed",
+        "source  shop.orders  3        id",
+        "target  ods.orders   3        id",
+    ]
+    assert run("schemas", checkpoint, "shop.orders").stdout.splitlines() == [
+        "of the  column  type",
+        "source  id      BIGINT NOT NULL  key",
+        "source  v       DOUBLE",
+        "source  w       DATE",
+    ]
+    assert run("schemas", checkpoint, "--history").stdout.splitlines() == [
+        "batch  table        change             columns                    caused by",
+        "0      shop.orders  create.table       id BIGINT NOT NULL, v INT  shop, partition 0, offset 7",
+        "1      shop.orders  add.column         w DATE                     shop, partition 1, offset 9",
+        "1      shop.orders  alter.column.type  v DOUBLE                   shop, partition 1, offset 9",
+    ]
+    rows = [json.loads(line) for line in run("schemas", checkpoint, "--history", "--json").stdout.splitlines()]
+    assert [(row["batch"], row["cause"]["offset"]) for row in rows] == [(0, 7), (1, 9), (1, 9)]
+    tables = [json.loads(line) for line in run("schemas", checkpoint, "--json").stdout.splitlines()]
+    assert [(t["kind"], t["quarantined"]) for t in tables] == [
+        ("source", "its key changed"),
+        ("source", None),
+        ("target", None),
+    ]
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_the_ddl_is_read_as_first_schemas(checkpoint: Path) -> None:
+    ddl = run("schemas", checkpoint, "--ddl").stdout
+    source = {
+        "type": "kafka",
+        "topic": "t",
+        "properties.bootstrap.servers": "b:1",
+        "scan.startup.mode": "earliest-offset",
+        "scan.value.initial-schemas.ddls": ddl,
+    }
+    tables = parse_source(source).schemas
+    assert list(tables) == [NOTES, ORDERS]
+    assert [str(column.type) for column in tables[ORDERS].columns] == ["BIGINT NOT NULL", "DOUBLE", "DATE"]
+    assert tables[ORDERS].primary_key == ("id",)
+    assert [(column.name, str(column.type)) for column in tables[NOTES].columns] == [("we`ird", "DECIMAL(5, 2)")]
+    assert run("schemas", checkpoint, "shop.orders", "--ddl").stdout in ddl
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_a_table_is_released_from_quarantine(checkpoint: Path) -> None:
+    wrong = run("schemas", checkpoint, "--release", "shop.orders")
+    assert (wrong.exit_code, "no table 'shop.orders' is in quarantine" in wrong.stderr) == (2, True)
+    assert "table a.b.c.d is released; start the query again" in run("schemas", checkpoint, "--release", NOTES).stderr
+    assert "quarantined" not in run("schemas", checkpoint).stdout
+
+
+@pytest.mark.spark
+@pytest.mark.once
+def test_what_is_no_checkpoint_or_table_is_an_error(checkpoint: Path, tmp_path: Path) -> None:
+    for arguments, words in (
+        (("schemas", tmp_path / "nothing"), "has no schemas: it is not the checkpoint of an ingestion"),
+        (("schemas", checkpoint, "shop.oders"), "no table 'shop.oders' is known. Did you mean 'shop.orders'?"),
+        (("schemas", checkpoint, "shop.oders", "--ddl"), "Did you mean 'shop.orders'?"),
+        (("schemas", checkpoint, "--ddl", "--history"), "can't be given together"),
+    ):
+        result = run(*arguments)
+        assert (result.exit_code, words in result.stderr) == (2, True), result.stderr
+
+
+# --- a broker --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.services
+@pytest.mark.slow
+@pytest.mark.once
+def test_a_pipeline_runs_once_and_stops_with_a_message(spark: Any, broker: Any, pipeline: Path, tmp_path: Path) -> None:
+    topic = broker.create("cli-shop", 2)
+    row = '{"before":null,"after":{"id":%d,"v":%s},"op":"c","source":{"db":"shop","table":"t"}}'
+    broker.send(topic, [(None, (row % (n, n)).encode()) for n in range(10)])
+    text = _YAML.replace("topic: shop", f"topic: {topic}").replace("/lake", str(tmp_path / "lake"))
+    text = "\n".join(line for line in text.splitlines() if "sasl" not in line)
+    pipeline.write_text(text + "\npipeline:\n  trigger: available-now\n")
+    given = ("ingest", pipeline, "--set", f"kafka.bootstrap={broker.bootstrap}", "--checkpoint", tmp_path / "ck")
+    for run_number in range(2):
+        result = run(*given, *(["--once"] if run_number else []))
+        assert result.exit_code == 0, result.stderr
+        assert "the query has stopped" in result.stderr
+    assert read_table(spark, tmp_path / "lake", "shop.t").count() == 10
+    shown = run("schemas", tmp_path / "ck", "--history").stdout.splitlines()
+    assert len(shown) == 2
+    assert "create.table" in shown[1]
+    assert "cli-shop, partition " in shown[1]
+
+    broker.send(topic, [(None, b'{"before":')])
+    result = run(*given)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("Error: the query has stopped: ")
+    assert "shop" in result.stderr
+    assert len(result.stderr) < 2000

@@ -1,0 +1,128 @@
+"""Micro-batches of other formats than Debezium's: keys of records, fixed and static schemas, other behaviors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.registry.contract.errors import DecodeError
+from tests.ingestion.history import BatchQuery
+
+pytestmark = pytest.mark.spark
+
+_TIME = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+
+
+def _records(*values: Any, topic: str = "shop", first: int = 0, keys: Any = None) -> list[Any]:
+    texts = [None if value is None else json.dumps(value).encode() for value in values]
+    found = [None if key is None else json.dumps(key).encode() for key in keys or [None] * len(texts)]
+    return [(k, v, topic, 0, first + n, _TIME, 0, None) for n, (k, v) in enumerate(zip(found, texts, strict=True))]
+
+
+def test_json_by_topic_with_keys_of_records(spark: Any, tmp_path: Path) -> None:
+    source = {
+        "value.format": "json",
+        "key.format": "json",
+        "key.fields-prefix": "k_",
+        "metadata.list": "timestamp",
+        "json.infer-schema.flatten-nested-columns.enable": "true",
+    }
+    query = BatchQuery(spark, tmp_path, source, transform=[])
+    values = [{"a": 1, "n": {"x": "2024-01-01", "y": {"z": True}}}, {"a": "b", "n": {"x": "2024-01-01 10:00:00"}}]
+    query.run([*_records(*values, topic="t.one", keys=[{"id": 7}, {"id": 8}]), *_records({"c": [1]}, topic="two")])
+    local = query.table("t.one").schema["timestamp"].dataType
+    assert local.simpleString() == "timestamp"
+    assert query.rows(("t.one",), "k_id") == [
+        {"k_id": 7, "a": "1", "n.x": dt.datetime(2024, 1, 1), "n.y.z": True, "timestamp": _TIME},
+        {"k_id": 8, "a": "b", "n.x": dt.datetime(2024, 1, 1, 10), "n.y.z": None, "timestamp": _TIME},
+    ]
+    assert query.rows("two", "c") == [{"c": "[1]", "timestamp": _TIME}]
+
+
+def test_json_with_tables_by_members_and_fixed_types(spark: Any, tmp_path: Path) -> None:
+    source = {
+        "value.format": "json",
+        "json.decode.parser-table-id.fields": "db,table",
+        "json.infer-schema.fixed-types": "id INT",
+        "ingestion.ignore-errors": "true",
+    }
+    query = BatchQuery(spark, tmp_path, source, transform=[])
+    rows = [{"db": "a", "table": "b", "id": 1}, {"db": "a", "table": "c", "id": "x"}, {"db": "a", "id": 3}]
+    query.run(_records(*rows))
+    assert query.rows("a.b") == [{"db": "a", "table": "b", "id": 1}]
+    assert query.rows("a.c") == []
+
+
+def _canal(kind: str, *rows: Any, old: Any = None, keys: Any = ("id",), types: Any = None) -> dict[str, Any]:
+    return {
+        "database": "shop",
+        "table": "orders",
+        "type": kind,
+        "data": [*rows],
+        "old": old,
+        "pkNames": None if keys is None else [*keys],
+        "mysqlType": types,
+        "isDdl": False,
+    }
+
+
+def test_canal_with_the_types_of_mysql(spark: Any, tmp_path: Path) -> None:
+    source = {"value.format": "canal-json", "canal-json.infer-schema.strategy": "MYSQL_TYPE"}
+    query = BatchQuery(spark, tmp_path, source, transform=[])
+    types = {"id": "bigint(20)", "ok": "tinyint(1)", "price": "decimal(5,2)", "at": "datetime(3)", "name": "varchar(9)"}
+    rows = [
+        {"id": "1", "ok": "1", "price": "1.50", "at": "2024-01-01 10:00:00.123", "name": "x"},
+        {"id": "2", "ok": "0", "price": None, "at": None, "name": None},
+    ]
+    query.run(_records(_canal("INSERT", *rows, types=types)))
+    changed = {**rows[0], "name": "y"}
+    query.run(
+        _records(
+            _canal("UPDATE", changed, old=[{"name": "x"}], types=types),
+            _canal("DELETE", rows[1], types=types),
+            first=9,
+        )
+    )
+    assert query.table("shop.orders").dtypes == [
+        ("id", "bigint"),
+        ("ok", "boolean"),
+        ("price", "decimal(5,2)"),
+        ("at", "timestamp_ntz"),
+        ("name", "string"),
+    ]
+    (row,) = query.rows("shop.orders")
+    assert (row["id"], row["ok"], str(row["price"]), row["name"]) == (1, True, "1.50", "y")
+    assert row["at"] == dt.datetime(2024, 1, 1, 10, 0, 0, 123000)
+    with pytest.raises(SchemaChangeError, match=r"its primary key was \(id\), and is now \(id, name\)"):
+        query.run(_records(_canal("INSERT", rows[0], keys=("id", "name"), types=types)))
+
+
+def test_behaviors_that_keep_the_target(spark: Any, tmp_path: Path) -> None:
+    source = {"value.format": "json", "ingestion.ignore-errors": "true"}
+    query = BatchQuery(spark, tmp_path, source, transform=[], pipeline={"schema.change.behavior": "ignore"})
+    query.run(_records({"id": 1, "v": 2}))
+    query.run(_records({"id": 2, "v": 3.0, "w": 1}, {"id": 3, "v": 3.5}, {"id": 4}, first=5))
+    assert query.rows("shop") == [{"id": 1, "v": 2}, {"id": 2, "v": 3}, {"id": 4, "v": None}]
+    again = BatchQuery(spark, tmp_path / "e", source, transform=[], pipeline={"schema.change.behavior": "exception"})
+    again.run(_records({"id": 1}))
+    with pytest.raises(SchemaChangeError, match=r"add\.column.*'schema.change.behavior' is exception"):
+        again.run(_records({"id": 1, "w": 2}, first=5))
+
+
+def test_static_schemas_come_from_declared_tables(spark: Any, tmp_path: Path) -> None:
+    source = {
+        "value.format": "json",
+        "schema.inference.strategy": "static",
+        "scan.value.initial-schemas.ddls": "CREATE TABLE `shop` (id INT, name VARCHAR(10))",
+    }
+    query = BatchQuery(spark, tmp_path, source, transform=[])
+    query.run(_records({"id": 1, "name": "x", "more": 1}, {"name": None, "id": 2}))
+    assert query.table("shop").dtypes == [("id", "int"), ("name", "string")]
+    assert query.rows("shop") == [{"id": 1, "name": "x"}, {"id": 2, "name": None}]
+    with pytest.raises(DecodeError, match="table shop, topic shop, partition 0, offset 5"):
+        query.run(_records({"id": "seven"}, first=5))

@@ -91,7 +91,7 @@ FLOAT_SCALE = 30
 EXACT_DIGITS = 19
 """Digits of a number that surely fit into 64 bits."""
 ALL = 0xFFFFFFFFFFFFFFFF
-MOST = 0x7FFFFFFFFFFFFFFF
+MOST = 0x7FFFFFFFFFFFFFFF  # the largest BIGINT
 DOUBTFUL = 16
 """From about this many messages of other tables than the last one on, rows are checked after the table is known."""
 MOST_PARTS = 3

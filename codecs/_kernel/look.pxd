@@ -1,7 +1,7 @@
 # The C types of look.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Names
-from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COLON, COMMA, DIGIT_0, DIGIT_9, LEFT_BRACE, LEFT_BRACKET, LOWER_F, LOWER_N, LOWER_T, MINUS, POINT, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_Z, append, byte, matches, part, token, word
+from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COLON, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, LEFT_BRACE, LEFT_BRACKET, LOWER_E, LOWER_F, LOWER_N, LOWER_T, MINUS, POINT, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_E, UPPER_Z, append, byte, matches, part, token, word
 from kvformat.codecs._kernel.messages cimport TextBatch
 from kvformat.codecs._kernel.reader cimport Reader
 
@@ -41,6 +41,8 @@ cdef int FLOAT_DIGITS
 cdef int FLOAT_SCALE
 cdef int EXACT_DIGITS
 cdef unsigned long long ALL
+cdef Py_ssize_t MOST
+cdef int DOUBTFUL
 cdef int MOST_PARTS
 
 
@@ -66,6 +68,7 @@ cdef class LookBatch(TextBatch):
     cdef public list tables  # list[LookTable | None]: the elements are checked
     cdef public const int[::1] topics
 
+    @cython.locals(place=cython.Py_ssize_t)
     cpdef object look(self, object messages, object closer)
     cdef object recode(self, object message)
     cdef int reject_encoding(self) except -9
@@ -84,13 +87,13 @@ cdef class LookBatch(TextBatch):
     @cython.locals(r=Reader, place=cython.Py_ssize_t, flags=cython.longlong, c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t value(self, LookTable table, int number, Py_ssize_t at) except -9
     @cython.locals(r=Reader, flags=cython.longlong)
-    cdef bint is_number_of(self, Py_ssize_t[::1] rules, Py_ssize_t place, Py_ssize_t at, Py_ssize_t end) except -1
+    cdef bint is_number_of(self, LookTable table, Py_ssize_t place, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(r=Reader, flags=cython.longlong, c=cython.int, end=cython.Py_ssize_t)
-    cdef Py_ssize_t text(self, Py_ssize_t[::1] rules, Py_ssize_t place, Py_ssize_t at) except -9
+    cdef Py_ssize_t text(self, LookTable table, Py_ssize_t place, Py_ssize_t at) except -9
     @cython.locals(r=Reader, c=cython.int)
     cdef Py_ssize_t latin(self, Py_ssize_t at) except -9
     @cython.locals(r=Reader, flags=cython.longlong, c=cython.int)
-    cdef Py_ssize_t time(self, Py_ssize_t[::1] rules, Py_ssize_t place, Py_ssize_t at) except -9
+    cdef Py_ssize_t time(self, LookTable table, Py_ssize_t place, Py_ssize_t at) except -9
     @cython.locals(r=Reader, number=cython.int, c=cython.int, place=cython.Py_ssize_t)
     cdef int digits(self, Py_ssize_t at, int count) except -9
     @cython.locals(r=Reader, year=cython.int, month=cython.int, day=cython.int, most=cython.int)
@@ -122,6 +125,8 @@ cdef class EnvelopeLookBatch(LookBatch):
     cdef Py_ssize_t key_at
     cdef Py_ssize_t declared_at
     cdef bint misfits
+    cdef bint skipped  # the rows: the table is not guessed
+    cdef int doubt
 
     cpdef object set_table(self, LookTable table)
     @cython.locals(table=LookTable)

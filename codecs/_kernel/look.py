@@ -54,9 +54,11 @@ if not cython.compiled:
         COLON,
         COMMA,
         DIGIT_0,
+        DIGIT_1,
         DIGIT_9,
         LEFT_BRACE,
         LEFT_BRACKET,
+        LOWER_E,
         LOWER_F,
         LOWER_N,
         LOWER_T,
@@ -66,6 +68,7 @@ if not cython.compiled:
         RIGHT_BRACE,
         RIGHT_BRACKET,
         SPACE,
+        UPPER_E,
         UPPER_Z,
         append,
         byte,
@@ -88,6 +91,9 @@ FLOAT_SCALE = 30
 EXACT_DIGITS = 19
 """Digits of a number that surely fit into 64 bits."""
 ALL = 0xFFFFFFFFFFFFFFFF
+MOST = 0x7FFFFFFFFFFFFFFF  # the largest BIGINT
+DOUBTFUL = 16
+"""From about this many messages of other tables than the last one on, rows are checked after the table is known."""
 MOST_PARTS = 3
 """Parts of a table's name."""
 
@@ -230,7 +236,7 @@ class LookBatch(TextBatch):
         if flags & ANY:
             return r.string(at) if c == QUOTE else r.skip(at)
         if c == QUOTE:
-            return self.text(table.rules, place, at)
+            return self.text(table, place, at)
         if c == LOWER_N:
             return r.literal(at, NULL_TEXT, 4)
         if c in (LOWER_T, LOWER_F):
@@ -238,45 +244,52 @@ class LookBatch(TextBatch):
                 return r.literal(at, TRUE_TEXT, 4) if c == LOWER_T else r.literal(at, FALSE_TEXT, 5)
             return CLOSER
         if c == MINUS or DIGIT_0 <= c <= DIGIT_9:
+            if c >= DIGIT_1 and flags & (WHOLE | DOUBLE) and table.rules[place + 1] == MOST:
+                end = at + 1  # the usual case: a whole number of 64 bits in a column of such numbers
+                while DIGIT_0 <= c <= DIGIT_9:
+                    c = byte(r.data, end, r.end)
+                    end += 1
+                if c not in (POINT, LOWER_E, UPPER_E) and end - 1 - at < EXACT_DIGITS:
+                    return end - 1
             end = r.number(at)
-            if end >= 0 and not self.is_number_of(table.rules, place, at, end):
+            if end >= 0 and not self.is_number_of(table, place, at, end):
                 return CLOSER
             return end
         return CLOSER
 
-    def is_number_of(self, rules: memoryview[int], place: int, at: int, end: int) -> bool:
+    def is_number_of(self, table: LookTable, place: int, at: int, end: int) -> bool:
         """Return whether the column reads the last number without loss."""
         r = self.reader
-        flags = rules[place]
+        flags = table.rules[place]
         if flags & SHORT:
-            return end - at <= rules[place + 1]
+            return end - at <= table.rules[place + 1]
         if flags & DOUBLE and not r.whole:
             return True
         if flags & (WHOLE | DOUBLE):
-            return r.whole and r.digit_count <= EXACT_DIGITS and r.mantissa <= rules[place + 1]
+            return r.whole and r.digit_count <= EXACT_DIGITS and r.mantissa <= table.rules[place + 1]
         if flags & DECIMAL:
-            if r.exponent > 0 or (not r.whole and rules[place + 3] == 0):
+            if r.exponent > 0 or (not r.whole and table.rules[place + 3] == 0):
                 return False
-            return r.digit_count + r.exponent <= rules[place + 2] and -r.exponent <= rules[place + 3]
+            return r.digit_count + r.exponent <= table.rules[place + 2] and -r.exponent <= table.rules[place + 3]
         if flags & FLOAT:
             return r.digit_count <= FLOAT_DIGITS and -FLOAT_SCALE < r.exponent <= 0
         return False
 
-    def text(self, rules: memoryview[int], place: int, at: int) -> int:
+    def text(self, table: LookTable, place: int, at: int) -> int:
         """Return the end of a string that fits a column, or a negative number."""
         r = self.reader
-        flags = rules[place]
+        flags = table.rules[place]
         if flags & SHORT:
             end = r.string(at)
-            return end if end < 0 or end - at - 2 <= rules[place + 1] else CLOSER
+            return end if end < 0 or end - at - 2 <= table.rules[place + 1] else CLOSER
         if flags & TIMES:
-            return self.time(rules, place, at)
+            return self.time(table, place, at)
         if flags & NUMBER_TEXT:
             c = byte(r.data, at + 1, r.end)
             if c != MINUS and not DIGIT_0 <= c <= DIGIT_9:
                 return CLOSER
             end = r.number(at + 1)
-            if end < 0 or byte(r.data, end, r.end) != QUOTE or not self.is_number_of(rules, place, at + 1, end):
+            if end < 0 or byte(r.data, end, r.end) != QUOTE or not self.is_number_of(table, place, at + 1, end):
                 return CLOSER
             return end + 1
         if flags & TRUTH_TEXT:
@@ -285,7 +298,7 @@ class LookBatch(TextBatch):
         if flags & LATIN:
             return self.latin(at)
         if flags & CLOCK:
-            end = self.clock(at + 1, rules[place + 3])
+            end = self.clock(at + 1, table.rules[place + 3])
             return end + 1 if end >= 0 and byte(r.data, end, r.end) == QUOTE else CLOSER
         return CLOSER
 
@@ -302,10 +315,10 @@ class LookBatch(TextBatch):
             at += 1
         return CLOSER
 
-    def time(self, rules: memoryview[int], place: int, at: int) -> int:
+    def time(self, table: LookTable, place: int, at: int) -> int:
         """Return the end of a string with a date or a timestamp that the column reads, or CLOSER."""
         r = self.reader
-        flags = rules[place]
+        flags = table.rules[place]
         at = self.day(at + 1)
         if at < 0:
             return CLOSER
@@ -314,7 +327,7 @@ class LookBatch(TextBatch):
             return at + 1 if flags & DATE else CLOSER
         if not (c == SPACE and flags & WITH_SPACE) and not (c == UPPER_T and flags & WITH_LETTER):
             return CLOSER
-        at = self.clock(at + 1, rules[place + 3])
+        at = self.clock(at + 1, table.rules[place + 3])
         if at < 0:
             return CLOSER
         c = byte(r.data, at, r.end)
@@ -408,6 +421,7 @@ class EnvelopeLookBatch(LookBatch):
             self.sizes[place] = len(text)
         self.by_name: dict[bytes, LookTable] = {}
         self.last: LookTable | None = None
+        self.doubt = 0
         self.name = Bytes(256)
         self.starts: memoryview[int] = grown(None, 0, MOST_PARTS, "q")
         self.stops: memoryview[int] = grown(None, 0, MOST_PARTS, "q")
@@ -461,11 +475,20 @@ class EnvelopeLookBatch(LookBatch):
             if table is None:
                 return CLOSER
             self.last = table
+            if self.doubt < DOUBTFUL:
+                self.doubt += 2
+            r.depth = 2 if self.wrapped else 1
+            if self.image(table, self.first_at) < 0 or self.image(table, self.second_at) < 0:
+                return CLOSER
+        elif self.skipped:
+            self.doubt -= 1
             r.depth = 2 if self.wrapped else 1
             if self.image(table, self.first_at) < 0 or self.image(table, self.second_at) < 0:
                 return CLOSER
         elif self.misfits:
             return CLOSER
+        elif self.doubt:
+            self.doubt -= 1
         return table.number if self.is_same(table) else CLOSER
 
     def is_same(self, table: LookTable) -> bool:
@@ -503,6 +526,7 @@ class EnvelopeLookBatch(LookBatch):
         r = self.reader
         self.first_at = self.second_at = self.key_at = self.declared_at = 0
         self.misfits = False
+        self.skipped = self.doubt >= DOUBTFUL - 2
         for number in range(MOST_PARTS):
             self.starts[number] = 0
         if byte(r.data, at, r.end) != LEFT_BRACE:
@@ -590,6 +614,8 @@ class EnvelopeLookBatch(LookBatch):
             else:
                 self.second_at = at
             table = self.last
+            if self.skipped:
+                return r.skip(at)
             if table is not None and not self.misfits:
                 depth = r.depth
                 end = self.image(table, at)

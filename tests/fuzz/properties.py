@@ -14,7 +14,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from kvformat.registry import ConfigurationError, DecodedBatch, ErrorCode
+from kvformat.registry import ConfigurationError, DecodedBatch, ErrorCode, SchemaRegistryError
+from kvformat.registry.authoring import LookRequest
 from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.testing.results import LAYOUTS, with_garbage_under_nulls
 from tests.fuzz.cases import Case, FormatCase, Message
@@ -179,6 +180,28 @@ def _width(t: pa.DataType) -> int:
     return (t.bit_width + 7) // 8 + 1 if pa.types.is_primitive(t) or pa.types.is_decimal(t) else 5
 
 
+def looked(batch: Batch) -> None:
+    """A look finds the table of each message, or its error, alone as in the batch. What it finds has nothing new."""
+    if not isinstance(batch.case, FormatCase):
+        return
+    format = batch.case.format
+    (messages,) = batch.case.arrays(batch.messages)
+    topics = pa.array(["topic"] * len(messages), pa.string())
+    try:
+        found = format.looker(LookRequest()).look(messages, topics)
+    except (ConfigurationError, SchemaRegistryError):  # such as the option 'schema', which names the columns
+        return
+    found.indices.validate(full=True)
+    tables = [None if place is None else found.tables[place] for place in found.indices.to_pylist()]
+    assert len(tables) == len(messages)
+    assert all(text.startswith("[") and tables[at] is None for at, text in found.errors.items())
+    assert all(tables[column.message] == column.table for column in found.columns)
+    for at in sorted(range(len(batch.messages)), key=batch.lot)[:4]:
+        one = format.looker(LookRequest()).look(messages[at : at + 1], topics[:1])
+        assert [None if place is None else one.tables[place] for place in one.indices.to_pylist()] == [tables[at]]
+        assert one.errors.get(0) == found.errors.get(at)
+
+
 PROPERTIES: dict[str, Callable[[Batch], None]] = {
     "contract": contract,
     "kernel": kernel,
@@ -188,4 +211,5 @@ PROPERTIES: dict[str, Callable[[Batch], None]] = {
     "layouts": layouts,
     "bounded": bounded,
     "written": written,
+    "looked": looked,
 }

@@ -66,7 +66,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     session.stop()
 
 
-@pytest.fixture(params=["UTC", "America/New_York"])
+@pytest.fixture(params=["UTC", pytest.param("America/New_York", marks=pytest.mark.slow)])
 def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
     """Run a test in two session time zones. New York has daylight saving time."""
     before = spark.conf.get("spark.sql.session.timeZone")

@@ -283,6 +283,7 @@ def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.Sche
 
 
 @pytest.mark.services
+@pytest.mark.slow
 def test_inference_from_a_real_registry(apicurio: services.SchemaRegistry, tmp_path: Path) -> None:
     columns = "id BIGINT NOT NULL, name STRING, at TIMESTAMP(3)"
     options = {"url": apicurio.url, "subject": "people-value"}

@@ -114,6 +114,7 @@ def test_flink_tables_in_batches(spark: Any, broker: Any, records: None, tmp_pat
     _expect_none(compare, _of_each_pair(), _PAIRS)
 
 
+@pytest.mark.slow
 def test_flink_tables_in_streams(spark: Any, broker: Any, records: None, tmp_path: Path) -> None:
     def compare(name: str) -> str | None:
         table = _table(name, broker, tmp_path).with_options({"scan.bounded.mode": None})

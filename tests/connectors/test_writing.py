@@ -146,6 +146,7 @@ def test_headers_are_written_and_timestamps_give_a_warning(spark: Any, broker: A
     assert abs(message.timestamp()[1] / 1000 - time.time()) < 3600
 
 
+@pytest.mark.slow  # waits for brokers that do not answer
 def test_missing_topics_are_reported_before_a_job_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
     broker.create("orders-target")
     table = keyless(broker, "orders-targt")

@@ -781,6 +781,7 @@ def test_bytes_and_hashes_by_themselves_grow() -> None:
 # --- the source -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(KERNEL == "python", reason="all of this run reads with the source")
 def test_the_source_answers_as_flink() -> None:
     """The vectors of the JSON formats, and the tests that compiled modules can't run, in a process with the source."""

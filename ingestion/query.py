@@ -39,6 +39,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import SchemaStore
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
+from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.streams.changes import latest_by_key
 
@@ -285,6 +286,11 @@ class _BatchRun:
             source.key_format,
             flatten=bool(source.values.get("json.infer-schema.flatten-nested-columns.enable")),
         )
+        if layout.value_format.own_columns and not early:
+            raise ConfigurationError(
+                f"table {table}: 'unchanged.columns' = 'keep' needs rows that go to one table as they are. Remove the "
+                "projection, the filter, and the routes to several tables, or the option"
+            )
         decoder = TableDecoder(
             table,
             layout,

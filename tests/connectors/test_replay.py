@@ -68,6 +68,7 @@ def test_replayed_letters_are_removed_from_a_path(spark: Any, broker: Any, tmp_p
     assert _offsets(spark, dead) == [6]
 
 
+@pytest.mark.slow
 def test_failed_replays_lose_no_letter(spark: Any, broker: Any, tmp_path: Path) -> None:
     source, mended, _ = _tables(broker, "replay-fails")
     broker.send("replay-fails", [*GOOD, *MENDED, *BAD])
@@ -91,6 +92,7 @@ def test_failed_replays_lose_no_letter(spark: Any, broker: Any, tmp_path: Path) 
     assert _offsets(spark, dead) == [6]
 
 
+@pytest.mark.slow
 def test_letters_of_a_topic_are_replayed_once(spark: Any, broker: Any, tmp_path: Path) -> None:
     source, mended, target = _tables(broker, "replay-topic")
     broker.send("replay-topic", [*GOOD, *MENDED, *BAD], headers=[("trace", b"\x01")])

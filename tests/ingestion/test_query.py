@@ -173,6 +173,28 @@ def test_transforms(spark: Any, tmp_path: Path) -> None:
         BatchQuery(spark, tmp_path / "2", transform=[{**rule, "filter": "nowhere = 1"}]).run(_changes(*first))
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"transform": [{"source-table": r"shop.\.*", "projection": r"\*, v AS w", "primary-keys": "id"}]},
+        {"route": [{"source-table": r"shop.\.*", "sink-table": table} for table in ("ods.a", "ods.b")]},
+    ],
+    ids=["transform", "two targets"],
+)
+def test_unchanged_values_are_never_written_as_null(spark: Any, tmp_path: Path, more: dict[str, Any]) -> None:
+    query = BatchQuery(spark, tmp_path, {"debezium-json.unchanged.columns": "keep"}, **more)
+    with pytest.raises(ConfigurationError, match=r"table shop\.orders: 'unchanged\.columns' = 'keep'"):
+        query.run(_changes((None, {"id": 1, "v": 1})))
+
+
+def test_unchanged_values_keep_their_values_in_a_table(spark: Any, tmp_path: Path) -> None:
+    query = BatchQuery(spark, tmp_path, {"debezium-json.unchanged.columns": "keep"})
+    query.run(_changes((None, {"id": 1, "v": 1, "text": "long"})))
+    after = {"id": 1, "v": 2, "text": "__debezium_unavailable_value"}
+    query.run(_changes(({"id": 1, "v": 1, "text": None}, after)))
+    assert query.rows("shop.orders") == [{"id": 1, "v": 2, "text": "long"}]
+
+
 @pytest.mark.slow
 def test_soft_deletes(spark: Any, tmp_path: Path) -> None:
     rule = {

@@ -79,6 +79,7 @@ def test_dead_letters_of_a_format_without_a_table(spark: Any, broker: Any) -> No
     assert headers(message)["offset"] == "2"
 
 
+@pytest.mark.slow
 def test_rewriting_a_batch_replaces_its_folder(spark: Any, tmp_path: Path) -> None:
     def bad(*offsets: int) -> Any:
         rows = [("t", 0, offset, b"k", b"v", "r") for offset in offsets]

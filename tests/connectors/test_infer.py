@@ -287,6 +287,7 @@ def _written(value: Any) -> str:
     return json.dumps(value)
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(_ROWS)
 @example([{"a": [2**55, 0.0]}])

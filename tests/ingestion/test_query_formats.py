@@ -102,6 +102,7 @@ def test_canal_with_the_types_of_mysql(spark: Any, tmp_path: Path) -> None:
         query.run(_records(_canal("INSERT", rows[0], keys=("id", "name"), types=types)))
 
 
+@pytest.mark.slow
 def test_behaviors_that_keep_the_target(spark: Any, tmp_path: Path) -> None:
     source = {"value.format": "json", "ingestion.ignore-errors": "true"}
     query = BatchQuery(spark, tmp_path, source, transform=[], pipeline={"schema.change.behavior": "ignore"})

@@ -271,6 +271,7 @@ def test_random_rows_of_random_types(spark: Any, time_zone: str) -> None:
     _expect_bytes_of_the_kernel(spark, *((schema, _random_rows(rng, schema, 60)) for schema in schemas))
 
 
+@pytest.mark.slow
 def test_every_type_alone_and_in_containers(spark: Any, time_zone: str) -> None:
     """Each time zone is tested with half of the options."""
     schema = ", ".join(

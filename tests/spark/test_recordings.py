@@ -26,6 +26,7 @@ TABLES = {
 FEWEST_ROWS = 130
 
 
+@pytest.mark.slow
 def test_a_captured_topic_gives_the_table(spark: Any, tmp_path: Path) -> None:
     rows = 0
     for recording, name in TABLES.items():

@@ -176,6 +176,7 @@ def test_other_columns_are_read_without_the_time_type(spark: Any, without_time: 
     assert KeyValueFormat("id INT", {"format": "json"}).decode(frame).first().id == 1
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_keeps_the_microseconds_of_debeziums_times(spark: Any) -> None:
     """Arrow's type has no precision, so a TIME(3) keeps Debezium's microseconds, and Spark's column keeps them too."""

@@ -88,6 +88,11 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         drops = frozenset(("table-drop",))
         names = ("database", "table")
         layout = ChangeLayout(
-            table=named_members(*names), values=value_rules(self, request), drops=drops, shape=KernelShape(names)
+            table=named_members(*names),
+            values=value_rules(self, request),
+            drops=drops,
+            shape=KernelShape(
+                names, others=("ts", "xid", "xoffset", "commit", "position", "gtid", "server_id", "thread_id")
+            ),
         )
         return ChangeLooker(self, self.envelope, request, layout)

@@ -74,6 +74,8 @@ class OggJsonFormat(JsonChangeFormat):
         )
 
         layout = ChangeLayout(
-            table=dotted_member("table"), values=value_rules(self, request), shape=KernelShape(("table",))
+            table=dotted_member("table"),
+            values=value_rules(self, request),
+            shape=KernelShape(("table",), others=("op_ts", "current_ts", "pos")),
         )
         return ChangeLooker(self, self.envelope, request, layout)

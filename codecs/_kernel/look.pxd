@@ -1,9 +1,11 @@
 # The C types of look.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Names
-from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COLON, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, LEFT_BRACE, LEFT_BRACKET, LOWER_E, LOWER_F, LOWER_N, LOWER_T, MINUS, POINT, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_E, UPPER_Z, append, byte, matches, part, token, word
+from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COMMA, DIGIT_0, DIGIT_9, LEFT_BRACE, LEFT_BRACKET, LOWER_E, LOWER_F, LOWER_N, LOWER_T, MINUS, POINT, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_E, UPPER_Z, append, byte, matches, part, special, token, word
 from kvformat.codecs._kernel.messages cimport TextBatch
+from kvformat.codecs._kernel.previous_value cimport NEVER_ALIKE, PreviousValueCache, WORTH_COMPARING
 from kvformat.codecs._kernel.reader cimport Reader
+from kvformat.codecs._kernel.times cimport FIRST_DAY, days_of, micros_of_day
 
 cdef int EXPECTED_COMMA
 cdef unsigned long long FALSE_TEXT
@@ -27,6 +29,10 @@ cdef long long SHORT
 cdef long long TRUTH_TEXT
 cdef long long LATIN
 cdef long long CLOCK
+cdef long long ROW
+cdef long long ARRAY
+cdef long long MAP
+cdef long long NESTED
 cdef Py_ssize_t STRIDE
 cdef int FIRST
 cdef int SECOND
@@ -40,16 +46,19 @@ cdef long long TIMES
 cdef int FLOAT_DIGITS
 cdef int FLOAT_SCALE
 cdef int EXACT_DIGITS
+cdef int USUAL_DIGITS
 cdef unsigned long long ALL
 cdef Py_ssize_t MOST
 cdef int DOUBTFUL
 cdef int MOST_PARTS
+cdef int MOST_MOVED
 
 
 @cython.final
 cdef class LookTable:
     cdef Names names
     cdef Py_ssize_t[::1] rules
+    cdef list nested  # list[LookTable | None]
     cdef const unsigned char[::1] key
     cdef Py_ssize_t key_size
     cdef const unsigned char[::1] declared
@@ -86,6 +95,10 @@ cdef class LookBatch(TextBatch):
     cdef Py_ssize_t row(self, LookTable table, Py_ssize_t at) except -9
     @cython.locals(r=Reader, place=cython.Py_ssize_t, flags=cython.longlong, c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t value(self, LookTable table, int number, Py_ssize_t at) except -9
+    @cython.locals(r=Reader, flags=cython.longlong, inner=LookTable, c=cython.int, closing=cython.int)
+    cdef Py_ssize_t nested_value(self, LookTable table, int number, Py_ssize_t at) except -9
+    @cython.locals(r=Reader, flags=cython.longlong, start=cython.Py_ssize_t, c=cython.int, whole=cython.Py_ssize_t, fraction=cython.Py_ssize_t)
+    cdef Py_ssize_t usual_number(self, LookTable table, Py_ssize_t place, Py_ssize_t at) except -9
     @cython.locals(r=Reader, flags=cython.longlong)
     cdef bint is_number_of(self, LookTable table, Py_ssize_t place, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(r=Reader, flags=cython.longlong, c=cython.int, end=cython.Py_ssize_t)
@@ -94,16 +107,15 @@ cdef class LookBatch(TextBatch):
     cdef Py_ssize_t latin(self, Py_ssize_t at) except -9
     @cython.locals(r=Reader, flags=cython.longlong, c=cython.int)
     cdef Py_ssize_t time(self, LookTable table, Py_ssize_t place, Py_ssize_t at) except -9
-    @cython.locals(r=Reader, number=cython.int, c=cython.int, place=cython.Py_ssize_t)
-    cdef int digits(self, Py_ssize_t at, int count) except -9
-    @cython.locals(r=Reader, year=cython.int, month=cython.int, day=cython.int, most=cython.int)
+    @cython.locals(r=Reader)
     cdef Py_ssize_t day(self, Py_ssize_t at) except -9
-    @cython.locals(r=Reader, hour=cython.int, minute=cython.int, second=cython.int, start=cython.Py_ssize_t)
+    @cython.locals(r=Reader, start=cython.Py_ssize_t)
     cdef Py_ssize_t clock(self, Py_ssize_t at, Py_ssize_t most) except -9
 
 
 cdef class EnvelopeLookBatch(LookBatch):
     cdef Names members
+    cdef int used  # the first numbers of `members`: those that are not skipped
     cdef Names parts
     cdef int part_count
     cdef Names outer
@@ -115,6 +127,11 @@ cdef class EnvelopeLookBatch(LookBatch):
     cdef int[::1] sizes
     cdef int operation_count
     cdef dict by_name
+    cdef dict by_last_part
+    cdef PreviousValueCache previous  # the object with the parts of the name
+    cdef int[::1] scalars  # the places of the parts among its scalars, -1 for missing ones
+    cdef Py_ssize_t distance  # from the last part of the last name to the end of its message
+    cdef bint guessed
     cdef LookTable last
     cdef Bytes name
     cdef Py_ssize_t[::1] starts
@@ -132,7 +149,8 @@ cdef class EnvelopeLookBatch(LookBatch):
     @cython.locals(table=LookTable)
     cpdef object knows(self, bytes name, bytes key, bytes declaration)
     cpdef object spans(self, bytes message)
-    @cython.locals(r=Reader, table=LookTable, end=cython.Py_ssize_t)
+    cdef bytes last_part(self, LookTable table)
+    @cython.locals(r=Reader, table=LookTable, before=LookTable, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cdef Py_ssize_t table_of(self, Py_ssize_t at) except -9
     @cython.locals(r=Reader)
     cdef bint is_same(self, LookTable table) except -1
@@ -150,8 +168,12 @@ cdef class EnvelopeLookBatch(LookBatch):
     cdef Py_ssize_t envelope(self, Py_ssize_t at) except -9
     @cython.locals(r=Reader, table=LookTable, depth=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t member(self, int number, Py_ssize_t at) except -9
-    @cython.locals(r=Reader, parts=Names, before=cython.int, number=cython.int, start=cython.Py_ssize_t)
+    @cython.locals(r=Reader, parts=Names, previous=PreviousValueCache, before=cython.int, begin=cython.Py_ssize_t, number=cython.int, place=cython.int, start=cython.Py_ssize_t)
     cdef Py_ssize_t source(self, Py_ssize_t at) except -9
+    @cython.locals(previous=PreviousValueCache, number=cython.int, place=cython.int)
+    cdef int note_source(self, Py_ssize_t begin, Py_ssize_t end) except -1
+    @cython.locals(r=Reader, names=Names, number=cython.int, start=cython.Py_ssize_t, size=cython.Py_ssize_t, at=cython.Py_ssize_t, step=cython.int, table=LookTable)
+    cdef int guess(self) except -1
     @cython.locals(r=Reader, found=cython.ulonglong, place=cython.int)
     cdef bint is_known_operation(self, Py_ssize_t at, Py_ssize_t size) except -1
     @cython.locals(r=Reader, c=cython.int)

@@ -21,6 +21,7 @@ from kvformat.codecs._kernel.codes import EXPECTED_COMMA, FALSE_TEXT, MAX_DEPTH,
 from kvformat.codecs._kernel.containers import Names
 from kvformat.codecs._kernel.look_codes import (
     ANY,
+    ARRAY,
     BOOLEAN,
     CLOCK,
     DATE,
@@ -29,7 +30,10 @@ from kvformat.codecs._kernel.look_codes import (
     FLOAT,
     LATIN,
     LOCAL,
+    MAP,
+    NESTED,
     NUMBER_TEXT,
+    ROW,
     SHORT,
     STRIDE,
     TIMES,
@@ -41,6 +45,7 @@ from kvformat.codecs._kernel.look_codes import (
 )
 from kvformat.codecs._kernel.memory import Bytes, grown
 from kvformat.codecs._kernel.messages import TextBatch
+from kvformat.codecs._kernel.previous_value import PreviousValueCache
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -51,10 +56,8 @@ else:
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import (
         BACKSLASH,
-        COLON,
         COMMA,
         DIGIT_0,
-        DIGIT_1,
         DIGIT_9,
         LEFT_BRACE,
         LEFT_BRACKET,
@@ -74,9 +77,12 @@ if not cython.compiled:
         byte,
         matches,
         part,
+        special,
         token,
         word,
     )
+    from kvformat.codecs._kernel.previous_value import NEVER_ALIKE, WORTH_COMPARING
+    from kvformat.codecs._kernel.times import FIRST_DAY, days_of, micros_of_day
 
 CLOSER = -5
 """The value may not fit: the Python rule looks at the message."""
@@ -90,12 +96,16 @@ FLOAT_SCALE = 30
 """Digits after the point up to which the check takes a number for a FLOAT; smaller numbers are looked at closer."""
 EXACT_DIGITS = 19
 """Digits of a number that surely fit into 64 bits."""
+USUAL_DIGITS = 100
+"""Digits on each side of the point of a number that every JSON reader takes."""
 ALL = 0xFFFFFFFFFFFFFFFF
 MOST = 0x7FFFFFFFFFFFFFFF  # the largest BIGINT
 DOUBTFUL = 16
 """From about this many messages of other tables than the last one on, rows are checked after the table is known."""
 MOST_PARTS = 3
 """Parts of a table's name."""
+MOST_MOVED = 12
+"""How many bytes before or after the last place the name of a table is guessed."""
 
 
 class LookTable:
@@ -104,10 +114,23 @@ class LookTable:
     `names` are its columns, `rules` has `STRIDE` numbers for each. `key` and `declared` are the bytes of these members
     in messages that contribute nothing; empty if there are none. `is_strict` says that columns without a value
     contribute, too, because messages declare them. `number` is the index of the table in the batch.
+
+    `nested` has the table of each column of `NESTED` values, None for the others: of a ROW its fields, of an ARRAY or
+    MAP one column, the elements or values.
     """
 
-    def __init__(self, names: list[str], rules: list[int], key: bytes, declared: bytes, *, is_strict: bool) -> None:
+    def __init__(
+        self,
+        names: list[str],
+        rules: list[int],
+        nested: list[LookTable | None],
+        key: bytes,
+        declared: bytes,
+        *,
+        is_strict: bool,
+    ) -> None:
         self.names = Names(names)
+        self.nested = nested
         self.rules: memoryview[int] = grown(None, 0, max(len(rules), 1), "q")
         for place, number in enumerate(rules):
             self.rules[place] = number
@@ -244,18 +267,80 @@ class LookBatch(TextBatch):
                 return r.literal(at, TRUE_TEXT, 4) if c == LOWER_T else r.literal(at, FALSE_TEXT, 5)
             return CLOSER
         if c == MINUS or DIGIT_0 <= c <= DIGIT_9:
-            if c >= DIGIT_1 and flags & (WHOLE | DOUBLE) and table.rules[place + 1] == MOST:
-                end = at + 1  # the usual case: a whole number of 64 bits in a column of such numbers
-                while DIGIT_0 <= c <= DIGIT_9:
-                    c = byte(r.data, end, r.end)
-                    end += 1
-                if c not in (POINT, LOWER_E, UPPER_E) and end - 1 - at < EXACT_DIGITS:
-                    return end - 1
+            end = self.usual_number(table, place, at)
+            if end > 0:
+                return end
             end = r.number(at)
             if end >= 0 and not self.is_number_of(table, place, at, end):
                 return CLOSER
             return end
-        return CLOSER
+        return self.nested_value(table, number, at) if flags & NESTED else CLOSER
+
+    def nested_value(self, table: LookTable, number: int, at: int) -> int:
+        """Return the end of an object or an array that fits a column, or a negative number."""
+        r = self.reader
+        flags = table.rules[number * STRIDE]
+        inner: LookTable = cython.cast(LookTable, table.nested[number])
+        c = byte(r.data, at, r.end)
+        if r.depth >= MAX_DEPTH or c != (LEFT_BRACKET if flags & ARRAY else LEFT_BRACE):
+            return CLOSER
+        if flags & ROW:
+            return self.row(inner, at)
+        closing = c + 2  # from [ to ], from { to }
+        r.depth += 1
+        at = token(r.data, at + 1, r.end)
+        if byte(r.data, at, r.end) != closing:
+            while True:
+                if flags & MAP:
+                    at = r.name(at)
+                    if at < 0:
+                        return at
+                at = self.value(inner, 0, at)
+                if at < 0:
+                    return at
+                at = token(r.data, at, r.end)
+                if byte(r.data, at, r.end) != COMMA:
+                    break
+                at = token(r.data, at + 1, r.end)
+            if byte(r.data, at, r.end) != closing:
+                return CLOSER
+        r.depth -= 1
+        return at + 1
+
+    def usual_number(self, table: LookTable, place: int, at: int) -> int:
+        """Return the end of a number in a usual form that fits a column of 64 bits or a DECIMAL; 0 for others."""
+        r = self.reader
+        flags = table.rules[place]
+        if byte(r.data, at, r.end) == MINUS:
+            at += 1
+        start = at
+        c = byte(r.data, at, r.end)
+        if c == DIGIT_0 and byte(r.data, at + 1, r.end) != POINT:
+            return 0
+        while DIGIT_0 <= c <= DIGIT_9:
+            at += 1
+            c = byte(r.data, at, r.end)
+        whole = at - start
+        if whole == 0 or c in (LOWER_E, UPPER_E):
+            return 0
+        if c != POINT:
+            if flags & (WHOLE | DOUBLE) and whole < EXACT_DIGITS and table.rules[place + 1] == MOST:
+                return at
+            return at if flags & DECIMAL and whole <= table.rules[place + 2] else 0
+        start = at + 1
+        at = start
+        c = byte(r.data, at, r.end)
+        while DIGIT_0 <= c <= DIGIT_9:
+            at += 1
+            c = byte(r.data, at, r.end)
+        fraction = at - start
+        if fraction == 0 or c in (LOWER_E, UPPER_E):
+            return 0
+        if flags & DOUBLE:
+            return at if whole <= USUAL_DIGITS and fraction <= USUAL_DIGITS else 0
+        if flags & DECIMAL and whole <= table.rules[place + 2] and fraction <= table.rules[place + 3]:
+            return at
+        return 0
 
     def is_number_of(self, table: LookTable, place: int, at: int, end: int) -> bool:
         """Return whether the column reads the last number without loss."""
@@ -335,43 +420,15 @@ class LookBatch(TextBatch):
             return at + 1 if flags & LOCAL else CLOSER
         return at + 2 if c == UPPER_Z and flags & ZONED and byte(r.data, at + 1, r.end) == QUOTE else CLOSER
 
-    def digits(self, at: int, count: int) -> int:
-        """Return the number of `count` digits at an offset, or CLOSER."""
-        r = self.reader
-        number = 0
-        for place in range(at, at + count):
-            c = byte(r.data, place, r.end)
-            if c < DIGIT_0 or c > DIGIT_9:
-                return CLOSER
-            number = number * 10 + (c - DIGIT_0)
-        return number
-
     def day(self, at: int) -> int:
         """Return the end of a date that exists, or CLOSER."""
         r = self.reader
-        year = self.digits(at, 4)
-        month = self.digits(at + 5, 2)
-        day = self.digits(at + 8, 2)
-        if byte(r.data, at + 4, r.end) != MINUS or byte(r.data, at + 7, r.end) != MINUS:
-            return CLOSER
-        if year < 1 or month < 1 or month > 12 or day < 1:
-            return CLOSER
-        most = 31
-        if month == 2:
-            most = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-        elif month in (4, 6, 9, 11):
-            most = 30
-        return at + 10 if day <= most else CLOSER
+        return at + 10 if days_of(r, at, r.end) >= FIRST_DAY else CLOSER
 
     def clock(self, at: int, most: int) -> int:
         """Return the end of a time of day with at most `most` digits after the point, or CLOSER."""
         r = self.reader
-        hour = self.digits(at, 2)
-        minute = self.digits(at + 3, 2)
-        second = self.digits(at + 6, 2)
-        if byte(r.data, at + 2, r.end) != COLON or byte(r.data, at + 5, r.end) != COLON:
-            return CLOSER
-        if not (0 <= hour < 24 and 0 <= minute < 60 and 0 <= second < 60):
+        if at + 8 > r.end or micros_of_day(r, at, at + 8) < 0:
             return CLOSER
         at += 8
         if byte(r.data, at, r.end) != POINT:
@@ -389,14 +446,19 @@ class EnvelopeLookBatch(LookBatch):
     members: the names of the first and the second row, the operation, the key, the declared types, and of the member
     that is true for a statement, "" for those that the format does not have; then the parts of the table's name.
     source: the member with the parts, "" if they are members of the envelope. A part that is missing or null is left
-    out; the last one must be there, and the others too unless `optional`. operations: those with rows, of at most
-    eight bytes. With `wrapped` a message is an object of `schema`, the declaration, and `payload`.
+    out; the last one must be there, and the others too unless `optional`. others: names of members that are skipped.
+    operations: those with rows, of at most eight bytes. With `wrapped` a message is an object of `schema`, the
+    declaration, and `payload`.
+
+    Rows usually come before the name of their table. They are compared with the table of the last message. Where that
+    was wrong for many messages, the name is guessed first, from where the last one was: by its distance to the end.
     """
 
     def __init__(
         self,
         members: list[str],
         parts: list[str],
+        others: list[str],
         operations: list[bytes],
         *,
         source: str,
@@ -407,8 +469,13 @@ class EnvelopeLookBatch(LookBatch):
         super().__init__()
         # an odd name stands for a member that the format does not have: a message with it is looked at closer
         own = [name or f"\ud7ff{place}" for place, name in enumerate(members)]
-        self.members = Names([*own, *([source] if source else parts)])
+        own += [source] if source else parts
+        self.members = Names([*own, *(name for name in others if name not in own)])
+        self.used = len(own)
         self.parts = Names(parts)
+        self.previous = PreviousValueCache()
+        self.scalars: memoryview[int] = grown(None, 0, MOST_PARTS, "i")
+        self.distance = 0
         self.part_count = len(parts)
         self.outer = Names(["payload", "schema"])
         self.has_source = bool(source)
@@ -420,8 +487,10 @@ class EnvelopeLookBatch(LookBatch):
             self.operations[place] = int.from_bytes(text, "little")
             self.sizes[place] = len(text)
         self.by_name: dict[bytes, LookTable] = {}
+        self.by_last_part: dict[bytes, LookTable] = {}
         self.last: LookTable | None = None
         self.doubt = 0
+        self.guessed = False
         self.name = Bytes(256)
         self.starts: memoryview[int] = grown(None, 0, MOST_PARTS, "q")
         self.stops: memoryview[int] = grown(None, 0, MOST_PARTS, "q")
@@ -430,12 +499,20 @@ class EnvelopeLookBatch(LookBatch):
     def set_table(self, table: LookTable) -> None:
         """Add a table, or replace the one of the same name."""
         self.by_name[bytes(table.name[: table.name_size])] = table
+        self.by_last_part[self.last_part(table)] = table
         self.last = table
+
+    def last_part(self, table: LookTable) -> bytes:
+        """Return the last part of the text of a table's name, with quotes."""
+        name = bytes(table.name[: table.name_size - 1])
+        return name[name.rfind(b'"') :] + b'"'
 
     def forget(self, *names: bytes) -> None:
         """Forget the tables with these texts of their names."""
         for name in names:
-            self.by_name.pop(name, None)
+            table = self.by_name.pop(name, None)
+            if table is not None:
+                self.by_last_part.pop(self.last_part(table), None)
         self.last = None
 
     def knows(self, name: bytes, key: bytes, declaration: bytes) -> bool:
@@ -466,9 +543,17 @@ class EnvelopeLookBatch(LookBatch):
 
     def table_of(self, at: int) -> int:
         r = self.reader
+        before = self.last
+        begin = at
+        self.guessed = False
+        if self.doubt >= DOUBTFUL - 2:
+            self.guess()
         end = self.envelope_of(at)
         if end < 0 or not self.is_end(end) or not self.read_table_name():
             return CLOSER
+        place = self.starts[self.part_count - 1]
+        if place > begin:
+            self.distance = r.end - place
         table = self.last
         if table is None or not self.has_name(table):
             table = self.by_name.get(part(self.name.view, 0, self.name.size))
@@ -487,7 +572,7 @@ class EnvelopeLookBatch(LookBatch):
                 return CLOSER
         elif self.misfits:
             return CLOSER
-        elif self.doubt:
+        elif self.doubt and table is before:
             self.doubt -= 1
         return table.number if self.is_same(table) else CLOSER
 
@@ -526,7 +611,7 @@ class EnvelopeLookBatch(LookBatch):
         r = self.reader
         self.first_at = self.second_at = self.key_at = self.declared_at = 0
         self.misfits = False
-        self.skipped = self.doubt >= DOUBTFUL - 2
+        self.skipped = self.doubt >= DOUBTFUL - 2 and not self.guessed
         for number in range(MOST_PARTS):
             self.starts[number] = 0
         if byte(r.data, at, r.end) != LEFT_BRACE:
@@ -590,6 +675,9 @@ class EnvelopeLookBatch(LookBatch):
                 return at
             if number < 0:
                 at = r.skip(at)
+            elif number >= self.used:
+                before = number
+                at = r.skip(at)
             else:
                 if seen >> number & 1:
                     return CLOSER
@@ -646,7 +734,23 @@ class EnvelopeLookBatch(LookBatch):
         """Read the object with the parts of the table's name."""
         r = self.reader
         parts = self.parts
+        previous = self.previous
         before = parts.count
+        begin = at
+        at = previous.compare(r, at)
+        if at > 0:
+            for number in range(self.part_count):
+                place = self.scalars[number]
+                if place < 0:
+                    continue
+                if previous.changed >> place & 1:
+                    self.starts[number] = previous.new_starts[place]
+                    self.stops[number] = previous.new_ends[place]
+                else:
+                    self.starts[number] = previous.starts[place]
+                    self.stops[number] = previous.ends[place]
+            return at
+        at = begin
         r.depth += 1
         at = token(r.data, at + 1, r.end)
         if byte(r.data, at, r.end) == RIGHT_BRACE:
@@ -671,7 +775,45 @@ class EnvelopeLookBatch(LookBatch):
                 break
             at = token(r.data, at + 1, r.end)
         r.depth -= 1
-        return at + 1 if byte(r.data, at, r.end) == RIGHT_BRACE else CLOSER
+        if byte(r.data, at, r.end) != RIGHT_BRACE:
+            return CLOSER
+        at += 1
+        if at - begin >= WORTH_COMPARING and previous.doubt < NEVER_ALIKE:
+            self.note_source(begin, at)
+        return at
+
+    def note_source(self, begin: int, end: int) -> int:
+        """Keep an object with the parts of a table's name, with the places of its parts among its scalars."""
+        previous = self.previous
+        previous.note_value(self.reader, begin, end)
+        for number in range(self.part_count):
+            self.scalars[number] = -1
+            if self.starts[number] == 0:
+                continue
+            for place in range(previous.count):
+                if previous.starts[place] == self.starts[number]:
+                    self.scalars[number] = place
+            if self.scalars[number] < 0:  # the part is an object or an array
+                previous.size = 0
+        return 0
+
+    def guess(self) -> int:
+        """Find the table of a message by the last part of its name, without reading the message."""
+        r = self.reader
+        names = self.parts if self.has_source else self.members
+        number = self.part_count - 1 if self.has_source else NAMES + self.part_count - 1
+        start = names.starts[number]
+        size = names.starts[number + 1] - start
+        at = r.end - self.distance
+        for step in range(2 * MOST_MOVED + 1):
+            at += -step if step & 1 else step  # 0, 1 before, 1 after, 2 before, ...
+            if matches(r.data, at - size, r.end, names.texts, start, size):
+                table = self.by_last_part.get(part(r.data, at, special(r.data, at + 1, r.end) + 1))
+                if table is not None:
+                    self.last = table
+                    self.guessed = True
+                break
+        return 0
 
     def is_known_operation(self, at: int, size: int) -> bool:
         """Return whether an operation gives rows."""

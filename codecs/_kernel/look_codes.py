@@ -19,6 +19,10 @@ SHORT = 4096
 TRUTH_TEXT = 8192
 LATIN = 16384
 CLOCK = 32768
+ROW = 65536
+ARRAY = 131072
+MAP = 262144
+NESTED = ROW | ARRAY | MAP
 STRIDE = 4
 """Numbers of a column: flags, largest whole number or length, digits before the point, digits after the point."""
 TIMES = DATE | LOCAL | ZONED

@@ -6,6 +6,7 @@ from kvformat.codecs._kernel.reader cimport Reader
 cdef int WORTH_COMPARING
 cdef int MOST_SCALARS
 cdef int NEVER_ALIKE
+cdef unsigned long long ONE
 
 
 @cython.final
@@ -16,12 +17,17 @@ cdef class PreviousValueCache:
     cdef Py_ssize_t size  # its bytes; 0 if no value is noted
     cdef Py_ssize_t[::1] starts
     cdef Py_ssize_t[::1] ends
+    cdef Py_ssize_t[::1] new_starts
+    cdef Py_ssize_t[::1] new_ends
+    cdef unsigned long long changed
     cdef int count
     cdef int doubt
 
     @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t skip(self, Reader r, Py_ssize_t at) except -1 nogil
-    @cython.locals(previous=cython.Py_ssize_t, stop=cython.Py_ssize_t, size=cython.Py_ssize_t, i=cython.int)
+    @cython.locals(end=cython.Py_ssize_t)
+    cdef Py_ssize_t compare(self, Reader r, Py_ssize_t at) except -9 nogil
+    @cython.locals(start=cython.Py_ssize_t, previous=cython.Py_ssize_t, stop=cython.Py_ssize_t, size=cython.Py_ssize_t, i=cython.int)
     cdef Py_ssize_t skip_alike(self, Reader r, Py_ssize_t at) except -9 nogil
     @cython.locals(start=cython.Py_ssize_t, c=cython.int)
     cdef int note_value(self, Reader r, Py_ssize_t at, Py_ssize_t end) except -1 nogil

@@ -31,6 +31,7 @@ MOST_SCALARS = 64
 """The most scalars (texts, numbers, true, false, null) in a value that is compared."""
 NEVER_ALIKE = 32
 """The doubt at which comparing stops, because too many values differed."""
+ONE = 1  # with 64 bits
 
 
 class PreviousValueCache:
@@ -42,6 +43,9 @@ class PreviousValueCache:
 
         "source":{"db":"shop","pos":17,"gtid":null}      17 is a scalar from `starts[1]` to `ends[1]`
         "source":{"db":"shop","pos":4711,"gtid":null}    differs after `"pos":`, and is equal after the number
+
+    After `skip_alike`, bit i of `changed` says that scalar i was parsed: it is from `new_starts[i]` to `new_ends[i]`.
+    Every other scalar has the bytes of the previous one.
     """
 
     def __init__(self) -> None:
@@ -49,24 +53,32 @@ class PreviousValueCache:
         self.count = self.doubt = 0
         self.starts: memoryview[int] = grown(None, 0, MOST_SCALARS, "q")
         self.ends: memoryview[int] = grown(None, 0, MOST_SCALARS, "q")
+        self.new_starts: memoryview[int] = grown(None, 0, MOST_SCALARS, "q")
+        self.new_ends: memoryview[int] = grown(None, 0, MOST_SCALARS, "q")
+        self.changed = 0
 
     def skip(self, r: Reader, at: int) -> int:
         """Skip the object or array at an offset, like `Reader.skip`. Returns the offset after it, or FAULT."""
+        end = self.compare(r, at)
+        if end > 0:
+            return end
+        end = r.skip(at)
+        if end - at >= WORTH_COMPARING and self.doubt < NEVER_ALIKE:
+            self.note_value(r, at, end)
+        return end
+
+    def compare(self, r: Reader, at: int) -> int:
+        """Skip the object or array at an offset if it is like the previous one. Returns its end, -1 if it is not."""
         if self.opening != r.openings:  # the reader has other data, without the previous value
             self.opening = r.openings
             self.size = self.doubt = 0
-        if self.doubt >= NEVER_ALIKE:
-            return r.skip(at)
-        if self.size:
-            end = self.skip_alike(r, at)
-            if end > 0:
-                if self.doubt:
-                    self.doubt -= 1
-                return end
+        if self.size == 0 or self.doubt >= NEVER_ALIKE:
+            return -1
+        end = self.skip_alike(r, at)
+        if end < 0:
             self.doubt += 2
-        end = r.skip(at)
-        if end - at >= WORTH_COMPARING:
-            self.note_value(r, at, end)
+        elif self.doubt:
+            self.doubt -= 1
         return end
 
     def skip_alike(self, r: Reader, at: int) -> int:
@@ -75,6 +87,7 @@ class PreviousValueCache:
         stop = previous + self.size
         if self.depth != r.depth:
             return -1
+        self.changed = 0
         i = 0
         while True:
             size = equal(r.data, at, previous, min(r.end - at, stop - previous))
@@ -86,9 +99,13 @@ class PreviousValueCache:
                 i += 1
             if i == self.count or self.starts[i] > previous:
                 return -1
-            at = r.scalar(at - (previous - self.starts[i]))
+            start = at - (previous - self.starts[i])
+            at = r.scalar(start)
             if at < 0:
                 return -1
+            self.changed |= ONE << i
+            self.new_starts[i] = start
+            self.new_ends[i] = at
             previous = self.ends[i]
             i += 1
 

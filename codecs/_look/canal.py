@@ -56,7 +56,11 @@ def canal_looker(format: JsonChangeFormat, request: LookRequest, *, latin: bool 
         declared=declared,
         drops=frozenset(("ERASE",)),
         ddl="isDdl",
-        shape=KernelShape(("database", "table"), declared=_MEMBERS.get(strategy, "")),
+        shape=KernelShape(
+            ("database", "table"),
+            declared=_MEMBERS.get(strategy, ""),
+            others=("es", "gtid", "id", "mysqlType", "sql", "sqlType", "ts"),
+        ),
     )
     return ChangeLooker(format, format.envelope, request, layout)
 

@@ -57,12 +57,14 @@ class KernelShape:
     """How the kernel finds the table of a message. Its parts are members of `source`, or of the envelope.
 
     A part that is missing or null is left out if `optional`. `declared` is the member with the types of the columns.
+    `others` are other usual members of the envelope: they are skipped faster if their names are known.
     """
 
     parts: tuple[str, ...]
     source: str = ""
     optional: bool = False
     declared: str = ""
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,6 +175,7 @@ class ChangeLooker:
             return EnvelopeLookBatch(
                 members,
                 list(shape.parts),
+                list(shape.others),
                 operations,
                 source=shape.source,
                 optional=shape.optional,

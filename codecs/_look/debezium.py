@@ -40,7 +40,14 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
         declared=_Declared(flat=flat, typed=format.options["types"] == DEBEZIUM),
         trusted=format.options["types"] == DEBEZIUM,
         wrapped=wrapped,
-        shape=None if flat else KernelShape(("db", "schema", "table"), source="source", optional=True),
+        shape=None
+        if flat
+        else KernelShape(
+            ("db", "schema", "table"),
+            source="source",
+            optional=True,
+            others=("transaction", "ts_ms", "ts_us", "ts_ns"),
+        ),
         hidden=frozenset(MARKS),
         placeholder=None if placeholder is None else placeholder.decode(errors="replace"),
     )

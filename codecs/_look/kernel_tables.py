@@ -19,6 +19,7 @@ from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
 Rule = tuple[int, int, int, int]
 _NOTHING: Rule = (0, 0, 0, 0)
 _ANY: Rule = (kernel.ANY, 0, 0, 0)
+_NESTED = {"ROW": kernel.ROW, "ARRAY": kernel.ARRAY, "MAP": kernel.MAP}
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _LONG = 2**63 - 1
 
@@ -45,6 +46,7 @@ def prepared_table(
     the bytes of the member with the key. `fresh` are columns that only this batch has: texts are no numbers there.
     """
     rules: list[int] = []
+    nested: list[LookTable | None] = []
     names = [name for name in known.columns if not any("\ud800" <= c <= "\udfff" for c in name)]
     for name in names:
         t = known.columns[name]
@@ -58,8 +60,32 @@ def prepared_table(
             return None
         else:
             rule = _ANY if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
-        rules.extend(rule)
-    return LookTable(names, rules, key, declaration, is_strict=declared is not None)
+        inner = _nested_table(t, values) if rule == _NOTHING else None
+        rules.extend(rule if inner is None else (_NESTED[t.root], 0, 0, 0))
+        nested.append(inner)
+    return LookTable(names, rules, nested, key, declaration, is_strict=declared is not None)
+
+
+def _nested_table(t: FlinkType, values: ValueRules) -> LookTable | None:
+    """Return the table of the values inside a type, as `fits` reads them; None for types without or with odd names."""
+    fields = t.fields if t.root == "ROW" else t.fields[-1:]
+    if t.root not in _NESTED or any("\ud800" <= c <= "\udfff" for field in fields for c in field.name):
+        return None
+    plain = ValueRules(iso=values.iso)
+    rules: list[int] = []
+    nested: list[LookTable | None] = []
+    for field in fields:
+        inner = _nested_table(field.type, values)
+        flags, *numbers = _rule(field.type, plain, as_text=False, declared=False)
+        if _is_string(field.type):
+            flags = kernel.ANY
+        elif field.type.root in ("CHAR", "VARCHAR"):
+            flags = 0
+        elif inner is not None:
+            flags = _NESTED[field.type.root]
+        rules += flags & ~kernel.NUMBER_TEXT, *numbers
+        nested.append(inner)
+    return LookTable([field.name for field in fields], rules, nested, b"", b"", is_strict=True)
 
 
 def _is_string(t: FlinkType) -> bool:

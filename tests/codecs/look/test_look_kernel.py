@@ -19,12 +19,14 @@ _VALUES = [
     '"\u20ac"', '"\\ud800"', '"2024-02-29"', '"2023-02-29"', '"0000-01-01"', '"2024-02-29 12:00:00"',
     '"2024-02-29 12:00:00.123"', '"2024-02-29 12:00:00.1234567"', '"2024-02-29 12:00:00Z"', '"2024-02-29T12:00:00Z"',
     '"2024-02-29T12:00"', '"12:00:00"', '"12:00:00.123"', '"24:00:00"', "{}", '{"a":1}', "[]", "[1,null]", "[", "nul",
+    '["2024-02-29"]', '[["x"],[]]', '{"a":"5","b":[1.5]}', '{"a":1,"b":null,"a":true}', '{"a" : 7 }', '[{"a":1}]',
     '"YWJj"', '"__debezium_unavailable_value"',
 ]  # fmt: skip
 _TYPES = (
     "BIGINT", "INT", "SMALLINT", "DOUBLE", "FLOAT", "DECIMAL(10, 2)", "DECIMAL(20, 0)", "BOOLEAN", "STRING",
     "VARCHAR(3)", "DATE", "TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(9)", "TIMESTAMP_LTZ(3)", "TIME(3)", "BYTES",
-    "ARRAY<INT>",
+    "ARRAY<INT>", "ARRAY<ARRAY<STRING>>", "ARRAY<DATE>", "ROW<a INT, b ARRAY<DOUBLE>>", "MAP<STRING, BIGINT>",
+    "MAP<STRING, STRING>", "ARRAY<ROW<a DECIMAL(10, 2), b ARRAY<VARCHAR(2)>>>",
 )  # fmt: skip
 _NAMES = ["a", "b", "c", "d", "long_name", "\u00e9", 'q"x']
 _MYSQL = ("int(11)", "bigint(20) unsigned", "tinyint(1)", "decimal(10,2)", "datetime(3)", "timestamp", "varchar(3)",
@@ -62,7 +64,8 @@ def _message(case: str, chance: random.Random, values: list[str], tables: list[s
         return row if chance.random() < 0.9 else f"[{row},{_row(chance, values)}]"
     if format == "debezium":
         schema = chance.choice(["", "", ',"schema":null', ',"schema":"s"'])
-        source = f'{{"db":"d"{schema},"table":"{table}","lsn":[1,{{}}]}}'
+        position = chance.choice(["7", "1000", '"x"', "null", "{}", "-"])
+        source = f'{{"db":"d"{schema},"pos":{position},"table":"{table}","lsn":[1,{{}}]}}'
         text = f'{{"before":{image},"after":{row},"source":{source},"op":"{chance.choice("ccuudr")}","ts_ms":1}}'
         if "s" in case.partition(",")[2]:
             types = ["int32", "int64", "string", "boolean", "float64"]
@@ -135,10 +138,14 @@ def test_the_kernel_and_the_rule_agree(case: str, monkeypatch: pytest.MonkeyPatc
     for seed in range(50):
         chance = random.Random(f"{case} {seed}")
         values = chance.sample(_VALUES[:-8], chance.randint(2, 12)) if seed % 3 else ["null", "5", '"x"', '"5"']
-        tables = ["t", "u"][: chance.randint(1, 2)]
+        tables = ["t", "u", "t u"][: chance.randint(1, 3)]
         texts = [_message(case, chance, values, tables).encode() for _ in range(40)]
         messages = [m if chance.random() < 0.9 else _mutated(m, chance) for m in texts]
-        names = [("topic",)] if format == "json" else [("S", t) if format == "ogg-json" else ("d", t) for t in "tu"]
+        names = (
+            [("topic",)]
+            if format == "json"
+            else [("S", t) if format == "ogg-json" else ("d", t) for t in ("t", "u", "t u")]
+        )
         known = _known(chance, names) if seed % 2 else {}
         for _ in range(2):
             found = look(format, messages, given=given, known=known, **options)
@@ -187,3 +194,42 @@ def test_messages_that_fit_are_not_looked_at_closer(monkeypatch: pytest.MonkeyPa
         assert len(look("debezium-json", messages, given=given).columns) == 6
         assert len(seen) == 3
         seen.clear()
+
+
+_NESTED_TYPES = {
+    "ARRAY<INT>": 5, "ARRAY<DOUBLE>": 9, "ARRAY<DECIMAL(4, 2)>": 9, "ARRAY<BOOLEAN>": 4, "ARRAY<DATE>": 3,
+    "ARRAY<TIMESTAMP(3)>": 3, "ARRAY<STRING>": 20, "ARRAY<ARRAY<DOUBLE>>": 2, "MAP<STRING, BIGINT>": 5,
+    "MAP<STRING, ARRAY<INT>>": 2, "ROW<a INT, b STRING>": 4, "ROW<a ARRAY<ROW<a INT>>>": 2,
+}  # fmt: skip
+"""Types of columns, and the least number of values below that fit them."""
+
+
+def test_the_kernel_and_the_rule_agree_on_nested_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    _with_kernel(monkeypatch)
+    inner = [value for value in _VALUES if value not in ("[", "nul", "01")]
+    values = [*inner, *(f"[{v}]" for v in inner), *(f"[1,{v}]" for v in inner), *(f"[[{v}]]" for v in inner)]
+    values += [f'{{"{name}":{v}}}' for v in inner for name in ("a", "b", "c")]
+    values += [f'{{"a":[{{"a":{v}}}]}}' for v in inner] + [
+        "[" * 1100 + "]" * 1100,
+        "[1,]",
+        "[1 2]",
+        '{"a":1,}',
+        '{"a"}',
+    ]
+    seen: list[int] = []
+    usual = json_rows.JsonLooker._look_at
+    monkeypatch.setattr(json_rows.JsonLooker, "_look_at", lambda self, *a: (seen.append(a[0]), usual(self, *a))[1])
+    for columns, least in _NESTED_TYPES.items():
+        known = {("topic",): table(f"c {columns}")}
+        fitting = 0
+        for value in values:
+            seen.clear()
+            found = look("json", [f'{{"c":{value}}}'.encode()], known=known)
+            if not seen:
+                fitting += 1
+                monkeypatch.setattr(json_rows, "COMPILED", False)
+                expected = look("json", [f'{{"c":{value}}}'.encode()], known=known)
+                monkeypatch.setattr(json_rows, "COMPILED", True)
+                assert _answer(found) == _answer(expected), (columns, value)
+        print(f"{columns}: {fitting} of {len(values)} values fit")
+        assert fitting >= least + 1  # and null

@@ -7,27 +7,103 @@ The messages are changes of orders of about 660 bytes, like those of `debezium_o
 in `results/ingest.json`:
 
     look       no Spark: the look at messages that fit their known tables, compared with decoding one column of them
+    known      batches that touch ten tables while 10, 100 and 1,000 tables are known
+    maintain   one table at a path, compared with `maintain` of a table whose columns are declared
+    memory     a query over 100 tables in 100 micro-batches: the memory in the first and in the last third of the time
+    touched    batches that touch 1, 10 and 100 tables with ten records each
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import functools
+import itertools
+import os
+import sys
+import tempfile
 import time
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from _change_messages import canal, changes_of, debezium, with_schema
+import pyarrow.parquet as pq
+from _change_messages import Changes, canal, changes_of, debezium, with_schema
 from _kernel import batches, decoding
-from _measure import Task, grid, grid_table, measure, run
-from _orders import SCHEMA, SEED
+from _measure import (
+    PACKAGES,
+    Speed,
+    Task,
+    document,
+    environment,
+    grid,
+    grid_table,
+    measure,
+    run,
+    table,
+)
+from _memory import MemoryMonitor
+from _orders import SCHEMA, SEED, orders
 
+from kvformat.ingestion import ParquetTarget, Pipeline, ingest, read_table
+from kvformat.ingestion.planning import BatchNews, NewColumn, Planner
+from kvformat.ingestion.query import IngestBatch, QuerySettings
+from kvformat.ingestion.rules import plan_rules
+from kvformat.ingestion.schemas.known import IngestState
+from kvformat.ingestion.schemas.state import Cause
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import merge_types
-from kvformat.registry import get_format
+from kvformat.ingestion.store import SchemaStore
+from kvformat.registry import KeyValueFormat, current_table, get_format, recommended_settings
+from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, TableName
+from kvformat.registry.streams.maintain import MaintainedBatch
+from kvformat.registry.streams.parquet_table import ParquetTable
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 ALTERNATING = 5  # tables whose messages alternate
+KNOWN = (10, 100, 1000)
+TOUCHED = 10
+MANY = (1, 10, 100)
+BATCHES = 100  # of the query whose memory is measured
+OF_MEMORY = 100  # its tables
+IN_A_BATCH = 4  # and those with records in one batch
+WARM_UP = 5  # batches in which processes start and fill their heaps
+_MILLI = 1000
 _ONE_COLUMN = pa.schema([pa.field("order_id", pa.int64())])
+_TIME = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+_SOURCE = {
+    "type": "kafka",
+    "topic": "shop",
+    "properties.bootstrap.servers": "127.0.0.1:9",
+    "scan.startup.mode": "earliest-offset",
+}
+_BY_ID = [{"source-table": r"\.*.\.*", "primary-keys": "order_id"}]
+_COLUMNS = (
+    "order_id BIGINT, customer STRING, product STRING, weight DOUBLE, price DOUBLE, ordered_at TIMESTAMP(3), "
+    "paid BOOLEAN, tags STRING, address STRING"
+)
+"""The columns that ingestion finds in the messages."""
+_TYPES = {field.name: field.type for field in parse_schema(_COLUMNS).fields}
+_DECLARED = (
+    f"CREATE TABLE orders ({_COLUMNS}, PRIMARY KEY (order_id) NOT ENFORCED) WITH ('connector' = 'kafka', "
+    "'topic' = 'shop', 'properties.bootstrap.servers' = '127.0.0.1:9', 'scan.startup.mode' = 'earliest-offset', "
+    "'format' = 'debezium-json')"
+)
+_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.memory": "2g",
+    "spark.log.level": "ERROR",
+    "spark.sql.streaming.numRecentProgressUpdates": "200",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
 
 
 # --- the look ------------------------------------------------------------------------------------------------
@@ -99,5 +175,189 @@ def _looking(format: str, options: dict[str, str], parts: list[pa.BinaryArray]) 
     return look
 
 
+# --- queries -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _session() -> Iterator[tuple[SparkSession, Path]]:
+    """Yield a session with the recommended settings, and a folder. Both end with the block."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[*]").appName("ingest")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    with tempfile.TemporaryDirectory() as folder:
+        spark = builder.getOrCreate()
+        for name, value in recommended_settings().items():
+            spark.conf.set(name, value)
+        try:
+            yield spark, Path(folder)
+        finally:
+            spark.stop()
+
+
+def _records(messages: pa.BinaryArray, first: int = 0) -> pa.Table:
+    """Return messages as records of a topic with one partition."""
+    count = len(messages)
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    return pa.table(
+        {
+            "key": pa.nulls(count, pa.binary()),
+            "value": messages,
+            "topic": pa.repeat("shop", count),
+            "partition": pa.repeat(pa.scalar(0, pa.int32()), count),
+            "offset": pa.array(range(first, first + count)),
+            "timestamp": pa.repeat(pa.scalar(_TIME, pa.timestamp("us", "UTC")), count),
+            "timestampType": pa.repeat(pa.scalar(0, pa.int32()), count),
+            "headers": pa.nulls(count, pa.list_(header)),
+        }
+    )
+
+
+def _frame(spark: SparkSession, folder: Path, records: pa.Table) -> DataFrame:
+    """Return records that Spark holds in memory, in as many tasks as there are cores."""
+    path = str(folder / f"{len(os.listdir(folder))}.parquet")
+    pq.write_table(records, path)
+    frame = spark.read.parquet(path).repartition(spark.sparkContext.defaultParallelism).persist()
+    frame.count()
+    return frame
+
+
+def _of_many_tables(records: int, tables: int) -> pa.BinaryArray:
+    """Return messages of some tables, one after the other."""
+    each = records // tables
+    return pa.concat_arrays(
+        [
+            debezium(changes, f"orders_{table}")
+            for table in range(tables)
+            for changes in [Changes(orders(each, SEED), SEED)]
+        ]
+    )
+
+
+class _Query:
+    """A query of ingestion whose batches are the same records. `known` is the number of known tables."""
+
+    def __init__(self, spark: SparkSession, folder: Path, frame: DataFrame, known: int = 0) -> None:
+        pipeline = Pipeline(_SOURCE, {"type": "parquet", "path": "x"}, transform=_BY_ID)
+        if known:
+            planner = Planner(plan_rules(pipeline, quarantine=False), lambda *_: TableSchema(()))
+            tables = {TableId(("inventory", f"orders_{n}")): Cause("shop", 0, n) for n in range(known)}
+            columns = [
+                NewColumn(table, "value", name, (t,), cause, place)
+                for table, cause in tables.items()
+                for place, (name, t) in enumerate(_TYPES.items())
+            ]
+            plan = planner.plan(IngestState(), BatchNews(tables, tuple(columns)))
+            SchemaStore(spark, str(folder / "checkpoint")).write(-1, IngestState(), plan)
+        settings = QuerySettings(str(folder / "checkpoint"))
+        self._batch = IngestBatch(pipeline, ParquetTarget(folder / "out"), settings)
+        self._frame, self._number = frame, 0
+
+    def __call__(self) -> None:
+        """Run the next batch."""
+        self._batch(self._frame, self._number)
+        self._number += 1
+
+
+def measure_known(records: int, rounds: int) -> dict[str, Any]:
+    """Measure batches that touch ten tables, with 10, 100 and 1,000 known tables."""
+    count = min(records, 10_000)
+    with _session() as (spark, folder):
+        frame = _frame(spark, folder, _records(_of_many_tables(count, TOUCHED)))
+        tasks = {f"{known:,} known": _Query(spark, folder / str(known), frame, known) for known in KNOWN}
+        speeds = measure(dict(tasks), records=count, rounds=rounds)
+    first, *others = tasks
+    print(table(f"batches of {TOUCHED} tables, records per CPU-second", speeds, first))
+    return document(speeds, [(name, first) for name in others], count)
+
+
+def measure_touched(records: int, rounds: int) -> dict[str, Any]:
+    """Measure batches that touch 1 to 1,000 tables with ten records each. The largest runs twice, the others `rounds`."""
+    found: dict[str, dict[str, Speed]] = {}
+    with _session() as (spark, folder):
+        for tables in MANY:
+            frame = _frame(spark, folder, _records(_of_many_tables(10 * tables, tables)))
+            query = _Query(spark, folder / str(tables), frame, tables)
+            once = {"batch": query}
+            found[f"{tables:,}"] = measure(once, records=tables * _MILLI, rounds=rounds if tables < 1000 else 1)
+    facts = {name: {"records": 10 * int(name.replace(",", ""))} for name in found}
+    part = grid("tables in a batch", found, lambda *_: None, facts, unit="Thousandths of a table")
+    print(grid_table("batches of many tables, thousandths of a table per CPU-second", part))
+    return part
+
+
+def measure_maintain(records: int, rounds: int) -> dict[str, Any]:
+    """Measure one table, compared with `maintain` of a table whose columns are declared."""
+    with _session() as (spark, folder):
+        changes = [debezium(some) for some in changes_of(records)]
+        frame = _frame(spark, folder, _records(pa.concat_arrays(changes)))
+        declared = KeyValueFormat.from_ddl(_DECLARED)
+        maintained = MaintainedBatch(declared, ParquetTable.at(folder / "maintained", declared.key_columns), None)
+        numbers = itertools.count()
+        tasks: dict[str, Task] = {
+            "maintain": lambda: maintained(frame, next(numbers)),
+            "ingest": _Query(spark, folder / "ingest", frame),
+        }
+        speeds = measure(tasks, records=records, rounds=rounds)
+        ours, theirs = folder / "ingest" / "out", folder / "maintained"
+        one = read_table(spark, ours, "inventory.orders").select(*_TYPES)
+        if one.exceptAll(current_table(spark, theirs).select(*_TYPES)).count():
+            raise AssertionError("ingest and maintain wrote different rows")
+    print(table("one table, records per CPU-second", speeds, "maintain"))
+    return document(speeds, [("ingest", "maintain")], records)
+
+
+def measure_memory(records: int, rounds: int) -> dict[str, Any]:
+    """Measure the memory of one query. It runs once; `rounds` is ignored."""
+    each = records // BATCHES
+    with _session() as (spark, folder):
+        (folder / "records").mkdir()
+        for number in range(BATCHES):
+            tables = [(IN_A_BATCH * number + n) % OF_MEMORY for n in range(IN_A_BATCH)]
+            changes = Changes(orders(each // IN_A_BATCH, SEED + number), SEED)
+            messages = pa.concat_arrays([debezium(changes, f"orders_{n}") for n in tables])
+            pq.write_table(_records(messages, number * each), folder / "records" / f"{number:03}.parquet")
+        schema = spark.read.parquet(str(folder / "records")).schema
+        stream = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "records"))
+        started = time.monotonic()
+        query = ingest(
+            spark,
+            stream,
+            str(folder / "out"),
+            checkpoint_location=str(folder / "checkpoint"),
+            transform=_BY_ID,
+            trigger={"availableNow": True},
+        )
+        while query.isActive and len(query.recentProgress) < WARM_UP:
+            time.sleep(1)
+        with MemoryMonitor() as monitor:
+            query.awaitTermination()
+        seconds = time.monotonic() - started
+        batches_done = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+        count = sum(batches_done)
+        assert len(batches_done) == BATCHES, f"{len(batches_done)} batches"
+    memory = monitor.thirds()
+    print(f"\n{count:,} records of {OF_MEMORY} tables in {BATCHES} batches, {seconds:.0f} s, MB")
+    for name, of in memory.items():
+        print(f"  {name:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
+    return {
+        "memory": memory,
+        "records": count,
+        "batches": BATCHES,
+        "seconds": round(seconds),
+        "environment": environment(*PACKAGES),
+    }
+
+
+PARTS = {
+    "look": measure_look,
+    "known": measure_known,
+    "maintain": measure_maintain,
+    "memory": measure_memory,
+    "touched": measure_touched,
+}
+
 if __name__ == "__main__":
-    run("ingest", __doc__ or "", {"look": measure_look}, {"schema": SCHEMA, "seed": SEED}, records=300_000)
+    run("ingest", __doc__ or "", PARTS, {"schema": SCHEMA, "seed": SEED}, records=1_000_000)

@@ -16,10 +16,8 @@ The records are orders of about 220 bytes as json, with their id as json key. Tw
 
 from __future__ import annotations
 
-import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 import psutil  # type: ignore[import-untyped]  # its types are in a separate package
 import pyarrow as pa
 from _measure import PACKAGES, Speed, Task, document, environment, measure, run, table, tree_cpu_seconds
+from _memory import MemoryMonitor
 from _orders import SCHEMA, SEED, chunks
 
 from kvformat.connectors import KafkaTable
@@ -54,7 +53,7 @@ PARTITIONS = 4
 BATCHES = 250
 WARM_UP = 5  # micro-batches in which processes start and fill their heaps
 TIMES = 10  # how often the stream's topic has the records
-_PERIOD = 0.5  # seconds between two measurements of memory
+_PERIOD = 0.5  # seconds between two questions to a query
 _MB = 2**20
 _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -194,7 +193,7 @@ def measure_stream(records: int, rounds: int) -> dict[str, Any]:
         query = target.write_stream(stream, checkpoint_location=checkpoint, trigger={"availableNow": True})
         while query.isActive and len(query.recentProgress) < WARM_UP:
             time.sleep(_PERIOD)
-        with MemoryMonitor(kafka) as monitor:
+        with MemoryMonitor(kafka.process) as monitor:
             query.awaitTermination()
         seconds = time.monotonic() - started
         batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
@@ -210,51 +209,6 @@ def measure_stream(records: int, rounds: int) -> dict[str, Any]:
         "seconds": round(seconds),
         "environment": environment(*PACKAGES),
     }
-
-
-class MemoryMonitor:
-    """Measures the memory of the processes until the block ends."""
-
-    def __init__(self, kafka: Kafka) -> None:
-        self._broker = kafka.process
-        self._samples: list[dict[str, int]] = []
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> MemoryMonitor:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._end.wait(_PERIOD):
-            self._samples.append(self._measure())
-
-    def _measure(self) -> dict[str, int]:
-        this = psutil.Process()
-        found = {"JVM": 0, "Python's workers": 0, "driver": this.memory_info().rss}
-        for process in this.children(recursive=True):
-            try:
-                if process != self._broker:
-                    found["JVM" if process.name() == "java" else "Python's workers"] += process.memory_info().rss
-            except psutil.NoSuchProcess:
-                continue
-        return found
-
-    def thirds(self) -> dict[str, dict[str, int]]:
-        """Return the memory in MB: the medians of the first and of the last third of the time, and the maximum."""
-        third = max(len(self._samples) // 3, 1)
-        parts = {"first third": self._samples[:third], "last third": self._samples[-third:]}
-        return {
-            name: {
-                **{part: round(statistics.median(s[name] for s in samples) / _MB) for part, samples in parts.items()},
-                "most": round(max(sample[name] for sample in self._samples) / _MB),
-            }
-            for name in self._samples[0]
-        }
 
 
 if __name__ == "__main__":

@@ -139,11 +139,8 @@ class SchemaEvolution:
     def _changes_of(self, state: SchemaState, target: TableId, event: SchemaEvent) -> list[SchemaEvent]:
         """Return the accepted changes of one target."""
         known = state.targets.get(target)
-        sources = [
-            (str(table), schema)
-            for table, schema in sorted(state.sources.items())
-            if target in self.router.targets(table)
-        ]
+        found = [(table, schema) for table, schema in state.sources.items() if target in self.router.targets(table)]
+        sources = [(str(table), schema) for table, schema in sorted(found)]
         changes: Iterable[SchemaEvent] = (replace(event, table=target),)
         if len(sources) > 1:
             check_same_key(sources, str(target))

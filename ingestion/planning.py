@@ -147,11 +147,12 @@ class Planner:
         state = self.known(state)
         state = replace(state, sources=self.merged(state, news))
         plan = BatchPlan(state)
+        causes = {column.table: column.cause for column in sorted(news.columns, key=NewColumn.order, reverse=True)}
         for table in sorted(news.tables.keys() | {change.table for change in news.changes}):
             if table in state.quarantined:
                 continue
             try:
-                plan = self._with_table(plan, table, news)
+                plan = self._with_table(plan, table, news, causes)
             except SchemaChangeError as error:
                 if not self._rules.quarantine:
                     raise
@@ -211,15 +212,17 @@ class Planner:
 
     # --- events of one table -------------------------------------------------------------------------------
 
-    def _with_table(self, plan: BatchPlan, table: TableId, news: BatchNews) -> BatchPlan:
-        """Return the plan with the events of a table."""
+    def _with_table(
+        self, plan: BatchPlan, table: TableId, news: BatchNews, causes: Mapping[TableId, Cause]
+    ) -> BatchPlan:
+        """Return the plan with the events of a table; `causes` has the first record with a new column of each."""
         self._check_declared_key(plan.state, table, news)
         before = plan.state.schemas.sources.get(table)
         events: list[CausedEvent] = []
         if table in news.tables:
             after = self.schema(plan.state, table)
             if self.why_not(plan.state, table) is None:
-                cause = self._cause(table, news)
+                cause = causes.get(table, news.tables[table])
                 events += (CausedEvent(event, cause) for event in _difference(table, before, after))
                 before = after
         times: dict[int, int] = {}
@@ -238,10 +241,6 @@ class Planner:
                 changes.append(PlannedChange(CausedEvent(target_change, caused.cause), times.get(number, 0)))
         state = replace(plan.state, schemas=schemas)
         return replace(plan, state=state, events=(*plan.events, *events), changes=tuple(changes))
-
-    def _cause(self, table: TableId, news: BatchNews) -> Cause:
-        causes = [column.cause for column in sorted(news.columns, key=NewColumn.order) if column.table == table]
-        return causes[0] if causes else news.tables[table]
 
     def _check_declared_key(self, state: IngestState, table: TableId, news: BatchNews) -> None:
         """Raise `SchemaChangeError` if messages declare different keys, unless a transform sets the key."""

@@ -9,8 +9,8 @@ in `results/ingest.json`:
     look       no Spark: the look at messages that fit their known tables, compared with decoding one column of them
     known      batches that touch ten tables while 10, 100 and 1,000 tables are known
     maintain   one table at a path, compared with `maintain` of a table whose columns are declared
-    memory     a query over 100 tables in 100 micro-batches: the memory in the first and in the last third of the time
-    touched    batches that touch 1, 10 and 100 tables with ten records each
+    memory     a query over 100 tables in 50 micro-batches: the memory in the first and in the last third of the time
+    touched    batches that touch 1, 10 and 100 tables with 100 records each
 """
 
 from __future__ import annotations
@@ -70,11 +70,11 @@ ALTERNATING = 5  # tables whose messages alternate
 KNOWN = (10, 100, 1000)
 TOUCHED = 10
 MANY = (1, 10, 100)
-BATCHES = 100  # of the query whose memory is measured
+BATCHES = 50  # of the query whose memory is measured
 OF_MEMORY = 100  # its tables
-IN_A_BATCH = 4  # and those with records in one batch
+IN_A_BATCH = 2  # and those with records in one batch
 WARM_UP = 5  # batches in which processes start and fill their heaps
-_MILLI = 1000
+EACH = 100  # records of each of them
 _ONE_COLUMN = pa.schema([pa.field("order_id", pa.int64())])
 _TIME = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 _SOURCE = {
@@ -147,10 +147,10 @@ def _of_tables(messages: pa.BinaryArray) -> pa.BinaryArray:
     number = pc.cast(pa.array(range(len(texts))), pa.int64())
     number = pc.subtract(number, pc.multiply(pc.divide(number, ALTERNATING), ALTERNATING))
     found = texts
-    for table in range(ALTERNATING):
-        named = pc.replace_substring(texts, '"orders"', f'"orders_{table}"')
-        named = pc.replace_substring(named, '"product":', f'"product_{table}":')
-        found = pc.if_else(pc.equal(number, table), named, found)
+    for turn in range(ALTERNATING):
+        named = pc.replace_substring(texts, '"orders"', f'"orders_{turn}"')
+        named = pc.replace_substring(named, '"product":', f'"product_{turn}":')
+        found = pc.if_else(pc.equal(number, turn), named, found)
     return found.cast(pa.binary())
 
 
@@ -274,18 +274,18 @@ def measure_known(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_touched(records: int, rounds: int) -> dict[str, Any]:
-    """Measure batches that touch 1 to 1,000 tables with ten records each. The largest runs twice, the others `rounds`."""
-    found: dict[str, dict[str, Speed]] = {}
+    """Measure batches that touch 1, 10 and 100 tables with 100 records each. The largest runs once, and to warm up."""
+    speeds: dict[str, Speed] = {}
     with _session() as (spark, folder):
-        for tables in MANY:
-            frame = _frame(spark, folder, _records(_of_many_tables(10 * tables, tables)))
-            query = _Query(spark, folder / str(tables), frame, tables)
-            once = {"batch": query}
-            found[f"{tables:,}"] = measure(once, records=tables * _MILLI, rounds=rounds if tables < 1000 else 1)
-    facts = {name: {"records": 10 * int(name.replace(",", ""))} for name in found}
-    part = grid("tables in a batch", found, lambda *_: None, facts, unit="Thousandths of a table")
-    print(grid_table("batches of many tables, thousandths of a table per CPU-second", part))
-    return part
+        for count in MANY:
+            frame = _frame(spark, folder, _records(_of_many_tables(EACH * count, count)))
+            query = _Query(spark, folder / str(count), frame, count)
+            name = f"{count} tables"
+            speeds |= measure({name: query}, records=EACH * count, rounds=1 if count > TOUCHED else rounds)
+    print(
+        table(f"batches of many tables with {EACH} records each, records per CPU-second", speeds, f"{TOUCHED} tables")
+    )
+    return document(speeds, [(name, f"{TOUCHED} tables") for name in speeds], EACH * max(MANY))
 
 
 def measure_maintain(records: int, rounds: int) -> dict[str, Any]:

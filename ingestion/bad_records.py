@@ -65,7 +65,10 @@ def errors_of(
         columns = [error[name].alias(name) for name in ("part", "reason", "code")]
         name = F.lit(looking.table_name(table)).alias(_TABLE)
         frames.append(frame.where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
-    found = reduce(lambda one, other: one.unionByName(other), frames)
+    while len(frames) > 1:  # a union of unions of two: Spark analyzes each union with all that is in it
+        pairs = [frames[place : place + 2] for place in range(0, len(frames), 2)]
+        frames = [reduce(lambda one, other: one.unionByName(other), pair) for pair in pairs]
+    (found,) = frames
     several = len(seen) > len({table for table, _ in seen})  # a record may be bad for each of its targets
     return found.dropDuplicates(list(POSITION)) if several else found
 

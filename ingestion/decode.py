@@ -106,7 +106,8 @@ class TableDecoder:
     """Decodes the records of one table; pickled to Spark's workers.
 
     schema: the table's columns before its transform. target: the columns that the rows are fitted to; None leaves them.
-    inserts_only: whether an update or a deletion is an error, because the table has no key.
+    inserts_only: whether an update or a deletion is an error, because the table has no key. in_one_task: whether one
+    task decodes all records, so that grouping the rows by their key needs no shuffle.
     """
 
     table: TableId
@@ -117,6 +118,7 @@ class TableDecoder:
     inserts_only: bool
     time_zone: str
     flat: FlattenedColumns | None = None
+    in_one_task: bool = False
 
     @property
     def result(self) -> TableSchema:
@@ -141,6 +143,7 @@ class TableDecoder:
             columns.append(binary_column(types, "key").alias("k"))
         columns += [metadata_column(c, types).alias(f"m{n}") for n, c in enumerate(self.metadata)]
         records = looked.where(F.col(TABLE) == table_name(self.table)).select(columns)
+        records = records.coalesce(1) if self.in_one_task else records
         return _named(records.mapInArrow(self.mapped(), _wire(self.result, self._own())), self.result, self._own())
 
     def _own(self) -> Mapping[str, str]:

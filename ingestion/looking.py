@@ -98,6 +98,7 @@ class _TaskLook:
             self._keys = stage.key_format.looker(stage.key)
         self.schema: pa.Schema | None = None
         self._tables: dict[str, Cause] = {}
+        self._records: dict[str, int] = {}
         self._columns: dict[tuple[str, Part, str], NewColumn] = {}
         self._new_keys: dict[tuple[str, tuple[str, ...]], NewKey] = {}
         self._changes: list[WholeTableChange] = []
@@ -140,9 +141,11 @@ class _TaskLook:
     def _note(self, found: Looked, tables: pa.StringArray, places: _Places) -> None:
         """Remember what a batch contributes; `tables` are the tables of the records with rows."""
         rows = np.flatnonzero(np.asarray(tables.is_valid()))
-        indices, first = np.unique(np.asarray(found.indices.take(pa.array(rows))), return_index=True)
-        for index, row in zip(indices.tolist(), rows[first].tolist(), strict=True):
+        of_rows = np.asarray(found.indices.take(pa.array(rows)))
+        indices, first, counts = np.unique(of_rows, return_index=True, return_counts=True)
+        for index, row, count in zip(indices.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
             name, cause = table_name(TableId(found.tables[index])), places.cause(row)
+            self._records[name] = self._records.get(name, 0) + count
             self._tables[name] = min(self._tables.get(name, cause), cause, key=_cause_order)
         for column in found.columns:
             cause = places.cause(column.message)
@@ -172,6 +175,7 @@ class _TaskLook:
             tuple(self._columns.values()),
             tuple(self._new_keys.values()),
             tuple(self._changes),
+            {table_of(name): count for name, count in self._records.items()},
         )
         arrays = [pa.nulls(1, field.type) for field in self.schema]
         arrays[self.schema.get_field_index(NEWS)] = pa.array([news_to_text(news)])
@@ -204,7 +208,7 @@ def _cause_order(cause: Cause) -> tuple[str, int, int]:
 def news_to_text(news: BatchNews) -> str:
     """Return the JSON of the news of a task."""
     found = {
-        "tables": [[t.parts, *_cause_order(cause)] for t, cause in news.tables.items()],
+        "tables": [[t.parts, news.records[t], *_cause_order(cause)] for t, cause in news.tables.items()],
         "columns": [
             [c.table.parts, c.part, c.name, [*map(str, c.types)], *_cause_order(c.cause), c.place, c.as_text]
             for c in news.columns
@@ -218,13 +222,15 @@ def news_to_text(news: BatchNews) -> str:
 def merged_news(texts: Iterable[str]) -> BatchNews:
     """Return the news of a batch from the lines of its tasks."""
     tables: dict[TableId, Cause] = {}
+    records: dict[TableId, int] = {}
     columns: list[NewColumn] = []
     keys: list[NewKey] = []
     changes: list[WholeTableChange] = []
     for text in texts:
         found = json.loads(text)
-        for parts, *place in found["tables"]:
+        for parts, count, *place in found["tables"]:
             cause, table = Cause(*place), TableId(tuple(parts))
+            records[table] = records.get(table, 0) + count
             tables[table] = min(tables.get(table, cause), cause, key=_cause_order)
         for parts, part, name, types, topic, partition, offset, place, as_text in found["columns"]:
             cause, parsed = Cause(topic, partition, offset), tuple(map(parse_column_type, types))
@@ -232,4 +238,4 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
         keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in found["keys"])
         for parts, kind, *at, timestamp in found["changes"]:
             changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))
-    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes))
+    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes), records)

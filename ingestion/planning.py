@@ -89,13 +89,14 @@ class WholeTableChange:
 class BatchNews:
     """What the messages of a batch contribute.
 
-    tables: the tables that have rows in the batch, each with its first record.
+    tables: the tables that have rows in the batch, each with its first record. records: how many records each has.
     """
 
     tables: Mapping[TableId, Cause] = field(default_factory=dict)
     columns: tuple[NewColumn, ...] = ()
     keys: tuple[NewKey, ...] = ()
     changes: tuple[WholeTableChange, ...] = ()
+    records: Mapping[TableId, int] = field(default_factory=dict)
 
 
 # --- the rules -----------------------------------------------------------------------------------------------

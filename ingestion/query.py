@@ -7,7 +7,8 @@ repeated batch takes the stored plan. So each step gives the same result again.
 
 The records stay in memory or on disk from the look to the end of the batch. There is no shuffle: each table reads the
 cached records by a filter on `_kvformat_table`. With several known tables, the records of a partition are sorted by
-their table, so the filter skips whole blocks by their smallest and largest value.
+their table, so the filter skips whole blocks by their smallest and largest value. One task decodes a table that has few
+records in the batch, so its rows are grouped by their key without a shuffle.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("kvformat.ingest")
 _POOL = 4  # tables that are written at the same time
+_FEW = 10_000  # records of a table in a batch that one task decodes: as many as Spark gives to Python at once
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class _BatchRun:
                 refused[table] = "the table is not created, because 'exclude.schema.changes' has 'create.table'"
             else:
                 tables.append(table)
-        found = [rows for table in tables for rows in self._decoded(looked, state, table)]
+        found = [rows for t in tables for rows in self._decoded(looked, state, t, few=news.records[t] <= _FEW)]
         self._done("decoded")
         found = self._without_bad(looked, found, refused, set(state.quarantined))
         self._done("letters")
@@ -267,8 +269,8 @@ class _BatchRun:
         self._done("written")
         _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, len(targets), len(tables))
 
-    def _decoded(self, looked: DataFrame, state: IngestState, table: TableId) -> list[_TableRows]:
-        """Return the rows of a source table for each of its targets."""
+    def _decoded(self, looked: DataFrame, state: IngestState, table: TableId, *, few: bool) -> list[_TableRows]:
+        """Return the rows of a source table for each of its targets; `few` says that one task decodes all records."""
         memory, source = self.memory, self.batch.pipeline.source
         assert source.value_format is not None
         rule = memory.rules.rule(table)
@@ -300,6 +302,7 @@ class _BatchRun:
             not after.primary_key and not self.changes_target,
             self.zone,
             flat,
+            few,
         )
         decoded = self._cached(decoder.rows(looked))
         good = decoded.where(exact_column(ROW_ERROR).isNull())

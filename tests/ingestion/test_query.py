@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion import Pipeline, ingest
+from kvformat.ingestion import query as query_module
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.store import SchemaStore
 from kvformat.registry.contract.errors import ConfigurationError, DecodeError
@@ -42,10 +43,11 @@ def _compare(query: BatchQuery, history: History) -> int:
 
 
 @pytest.mark.slow
-def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path) -> None:
+def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = generated(3, 40)
     compared, types = 0, []
     for size in (1000, 11):
+        monkeypatch.setattr(query_module, "_FEW", 10 if size == 1000 else 10_000)  # several tasks, or one
         query = BatchQuery(spark, tmp_path / str(size))
         for records in history.batches(size):
             query.run(records)

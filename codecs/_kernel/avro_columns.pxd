@@ -1,6 +1,7 @@
 # The C types of avro_columns.py.
+cimport cython
 from kvformat.codecs._kernel.columns cimport Binaries, Column, Int64Column, Texts
-from kvformat.codecs._kernel.memory cimport append_bytes, ascii_end
+from kvformat.codecs._kernel.memory cimport append_bytes, ascii_end, byte
 from kvformat.codecs._kernel.reader cimport Reader
 
 
@@ -33,6 +34,7 @@ cdef class Nulls(Column):
 cdef class RepairedTexts(Texts):
     cdef readonly bint is_repaired
 
+    @cython.locals(i=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef bint is_utf8(self) except -1
 
 

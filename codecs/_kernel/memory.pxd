@@ -341,6 +341,38 @@ cdef inline Py_ssize_t ascii_end(const unsigned char[::1] data, Py_ssize_t at, P
         return at
 
 
+# Returns the end of the valid UTF-8 from an offset on, as far as whole blocks of 64 bytes show it: the start of a
+# character up to which all bytes are valid. `at` is the start of a character after at least three bytes of valid UTF-8.
+# Each byte is compared with the three before it, and nothing branches, so the compiler makes vectors of the loop.
+cdef inline Py_ssize_t utf8_blocks(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t stop) noexcept nogil:
+    cdef const unsigned char* p
+    cdef unsigned char bad, c, first, second, third  # the bytes one, two and three before c
+    cdef int i
+    with cython.boundscheck(False):
+        if at < 3 or stop > data.shape[0]:
+            return at
+        while stop - at >= 64:
+            p = &data[at]
+            bad = 0
+            for i in range(64):
+                c = p[i]
+                first = p[i - 1]
+                second = p[i - 2]
+                third = p[i - 3]
+                bad |= ((c & 0xC0) == 0x80) != ((first >= 0xC0) | (second >= 0xE0) | (third >= 0xF0))
+                bad |= ((first == 0xE0) & (c < 0xA0)) | ((first == 0xED) & (c >= 0xA0))
+                bad |= ((first == 0xF0) & (c < 0x90)) | ((first == 0xF4) & (c >= 0x90))
+                bad |= ((c & 0xFE) == 0xC0) | (c >= 0xF5)
+            if bad:
+                break
+            at += 64
+        if data[at - 1] >= 0xC0:  # the character that the last block begins is not complete
+            return at - 1
+        if data[at - 2] >= 0xE0:
+            return at - 2
+        return at - 3 if data[at - 3] >= 0xF0 else at
+
+
 cdef unsigned long long MIX
 
 

@@ -150,6 +150,10 @@ if not cython.compiled:
         """Return the offset of the first byte that is not ASCII, or `end`."""
         return _ASCII.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
 
+    def utf8_blocks(data: memoryview[int], at: int, stop: int) -> int:
+        """Return the end of the valid UTF-8 from an offset on that is checked in blocks: here, no block is."""
+        return at
+
     def token(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the next token: skip blanks."""
         while at < end and data[at] in b" \n\r\t":

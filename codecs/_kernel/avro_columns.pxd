@@ -16,6 +16,14 @@ cdef inline Py_ssize_t add_integer(Int64Column words, long long value, Py_ssize_
     return end
 
 
+# Appends a null. Returns `end`.
+cdef inline Py_ssize_t add_null_integer(Int64Column words, Py_ssize_t end) except -1:
+    end = add_integer(words, 0, end)
+    words.valid[words.length - 1] = False
+    words.nulls += 1
+    return end
+
+
 # Ends a value whose bytes were appended to the column's text. Returns 0.
 cdef inline int end_text(Texts texts) except -1:
     cdef Py_ssize_t at = texts.length
@@ -25,6 +33,14 @@ cdef inline int end_text(Texts texts) except -1:
     texts.valid[at] = True
     texts.length = at + 1
     return 0
+
+
+# Appends a null. Returns `end`.
+cdef inline Py_ssize_t add_null_text(Texts texts, Py_ssize_t end) except -1:
+    end_text(texts)
+    texts.valid[texts.length - 1] = False
+    texts.nulls += 1
+    return end
 
 
 cdef class Nulls(Column):

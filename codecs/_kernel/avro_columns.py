@@ -25,6 +25,16 @@ if not cython.compiled:
         """Append a value that ends at the offset `end`. Return `end`."""
         return words.add_value(value, end)
 
+    def add_null_integer(words: Int64Column, end: int) -> int:
+        """Append a null. Return `end`."""
+        words.null()
+        return end
+
+    def add_null_text(texts: Texts, end: int) -> int:
+        """Append a null. Return `end`."""
+        texts.null()
+        return end
+
     def end_text(texts: Texts) -> int:
         """End a value whose bytes were appended to the column's text. Return 0."""
         return texts.ended(True)

@@ -132,6 +132,16 @@ if not cython.compiled:
         value: float = struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
         return value
 
+    def eight_digits(found: int) -> int:
+        """Parse eight bytes, a little-endian word, as digits. Return -1 if they are not digits."""
+        text = found.to_bytes(8, "little")
+        return int(text) if text.isdigit() else -1
+
+    def few_digits(found: int, size: int) -> int:
+        """Parse the first 1 to 8 bytes of a little-endian word as digits. Return -1 if they are not digits."""
+        text = found.to_bytes(8, "little")[:size]
+        return int(text) if text.isdigit() else -1
+
     def special(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the next quote or backslash, or an offset not before `end` if there is none."""
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches

@@ -147,12 +147,18 @@ if not cython.compiled:
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
 
     def column_end(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
-        """Return the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else `end`."""
+        """Return the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times).
+
+        Return an offset not before `end` if there is none.
+        """
         found = _other_than(a & 255, b & 255, controls=True).match(data, at, end)
         return found.end() if found and at < end else end
 
     def next_of_two(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
-        """Return the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or `end`."""
+        """Return the offset of the next byte that is in `a` or `b` (a byte repeated eight times).
+
+        Return an offset not before `end` if there is none.
+        """
         found = _other_than(a & 255, b & 255, controls=False).match(data, at, end)
         return found.end() if found and at < end else end
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -75,6 +75,13 @@ REGISTRY_OPTIONS = (
         fallback=("schema-registry.schema",),
         doc="The Avro schema for reading and writing, instead of the schema derived from the table. Its types must be "
         "the table's types.",
+    ),
+    Option(
+        name="read-enum-and-fixed",
+        type="boolean",
+        default=False,
+        doc="Ours. Whether an enum is read as STRING and a fixed as BYTES. Otherwise, only the option `schema` reads "
+        "them, as in Flink. Ingestion sets it.",
     ),
     Option(name="ssl.keystore.location", doc="A PEM file with the client's certificate and key."),
     Option(name="ssl.keystore.password", sensitive=True, doc="The password of the client's key."),
@@ -274,7 +281,8 @@ class RegistryFormat(Format):
         is_known = np.array([isinstance(schema, Schema) for schema in schemas.values()], np.bool_)
         writer_index = np.full(len(messages), -1, np.int64)
         writer_index[frames.good] = np.where(is_known, np.cumsum(is_known) - 1, -1)[which]
-        plans = [_avro.plan(writer, reader, READING) for writer in writers]
+        rules = replace(READING, named_as_plain=self.options["read-enum-and-fixed"])
+        plans = [_avro.plan(writer, reader, rules) for writer in writers]
         decoded = read(messages, plans, reader, writer_index, PREFIX)
         if ((writer_index >= 0) | ~present).all():
             return decoded

@@ -10,7 +10,7 @@ from kvformat.connectors import KafkaTable
 from kvformat.ingestion.blocks.options import FORMAT_OPTIONS, SOURCE_OPTIONS
 from kvformat.ingestion.blocks.source import PipelineSource, parse_source
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.registry import ConfigurationError
+from kvformat.registry import ConfigurationError, OptionError
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
 
 BASE = {
@@ -344,6 +344,16 @@ def test_options_belong_to_the_value_first_and_then_to_the_key() -> None:
 def test_a_single_topic_completes_the_options_of_a_registry_format() -> None:
     found = _format_options(**{"value.format": "avro-confluent", "avro-confluent.url": "http://registry:8081"})
     assert found["url"] == "http://registry:8081"
+
+
+@pytest.mark.parametrize("name", ["avro-confluent", "debezium-avro-confluent"])
+def test_enums_are_read_and_one_schema_of_all_tables_is_refused(name: str) -> None:
+    given = {"value.format": name, f"{name}.url": "http://registry:8081"}
+    assert _format_options(**given)["read-enum-and-fixed"] is True
+    assert _format_options(**given, **{f"{name}.read-enum-and-fixed": "false"})["read-enum-and-fixed"] is False
+    for option in ("schema", "schema-registry.schema"):
+        with pytest.raises(OptionError, match=f"'{name}.{option}' is one schema, .* Leave it out; a 'projection'"):
+            _source(**given, **{f"{name}.{option}": "{}"})
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ A merge gives the same table when it is repeated, an append does not. So an appe
 from __future__ import annotations
 
 import json
+import logging
 import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 _OWNER, _TABLE, _PARTITIONS = "kvformat.ingest", "kvformat.table", "kvformat.partition-keys"
 _WRITTEN = "kvformat.written"
+_LOG = logging.getLogger("kvformat.ingest")
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)  # what Spark's own catalog takes
 _MOST_PARTS = 1000  # writes of one table in a batch; makes one number of batch and part
 VERSIONS_TOGETHER = (
@@ -137,6 +139,12 @@ class SqlTarget(Target):
     def kept_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the properties of a table that it keeps when it is written again."""
         return dict(properties)
+
+    def require(self, name: str, columns: Sequence[str]) -> None:
+        """Make columns of a table required that lost their NOT NULL when it was written again."""
+        _LOG.warning(
+            "%s: its columns %s are no longer NOT NULL, because it was written again", name, ", ".join(columns)
+        )
 
     def written(self, name: str, query: str) -> int:
         """Return the position of the query's last append to a table, or -1."""
@@ -225,7 +233,8 @@ class SqlTarget(Target):
     def rewrite(self, table: TableId, schema: TableSchema) -> None:
         """Write the table again with the types of a schema: CREATE OR REPLACE TABLE AS SELECT, one commit.
 
-        Columns that the schema lacks stay. NOT NULL is lost. Raises `UnsupportedChangeError` for a table that is
+        Columns that the schema lacks stay. Spark makes all columns of such a table nullable, unless the catalog does
+        not want that; `require` makes up for it. Raises `UnsupportedChangeError` for a table that is
         larger than `rewrite_max_bytes`, or was not created by a query like this one.
         """
         from pyspark.sql.types import StructType
@@ -254,6 +263,10 @@ class SqlTarget(Target):
             writer = writer.tableProperty(key, value)
         partitions = [exact_column(key) for key in json.loads(properties.get(_PARTITIONS, "[]"))]
         (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
+        made = self._columns(name)
+        lost = [c.name for c in now.fields if made[c.name].nullable and c.name in schema.primary_key]
+        if lost:
+            self.require(name, lost)
 
     def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
         """Write the rows of a batch: a MERGE for a table with a key, an append for others."""

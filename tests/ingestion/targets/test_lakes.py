@@ -65,6 +65,8 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
     }
+    strict = {name.replace("catalog.lake", "catalog.strict"): value for name, value in settings.items()}
+    settings |= {**strict, "spark.sql.catalog.strict.use-nullable-query-schema": "false"}
     builder = SparkSession.builder.master("local[2]").appName("kvformat tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -74,6 +76,8 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 class LakeSuite(TargetSuite):
+    keeps_required: ClassVar[bool] = True
+
     def read(self, target: Target, table: TableId) -> Any:
         assert isinstance(target, SqlTarget)
         parts = [*([target.catalog] if target.catalog else []), *table.parts]
@@ -136,6 +140,28 @@ class LakeSuite(TargetSuite):
             assert any("artition" in text for text in described), "a rewritten table keeps its partitions"
             assert target._properties(name)["owner.team"] == "o'hara"
 
+    def test_key_columns_stay_required(self, target: Target, caplog: pytest.LogCaptureFixture) -> None:
+        """A rewritten table refuses a null in its key, and its key can be widened again."""
+        assert isinstance(target, SqlTarget)
+        schema = table_schema("v INT", "id INT", "the key INT", key=["id", "the key"])
+        table = self.created(target, schema)
+        name = target._name(table)
+        self.write(target, table, schema, [(1, 2, 3, "+U")])
+        for change in ({"v": "STRING"}, {"id": "BIGINT NOT NULL"}, {"the key": "STRING NOT NULL"}):
+            event = AlterColumnTypes(table, tuple((c, parse_column_type(t)) for c, t in change.items()))
+            schema = event.apply(schema)
+            try:
+                target.change(event, schema, BatchWrite(self.query, 1))
+            except UnsupportedChangeError:
+                target.rewrite(table, schema)
+        assert self.rows(target, table) == [("1", 2, "3")]
+        assert [t for _, t in self.read(target, table).dtypes] == ["string", "bigint", "string"]
+        for values in ("('x', NULL, 'y')", "('x', 5, NULL)"):
+            if self.keeps_required:
+                with pytest.raises(Exception, match=r"(?i)null"):
+                    target.spark.sql(f"INSERT INTO {name} VALUES {values}")
+        assert self.keeps_required or "columns id, the key are no longer NOT NULL" in caplog.text
+
     def test_a_large_table_is_not_rewritten(self, target: Target) -> None:
         assert isinstance(target, SqlTarget)
         small = type(target)(catalog=target.catalog, rewrite_max_bytes=10).with_session(target.spark)
@@ -169,9 +195,14 @@ class TestDeltaTarget(LakeSuite):
 
 
 class TestIcebergTarget(LakeSuite):
+    keeps_required: ClassVar[bool] = False
+
     @pytest.fixture
     def target(self, lakes: Any) -> Target:
         return IcebergTarget(catalog="lake").with_session(lakes)
+
+    def test_key_columns_stay_required_in_a_strict_catalog(self, lakes: Any, caplog: pytest.LogCaptureFixture) -> None:
+        LakeSuite().test_key_columns_stay_required(IcebergTarget(catalog="strict").with_session(lakes), caplog)
 
     def test_namespaces_are_nested(self, target: Target, lakes: Any) -> None:
         nested = IcebergTarget(catalog="lake", namespace="one.two").with_session(lakes)
@@ -196,6 +227,8 @@ class ExampleTarget(SqlTarget):
 
 
 class TestExampleTarget(LakeSuite):
+    keeps_required: ClassVar[bool] = False
+
     @pytest.fixture
     def target(self, lakes: Any) -> Target:
         return ExampleTarget(catalog="lake", provider="iceberg").with_session(lakes)

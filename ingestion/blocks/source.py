@@ -199,6 +199,8 @@ class _SourceParser:
         tolerance = "ingestion.error-tolerance.max-count"
         if tolerance in given and not values["ingestion.ignore-errors"]:
             self.notes.append(f"source: no effect: '{tolerance}', because 'ingestion.ignore-errors' is not true")
+        if values[_DUPLICATED] and GROUP not in given:
+            self.notes.append(f"source: no effect: '{_DUPLICATED}', because there is no '{GROUP}'")
         for key in given:
             if key.endswith(".distributed-tables"):
                 self.notes.append(f"source: no effect: '{key}'; a table may always be in several partitions")

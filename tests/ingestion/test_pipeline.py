@@ -283,7 +283,8 @@ Sink: iceberg
         (
             {
                 **{"value.format": "json", "json.infer-schema.primitive-as-string": "true"},
-                **{"json.infer-schema.flatten-nested-columns.enable": "true", "scan.check.duplicated.group.id": "true"},
+                **{"json.infer-schema.flatten-nested-columns.enable": "true", "properties.group.id": "g"},
+                "scan.check.duplicated.group.id": "true",
             },
             SINK,
             {},

@@ -178,6 +178,7 @@ def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], r
         ({"aliyun.kafka.accessKeyId": "x"}, "no effect: aliyun.kafka.accessKeyId; use 'properties.sasl.*'"),
         ({"ingestion.error-tolerance.max-count": "5"}, "because 'ingestion.ignore-errors' is not true"),
         ({"debezium-json.distributed-tables": "true"}, "a table may always be in several partitions"),
+        ({"scan.check.duplicated.group.id": "true"}, "because there is no 'properties.group.id'"),
         ({"scan.topic-partition-discovery.interval": "0"}, "Spark looks for new partitions before each micro-batch"),
         ({"scan.watermark.idle-timeout": "1 s"}, "'scan.watermark.idle-timeout' has no effect"),
         ({"properties.max.poll.record": "1"}, "Did you mean 'properties.max.poll.records'?"),
@@ -197,7 +198,8 @@ def test_options_without_effect_are_said_once(options: dict[str, str], note: str
 def test_options_with_effect_give_no_note() -> None:
     found = _source(
         **{
-            **{"scan.check.duplicated.group.id": "true", "scan.bounded.mode": "latest-offset", "key.format": "json"},
+            **{"scan.check.duplicated.group.id": "true", "properties.group.id": "g", "key.format": "json"},
+            "scan.bounded.mode": "latest-offset",
             **{
                 "ingestion.ignore-errors": "true",
                 "ingestion.error-tolerance.max-count": "5",

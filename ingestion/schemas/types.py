@@ -48,6 +48,8 @@ def note_on_merge(current: FlinkType, upcoming: FlinkType) -> str:
                 f"{current} and {upcoming} need {digits} digits together, and a DECIMAL has at most {MOST_DIGITS}: "
                 "the column becomes STRING"
             )
+    if current.root not in TEXT_ROOTS and merge_types(current, upcoming).root in TEXT_ROOTS:
+        return f"{current} and {upcoming} become STRING, the only type that holds both"
     if {current.root, upcoming.root} in ({"BIGINT", "FLOAT"}, {"BIGINT", "DOUBLE"}):
         return f"{current} and {upcoming} become DOUBLE, which holds whole numbers exactly only up to 2^53"
     return ""

@@ -73,6 +73,13 @@ class TargetTables:
             rows = wanted
         else:
             self._own(table, found)
+            unlike = self.target.unlike(table, options) if options != TableOptions() else []
+            if unlike:
+                _LOG.warning(
+                    "table %s was created without the present %s of its transform, which have no effect: they are used "
+                    "when a table is created",
+                    *(table, ", ".join(unlike)),
+                )
             rows = self._changed(table, wanted, found)
         self._ready[table] = wanted, rows
         return rows

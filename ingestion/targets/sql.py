@@ -208,6 +208,13 @@ class SqlTarget(Target):
             + f" TBLPROPERTIES ({_pairs(properties)})"
         )
 
+    def unlike(self, table: TableId, options: TableOptions) -> list[str]:
+        """Return the options of the rules that a table was created without."""
+        properties = self._properties(self._name(table))
+        found = [key for key, value in options.properties.items() if properties.get(key) != value]
+        partitions = json.loads(properties.get(_PARTITIONS, "[]"))
+        return [*found, *(["partition-keys"] if [*options.partition_keys] != partitions else [])]
+
     def own(self, table: TableId, owner: str) -> None:
         """Make the query the owner of a table that is there."""
         name = self._name(table)
@@ -220,7 +227,7 @@ class SqlTarget(Target):
         if isinstance(event, CreateTable):
             self.create(event.table, event.schema, TableOptions(), batch.query)
         elif isinstance(event, DropTable):
-            self._sql(f"DROP TABLE IF EXISTS {name}")
+            self._make(event, f"DROP TABLE IF EXISTS {name}")
         elif isinstance(event, TruncateTable):
             if self._columns(name) is not None:
                 self._truncate(name, schema, batch)
@@ -320,24 +327,26 @@ class SqlTarget(Target):
             if all(added.place == "LAST" for added in missing):
                 texts = [self._added(added.column) for added in missing]
                 if texts:
-                    self._sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(texts)})")
+                    self._make(event, f"ALTER TABLE {name} ADD COLUMNS ({', '.join(texts)})")
                 return
             names = [*now]
             for added in missing:
-                self._sql(f"ALTER TABLE {name} ADD COLUMNS ({self._added(added.column)}{_position(added, names)})")
+                self._make(
+                    event, f"ALTER TABLE {name} ADD COLUMNS ({self._added(added.column)}{_position(added, names)})"
+                )
         elif isinstance(event, AlterColumnTypes):
             types = [(column, self._normalized_type(t), t.nullable) for column, t in event.types if column in now]
             for column, t, nullable in types:
                 if t != now[column]:
                     self._widen(name, event, column, now[column], t)
                 if nullable:
-                    self._drop_not_null(name, column)
+                    self._drop_not_null(name, event, column)
         elif isinstance(event, RenameColumns):
             for old, new in event.names:
                 if old in now and new not in now:
-                    self._sql(f"ALTER TABLE {name} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
+                    self._make(event, f"ALTER TABLE {name} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
         elif isinstance(event, DropColumns) and (dropped := [c for c in event.columns if c in now]):
-            self._sql(f"ALTER TABLE {name} DROP COLUMNS ({', '.join(map(quoted, dropped))})")
+            self._make(event, f"ALTER TABLE {name} DROP COLUMNS ({', '.join(map(quoted, dropped))})")
 
     def _widen(self, name: str, event: AlterColumnTypes, column: str, now: DataType, wanted: DataType) -> None:
         statement = f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} TYPE {type_ddl(wanted)}"
@@ -347,12 +356,12 @@ class SqlTarget(Target):
                 f"in place ({statement})",
                 table=str(event.table),
             )
-        self._sql(statement)
+        self._make(event, statement)
 
-    def _drop_not_null(self, name: str, column: str) -> None:
+    def _drop_not_null(self, name: str, event: SchemaEvent, column: str) -> None:
         found = self._columns(name)
         if found is not None and not found[column].nullable:
-            self._sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
+            self._make(event, f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
 
     def _truncate(self, name: str, schema: TableSchema, batch: BatchWrite) -> None:
         """Delete all rows. Appended rows that come later in the batch stay, because they are not appended again."""
@@ -385,6 +394,18 @@ class SqlTarget(Target):
 
     def _added(self, column: SchemaColumn) -> str:
         return _column_ddl(replace(column, type=self._normalized_flink(column.type)), required=False)
+
+    def _make(self, event: SchemaEvent, statement: str) -> None:
+        """Run the statement of a change. Raises `SchemaChangeError` with the statement and the answer if it fails."""
+        from pyspark.errors import PySparkException
+
+        try:
+            self._sql(statement)
+        except PySparkException as cause:
+            answer = str(cause).strip().partition("\n")[0]
+            raise SchemaChangeError(
+                f"table {event.table}: {event.tag} fails: {statement}: {answer}", table=str(event.table)
+            ) from cause
 
     def _sql(self, statement: str) -> list[Any]:
         return self.spark.sql(statement).collect()

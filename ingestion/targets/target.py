@@ -126,6 +126,10 @@ class Target(abc.ABC):
     def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
         """Create the table, owned by the query `owner`, unless it is there."""
 
+    def unlike(self, table: TableId, options: TableOptions) -> list[str]:
+        """Return the options of the rules that a table was created without. By default none."""
+        return []
+
     @abc.abstractmethod
     def own(self, table: TableId, owner: str) -> None:
         """Make the query the owner of a table that is there."""

@@ -94,7 +94,8 @@ def _looked(sample: MessageSample, format: str, options: Mapping[str, Any]) -> S
                     f"{column.name}: the format does not read all values as {t}; ingestion reads their texts"
                 )
     if found.errors:
-        (first, *_), count = split_codes(pa.array(list(found.errors.values())))[0].to_pylist(), len(found.errors)
-        notes.append(f"{count} messages are bad, and left out; the first: {first}")
-    names = next((key.names for key in found.keys), ())
-    return SchemaProposal(tuple(fields), primary_key=names, notes=tuple(notes))
+        texts, _ = split_codes(pa.array(list(found.errors.values())))
+        assert texts is not None
+        notes.append(f"{len(texts)} messages are bad, and left out; the first: {texts[0]}")
+    keys = [key.names for key in found.keys]
+    return SchemaProposal(tuple(fields), primary_key=keys[0] if keys else (), notes=tuple(notes))

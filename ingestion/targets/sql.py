@@ -237,6 +237,10 @@ class SqlTarget(Target):
                 raise SchemaChangeError(f"table {event.table}: there is no table {name}", table=str(event.table))
             self._alter(name, event, {column.name: column.dataType for column in found.fields})
 
+    def can_change(self, now: DataType, wanted: FlinkType) -> bool:
+        """Whether the table gets the type in place."""
+        return self.widens(now, self._normalized_type(wanted))
+
     def rewrite(self, table: TableId, schema: TableSchema) -> None:
         """Write the table again with the types of a schema: CREATE OR REPLACE TABLE AS SELECT, one commit.
 

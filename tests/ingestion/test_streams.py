@@ -17,6 +17,7 @@ from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
 from kvformat.registry import ConfigurationError
 from tests.ingestion.test_cli import run
 from tests.support import services
+from tests.support.starting import started
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 _BY_ID = [{"source-table": r"\.*.\.*", "primary-keys": "id"}]
@@ -38,7 +39,7 @@ class Stream:
         self.pipeline = Pipeline(given, {"type": "parquet", "path": str(self.lake)}, **blocks)
 
     def start(self, **more: Any) -> Any:
-        return self.pipeline.start(self.spark, checkpoint_location=self.checkpoint, **more)
+        return started(lambda: self.pipeline.start(self.spark, checkpoint_location=self.checkpoint, **more))
 
     def run(self, **more: Any) -> None:
         """Run until all is read that is there."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kvformat.connectors import brokers
 from kvformat.connectors.topics import missing_topic
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError, listed
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import parse_offsets
@@ -91,6 +91,20 @@ def newest(kv: KeyValueFormat, count: int) -> dict[str, str] | None:
         return None
     start = {at: max(first[at], end - count) for at, end in last.items()}
     return {"startingOffsets": _listed(start), "endingOffsets": _listed(last)}
+
+
+def check_group_is_unused(kv: KeyValueFormat) -> None:
+    """Raise `ConfigurationError` if the consumer group of a table has members.
+
+    The brokers are asked. Raises `BrokerError`, `MissingExtraError`.
+    """
+    asked = _Brokers(kv)
+    members = asked.members()
+    if members:
+        raise ConfigurationError(
+            f"the group '{asked.group}' has {len(members)} members, and 'scan.check.duplicated.group.id' is true: "
+            f"{listed(members)}. Stop these consumers, set another '{GROUP}', or set the option to false"
+        )
 
 
 def _end_after_start(asked: _Brokers, start: _Bound, end: _Bound) -> tuple[_Bound, _Bound]:
@@ -274,7 +288,8 @@ class _Brokers:
         except MissingExtraError as cause:
             raise MissingExtraError(
                 f"{cause}. Brokers are not asked if 'scan.startup.mode' is 'earliest-offset', 'latest-offset' or "
-                "'timestamp', and 'scan.bounded.mode' is not 'group-offsets' or 'specific-offsets'"
+                "'timestamp', 'scan.bounded.mode' is not 'group-offsets' or 'specific-offsets', and "
+                "'scan.check.duplicated.group.id' is not true"
             ) from cause
 
     @cached_property
@@ -325,6 +340,17 @@ class _Brokers:
 
     def _ask(self, what: str, question: Callable[[], Any]) -> Any:
         return brokers.ask(self._client, self.kv.options, what, question)
+
+    def members(self) -> list[str]:
+        """Return the members of the group, each as its client id and host."""
+        what = f"the members of the group '{self.group}'"
+        found = self._ask(
+            what,
+            lambda: self._client.describe_consumer_groups([self.group], request_timeout=brokers.TIMEOUT)[
+                self.group
+            ].result(brokers.TIMEOUT),
+        )
+        return [f"{member.client_id} at {member.host}" for member in found.members]
 
     @cached_property
     def committed(self) -> dict[Partition, int]:

@@ -26,6 +26,7 @@ from kvformat.registry.contract.types import FlinkType, from_spark, nullable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.types import DataType
 
 _LOG = logging.getLogger("kvformat.ingest")
 _FROZEN = (SchemaChangeBehavior.IGNORE, SchemaChangeBehavior.EXCEPTION)
@@ -73,6 +74,13 @@ class TargetTables:
             rows = wanted
         else:
             self._own(table, found)
+            unlike = self.target.unlike(table, options) if options != TableOptions() else []
+            if unlike:
+                _LOG.warning(
+                    "table %s was created without the present %s of its transform, which have no effect: they are used "
+                    "when a table is created",
+                    *(table, ", ".join(unlike)),
+                )
             rows = self._changed(table, wanted, found)
         self._ready[table] = wanted, rows
         return rows
@@ -118,13 +126,17 @@ class TargetTables:
             merged = merge_types(now, column.type)
             if stored_type(nullable(merged)) == stored_type(nullable(now)):
                 columns.append(replace(column, type=merged))
-            elif self._behavior in _FROZEN:
+            elif self._behavior in _FROZEN or self._is_left_out(field.dataType, merged):
                 types.append((column.name, merged))
                 columns.append(replace(column, type=now))
             else:
                 types.append((column.name, merged))
                 columns.append(replace(column, type=merged))
         return replace(wanted, columns=tuple(columns)), missing, types
+
+    def _is_left_out(self, now: DataType, wanted: FlinkType) -> bool:
+        """Whether `try_evolve` leaves a change of a type out. The rows are fitted before the table is changed."""
+        return self._behavior is SchemaChangeBehavior.TRY_EVOLVE and not self.target.can_change(now, wanted)
 
     def _changed(self, table: TableId, wanted: TableSchema, found: TargetSchema) -> TableSchema:
         """Apply the difference between a table and its planned schema, and return the columns of the rows."""
@@ -146,9 +158,11 @@ class TargetTables:
             added = AddColumns(table, tuple(AddedColumn(_nullable(column)) for column in missing))
             if not self._apply(added, rows, place):
                 left_out |= {column.name for column in missing}
-        if types and not self._apply(AlterColumnTypes(table, tuple(types)), rows, place):
-            kept = {name: from_spark(found.columns[name].dataType, True, name) for name, _ in types}
-            rows = rows.with_types(kept.items())
+        apart = self._behavior is SchemaChangeBehavior.TRY_EVOLVE  # one may be left out
+        for changed in [[change] for change in types] if apart else [types]:
+            if changed and not self._apply(AlterColumnTypes(table, tuple(changed)), rows, place):
+                kept = {name: from_spark(found.columns[name].dataType, True, name) for name, _ in changed}
+                rows = rows.with_types(kept.items())
         if not left_out:
             return rows
         return replace(rows, columns=tuple(column for column in rows.columns if column.name not in left_out))

@@ -184,8 +184,9 @@ def _table(name: str, tables: Mapping[str, TableId], where: str = "known") -> Ta
 
 
 def _show_tables(state: IngestState, name: str | None, as_json: bool) -> None:
+    without = dict.fromkeys(state.quarantined, TableSchema(()))  # a table may fail before it has a schema
     kinds: tuple[tuple[str, Mapping[TableId, TableSchema]], ...] = (
-        ("source", state.schemas.sources),
+        ("source", {**without, **state.schemas.sources}),
         ("target", state.schemas.targets),
     )
     if name is not None:

@@ -20,13 +20,13 @@ import pyarrow.compute as pc
 
 from kvformat.ingestion.looking import TABLE, table_name
 from kvformat.ingestion.planning import PlanRules
-from kvformat.ingestion.schemas.coerce import arrow_type_of, fit_rows
+from kvformat.ingestion.schemas.coerce import arrow_type_of, coerce, fit_rows
 from kvformat.ingestion.schemas.flattened import FlattenedColumns
 from kvformat.ingestion.schemas.from_texts import from_texts
 from kvformat.ingestion.schemas.known import SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
-from kvformat.ingestion.schemas.types import STRING
+from kvformat.ingestion.schemas.types import INTEGER_DIGITS, STRING, TEXT_ROOTS
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.schemas import arrow_schema
@@ -48,6 +48,9 @@ TIMESTAMP = "_kvformat_timestamp"
 NO_KEY = "NO_KEY"
 """The code of an update or a deletion of a table without a key. It is an error of the table, not of the record."""
 _ERROR_FIELDS = ("part", "reason", "code")
+_PARSED = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+"""Types of columns that texts are parsed for."""
+_NOT_PLAIN = r"^[+-]?0[0-9]|^\+|\s$|^\s|^[+-]?\."
 _Bools = npt.NDArray[np.bool_]
 
 
@@ -225,8 +228,20 @@ def fit_columns(
     """Return columns of one schema as those of another, and the error of each bad row."""
     plain = [pa.field(f"c{n}", array.type) for n, array in enumerate(columns)]
     struct = pa.StructArray.from_arrays(columns, fields=plain) if columns else pa.array([{}] * length, pa.struct([]))
-    fitted = fit_rows(struct, source, target, time_zone)
+    fitted = fit_rows(struct, source, target, time_zone, _converted)
     return [fitted.rows.field(n) for n in range(len(target.columns))], fitted.errors
+
+
+def _converted(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str) -> pa.Array:
+    """Convert values as `coerce` does, and parse texts of a column that became STRING, while the target kept its type.
+
+    A text that is written in another way than the value, such as '007', does not fit.
+    """
+    if source.root not in TEXT_ROOTS or target.root not in _PARSED:
+        return coerce(values, source, target, time_zone)
+    texts = values.cast(pa.string())
+    plain = pc.if_else(pc.match_substring_regex(texts, _NOT_PLAIN), pa.scalar(None, pa.string()), texts)
+    return from_texts(plain, replace(target, nullable=True), time_zone)
 
 
 # --- errors --------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _source(source: PipelineSource, settings: PipelineSettings) -> list[str]:
     if source.metadata:
         lines.append(f"columns of the record: {', '.join(f'{key} {type_}' for key, type_ in source.metadata.items())}")
     lines.append(f"bad records: {_errors(source, settings)}")
-    if values["scan.check.duplicated.group.id"]:
+    if values["scan.check.duplicated.group.id"] and GROUP in kv.options:
         lines.append("the consumer group must have no member when the query starts")
     plan = spark_source.planned(kv, streaming=True, ask=False)
     lines += [f"{key} = {masked(key, text)!r}" for key, text in sorted(plan.options.items())]

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _MAPPING = "sink.tableId-to-topic.mapping"
 _SEPARATORS = re.compile(r"[;,:]\s*")
+_WITHOUT_CATALOG = ("kafka", "upsert-kafka", "parquet", "values")
 _SHORTEST_ENTRY = 3  # characters; shorter entries of a secret are in many words
 
 
@@ -108,6 +109,11 @@ class Pipeline:
         )
         notes += [*self.source.notes, *self.sink.notes, *self.settings.notes]
         notes += [note for rule in self.transforms for note in rule.notes]
+        if self.sink.type in _WITHOUT_CATALOG and any(r.partition_keys or r.table_options for r in self.transforms):
+            notes.append(
+                f"transform: no effect: 'partition-keys' and 'table-options', because '{self.sink.type}' creates no "
+                "tables of a catalog"
+            )
         patterns = {f"route {number}: ": pattern_warning(route.source) for number, route in enumerate(self.routes, 1)}
         notes += [f"{where}{warning}" for where, warning in patterns.items() if warning]
         if self.routes and self.sink.type == "kafka":

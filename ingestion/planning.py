@@ -12,7 +12,6 @@ or of the messages, which must agree; for a format of changes, the columns of th
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -163,6 +162,7 @@ class Planner:
                     state=replace(plan.state, quarantined=quarantined),
                     failed={**plan.failed, table: str(error)},
                 )
+        self._tell_of_equal_keys(plan)
         return plan
 
     # --- columns of the messages ---------------------------------------------------------------------------
@@ -201,14 +201,14 @@ class Planner:
             types = [nullable(self._rules.fixed[new.name])]
         if not types:
             return replace(known, as_text=as_text) if current is not None else known
-        merged = functools.reduce(merge_types, types if current is None else [current, *types])
-        if merged.root in _TIMES and any(t.root != merged.root for t in (current, *types) if t is not None):
-            as_text = as_text | {new.name}  # a date is not a text that the formats read as a timestamp
-        for t in types if current is not None else ():
-            assert current is not None
-            note = note_on_merge(current, t)
+        merged, *others = types if current is None else [current, *types]
+        for other in others:
+            note = note_on_merge(merged, other)
             if note:
                 self._tell(f"table {new.table}, column {new.name!r}: {note}. 'fixed-types' sets another type")
+            merged = merge_types(merged, other)
+        if merged.root in _TIMES and any(t.root != merged.root for t in (current, *types) if t is not None):
+            as_text = as_text | {new.name}  # a date is not a text that the formats read as a timestamp
         return replace(known, columns={**known.columns, new.name: merged}, as_text=as_text)
 
     # --- events of one table -------------------------------------------------------------------------------
@@ -242,6 +242,31 @@ class Planner:
                 changes.append(PlannedChange(CausedEvent(target_change, caused.cause), times.get(number, 0)))
         state = replace(plan.state, schemas=schemas)
         return replace(plan, state=state, events=(*plan.events, *events), changes=tuple(changes))
+
+    def _tell_of_equal_keys(self, plan: BatchPlan) -> None:
+        """Log that rows of several tables with equal keys overwrite each other, unless the key has the table."""
+        created = {caused.event.table for caused in plan.events if isinstance(caused.event, CreateTable)}
+        if not created:
+            return
+        sources, targets = plan.state.schemas.sources, self._rules.evolution.router.targets
+        merged: dict[TableId, list[TableId]] = {}
+        for table in sorted(sources):
+            for target in targets(table):
+                merged.setdefault(target, []).append(table)
+        for target, tables in merged.items():
+            if len(tables) == 1 or created.isdisjoint(tables):
+                continue
+            if any(sources[table].primary_key and not self._has_table_in_key(table) for table in tables):
+                self._tell(
+                    f"target {target}: rows of the tables {', '.join(map(str, tables))} with equal keys overwrite each "
+                    "other. To keep all of them, use a transform with '\\*, __table_name__ AS source', and "
+                    "'source' in its 'primary-keys'"
+                )
+
+    def _has_table_in_key(self, table: TableId) -> bool:
+        rule = self._rules.rule(table)
+        columns = () if rule is None or rule.columns is None else rule.columns
+        return any(c.name in (rule.primary_keys if rule else ()) and "__table_name__" in c.spark for c in columns)
 
     def _check_declared_key(self, state: IngestState, table: TableId, news: BatchNews) -> None:
         """Raise `SchemaChangeError` if messages declare different keys, unless a transform sets the key."""

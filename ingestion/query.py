@@ -36,6 +36,7 @@ from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, Planner, PlanRules
 from kvformat.ingestion.schemas.events import DropTable, TruncateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange
+from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import SchemaStore
@@ -237,9 +238,21 @@ class _BatchRun:
         self.memory.store.write(self.id, self.memory.state, plan)
 
     def _quarantined(self, plan: BatchPlan, failed: _TableFailed) -> BatchPlan:
-        why = str(failed.cause)
-        state = replace(plan.state, quarantined={**plan.state.quarantined, **dict.fromkeys(failed.tables, why)})
-        return replace(plan, state=state, failed={**plan.failed, **dict.fromkeys(failed.tables, why)})
+        """Return the plan with the failed tables as they were before the batch, so that a released one begins there."""
+        why, before, planned = str(failed.cause), self.memory.state.schemas, plan.state.schemas
+        others = {table: schema for table, schema in planned.sources.items() if table not in failed.tables}
+        fed = {target for table in others for target in self._targets(plan.state, table)}
+        state = replace(
+            plan.state,
+            schemas=SchemaState(
+                {**others, **{table: before.sources[table] for table in failed.tables if table in before.sources}},
+                {target: s for target, s in planned.targets.items() if target in fed or target in before.targets},
+            ),
+            quarantined={**plan.state.quarantined, **dict.fromkeys(failed.tables, why)},
+        )
+        events = tuple(caused for caused in plan.events if caused.event.table not in failed.tables)
+        failures = {**plan.failed, **dict.fromkeys(failed.tables, why)}
+        return replace(plan, state=state, events=events, failed=failures)
 
     # --- from a plan to the targets ------------------------------------------------------------------------
 
@@ -334,11 +347,13 @@ class _BatchRun:
         summary = bad_records.Summary.of(errors, quarantined)
         if summary.tables_without_key:
             table = min(summary.tables_without_key)
+            stops = self.batch.settings.on_table_error == "stop"
             raise _TableFailed(
                 summary.tables_without_key,
                 SchemaChangeError(
                     f"table {table}: it has no primary key, and its messages update or delete rows. Set 'primary-keys' "
-                    "in a transform, or 'key.format' for the keys of the records",
+                    "in a transform, or 'key.format' for the keys of the records, and "
+                    + ("start with a new checkpoint" if stops else "release the table"),
                     table=str(table),
                 ),
             )

@@ -174,8 +174,8 @@ class Route:
     def check(self) -> None:
         """Raise `OptionError` for a rule that fails for each table that it matches."""
         groups = self.pattern().group_count
-        if self.symbol is None:
-            self._with_groups(("group",) * (groups + 1))
+        name = self.sink if self.symbol is None else self.sink.replace(self.symbol, "table")
+        TableId.parse(name if self.symbol is not None else self._with_groups(("group",) * (groups + 1)))
 
     def _with_groups(self, groups: Sequence[str | None]) -> str:
         """Insert groups; `groups` begins with the whole match, `$0`.

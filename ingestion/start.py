@@ -130,6 +130,8 @@ def _records(
     assert table is not None
     if letters is not None:
         topics.check(table.kv, letters.topics, spark)
+    if pipeline.source.values["scan.check.duplicated.group.id"] and offsets.GROUP in table.kv.options:
+        offsets.check_group_is_unused(table.kv)
     if not offsets.has_offsets(spark, checkpoint):
         first_look(pipeline, spark, checkpoint)
     with warnings.catch_warnings():

@@ -27,6 +27,7 @@ _PROMOTED: Final = {
     "string": ("bytes",),
     "bytes": ("string",),
 }
+_PLAIN: Final = {"enum": "string", "fixed": "bytes"}
 _DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
 
 
@@ -38,10 +39,12 @@ class ResolutionRules:
         A coarser unit rounds down; a decimal that would lose digits is an error. If false, the bare number is taken,
         as in Java's library. The bare number is always taken between a date, a time and a timestamp.
     overflow_as_null: whether a decimal with too many digits is null, as in Flink, or an error.
+    named_as_plain: whether an enum is also read as a string, and a fixed as bytes. Java's library refuses both.
     """
 
     convert_units: bool = True
     overflow_as_null: bool = False
+    named_as_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -196,8 +199,12 @@ class _Resolver:
             return self._into_union(w, r)
         if w.type == r.type:
             return self._same_type(w, r)
-        if r.type not in _PROMOTED.get(w.type, ()):
+        if r.type not in self._promoted(w):
             return self._mismatch(w, r)
+        if w.type == "enum":
+            return Enum(w.symbols, w.symbols)
+        if w.type == "fixed":
+            return ByteString(r.type, w.size, self._decimal(w, r))
         if w.type in ("string", "bytes"):
             return ByteString(r.type, decimal=self._decimal(w, r))
         return self._number(w, r)
@@ -220,6 +227,12 @@ class _Resolver:
         if w.values is not None and r.values is not None:
             return Map(self.resolve(w.values, r.values), r.values.cells)
         return self._number(w, r)
+
+    def _promoted(self, w: Schema) -> tuple[str, ...]:
+        """Return the other types that a value of `w` is read as."""
+        if w.type in _PLAIN and self._rules.named_as_plain:
+            return (_PLAIN[w.type],)
+        return _PROMOTED.get(w.type, ())
 
     def _mismatch(self, w: Schema, r: Schema, more: str = "") -> Fail:
         return Fail(f"Found {self._name(w)}, expecting {r.full_name}{more}")
@@ -352,7 +365,7 @@ class _Resolver:
         return isinstance(action, Record) and not any(isinstance(step.action, Fail) for step in action.steps)
 
     def _promoted_branch(self, w: Schema, r: Schema) -> Schema | None:
-        kinds = _PROMOTED.get(w.type, ())
+        kinds = self._promoted(w)
         return next((branch for branch in r.branches if branch.type in kinds), None)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -44,6 +44,7 @@ from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
+_PLAIN_READING = replace(READING, named_as_plain=True)
 
 _PROPERTIES = {  # Flink's options and their names in Confluent's Java client
     "ssl.keystore.location": "schema.registry.ssl.keystore.location",
@@ -75,6 +76,13 @@ REGISTRY_OPTIONS = (
         fallback=("schema-registry.schema",),
         doc="The Avro schema for reading and writing, instead of the schema derived from the table. Its types must be "
         "the table's types.",
+    ),
+    Option(
+        name="read-enum-and-fixed",
+        type="boolean",
+        default=False,
+        doc="Ours. Whether an enum is read as STRING and a fixed as BYTES. Otherwise, only the option `schema` reads "
+        "them, as in Flink. Ingestion sets it.",
     ),
     Option(name="ssl.keystore.location", doc="A PEM file with the client's certificate and key."),
     Option(name="ssl.keystore.password", sensitive=True, doc="The password of the client's key."),
@@ -277,7 +285,8 @@ class RegistryFormat(Format):
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        plans = [_avro.plan(writer, reader, READING) for writer in writers]
+        rules = _PLAIN_READING if self.options["read-enum-and-fixed"] else READING
+        plans = [_avro.plan(writer, reader, rules) for writer in writers]
         decoded = read(messages, plans, reader, writer_index, PREFIX)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded

@@ -442,6 +442,7 @@ def _timestamp_ltz(value: Column, settings: WriteSettings) -> Column:
 def _months(value: Column, settings: WriteSettings) -> Column:
     from pyspark.sql import functions as F
 
+    value = value.cast("interval year to month")  # Spark does not extract months of an INTERVAL YEAR
     return F.date_part(F.lit("YEAR"), value) * 12 + F.date_part(F.lit("MONTH"), value)
 
 
@@ -449,6 +450,7 @@ def _milliseconds(value: Column, settings: WriteSettings) -> Column:
     """Add up the interval's parts. `timestamp_diff` would use the session's time zone, even without time zones."""
     from pyspark.sql import functions as F
 
+    value = value.cast("interval day to second")
     days, hours, minutes, seconds = (F.date_part(F.lit(part), value) for part in ("DAY", "HOUR", "MINUTE", "SECOND"))
     whole = ((days.cast("long") * 24 + hours) * 60 + minutes) * 60_000
     return whole + (seconds * 1000).cast("long")  # all parts have the same sign, so that this truncates towards zero

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _SOURCE = "op STRING, source ROW<db STRING, `schema` STRING, `table` STRING>"
 """The members that name the table of a Debezium message, and its operation."""
 _FLAT_SOURCE = "__db STRING, __schema STRING, __table STRING"
+_PROVIDED = ("schema", "schema-registry.schema")  # one schema is not that of many tables
 _Types = Mapping[str, FlinkType]
 
 
@@ -103,10 +104,11 @@ class DebeziumAvroLooker(AvroLooker):
     """Looks at messages of format debezium-avro-confluent; see `Looker`."""
 
     def __init__(self, format: RegistryFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
-        super().__init__(format, request)
+        given = {name: value for name, value in given.items() if name not in _PROVIDED}
+        super().__init__(type(format)(given), request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
         names = {name for spec in RegistryFormat.option_specs for name in spec.keys(given)}
-        self._envelopes = get_format("avro-confluent", {name: given[name] for name in names - {"schema"}})
+        self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
 
     def _place(
         self, messages: pa.BinaryArray, topics: pa.StringArray, ids: Any, writers: Mapping[int, Schema], found: Findings

@@ -1,20 +1,35 @@
-"""`infer_schema`: a schema for messages of any format that proposes one."""
+"""`infer_schema`: a schema for messages of any format that proposes one, or the schema that ingestion makes."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import SAMPLE, sample_of
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.error_codes import split_codes
+from kvformat.registry.contract.errors import ConfigurationError, SchemaError, listed
+from kvformat.registry.contract.look import LookRequest
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
+from kvformat.registry.contract.types import FlinkField, nullable
+from kvformat.registry.sql.common_types import STRING, merge_types
+
+Style = Literal["table", "ingestion"]
 
 
 def infer_schema(
-    source: Any, *, format: str, keys: Any = None, options: Mapping[str, Any] | None = None, sample: int = SAMPLE
+    source: Any,
+    *,
+    format: str,
+    keys: Any = None,
+    options: Mapping[str, Any] | None = None,
+    sample: int = SAMPLE,
+    style: Style = "table",
 ) -> InferredSchema:
     """Infer columns that read a sample of messages without an error and without losing a member.
 
@@ -24,12 +39,20 @@ def infer_schema(
 
     `options` are options of the format, without a prefix. Options that the messages need are added in
     `InferredSchema.options`. All types are nullable, because a sample does not show which values are never missing.
+    With `style="ingestion"` the columns are those that a query of `kvformat.ingestion` makes of the messages: whole
+    numbers are BIGINT, objects and arrays STRING, and a column without a value is left out.
 
-    Raises `SchemaError` if the messages do not describe columns, `OptionError` for unknown options,
-    `ConfigurationError` for a stream or an unsupported source. Bad messages raise no error.
+    Raises `SchemaError` if the messages do not describe columns, or in the style of ingestion belong to several tables;
+    `OptionError` for unknown options, `ConfigurationError` for a stream, an unsupported source or style. Bad messages
+    raise no error.
     """
+    if style not in ("table", "ingestion"):
+        raise ConfigurationError(f"style must be 'table' or 'ingestion', not {style!r}")
     given = dict(options or {})
     get_format(format, given).validate("decode")
+    if style == "ingestion":
+        messages = sample_of(source, keys, sample)
+        return InferredSchema.of(format, given, _complete(_looked(messages, format, given), messages, format))
     return schema_of(sample_of(source, keys, sample), format, given)
 
 
@@ -40,9 +63,39 @@ def schema_of(sample: MessageSample, format: str, options: Mapping[str, Any]) ->
 
 def proposal_of(sample: MessageSample, format: str, options: Mapping[str, Any]) -> SchemaProposal:
     """Return the schema that a format proposes for a sample. Raises `SchemaError` if there are no columns."""
-    found = get_format(format, options).propose_schema(sample)
+    return _complete(get_format(format, options).propose_schema(sample), sample, format)
+
+
+def _complete(found: SchemaProposal, sample: MessageSample, format: str) -> SchemaProposal:
+    """Return a proposal with the note on what the sample omits. Raises `SchemaError` if there are no columns."""
     notes = (*found.notes, sample.cut) if sample.cut else found.notes
     if not found.fields:
         why = "; ".join(notes) or f"there are {len(sample.values)} messages"
         raise SchemaError(f"format '{format}': no columns can be inferred: {why}", format=format, reason=why)
     return replace(found, notes=notes)
+
+
+def _looked(sample: MessageSample, format: str, options: Mapping[str, Any]) -> SchemaProposal:
+    """Return the columns that ingestion finds in the messages of one table."""
+    found = get_format(format, options).looker(LookRequest()).look(sample.array(), pa.array([""] * len(sample.values)))
+    if len(found.tables) > 1:
+        names = [".".join(table) for table in found.tables]
+        raise SchemaError(
+            f"format '{format}': the messages belong to {len(names)} tables, {listed(names)}: give those of one table",
+            format=format,
+        )
+    fields, notes = [], []
+    for column in found.columns:
+        if column.types:
+            t = functools.reduce(merge_types, map(nullable, column.types))
+            fields.append(FlinkField(column.name, t))
+            if column.as_text and t != STRING:
+                notes.append(
+                    f"{column.name}: the format does not read all values as {t}; ingestion reads their texts"
+                )
+    if found.errors:
+        texts, _ = split_codes(pa.array(list(found.errors.values())))
+        assert texts is not None
+        notes.append(f"{len(texts)} messages are bad, and left out; the first: {texts[0]}")
+    keys = [key.names for key in found.keys]
+    return SchemaProposal(tuple(fields), primary_key=keys[0] if keys else (), notes=tuple(notes))

@@ -146,6 +146,10 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
     if type_ in TOPICS:
         plain = {key: text for key, text in plain.items() if key == _BOOTSTRAP or not is_client_property(key)}
     values = parse_values("sink", specs, plain)
+    if type_ == "parquet":
+        for key in given:
+            if key.startswith("table-properties") or key == "rewrite.max-bytes":
+                notes.append(f"sink: no effect: '{key}'; only tables of 'delta' and 'iceberg' have it")
     if type_ in TOPICS:
         properties = {key: plain_text(text) for key, text in own.items()}
         notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]

@@ -57,6 +57,8 @@ _LEADER_EPOCH = "leader-epoch"
 _ALIYUN = "aliyun."
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
+_NAMED_TYPES = "read-enum-and-fixed"
+_READER_SCHEMA = frozenset(("schema", "schema-registry.schema"))
 _OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-prefix")
 
 
@@ -197,6 +199,8 @@ class _SourceParser:
         tolerance = "ingestion.error-tolerance.max-count"
         if tolerance in given and not values["ingestion.ignore-errors"]:
             self.notes.append(f"source: no effect: '{tolerance}', because 'ingestion.ignore-errors' is not true")
+        if values[_DUPLICATED] and GROUP not in given:
+            self.notes.append(f"source: no effect: '{_DUPLICATED}', because there is no '{GROUP}'")
         for key in given:
             if key.endswith(".distributed-tables"):
                 self.notes.append(f"source: no effect: '{key}'; a table may always be in several partitions")
@@ -288,6 +292,15 @@ def _made(
             known = [*(spec.key for spec in cls.option_specs), *also]
             raise unknown_option("source", f"{name}.{short}", [f"{name}.{key}" for key in known])
     options: Mapping[str, Any] = {short: plain_text(text) for short, text in given.items()}
+    if find_option(cls.option_specs, _NAMED_TYPES) is not None:
+        options = {_NAMED_TYPES: "true", **options}
+        for short in _READER_SCHEMA & options.keys():
+            raise OptionError(
+                f"source: '{name}.{short}' is one schema, but the columns of each table come from the schemas of its "
+                "messages. Leave it out; a 'projection' in 'transform' selects columns",
+                format=name,
+                option=f"{name}.{short}",
+            )
     if topics is not None and len(topics) == 1:
         options = cls.complete_options(options, topic=topics[0], part=part)
     try:

@@ -57,11 +57,17 @@ class FittedRows:
     errors: pa.StringArray | None
 
 
-def fit_rows(rows: pa.StructArray, source: TableSchema, target: TableSchema, time_zone: str) -> FittedRows:
+Convert = Callable[[pa.Array, FlinkType, FlinkType, str], pa.Array]
+
+
+def fit_rows(
+    rows: pa.StructArray, source: TableSchema, target: TableSchema, time_zone: str, convert: Convert | None = None
+) -> FittedRows:
     """Convert rows of the source's schema to rows of the target's schema, by the names of columns.
 
     A column that the source lacks is null. The errors have the code SCHEMA: a value does not fit its column, or a
-    NOT NULL column has no value. `time_zone` is the session's time zone, such as `Asia/Shanghai`.
+    NOT NULL column has no value. `time_zone` is the session's time zone, such as `Asia/Shanghai`. `convert` converts
+    values instead of `coerce`.
     """
     # flatten() makes the values of a null row null
     values = dict(zip(source.names, rows.flatten(), strict=True))
@@ -74,7 +80,7 @@ def fit_rows(rows: pa.StructArray, source: TableSchema, target: TableSchema, tim
         elif is_same_kind(found.type, column.type):
             column_values = values[column.name]
         else:
-            column_values = coerce(values[column.name], found.type, column.type, time_zone)
+            column_values = (convert or coerce)(values[column.name], found.type, column.type, time_zone)
             _note_misfits(errors, values[column.name], column_values, found, column)
         if not column.type.nullable:
             _note_missing(errors, rows, column_values, column)

@@ -48,7 +48,8 @@ def records_frame(
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    from kvformat.registry.table.encode_frame import declared_columns, wire_column
+    from kvformat.registry.spark.columns import wire_column
+    from kvformat.registry.table.encode_frame import declared_columns
 
     writer = make()
     fields = schema.row_type().fields

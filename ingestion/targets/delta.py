@@ -7,17 +7,23 @@ Rules: Delta Lake's pages "Type widening", "Column mapping" and "Idempotent tabl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+from kvformat.ingestion.schemas.events import AlterColumnTypes, DropColumns, RenameColumns, SchemaEvent
+from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.targets.sql import SqlTarget
+from kvformat.ingestion.targets.target import BatchWrite
+from kvformat.registry.contract.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Names of Spark's integer types, and the digits before the point of a DECIMAL that Delta widens them to."""
+_CONSTRAINTS, _REQUIRED = "delta.constraints.", "kvformat_not_null"
+_OF_COLUMNS = (AlterColumnTypes, DropColumns, RenameColumns)
 _OF_THE_LOG = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.columnMapping.maxColumnId")
 
 
@@ -65,8 +71,30 @@ class DeltaTarget(SqlTarget):
         return {
             key: value
             for key, value in properties.items()
-            if key not in _OF_THE_LOG and (not key.startswith("delta.feature.") or key in self.own_properties())
+            if key not in _OF_THE_LOG
+            and not key.startswith(_CONSTRAINTS)
+            and (not key.startswith("delta.feature.") or key in self.own_properties())
         }
+
+    def require(self, name: str, columns: Sequence[str]) -> None:
+        """Add a constraint: Delta makes no column NOT NULL that was nullable."""
+        condition = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in columns)
+        self._sql(f"ALTER TABLE {name} ADD CONSTRAINT {_REQUIRED} CHECK ({condition})")
+
+    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
+        """Apply a change of a table. Delta changes no column of a constraint, so that of `require` is made again."""
+        name = self._name(event.table)
+        if not isinstance(event, _OF_COLUMNS) or f"{_CONSTRAINTS}{_REQUIRED}" not in self._properties(name):
+            super().change(event, schema, batch)
+            return
+        self._sql(f"ALTER TABLE {name} DROP CONSTRAINT IF EXISTS {_REQUIRED}")
+        try:
+            super().change(event, schema, batch)
+        finally:
+            there = self._columns(name).names
+            required = [column for column in schema.primary_key if column in there]
+            if required:
+                self.require(name, required)
 
     def written(self, name: str, query: str) -> int:
         """Return -1: Delta looks at its log."""

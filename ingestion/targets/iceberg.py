@@ -6,7 +6,8 @@ Rules: Iceberg's pages "Evolution", "Spark Writes" and "Spark Queries".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +16,7 @@ from kvformat.ingestion.targets.sql import SqlTarget
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
+_LOG = logging.getLogger("kvformat.ingest")
 _QUERY, _POSITION = "kvformat.query", "kvformat.position"
 _OF_THE_TABLE = ("current-snapshot-id", "format", "format-version", "sort-order", "identifier-fields", "location")
 _PAIRS = (("tinyint", "int"), ("smallint", "int"), ("int", "bigint"), ("float", "double"))
@@ -50,6 +52,14 @@ class IcebergTarget(SqlTarget):
     def kept_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the properties without those that describe the table."""
         return {key: value for key, value in properties.items() if key not in _OF_THE_TABLE}
+
+    def require(self, name: str, columns: Sequence[str]) -> None:
+        """Say how the catalog keeps NOT NULL: Iceberg has no other way to make a column required."""
+        _LOG.warning(
+            "%s: its columns %s are no longer NOT NULL, because it was written again. With spark.sql.catalog.%s."
+            "use-nullable-query-schema = false they stay so",
+            *(name, ", ".join(columns), self.catalog or "spark_catalog"),
+        )
 
     def written(self, name: str, query: str) -> int:
         """Return the greatest position of the query in the snapshots of a table."""

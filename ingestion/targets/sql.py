@@ -17,6 +17,7 @@ A merge gives the same table when it is repeated, an append does not. So an appe
 from __future__ import annotations
 
 import json
+import logging
 import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
 
 _OWNER, _TABLE, _PARTITIONS = "kvformat.ingest", "kvformat.table", "kvformat.partition-keys"
 _WRITTEN = "kvformat.written"
+_LOG = logging.getLogger("kvformat.ingest")
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)  # what Spark's own catalog takes
 _MOST_PARTS = 1000  # writes of one table in a batch; makes one number of batch and part
 VERSIONS_TOGETHER = (
@@ -138,6 +140,12 @@ class SqlTarget(Target):
         """Return the properties of a table that it keeps when it is written again."""
         return dict(properties)
 
+    def require(self, name: str, columns: Sequence[str]) -> None:
+        """Make columns of a table required that lost their NOT NULL when it was written again."""
+        _LOG.warning(
+            "%s: its columns %s are no longer NOT NULL, because it was written again", name, ", ".join(columns)
+        )
+
     def written(self, name: str, query: str) -> int:
         """Return the position of the query's last append to a table, or -1."""
         last, _, position = self._properties(name).get(_WRITTEN, "").rpartition(" ")
@@ -200,6 +208,13 @@ class SqlTarget(Target):
             + f" TBLPROPERTIES ({_pairs(properties)})"
         )
 
+    def unlike(self, table: TableId, options: TableOptions) -> list[str]:
+        """Return the options of the rules that a table was created without."""
+        properties = self._properties(self._name(table))
+        found = [key for key, value in options.properties.items() if properties.get(key) != value]
+        partitions = json.loads(properties.get(_PARTITIONS, "[]"))
+        return [*found, *(["partition-keys"] if [*options.partition_keys] != partitions else [])]
+
     def own(self, table: TableId, owner: str) -> None:
         """Make the query the owner of a table that is there."""
         name = self._name(table)
@@ -212,7 +227,7 @@ class SqlTarget(Target):
         if isinstance(event, CreateTable):
             self.create(event.table, event.schema, TableOptions(), batch.query)
         elif isinstance(event, DropTable):
-            self._sql(f"DROP TABLE IF EXISTS {name}")
+            self._make(event, f"DROP TABLE IF EXISTS {name}")
         elif isinstance(event, TruncateTable):
             if self._columns(name) is not None:
                 self._truncate(name, schema, batch)
@@ -222,10 +237,15 @@ class SqlTarget(Target):
                 raise SchemaChangeError(f"table {event.table}: there is no table {name}", table=str(event.table))
             self._alter(name, event, {column.name: column.dataType for column in found.fields})
 
+    def can_change(self, now: DataType, wanted: FlinkType) -> bool:
+        """Whether the table gets the type in place."""
+        return self.widens(now, self._normalized_type(wanted))
+
     def rewrite(self, table: TableId, schema: TableSchema) -> None:
         """Write the table again with the types of a schema: CREATE OR REPLACE TABLE AS SELECT, one commit.
 
-        Columns that the schema lacks stay. NOT NULL is lost. Raises `UnsupportedChangeError` for a table that is
+        Columns that the schema lacks stay. Spark makes all columns of such a table nullable, unless the catalog does
+        not want that; `require` makes up for it. Raises `UnsupportedChangeError` for a table that is
         larger than `rewrite_max_bytes`, or was not created by a query like this one.
         """
         from pyspark.sql.types import StructType
@@ -254,6 +274,10 @@ class SqlTarget(Target):
             writer = writer.tableProperty(key, value)
         partitions = [exact_column(key) for key in json.loads(properties.get(_PARTITIONS, "[]"))]
         (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
+        made = self._columns(name)
+        lost = [c.name for c in now.fields if made[c.name].nullable and c.name in schema.primary_key]
+        if lost:
+            self.require(name, lost)
 
     def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
         """Write the rows of a batch: a MERGE for a table with a key, an append for others."""
@@ -307,24 +331,26 @@ class SqlTarget(Target):
             if all(added.place == "LAST" for added in missing):
                 texts = [self._added(added.column) for added in missing]
                 if texts:
-                    self._sql(f"ALTER TABLE {name} ADD COLUMNS ({', '.join(texts)})")
+                    self._make(event, f"ALTER TABLE {name} ADD COLUMNS ({', '.join(texts)})")
                 return
             names = [*now]
             for added in missing:
-                self._sql(f"ALTER TABLE {name} ADD COLUMNS ({self._added(added.column)}{_position(added, names)})")
+                self._make(
+                    event, f"ALTER TABLE {name} ADD COLUMNS ({self._added(added.column)}{_position(added, names)})"
+                )
         elif isinstance(event, AlterColumnTypes):
             types = [(column, self._normalized_type(t), t.nullable) for column, t in event.types if column in now]
             for column, t, nullable in types:
                 if t != now[column]:
                     self._widen(name, event, column, now[column], t)
                 if nullable:
-                    self._drop_not_null(name, column)
+                    self._drop_not_null(name, event, column)
         elif isinstance(event, RenameColumns):
             for old, new in event.names:
                 if old in now and new not in now:
-                    self._sql(f"ALTER TABLE {name} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
+                    self._make(event, f"ALTER TABLE {name} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
         elif isinstance(event, DropColumns) and (dropped := [c for c in event.columns if c in now]):
-            self._sql(f"ALTER TABLE {name} DROP COLUMNS ({', '.join(map(quoted, dropped))})")
+            self._make(event, f"ALTER TABLE {name} DROP COLUMNS ({', '.join(map(quoted, dropped))})")
 
     def _widen(self, name: str, event: AlterColumnTypes, column: str, now: DataType, wanted: DataType) -> None:
         statement = f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} TYPE {type_ddl(wanted)}"
@@ -334,12 +360,12 @@ class SqlTarget(Target):
                 f"in place ({statement})",
                 table=str(event.table),
             )
-        self._sql(statement)
+        self._make(event, statement)
 
-    def _drop_not_null(self, name: str, column: str) -> None:
+    def _drop_not_null(self, name: str, event: SchemaEvent, column: str) -> None:
         found = self._columns(name)
         if found is not None and not found[column].nullable:
-            self._sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
+            self._make(event, f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
 
     def _truncate(self, name: str, schema: TableSchema, batch: BatchWrite) -> None:
         """Delete all rows. Appended rows that come later in the batch stay, because they are not appended again."""
@@ -372,6 +398,18 @@ class SqlTarget(Target):
 
     def _added(self, column: SchemaColumn) -> str:
         return _column_ddl(replace(column, type=self._normalized_flink(column.type)), required=False)
+
+    def _make(self, event: SchemaEvent, statement: str) -> None:
+        """Run the statement of a change. Raises `SchemaChangeError` with the statement and the answer if it fails."""
+        from pyspark.errors import PySparkException
+
+        try:
+            self._sql(statement)
+        except PySparkException as cause:
+            answer = str(cause).strip().partition("\n")[0]
+            raise SchemaChangeError(
+                f"table {event.table}: {event.tag} fails: {statement}: {answer}", table=str(event.table)
+            ) from cause
 
     def _sql(self, statement: str) -> list[Any]:
         return self.spark.sql(statement).collect()

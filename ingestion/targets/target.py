@@ -17,12 +17,12 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.contract.types import from_spark
+from kvformat.registry.contract.types import FlinkType, from_spark
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from kvformat.ingestion.blocks.sink import PipelineSink
     from kvformat.registry.contract.options import Option
@@ -126,6 +126,10 @@ class Target(abc.ABC):
     def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
         """Create the table, owned by the query `owner`, unless it is there."""
 
+    def unlike(self, table: TableId, options: TableOptions) -> list[str]:
+        """Return the options of the rules that a table was created without. By default none."""
+        return []
+
     @abc.abstractmethod
     def own(self, table: TableId, owner: str) -> None:
         """Make the query the owner of a table that is there."""
@@ -136,6 +140,10 @@ class Target(abc.ABC):
 
         Raises `UnsupportedChangeError` if the target can't. Then the query may call `rewrite`.
         """
+
+    def can_change(self, now: DataType, wanted: FlinkType) -> bool:
+        """Whether `change` can give a column another type. If not, `try_evolve` fits the rows to the column."""
+        return True
 
     def rewrite(self, table: TableId, schema: TableSchema) -> None:
         """Write the table again with the types of a schema. By default raises `UnsupportedChangeError`."""

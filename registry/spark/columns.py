@@ -296,9 +296,17 @@ def _encode_function(format: Format, schema: pa.Schema | None) -> Callable[..., 
     return call
 
 
+def wire_column(column: Column, type_: FlinkType) -> Column:
+    """Return the column in a type that PySpark can send through Arrow: intervals of months become numbers."""
+    if not any(inner.root == "INTERVAL YEAR TO MONTH" for _, inner in type_.walk()):
+        return column
+    # The first cast makes months of an INTERVAL YEAR, whose number is the number of years.
+    return column.cast(spark_type(nullable(type_))).cast(spark_type(type_, wire=True))
+
+
 def _to_wire(row: Column, declared: FlinkType) -> Column:
-    """Return the row with intervals of months as numbers, because PySpark's Arrow conversion does not support them."""
+    """Return the row with the columns of `wire_column`."""
     if not any(t.root == "INTERVAL YEAR TO MONTH" for _, t in declared.walk()):
         return row
-    fields = [row.getField(f.name).cast(spark_type(f.type, wire=True)).alias(f.name) for f in declared.fields]
+    fields = [wire_column(row.getField(f.name), f.type).alias(f.name) for f in declared.fields]
     return F.when(row.isNotNull(), F.struct(*fields))

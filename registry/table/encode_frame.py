@@ -29,6 +29,7 @@ from kvformat.registry.contract.errors import (
 from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.contract.schemas import arrow_schema, row_of_spark
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
+from kvformat.registry.spark.columns import wire_column
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
@@ -186,13 +187,6 @@ def _possible_kinds(plan: TablePlan, df: DataFrame, changelog_mode: ChangelogMod
     known = (field.metadata or {}).get(KINDS_KEY)
     upsert = known is not None and all(ChangelogMode.UPSERT.contains(kind) for kind in known.split(","))
     return ChangelogMode.UPSERT if upsert else ChangelogMode.ALL
-
-
-def wire_column(column: Column, type_: FlinkType) -> Column:
-    """Return the column in a type that PySpark can send through Arrow: intervals of months become numbers."""
-    months = any(inner.root == "INTERVAL YEAR TO MONTH" for _, inner in type_.walk())
-    # An interval of years would become the number of years.
-    return column.cast(spark_type(nullable(type_))).cast(spark_type(type_, wire=True)) if months else column
 
 
 # --- key and value by the formats' own engines --------------------------------------------------------------

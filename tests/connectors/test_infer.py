@@ -709,3 +709,44 @@ def test_spark_reads_the_proposed_table(spark: Any) -> None:
         assert (found.counts["keys"], found.guesses[0].format) == (len(pool), "json")
         rows = KeyValueFormat.from_ddl(found.ddl or "").decode(df).collect()
         assert sorted(row["key"].encode() for row in rows) == sorted(keys)
+
+
+# --- the style of ingestion --------------------------------------------------------------------------------------
+
+
+def test_columns_as_ingestion_makes_them() -> None:
+    rows = [
+        {"n": 1, "big": 2**63, "x": 1, "day": "2024-02-29", "mixed": True, "o": {"a": [1]}, "none": None},
+        {"n": 2**40, "big": 10**30, "x": 0.5, "day": "2024-02-29 10:00:00.5", "mixed": "y", "late": [1]},
+    ]
+    messages = [json.dumps(row).encode() for row in rows]
+    expected = {
+        **{"n": "BIGINT", "big": "DECIMAL(31, 0)", "x": "DOUBLE", "day": "TIMESTAMP(9)", "mixed": "STRING"},
+        **{"o": "STRING", "late": "STRING"},
+    }
+    for ordered in (messages, messages[::-1]):
+        found = infer_schema([*ordered, None, b"{"], format="json", style="ingestion")
+        assert {field.name: str(field.type) for field in found.fields} == expected
+        assert found.notes == (
+            "day: the format does not read all values as TIMESTAMP(9); ingestion reads their texts",
+        )
+    assert infer_schema(messages, format="json").ddl != found.ddl
+
+
+def test_tables_and_keys_as_ingestion_makes_them() -> None:
+    def message(table: str, **more: Any) -> bytes:
+        row = {"id": "1", "at": "2024-01-01"}
+        return json.dumps(
+            {"database": "d", "table": table, "type": "INSERT", "data": [row], "pkNames": ["id"], "isDdl": False} | more
+        ).encode()
+
+    found = infer_schema([message("t"), message("t")], format="canal-json", style="ingestion")
+    assert (found.ddl, found.primary_key) == ("`id` STRING, `at` DATE", ("id",))
+    with pytest.raises(SchemaError, match=r"the messages belong to 2 tables, d\.t, d\.u: give those of one table"):
+        infer_schema([message("t"), message("u")], format="canal-json", style="ingestion")
+    nameless = infer_schema([message("t"), message("t", database=None)], format="canal-json", style="ingestion")
+    assert "1 messages are bad, and left out; the first: " in nameless.notes[0]
+    with pytest.raises(SchemaError, match="no columns can be inferred: there are 1 messages"):
+        infer_schema([b'{"a":null}'], format="json", style="ingestion")
+    with pytest.raises(ConfigurationError, match="style must be 'table' or 'ingestion', not 'flink'"):
+        infer_schema([], format="json", style="flink")  # type: ignore[arg-type]

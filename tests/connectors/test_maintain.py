@@ -10,6 +10,7 @@ import pytest
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, KeyValueFormat, current_table
 from tests.connectors.tables import upsert
+from tests.support.starting import started
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 
@@ -30,9 +31,8 @@ class Maintained:
         self.spark, self.path, self.checkpoint = spark, folder / "table", str(folder / "checkpoint")
 
     def update(self, table: KafkaTable, target: Any = None, **more: Any) -> None:
-        query = table.maintain(
-            self.spark, target or self.path, checkpoint_location=self.checkpoint, trigger={"availableNow": True}, **more
-        )
+        more |= {"checkpoint_location": self.checkpoint, "trigger": {"availableNow": True}}
+        query = started(lambda: table.maintain(self.spark, target or self.path, **more))
         assert query.awaitTermination(120)
         if query.exception() is not None:
             raise query.exception()

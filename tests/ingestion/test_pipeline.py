@@ -283,7 +283,8 @@ Sink: iceberg
         (
             {
                 **{"value.format": "json", "json.infer-schema.primitive-as-string": "true"},
-                **{"json.infer-schema.flatten-nested-columns.enable": "true", "scan.check.duplicated.group.id": "true"},
+                **{"json.infer-schema.flatten-nested-columns.enable": "true", "properties.group.id": "g"},
+                "scan.check.duplicated.group.id": "true",
             },
             SINK,
             {},
@@ -359,3 +360,20 @@ def test_explanations_name_what_is_set(
 ) -> None:
     told = Pipeline({**SOURCE, **source}, sink, **blocks).explain().splitlines()
     assert [line for line in lines if line not in map(str.strip, told)] == []
+
+
+def test_options_of_catalogs_have_no_effect_on_other_sinks() -> None:
+    rules = [{"source-table": "a.b", "partition-keys": "day", "table-options": "k=v"}]
+    parquet = {"type": "parquet", "path": "x", "table-properties.a": "b", "rewrite.max-bytes": "1 gb"}
+    notes = Pipeline(SOURCE, parquet, transform=rules).notes
+    assert [note.partition(";")[0].partition(",")[0] for note in notes] == [
+        "sink: no effect: 'table-properties.a'",
+        "sink: no effect: 'rewrite.max-bytes'",
+        "transform: no effect: 'partition-keys' and 'table-options'",
+    ]
+    assert Pipeline(SOURCE, {"type": "delta", "table-properties.a": "b"}, transform=rules).notes == ()
+
+
+def test_a_route_to_four_parts_is_an_error_at_the_start() -> None:
+    for route in ({"sink-table": "a.b.c.d"}, {"sink-table": "a.b.c.<>", "replace-symbol": "<>"}):
+        assert "is not the name of a table" in _error(route=[{"source-table": "x.y", **route}])

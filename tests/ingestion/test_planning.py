@@ -273,3 +273,37 @@ def test_exception_stops_at_any_change() -> None:
     state = planner.plan(IngestState(), _news("id INT")).state
     with pytest.raises(SchemaChangeError, match=r"add.column, caused by the table shop.orders"):
         planner.plan(state, _news("v INT"))
+
+
+def test_equal_keys_of_several_sources_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    routes = [Route(r"shop.\.*", "ods.all")]
+    tables = [TableId(("shop", name)) for name in ("a", "b")]
+
+    def told(transform: dict[str, str]) -> list[str]:
+        planner = _planner([{"source-table": r"shop.\.*", **transform}], evolution=_evolution(routes=routes))
+        caplog.clear()
+        state = IngestState()
+        with caplog.at_level(logging.WARNING):
+            for table in (*tables, *tables):
+                state = planner.plan(state, _news("id BIGINT", table=table)).state
+        return [record.getMessage() for record in caplog.records]
+
+    (found,) = told({"primary-keys": "id"})
+    assert "target ods.all: rows of the tables shop.a, shop.b with equal keys overwrite each other" in found
+    assert "__table_name__" in found
+    assert told({}) == []
+    assert told({"primary-keys": "id, t", "projection": r"\*, __table_name__ AS t"}) == []
+
+
+def test_a_column_that_becomes_text_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    planner = _planner()
+    with caplog.at_level(logging.WARNING):
+        state = planner.plan(IngestState(), _news("id BIGINT, v INT|STRING")).state
+        for _ in range(2):
+            state = planner.plan(state, _news("id BOOLEAN")).state
+    assert [record.getMessage() for record in caplog.records] == [
+        "table shop.orders, column 'v': INT and STRING become STRING, the only type that holds both. 'fixed-types' "
+        "sets another type",
+        "table shop.orders, column 'id': BIGINT and BOOLEAN become STRING, the only type that holds both. "
+        "'fixed-types' sets another type",
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -159,6 +160,25 @@ def test_rows_of_other_types_use_the_arrow_engine(spark: Any) -> None:
     assert _collected(frame.select("n", encoded.alias("m")))[0]["m"] == b'{"a":5,"b":"x"}'
     with pytest.raises(Exception, match="does not fit"):
         frame.select(get_format("json").encode(F.struct("a", "b"), "a TINYINT, b STRING", engine="arrow")).collect()
+
+
+@pytest.mark.parametrize(
+    ("declared", "interval", "expected"),
+    [
+        ("INTERVAL YEAR TO MONTH", "INTERVAL '3' YEAR", 36),
+        ("INTERVAL YEAR TO MONTH", "INTERVAL '-5' MONTH", -5),
+        ("INTERVAL YEAR TO MONTH", "INTERVAL '-1-2' YEAR TO MONTH", -14),
+        ("INTERVAL DAY TO SECOND", "INTERVAL '2' DAY", 172_800_000),
+        ("INTERVAL DAY TO SECOND", "INTERVAL '90' MINUTE", 5_400_000),
+        ("INTERVAL DAY TO SECOND", "INTERVAL '1 2' DAY TO HOUR", 93_600_000),
+    ],
+)
+def test_intervals_of_other_fields_are_whole_intervals(spark: Any, declared: str, interval: str, expected: int) -> None:
+    row = spark.sql(f"SELECT named_struct('i', {interval}, 'l', array({interval}, NULL)) AS row")
+    for engine in ("auto", "arrow"):
+        column = get_format("json").encode("row", f"i {declared}, l ARRAY<{declared}>", engine=engine)
+        (found,) = row.select(column.alias("message")).collect()[0]
+        assert json.loads(found) == {"i": expected, "l": [expected, None]}, engine
 
 
 def test_wrong_arguments_are_errors_before_a_job(spark: Any) -> None:

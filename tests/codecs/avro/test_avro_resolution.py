@@ -325,6 +325,34 @@ def test_decimals_with_too_many_digits_are_errors_or_null() -> None:
     assert read("0403e804", node, rules=ResolutionRules(overflow_as_null=True)) == {"f0": None, "f1": 2}
 
 
+_ENUM = {"type": "enum", "name": "E", "symbols": ["A", "BC"]}
+_FIXED = {"type": "fixed", "name": "F", "size": 2}
+
+
+@pytest.mark.parametrize(
+    ("writer", "reader", "message", "value"),
+    [
+        (_ENUM, "string", "02", "BC"),
+        (_ENUM, ["null", "string"], "00", "A"),
+        (["null", _ENUM], ["null", "string"], "0202", "BC"),
+        (["null", _ENUM], ["null", "string"], "00", None),
+        (_FIXED, "bytes", "0aff", b"\x0a\xff"),
+        (["null", _FIXED], ["null", "bytes"], "020aff", b"\x0a\xff"),
+        (
+            _FIXED | {"logicalType": "decimal", "precision": 4, "scale": 2},
+            ["null", _decimal(4, 2)],
+            "0101",
+            Decimal("2.57"),
+        ),
+        ({"type": "array", "items": _ENUM}, {"type": "array", "items": "string"}, "0400 0200", ["A", "BC"]),
+    ],
+)
+def test_enums_and_fixed_as_plain_types(writer: Any, reader: Any, message: str, value: Any) -> None:
+    assert read(message, writer, reader, rules=ResolutionRules(named_as_plain=True)) == value
+    if message != "00":
+        assert "Found" in error(message, writer, reader)
+
+
 @pytest.mark.parametrize("precision", [5, 18, 19, 38, 39, 76])
 @pytest.mark.parametrize("fixed", [False, True])
 def test_decimals_at_their_bounds(precision: int, fixed: bool) -> None:
@@ -356,4 +384,3 @@ def test_messages_with_several_writer_schemas() -> None:
     errors = ["missing required field f0" in error if error else None for error in texts(decoded)]
     assert errors == [None, None, None, None, False, True] * MANY
     assert decoded.values.to_pylist() == [{"f0": 2.0}, {"f0": 3.0}, None, None, None, None] * MANY
-

@@ -10,7 +10,7 @@ from kvformat.connectors import KafkaTable
 from kvformat.ingestion.blocks.options import FORMAT_OPTIONS, SOURCE_OPTIONS
 from kvformat.ingestion.blocks.source import PipelineSource, parse_source
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.registry import ConfigurationError
+from kvformat.registry import ConfigurationError, OptionError
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
 
 BASE = {
@@ -178,6 +178,7 @@ def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], r
         ({"aliyun.kafka.accessKeyId": "x"}, "no effect: aliyun.kafka.accessKeyId; use 'properties.sasl.*'"),
         ({"ingestion.error-tolerance.max-count": "5"}, "because 'ingestion.ignore-errors' is not true"),
         ({"debezium-json.distributed-tables": "true"}, "a table may always be in several partitions"),
+        ({"scan.check.duplicated.group.id": "true"}, "because there is no 'properties.group.id'"),
         ({"scan.topic-partition-discovery.interval": "0"}, "Spark looks for new partitions before each micro-batch"),
         ({"scan.watermark.idle-timeout": "1 s"}, "'scan.watermark.idle-timeout' has no effect"),
         ({"properties.max.poll.record": "1"}, "Did you mean 'properties.max.poll.records'?"),
@@ -197,7 +198,8 @@ def test_options_without_effect_are_said_once(options: dict[str, str], note: str
 def test_options_with_effect_give_no_note() -> None:
     found = _source(
         **{
-            **{"scan.check.duplicated.group.id": "true", "scan.bounded.mode": "latest-offset", "key.format": "json"},
+            **{"scan.check.duplicated.group.id": "true", "properties.group.id": "g", "key.format": "json"},
+            "scan.bounded.mode": "latest-offset",
             **{
                 "ingestion.ignore-errors": "true",
                 "ingestion.error-tolerance.max-count": "5",
@@ -344,6 +346,16 @@ def test_options_belong_to_the_value_first_and_then_to_the_key() -> None:
 def test_a_single_topic_completes_the_options_of_a_registry_format() -> None:
     found = _format_options(**{"value.format": "avro-confluent", "avro-confluent.url": "http://registry:8081"})
     assert found["url"] == "http://registry:8081"
+
+
+@pytest.mark.parametrize("name", ["avro-confluent", "debezium-avro-confluent"])
+def test_enums_are_read_and_one_schema_of_all_tables_is_refused(name: str) -> None:
+    given = {"value.format": name, f"{name}.url": "http://registry:8081"}
+    assert _format_options(**given)["read-enum-and-fixed"] is True
+    assert _format_options(**given, **{f"{name}.read-enum-and-fixed": "false"})["read-enum-and-fixed"] is False
+    for option in ("schema", "schema-registry.schema"):
+        with pytest.raises(OptionError, match=f"'{name}.{option}' is one schema, .* Leave it out; a 'projection'"):
+            _source(**given, **{f"{name}.{option}": "{}"})
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------

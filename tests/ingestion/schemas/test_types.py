@@ -94,7 +94,9 @@ def test_lossy_changes_have_a_note() -> None:
 
     assert "need 40 digits together" in note("DECIMAL(5, 2)", "DECIMAL(38, 0)")
     assert "only up to 2^53" in note("BIGINT", "DOUBLE")
-    assert note("INT", "DOUBLE") == note("DECIMAL(5, 2)", "DECIMAL(10, 2)") == note("INT", "STRING") == ""
+    assert "BOOLEAN and INT become STRING, the only type that holds both" in note("BOOLEAN", "INT")
+    assert "INT and STRING become STRING" in note("INT", "STRING")
+    assert note("INT", "DOUBLE") == note("DECIMAL(5, 2)", "DECIMAL(10, 2)") == note("VARCHAR(5)", "STRING") == ""
 
 
 def test_texts_of_types_that_only_the_lattice_has() -> None:

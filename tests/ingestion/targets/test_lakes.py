@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from kvformat.ingestion import Pipeline
+from kvformat.ingestion.apply import TargetTables
+from kvformat.ingestion.behaviors import SchemaChangeBehavior
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes
 from kvformat.ingestion.schemas.table_id import TableId
@@ -24,6 +27,7 @@ from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import quoted
+from tests.ingestion.history import BY_ID, SOURCE, expected, generated
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 REQUIRED = "KVFORMAT_TEST_LAKES"
@@ -56,7 +60,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.jars": f"{services.jars('delta')},{services.jars('iceberg')}",
+        "spark.jars": f"{services.jars('delta')},{services.jars('iceberg')},{services.kafka_jars()}",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -65,6 +69,8 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
     }
+    strict = {name.replace("catalog.lake", "catalog.strict"): value for name, value in settings.items()}
+    settings |= {**strict, "spark.sql.catalog.strict.use-nullable-query-schema": "false"}
     builder = SparkSession.builder.master("local[2]").appName("kvformat tests")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -74,6 +80,8 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 class LakeSuite(TargetSuite):
+    keeps_required: ClassVar[bool] = True
+
     def read(self, target: Target, table: TableId) -> Any:
         assert isinstance(target, SqlTarget)
         parts = [*([target.catalog] if target.catalog else []), *table.parts]
@@ -136,6 +144,50 @@ class LakeSuite(TargetSuite):
             assert any("artition" in text for text in described), "a rewritten table keeps its partitions"
             assert target._properties(name)["owner.team"] == "o'hara"
 
+    def test_key_columns_stay_required(self, target: Target, caplog: pytest.LogCaptureFixture) -> None:
+        """A rewritten table refuses a null in its key, and its key can be widened again."""
+        assert isinstance(target, SqlTarget)
+        schema = table_schema("v INT", "id INT", "the key INT", key=["id", "the key"])
+        table = self.created(target, schema)
+        name = target._name(table)
+        self.write(target, table, schema, [(1, 2, 3, "+U")])
+        for change in ({"v": "STRING"}, {"id": "BIGINT NOT NULL"}, {"the key": "STRING NOT NULL"}):
+            event = AlterColumnTypes(table, tuple((c, parse_column_type(t)) for c, t in change.items()))
+            schema = event.apply(schema)
+            try:
+                target.change(event, schema, BatchWrite(self.query, 1))
+            except UnsupportedChangeError:
+                target.rewrite(table, schema)
+        assert self.rows(target, table) == [("1", 2, "3")]
+        assert [t for _, t in self.read(target, table).dtypes] == ["string", "bigint", "string"]
+        for values in ("('x', NULL, 'y')", "('x', 5, NULL)"):
+            if self.keeps_required:
+                with pytest.raises(Exception, match=r"(?i)null"):
+                    target.spark.sql(f"INSERT INTO {name} VALUES {values}")
+        assert self.keeps_required or "columns id, the key are no longer NOT NULL" in caplog.text
+
+    def test_a_change_that_fails_names_the_statement(self, target: Target) -> None:
+        assert isinstance(target, SqlTarget)
+        schema = table_schema("id INT", "v INT", key=["id"])
+        table = self.created(target, schema)
+        event = AddColumns(table, (AddedColumn(SchemaColumn("ID", parse_column_type("INT"))),))  # names fold case
+        with pytest.raises(
+            SchemaChangeError, match=rf"{table}: add\.column fails: ALTER TABLE .* ADD COLUMNS .*: \S"
+        ):
+            target.change(event, schema, BatchWrite(self.query, 1))
+
+    def test_changed_options_of_a_table_are_told(self, target: Target, caplog: pytest.LogCaptureFixture) -> None:
+        assert isinstance(target, SqlTarget)
+        schema = table_schema("id INT", "day DATE", key=["id"])
+        table, options = self.table(), TableOptions(("day",), {"owner.team": "a"})
+        for later, told in ((options, ""), (TableOptions((), {"owner.team": "b"}), "owner.team, partition-keys")):
+            tables = TargetTables(target, SchemaChangeBehavior.LENIENT, self.query, take_over=False)
+            tables.ready(table, schema, options)
+            caplog.clear()
+            again = TargetTables(target, SchemaChangeBehavior.LENIENT, self.query, take_over=False)
+            again.ready(table, schema, later)
+            assert (f"without the present {told} of its transform" in caplog.text) is bool(told), caplog.text
+
     def test_a_large_table_is_not_rewritten(self, target: Target) -> None:
         assert isinstance(target, SqlTarget)
         small = type(target)(catalog=target.catalog, rewrite_max_bytes=10).with_session(target.spark)
@@ -169,9 +221,14 @@ class TestDeltaTarget(LakeSuite):
 
 
 class TestIcebergTarget(LakeSuite):
+    keeps_required: ClassVar[bool] = False
+
     @pytest.fixture
     def target(self, lakes: Any) -> Target:
         return IcebergTarget(catalog="lake").with_session(lakes)
+
+    def test_key_columns_stay_required_in_a_strict_catalog(self, lakes: Any, caplog: pytest.LogCaptureFixture) -> None:
+        LakeSuite().test_key_columns_stay_required(IcebergTarget(catalog="strict").with_session(lakes), caplog)
 
     def test_namespaces_are_nested(self, target: Target, lakes: Any) -> None:
         nested = IcebergTarget(catalog="lake", namespace="one.two").with_session(lakes)
@@ -196,6 +253,8 @@ class ExampleTarget(SqlTarget):
 
 
 class TestExampleTarget(LakeSuite):
+    keeps_required: ClassVar[bool] = False
+
     @pytest.fixture
     def target(self, lakes: Any) -> Target:
         return ExampleTarget(catalog="lake", provider="iceberg").with_session(lakes)
@@ -206,6 +265,73 @@ class TestExampleTarget(LakeSuite):
         )
         with pytest.raises(UnsupportedChangeError, match="It has an unknown size"):
             SqlTarget(catalog="lake").with_session(target.spark).rewrite(table, table_schema("a STRING"))
+
+
+# --- queries ---------------------------------------------------------------------------------------------------
+
+_SINKS: list[dict[str, str]] = [{"type": "delta"}, {"type": "iceberg", "catalog": "lake"}]
+
+
+def _run(pipeline: Pipeline, lakes: Any, folder: Path, **more: Any) -> None:
+    query = pipeline.start(lakes, checkpoint_location=folder, trigger={"availableNow": True}, **more)
+    assert query.awaitTermination(500), "the query did not end"
+    if query.exception() is not None:
+        raise query.exception()
+
+
+@pytest.mark.parametrize("sink", _SINKS, ids=lambda sink: sink["type"])
+def test_a_history_of_a_topic(lakes: Any, broker: Any, tmp_path: Path, sink: dict[str, str]) -> None:
+    """Columns are added and get wider types, rows are changed and deleted, in three runs of a query."""
+    history = generated(11, 75)
+    topic = broker.create(f"history-{sink['type']}", 3)
+    source = {**SOURCE, "topic": topic, "properties.bootstrap.servers": broker.bootstrap}
+    pipeline = Pipeline(source, {**sink, "namespace": "history"}, transform=BY_ID)
+    for records in history.batches(40):
+        for partition in range(3):
+            broker.send(topic, [(None, r[1]) for r in records if r[3] == partition], partition=partition)
+        _run(pipeline, lakes, tmp_path)
+    compared, types = 0, set()
+    for name in history.tables:
+        where = f"lake.history.{name}" if "catalog" in sink else name.replace("shop.", "history_shop.")
+        found = lakes.table(where)
+        types |= {t for _, t in found.dtypes}
+        rows = {row["id"]: row for row in found.toArrow().to_pylist()}
+        assert rows == expected(history, name, dict(found.dtypes)), name
+        compared += len(rows)
+    assert compared >= 5
+    assert types >= {"bigint", "double", "string", "timestamp_ntz"}  # columns of all these got wider
+
+
+@pytest.mark.parametrize("sink", _SINKS, ids=lambda sink: sink["type"])
+def test_what_a_target_can_not_do_is_left_out_by_try_evolve(
+    lakes: Any, broker: Any, tmp_path: Path, sink: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, dead = broker.create(f"try-{sink['type']}"), tmp_path / "dead"
+    source = {
+        **SOURCE,
+        "topic": topic,
+        "properties.bootstrap.servers": broker.bootstrap,
+        "value.format": "json",
+        "ingestion.ignore-errors": "true",
+    }
+    settings = {"schema.change.behavior": "try_evolve"}
+    pipeline = Pipeline(
+        source,
+        {**sink, "namespace": "tries"},
+        route=[{"source-table": topic, "sink-table": "t"}],
+        transform=[{"source-table": topic, "primary-keys": "id"}],
+        pipeline=settings,
+    )
+    broker.send(topic, [(None, b'{"id":1,"v":5}')])
+    _run(pipeline, lakes, tmp_path / "checkpoint", dead_letters=str(dead))
+    broker.send(topic, [(None, b'{"id":%d,"v":%b,"w":"x"}' % row) for row in ((2, b'"text"'), (3, b'"7"'), (4, b"8"))])
+    _run(pipeline, lakes, tmp_path / "checkpoint", dead_letters=str(dead))
+    found = lakes.table("lake.tries.t" if "catalog" in sink else "tries.t")
+    assert found.dtypes == [("id", "bigint"), ("v", "bigint"), ("w", "string")]
+    assert sorted(map(tuple, found.collect())) == [(1, 5, None), (3, 7, "x"), (4, 8, "x")]
+    (letter,) = lakes.read.parquet(str(dead)).collect()
+    assert (letter["code"], letter["offset"], letter["table"]) == ("SCHEMA", 1, topic)
+    assert "alter.column.type is left out, rows are fitted to the table" in caplog.text
 
 
 def test_a_failed_probe_names_the_versions(lakes: Any) -> None:

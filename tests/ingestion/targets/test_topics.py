@@ -25,6 +25,7 @@ from kvformat.ingestion.targets.discovery import target_of
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.ingestion.targets.topics import TopicTarget
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSinkWarning, OptionError, SchemaError
+from tests.support.starting import started
 
 TABLE = TableId(("shop", "orders"))
 SCHEMA = TableSchema(
@@ -380,7 +381,7 @@ def test_a_pipeline_from_topics_to_topics(spark: Any, broker: Any, tmp_path: Pat
         transform=[{"source-table": r"shop.\.*", "primary-keys": "id"}],
         route=[{"source-table": "shop.orders", "sink-table": topic}],
     )
-    query = pipeline.start(spark, checkpoint_location=str(tmp_path), trigger={"availableNow": True})
+    query = started(lambda: pipeline.start(spark, checkpoint_location=str(tmp_path), trigger={"availableNow": True}))
     assert query.awaitTermination(200)
     assert query.exception() is None
     found = collections.defaultdict(list)

@@ -1,0 +1,74 @@
+"""The lattice of types: the least common type of two types, which holds the values of both.
+
+    INT            BIGINT          BIGINT
+    INT            DECIMAL(5, 2)   DECIMAL(12, 2)
+    SMALLINT       FLOAT           FLOAT
+    INT            FLOAT           DOUBLE
+    TIMESTAMP(3)   DATE            TIMESTAMP(9)
+    VARCHAR(10)    VARCHAR(20)     STRING
+    BOOLEAN        INT             STRING
+
+`merge_types` is commutative, associative and idempotent. So the order of messages can't change a type, and tasks can
+look at them in parallel.
+Rules: Flink CDC's `SchemaMergingUtils`. DECIMAL types that need more than 38 digits together become STRING. Flink CDC
+3.6.0 fails there, and later versions cut off digits.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+
+STRING = FlinkType("VARCHAR", length=MAX_LENGTH)
+TEXT_ROOTS = ("CHAR", "VARCHAR")
+BINARY_ROOTS = ("BINARY", "VARBINARY")
+NESTED_ROOTS = ("ARRAY", "MAP", "MULTISET", "ROW")
+INTEGER_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
+"""The decimal digits of each integer type, in the order of their widths."""
+TIMESTAMP_ROOTS = ("TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_TZ")
+"""Kinds of timestamps. Of two, the later one in this order holds both."""
+_IN_FLOAT = ("TINYINT", "SMALLINT", "FLOAT")  # FLOAT holds all their values
+APPROXIMATE_ROOTS = ("FLOAT", "DOUBLE")
+MOST_DIGITS = 38  # of a DECIMAL
+FINEST = 9  # digits of a second
+
+
+def merge_types(one: FlinkType, other: FlinkType) -> FlinkType:
+    """Return the least common type. It is NOT NULL if both types are."""
+    merged = _merge_nullable(replace(one, nullable=True), replace(other, nullable=True))
+    return replace(merged, nullable=one.nullable or other.nullable)
+
+
+@functools.lru_cache(maxsize=4096)
+def _merge_nullable(one: FlinkType, other: FlinkType) -> FlinkType:
+    if one == other:
+        return one
+    roots = {one.root, other.root}
+    if roots <= {*TIMESTAMP_ROOTS, "DATE"}:
+        return _merge_timestamps(one, other)
+    if roots <= INTEGER_DIGITS.keys():
+        return max(one, other, key=lambda t: INTEGER_DIGITS[t.root])
+    if roots <= {*INTEGER_DIGITS, "DECIMAL"}:
+        return _merge_decimals(one, other)
+    if roots <= {*INTEGER_DIGITS, *APPROXIMATE_ROOTS}:
+        return FlinkType("FLOAT" if roots <= {*_IN_FLOAT} else "DOUBLE")
+    return STRING
+
+
+def _merge_timestamps(one: FlinkType, other: FlinkType) -> FlinkType:
+    kind = max((t.root for t in (one, other) if t.root != "DATE"), key=TIMESTAMP_ROOTS.index)
+    digits = [FINEST if t.precision is None else t.precision for t in (one, other)]
+    return FlinkType(kind, precision=max(digits))
+
+
+def _merge_decimals(one: FlinkType, other: FlinkType) -> FlinkType:
+    scale = max(t.scale or 0 for t in (one, other))
+    precision = scale + max(whole_digits(t) for t in (one, other))
+    return STRING if precision > MOST_DIGITS else FlinkType("DECIMAL", precision=precision, scale=scale)
+
+
+def whole_digits(t: FlinkType) -> int:
+    """Return the digits before the decimal point."""
+    return INTEGER_DIGITS.get(t.root) or (t.precision or 0) - (t.scale or 0)

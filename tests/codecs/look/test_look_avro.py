@@ -1,0 +1,83 @@
+"""What Avro messages of a schema registry contribute: the types of their schemas, which a registry of HTTP serves."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import get_format
+from tests.codecs.look.looking import columns, look
+from tests.support.registry_server import Registry
+
+_ROW = {
+    "type": "record",
+    "name": "Value",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "state", "type": {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}},
+        {"name": "hash", "type": ["null", {"type": "fixed", "name": "Hash", "size": 2}], "default": None},
+    ],
+}
+_SOURCE = {
+    "type": "record",
+    "name": "Source",
+    "fields": [{"name": "db", "type": "string"}, {"name": "table", "type": "string"}],
+}
+_ENVELOPE = {
+    "type": "record",
+    "name": "Envelope",
+    "fields": [
+        {"name": "before", "type": ["null", _ROW], "default": None},
+        {"name": "after", "type": ["null", "Value"], "default": None},
+        {"name": "source", "type": _SOURCE},
+        {"name": "op", "type": "string"},
+    ],
+}
+_COLUMNS = {"id": "BIGINT", "state": "STRING", "hash": "VARBINARY(2)"}
+_TABLE = "id BIGINT, state STRING, hash BYTES"
+_VALUE = {"id": 1, "state": "PAID", "hash": b"\x01\x02"}
+
+
+def _message(registry: Registry, schema: Any, datum: Any) -> bytes:
+    schema_id = len(registry.ids) + 1
+    registry.ids[schema_id] = json.dumps(schema)
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), datum)
+    return b"\0" + schema_id.to_bytes(4, "big") + out.getvalue()
+
+
+def _change(registry: Registry) -> bytes:
+    source = {"db": "shop", "table": "orders"}
+    return _message(registry, _ENVELOPE, {"before": None, "after": _VALUE, "source": source, "op": "c"})
+
+
+def test_rows_with_enum_and_fixed(registry: Registry) -> None:
+    message = _message(registry, _ROW, _VALUE)
+    given = {"url": registry.url, "read-enum-and-fixed": "true"}
+    found = look("avro-confluent", [message, None], given=given, topic="orders")
+    assert (found.tables, found.indices.to_pylist(), columns(found)) == ((("orders",),), [0, None], _COLUMNS)
+    batch = get_format("avro-confluent", given).decode_batch(pa.array([message]), _TABLE)
+    assert (batch.errors, batch.rows.values.to_pylist()) == (None, [_VALUE])
+    as_flink = get_format("avro-confluent", {"url": registry.url}).decode_batch(pa.array([message]), _TABLE)
+    assert "Found State, expecting union" in as_flink.errors[0].as_py()
+
+
+@pytest.mark.parametrize("option", ["schema", "schema-registry.schema"])
+def test_changes_with_enum_and_fixed_whatever_schema_is_given(registry: Registry, option: str) -> None:
+    message = _change(registry)
+    given = {"url": registry.url, "read-enum-and-fixed": "true"}
+    without_a_table = _message(registry, {"type": "record", "name": "Other", "fields": []}, {})
+    other = {"type": "record", "name": "Of_one_table", "fields": [{"name": "op", "type": "string"}]}
+    for more in ({}, {option: json.dumps(other)}):
+        found = look("debezium-avro-confluent", [message, without_a_table], given={**given, **more})
+        assert (found.tables, found.indices.to_pylist(), columns(found)) == ((("shop", "orders"),), [0, None], _COLUMNS)
+        assert list(found.errors) == [1]
+    for types in ("flink", "debezium"):
+        fmt = get_format("debezium-avro-confluent", {**given, "types": types})
+        batch = fmt.decode_batch(pa.array([message]), _TABLE)
+        assert (batch.errors, batch.rows.values.to_pylist()) == (None, [_VALUE]), types

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kvformat.codecs._kernel import look_codes as kernel
 from kvformat.codecs._kernel.look import LookTable
 from kvformat.codecs._look.declared_types import holds
-from kvformat.codecs._look.value_types import ValueRules, is_inferred
+from kvformat.codecs._look.value_types import ValueRules, is_inferred, units_of_a_day
 from kvformat.registry.contract.look import KnownTable, TableName
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
 
@@ -57,9 +57,16 @@ def prepared_table(
         elif not holds(t, own):
             return None
         else:
-            rule = _ANY if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
+            rule = _trusted_rule(own) if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
         rules.extend(rule)
     return LookTable(names, rules, key, declaration, is_strict=declared is not None)
+
+
+def _trusted_rule(t: FlinkType) -> Rule:
+    """Return the rule of a type that the schema of the message declares: only a time of day may not fit."""
+    if t.root != "TIME":
+        return _ANY
+    return kernel.WHOLE | kernel.CLOCK, units_of_a_day(t) - 1, 0, min(t.precision or 0, 3)
 
 
 def _is_string(t: FlinkType) -> bool:

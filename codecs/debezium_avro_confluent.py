@@ -345,8 +345,8 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
     @classmethod
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
         """The format for keys that are declared as format avro-confluent, beside values of format `value`."""
-        names = [spec.name for spec in RegistryFormat.option_specs if spec.name != "schema"]
-        given = {name: key.options[name] for name in names if key.options[name] is not None}
+        schema = next(spec for spec in RegistryFormat.option_specs if spec.name == "schema")
+        given = {name: text for name, text in key._given.items() if name not in schema.keys(key._given)}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         return cls({**given, **modes, "flattened": True})
 

@@ -10,15 +10,27 @@ import base64
 import datetime as dt
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.codecs import KeyValueFormat
-from tests.ingestion.history import BatchQuery
+from kvformat.ingestion import Pipeline
+from kvformat.ingestion.decode import POSITION, ROW_ERROR, TableDecoder, layout_of
+from kvformat.ingestion.looking import ERROR, NEWS, RECORD_COLUMNS, TABLE, merged_news, table_name
+from kvformat.ingestion.planning import Planner
+from kvformat.ingestion.rules import look_stage, plan_rules
+from kvformat.ingestion.schemas.coerce import fit_rows
+from kvformat.ingestion.schemas.known import IngestState
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
+from tests.ingestion.history import SOURCE, BatchQuery
 from tests.support import recordings
 from tests.support.recordings import Record, Row, Table
 
@@ -29,6 +41,7 @@ _OF_TYPES = ("binary.handling.mode",)
 """Options that are also needed where the messages have schemas."""
 _NUMBERS = ("int", "bool", "boolint", "float4", "float8", "bigtime")
 _TEXTS = ("json", "text")
+_KINDS = (pa.binary(), pa.binary(), pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", "UTC"))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -162,10 +175,87 @@ class Replay(BatchQuery):
 
     def found(self, table: Table) -> Any:
         """Return the frame of a table."""
-        state = self._batch._memory.state
-        wanted = table.name.split(".")
-        hits = [
-            t for t in state.schemas.targets if list(t.parts[-len(wanted) :]) == wanted or t.parts == (table.topic,)
-        ]
-        assert len(hits) == 1, (table.name, [*state.schemas.targets])
-        return self.table(hits[0].parts)
+        memory = self._batch._memory
+        assert memory is not None
+        return self.table(table_of_recording(table, memory.state.schemas.targets).parts)
+
+
+class FoldedReplay:
+    """Ingests the records of a recording without Spark: looks, plans and decodes, and folds the rows by key."""
+
+    def __init__(self, recording: str, folder: Path) -> None:
+        self.recorded = recordings.tables(recording)
+        self.pipeline = Pipeline({**SOURCE, **source_options(recording, folder)}, {"type": "parquet", "path": "x"})
+        self._records = list(recordings.records(recording))
+        self._rules = plan_rules(self.pipeline, quarantine=True)
+        self._planner = Planner(self._rules, lambda *_: TableSchema(()))
+        self.state = IngestState()
+        self.errors: list[str] = []
+        self._decoded: dict[TableId, list[tuple[TableSchema, pa.RecordBatch]]] = {}
+
+    def run_all(self, size: int) -> int:
+        """Run all records in batches, and return the number of batches."""
+        count = 0
+        for count, rows in enumerate(batches(self._records, size), 1):  # noqa: B007
+            self._run(rows)
+        return count
+
+    def _run(self, rows: list[tuple[Any, ...]]) -> None:
+        columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _KINDS, strict=False)]
+        records = pa.RecordBatch.from_arrays(columns, list(RECORD_COLUMNS[: len(columns)]))
+        stage = look_stage(self.pipeline).knowing(self._planner.known(self.state))
+        looked = pa.Table.from_batches(stage.mapped()(iter([records])))
+        self.errors += looked[ERROR].drop_null().to_pylist()
+        news = merged_news(looked[NEWS].drop_null().to_pylist())
+        self.state = self._planner.plan(self.state, news).state
+        for table in sorted(news.tables):
+            if table in self.state.schemas.targets and table not in self.state.quarantined:
+                own = looked.filter(pc.equal(looked[TABLE], table_name(table)))
+                self._decode(table, own.combine_chunks().to_batches()[0])
+
+    def _decode(self, table: TableId, records: pa.RecordBatch) -> None:
+        source, after = self.pipeline.source, self.state.schemas.targets[table]
+        assert source.value_format is not None
+        schema = replace(self._planner.message_schema(self.state, table), primary_key=after.primary_key)
+        layout, flat = layout_of(self.state.sources[table], schema, self._rules, source.value_format, source.key_format)
+        decoder = TableDecoder(table, layout, schema, (), after, not after.primary_key, "UTC", flat)
+        names = ["topic", "partition", "offset", "timestamp", "value", *(["key"] if layout.key_format else [])]
+        given = [records[name] for name in names]
+        given[3] = given[3].cast(pa.int64())
+        rows = decoder.decoded(pa.RecordBatch.from_arrays(given, [f"p{n}" for n in range(len(given))]))
+        self._decoded.setdefault(table, []).append((after, rows))
+
+    def found(self, table: Table) -> pa.Table:
+        """Return the last row of each key of a table. Add the errors of its records to `errors`."""
+        name = table_of_recording(table, self._decoded)
+        final = self.state.schemas.targets[name]
+        parts, kinds, unchanged = [], list[str](), list[Any]()
+        for schema, rows in self._decoded[name]:
+            self.errors += [error["reason"] for error in rows[ROW_ERROR].drop_null().to_pylist()]
+            good = rows.filter(pc.invert(rows[ROW_ERROR].is_valid()))
+            rows = good.sort_by([(place, "ascending") for place in (*POSITION, ROW_INDEX)])
+            count = len(schema.columns)
+            struct = pa.StructArray.from_arrays(rows.columns[:count], names=[f"c{n}" for n in range(count)])
+            parts.append(pa.Table.from_arrays(fit_rows(struct, schema, final, "UTC").rows.flatten(), final.names))
+            kinds += rows[ROW_KIND].to_pylist()
+            unchanged += rows[f"c{count}"].to_pylist() if f"c{count}" in rows.schema.names else [None] * len(rows)
+        made = pa.concat_tables(parts).combine_chunks()
+        keys = zip(*(map(str, recordings.plain(made[key].combine_chunks())) for key in final.primary_key), strict=True)
+        now: dict[Any, dict[str, int]] = {}
+        before: dict[Any, dict[str, int]] = {}
+        for at, (kind, key, missing) in enumerate(zip(kinds, keys, unchanged, strict=True)):
+            if kind in ("-U", "-D"):
+                before[key] = now.pop(key, {})
+                continue
+            old = now.get(key) or (before.get(key, {}) if kind == "+U" else {})
+            now[key] = dict.fromkeys(final.names, at) | {c: old[c] for c in missing or () if c in old}
+        taken = {c: made[c].take(pa.array([row[c] for row in now.values()], pa.int64())) for c in final.names}
+        return pa.table(taken)
+
+
+def table_of_recording(table: Table, found: Iterable[TableId]) -> TableId:
+    """Return the name that ingestion gives to a table."""
+    parts = tuple(table.name.split("."))
+    hits = [name for name in found if name.parts[-len(parts) :] == parts or name.parts == (table.topic,)]
+    assert len(hits) == 1, (table.name, list(found))
+    return hits[0]

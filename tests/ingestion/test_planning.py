@@ -273,3 +273,14 @@ def test_exception_stops_at_any_change() -> None:
     state = planner.plan(IngestState(), _news("id INT")).state
     with pytest.raises(SchemaChangeError, match=r"add.column, caused by the table shop.orders"):
         planner.plan(state, _news("v INT"))
+
+
+def test_times_are_texts_where_spark_has_no_type_for_them() -> None:
+    cause = Cause("t", 0, 0)
+    news = BatchNews({ORDERS: cause}, (NewColumn(ORDERS, "value", "at", (parse_type("TIME(6)"),), cause),))
+    for has_time, expected in ((True, "TIME(6)"), (False, "STRING")):
+        planner = _planner(has_time=has_time)
+        state = planner.plan(IngestState(), news).state
+        assert str(state.schemas.targets[ORDERS].columns[0].type) == expected
+        assert str(planner.message_schema(state, ORDERS).columns[0].type) == "TIME(6)"
+        assert str(planner.row_schema(state, ORDERS).columns[0].type) == expected

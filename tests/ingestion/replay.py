@@ -225,6 +225,11 @@ class FoldedReplay:
         rows = decoder.decoded(pa.RecordBatch.from_arrays(given, [f"p{n}" for n in range(len(given))]))
         self._decoded.setdefault(table, []).append((after, rows))
 
+    def types(self, table: Table) -> dict[str, str]:
+        """Return the types of a table's columns."""
+        schema = self.state.schemas.targets[table_of_recording(table, self._decoded)]
+        return {column.name: str(column.type) for column in schema.columns}
+
     def found(self, table: Table) -> pa.Table:
         """Return the last row of each key of a table. Add the errors of its records to `errors`."""
         name = table_of_recording(table, self._decoded)

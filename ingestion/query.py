@@ -280,7 +280,7 @@ class _BatchRun:
         early = not transforming.needs_rows(rule) and len(targets) == 1
         wanted = {target: self._columns(state, target) for target in targets}
         schema = replace(schema, primary_key=after.primary_key)
-        rows = replace(memory.planner.row_schema(state, table), primary_key=after.primary_key)
+        in_spark = replace(memory.planner.row_schema(state, table), primary_key=after.primary_key)
         layout, flat = layout_of(
             state.sources[table],
             schema,
@@ -299,7 +299,7 @@ class _BatchRun:
             layout,
             schema,
             metadata_columns(memory.rules.metadata, source.value_format),
-            wanted[targets[0]] if early else rows if rows != schema else None,
+            wanted[targets[0]] if early else in_spark if in_spark != schema else None,
             not after.primary_key and not self.changes_target,
             self.zone,
             flat,
@@ -309,7 +309,7 @@ class _BatchRun:
         if early:
             return [_TableRows(table, targets[0], good, (decoded,), False)]
         if rule is not None and transforming.needs_rows(rule):
-            good = transforming.transformed(good, rule, table, rows, changes=self.changes_target)
+            good = transforming.transformed(good, rule, table, in_spark, changes=self.changes_target)
         found = []
         for target in targets:
             fitted = self._cached(FitStage(after, wanted[target], self.zone).fitted(good))

@@ -187,7 +187,7 @@ def _fit_time(t: FlinkType, value: Node, rules: ValueRules, *, declared: bool) -
 
 def units_of_a_day(t: FlinkType) -> int:
     """Return how many units a day has, if a TIME(p) is a count of milli-, micro- or nanoseconds."""
-    return 86_400 * 10 ** (t.precision or 0)
+    return 86_400 * int(10 ** (t.precision or 0))
 
 
 def is_time_of_day(t: FlinkType, value: Node) -> bool:

@@ -31,7 +31,7 @@ def known_tables(batch: Batch) -> None:
     others = [at for at in places if batch.lot(at) % 3]
     try:
         known = merged({}, _look(batch, some, {}))
-    except SchemaRegistryError:
+    except (ConfigurationError, SchemaRegistryError):
         return
     found = _look(batch, places, known)
     with _without_kernel():

@@ -28,8 +28,7 @@ from kvformat.codecs._look.value_types import units_of_a_day
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
-from kvformat.registry.contract.schemas import arrow_schema
-from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.contract.types import FlinkType, nullable
 
 if TYPE_CHECKING:
     from kvformat.codecs._avro import Schema
@@ -157,8 +156,8 @@ class DebeziumAvroLooker(AvroLooker):
         }
         if not times:
             return
-        row = FlinkType("ROW", fields=tuple(FlinkField(name, FlinkType("BIGINT")) for name in times))
-        rows = self._format.decode_batch(messages.take(pa.array(indexes)), arrow_schema(row)).rows
+        counts_of = pa.schema([(name, pa.int64()) for name in times])
+        rows = self._format.decode_batch(messages.take(pa.array(indexes)), counts_of).rows
         parents = np.repeat(np.asarray(indexes), np.asarray(rows.value_lengths().fill_null(0)))
         for place, (name, column) in enumerate(zip(times, rows.flatten().flatten(), strict=False)):  # and own columns
             counts = column.fill_null(0)

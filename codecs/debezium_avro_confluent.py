@@ -56,8 +56,11 @@ from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
+_KEY_OPTIONS = ("types", "binary.handling.mode")
+"""Options of the format of values that hold for keys too."""
 
 
 class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
@@ -110,6 +113,10 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         from kvformat.codecs._look.avro_schemas import DebeziumAvroLooker
 
         return DebeziumAvroLooker(self, request, self._given)
+
+    def for_key(self, key: Format) -> Format:
+        typed = self.options["types"] == DEBEZIUM and key.identifier == "avro-confluent"
+        return ConnectAvroKeyFormat.beside(key, self) if typed else key
 
     def table(self, schema: pa.Schema) -> ConfluentTable:
         return _table(schema, self.options["schema"])
@@ -323,3 +330,35 @@ def _check(provided: Schema, row: FlinkType) -> None:
             f"stands for {found.summary()}, the table has {row.summary()}",
             format=DebeziumAvroConfluentFormat.identifier,
         )
+
+
+class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
+    """Format `avro-confluent` for the keys of Debezium's records, which the connector writes with its types.
+
+    It reads keys of format avro-confluent beside values of `debezium-avro-confluent` with `types` = `debezium`. The
+    format does not write.
+    """
+
+    identifier: ClassVar[str] = "avro-confluent"
+
+    def __init__(self, options: Mapping[str, Any] | None = None) -> None:
+        super().__init__(options)
+        self.changelog_mode = ChangelogMode.INSERT_ONLY
+
+    @classmethod
+    def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
+        """The format for keys that are declared as format avro-confluent, beside values of format `value`."""
+        schema = next(spec for spec in RegistryFormat.option_specs if spec.name == "schema")
+        given = {name: text for name, text in key._given.items() if name not in schema.keys(key._given)}
+        modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
+        return cls({**given, **modes, "flattened": True})
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        return replace(super().decode_arrow(messages, schema, metadata=metadata), row_kinds=None)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.unsupported("encode")

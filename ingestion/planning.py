@@ -32,7 +32,7 @@ from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChan
 from kvformat.ingestion.schemas.state import Cause, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, merge_schemas
-from kvformat.ingestion.schemas.types import merge_types, note_on_merge, parse_column_type
+from kvformat.ingestion.schemas.types import STRING, merge_types, note_on_merge, parse_column_type
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import KnownTable
 from kvformat.registry.contract.types import FlinkType, nullable
@@ -108,6 +108,7 @@ class PlanRules:
     first: tables that the user declares. fixed: the types of columns in all tables. static: whether the schema of a
     known table never changes. metadata: types of the columns from the record. has_changes: whether the format of the
     values has updates and deletes. quarantine: whether a table that can't be planned is left out, not an error.
+    has_time: whether Spark has the type TIME; otherwise such columns are STRING.
     """
 
     evolution: SchemaEvolution
@@ -120,6 +121,7 @@ class PlanRules:
     metadata: Mapping[str, str] = field(default_factory=dict)
     has_changes: bool = True
     quarantine: bool = False
+    has_time: bool = True
 
     def rule(self, table: TableId) -> TransformRule | None:
         """Return the transform of a table: the first that matches."""
@@ -284,7 +286,7 @@ class Planner:
         Raises `SchemaChangeError` if the key is another than the known one.
         """
         rule = self._rules.rule(table)
-        found = self.message_schema(state, table)
+        found = self.row_schema(state, table)
         if rule is not None and rule.columns is not None and found.columns:
             found = replace(self._analyze(rule, table, found), primary_key=found.primary_key)
         if rule is not None and rule.primary_keys:
@@ -296,8 +298,16 @@ class Planner:
             found = merge_schemas(before, _with_key(found))
         return _with_key(found)
 
+    def row_schema(self, state: IngestState, table: TableId) -> TableSchema:
+        """Return the columns of a table's rows in Spark, before a transform."""
+        found = self.message_schema(state, table)
+        if self._rules.has_time:
+            return found
+        texts = [(c.name, replace(STRING, nullable=c.type.nullable)) for c in found.columns if c.type.root == "TIME"]
+        return found.with_types(texts)
+
     def message_schema(self, state: IngestState, table: TableId) -> TableSchema:
-        """Return the columns of a table's rows: those of the keys, of the values, and of the records.
+        """Return the columns as the messages have them: those of the keys, of the values, and of the records.
 
         Raises `SchemaChangeError` if two columns have the same name but for upper and lower case.
         """

@@ -43,6 +43,7 @@ from kvformat.ingestion.store import SchemaStore
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.spark.settings import allows_time
 from kvformat.registry.streams.changes import latest_by_key
 
 if TYPE_CHECKING:
@@ -124,7 +125,8 @@ class _Memory:
         from kvformat.ingestion.rules import look_stage, plan_rules
 
         store = SchemaStore(spark, batch.settings.checkpoint)
-        rules = plan_rules(batch.pipeline, quarantine=batch.settings.on_table_error == "quarantine")
+        quarantine = batch.settings.on_table_error == "quarantine"
+        rules = plan_rules(batch.pipeline, quarantine=quarantine, has_time=allows_time(spark))
         query = store.make_query_id()
         tables = TargetTables(batch.target, batch.pipeline.behavior, query, take_over=batch.settings.take_over)
         planner = Planner(rules, lambda *_: TableSchema(()))
@@ -275,7 +277,7 @@ class _BatchRun:
         self._done("letters")
         wholes = [c for c in plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
         targets = sorted({rows.target for rows in found} | {change.caused.event.table for change in wholes})
-        with ThreadPoolExecutor(_POOL) as pool:
+        with ThreadPoolExecutor(_POOL, initializer=_thread_start(self.spark)) as pool:
             writes = [pool.submit(self._write, plan, t, [r for r in found if r.target == t], wholes) for t in targets]
         for write in writes:
             write.result()
@@ -293,6 +295,7 @@ class _BatchRun:
         early = not transforming.needs_rows(rule) and len(targets) == 1
         wanted = {target: self._columns(state, target) for target in targets}
         schema = replace(schema, primary_key=after.primary_key)
+        in_spark = replace(memory.planner.row_schema(state, table), primary_key=after.primary_key)
         layout, flat = layout_of(
             state.sources[table],
             schema,
@@ -311,7 +314,7 @@ class _BatchRun:
             layout,
             schema,
             metadata_columns(memory.rules.metadata, source.value_format),
-            wanted[targets[0]] if early else None,
+            wanted[targets[0]] if early else in_spark if in_spark != schema else None,
             not after.primary_key and not self.changes_target,
             self.zone,
             flat,
@@ -322,7 +325,7 @@ class _BatchRun:
         if early:
             return [_TableRows(table, targets[0], good, (decoded,), False)]
         if rule is not None and transforming.needs_rows(rule):
-            good = transforming.transformed(good, rule, table, schema, changes=self.changes_target)
+            good = transforming.transformed(good, rule, table, in_spark, changes=self.changes_target)
         found = []
         for target in targets:
             fitted = self._cached(FitStage(after, wanted[target], self.zone).fitted(good))
@@ -427,6 +430,25 @@ class _BatchRun:
             else:
                 rows = rows.drop(ROW_KIND, ROW_INDEX, *POSITION)
         self.memory.tables.target.write(target, schema, rows, BatchWrite(self.memory.query, self.id, part))
+
+
+def _thread_start(spark: SparkSession) -> Callable[[], Any] | None:
+    """Return what a thread must do before it uses a session.
+
+    A thread without an active session analyzes with Spark's default settings, and not with those of the session.
+    Without the properties of this thread, Spark would not stop its jobs with the query.
+    """
+    from pyspark.sql import SparkSession as ClassicSession
+    from pyspark.util import inheritable_thread_target
+
+    if not isinstance(spark, ClassicSession):  # a client of Spark Connect names its session in each request
+        return None
+
+    def start() -> None:
+        spark.createDataFrame([], "id INT")  # makes the session the active one of the thread
+
+    started: Callable[[], Any] = inheritable_thread_target(spark)(start)
+    return started
 
 
 def _is_before(change: PlannedChange) -> Any:

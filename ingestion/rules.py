@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kvformat.registry.format import Format
 
 
-def plan_rules(pipeline: Pipeline, *, quarantine: bool) -> PlanRules:
+def plan_rules(pipeline: Pipeline, *, quarantine: bool, has_time: bool = True) -> PlanRules:
     """Return the rules by which the batches of a pipeline are planned."""
     source, settings = pipeline.source, pipeline.settings.values
     assert source.value_format is not None
@@ -41,6 +41,7 @@ def plan_rules(pipeline: Pipeline, *, quarantine: bool) -> PlanRules:
         source.metadata,
         source.value_format.changelog_mode is not ChangelogMode.INSERT_ONLY,
         quarantine,
+        has_time,
     )
 
 
@@ -51,8 +52,9 @@ def look_stage(pipeline: Pipeline) -> LookStage:
     value = LookRequest({}, source.fixed_types, _options(source.value_format, source.values))
     if source.key_format is None:
         return LookStage(source.value_format, value)
+    key_format = source.value_format.for_key(source.key_format)
     key = LookRequest({}, {}, _options(source.key_format, {}), "key")
-    return LookStage(source.value_format, value, source.key_format, key)
+    return LookStage(source.value_format, value, key_format, key)
 
 
 def _options(format: Format, values: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@
     <checkpoint>/kvformat/released/              tables that were released from quarantine
 
 Spark writes and reads all of it, so the store works wherever checkpoints do. A folder has one text file with one JSON
-object per line, sorted and without secrets. The first line has the version, the number of lines, and the number of the
-plan before, so a file that was cut off or lost is found.
+object per line, sorted and without secrets. The first line has the version, the number of lines, a checksum, and the
+number of the plan before, so a file that was changed, cut off or lost is found.
 
 The plan of a batch is written before a target is touched. A batch that runs again takes the stored plan.
 """
@@ -18,7 +18,9 @@ from __future__ import annotations
 import json
 import re
 import uuid
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,7 @@ from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState
 from kvformat.ingestion.schemas.state import VERSION, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.registry.contract.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,31 +83,43 @@ class SchemaStore:
         state, since = IngestState(), dict[TableId, int]()
         previous = full
         for file in sorted(used, key=lambda file: file.batch):
-            head, *entries = _parsed(file.path, texts.get(file.path, ""))
-            if not file.full and head["previous"] != previous:
-                raise _broken(f"{self.folder}/schemas/{head['previous']:09}")
+            entries = self._entries(file, texts, previous)
             previous = file.batch
-            state = state.with_entries(entries)
-            since |= {TableId(tuple(e["quarantined"])): file.batch for e in entries if "quarantined" in e}
+            with _naming(file.path):
+                state = state.with_entries(entries)
+                since |= {TableId(tuple(e["quarantined"])): file.batch for e in entries if "quarantined" in e}
         self._plans = {file.batch for file in files if not file.full}
         self._since_full = sum(not file.full for file in used)
         state = self._without_released(state, since)
         plan = None
         for file in own:
             if _is_complete(texts.get(file.path, "")):
-                plan = BatchPlan.from_entries(state, _parsed(file.path, texts[file.path])[1:])
+                entries = self._entries(file, texts, previous)
+                with _naming(file.path):
+                    plan = BatchPlan.from_entries(state, entries)
         return state, plan
+
+    def _entries(self, file: _StoreFile, texts: Mapping[str, str], previous: int | None) -> list[dict[str, Any]]:
+        """Return the objects of a plan. Raises `SchemaChangeError` if the plan before it is lost."""
+        head, *entries = _parsed(file.path, texts.get(file.path, ""))
+        with _naming(file.path):
+            if head["batch"] != file.batch or file.full == ("previous" in head):
+                raise _broken(file.path)
+            before = None if file.full else head["previous"]
+            if not file.full and before != previous:
+                raise _broken(file.path if before is None else f"{self.folder}/schemas/{before:09}")
+        return entries
 
     def history(self) -> list[tuple[int, CausedEvent]]:
         """Return the changes of source tables of all batches, each with the number of its batch."""
         files = sorted((file for file in self._files() if not file.full), key=lambda file: file.batch)
         texts = self._texts([file.path for file in files])
-        return [
-            (file.batch, CausedEvent.from_json(entry))
-            for file in files
-            for entry in _parsed(file.path, texts[file.path])[1:]
-            if "event" in entry
-        ]
+        found = []
+        for file in files:
+            with _naming(file.path):
+                entries = _parsed(file.path, texts.get(file.path, ""))[1:]
+                found += [(file.batch, CausedEvent.from_json(entry)) for entry in entries if "event" in entry]
+        return found
 
     def errors(self, batch: int | None = None) -> int:
         """Return the number of bad records before a batch; without a batch, of all."""
@@ -219,19 +234,29 @@ class SchemaStore:
     def _write(self, name: str, entries: Iterable[Mapping[str, Any]], **head: Any) -> None:
         from pyspark.sql import types as T
 
-        lines = [json.dumps(entry, sort_keys=True) for entry in entries]
-        first = json.dumps({"version": VERSION, "lines": len(lines), **head}, sort_keys=True)
         schema = T.StructType([T.StructField("value", T.StringType())])
-        text = "\n".join([first, *lines])
-        self._spark.createDataFrame([(text,)], schema).coalesce(1).write.mode("overwrite").text(f"{self.folder}/{name}")
+        rows = self._spark.createDataFrame([(file_text(entries, **head),)], schema)
+        rows.coalesce(1).write.mode("overwrite").text(f"{self.folder}/{name}")
+
+
+def file_text(entries: Iterable[Mapping[str, Any]], **head: Any) -> str:
+    """Return the text of a file: its head, with a checksum of all, and its objects."""
+    lines = [json.dumps(entry, sort_keys=True) for entry in entries]
+    head = {"version": VERSION, "lines": len(lines), **head}
+    return "\n".join([json.dumps({**head, "checksum": _checksum(head, lines)}, sort_keys=True), *lines])
+
+
+def _checksum(head: Mapping[str, Any], lines: Iterable[str]) -> int:
+    return zlib.crc32("\n".join([json.dumps(head, sort_keys=True), *lines]).encode())
 
 
 def _is_complete(text: str) -> bool:
-    """Whether a file has as many lines as it says."""
+    """Whether a file has the lines that it says."""
     first, *lines = text.splitlines() or [""]
     try:
-        return bool(json.loads(first)["lines"] == len(lines) and all(isinstance(json.loads(x), dict) for x in lines))
-    except (ValueError, KeyError, TypeError):
+        head = json.loads(first)
+        return bool(head["lines"] == len(lines) and head.pop("checksum") == _checksum(head, lines))
+    except (ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
@@ -250,6 +275,15 @@ def _parsed(path: str, text: str) -> list[dict[str, Any]]:
     if version is None or not _is_complete(text):
         raise _broken(path)
     return [json.loads(line) for line in lines]
+
+
+@contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """Raise `SchemaChangeError` naming the file for objects that have other members than this release writes."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ConfigurationError) as error:
+        raise _broken(path) from error
 
 
 def _broken(path: str) -> SchemaChangeError:

@@ -2,8 +2,8 @@
 
 Run it with `scripts/demo`. fixtures/interop/ has `CREATE TABLE` statements of Flink and the records that Flink wrote
 for them. The job passes the statements to `KeyValueFormat` unchanged and decodes keys and values in Spark. It shows the
-tables and the effect of a broken record. Then it encodes the rows and compares the bytes with Flink's. At the end,
-demo_changes.py turns two Debezium topics into tables.
+tables and the effect of a broken record. Then it encodes the rows and compares the bytes with Flink's. Then
+demo_changes.py turns two Debezium topics into tables, and demo_ingest.py does so without a declared schema.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 from demo_changes import show_changes
+from demo_ingest import show_ingestion
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -62,6 +63,7 @@ def main() -> None:
             table = KeyValueFormat.from_ddl(ddl(cases[name], Path(folder, name)))
             totals = [a + b for a, b in zip(totals, show(spark, table, cases[name], broken), strict=True)]
     show_changes(spark)
+    show_ingestion(spark)
     spark.stop()
     decoded, bad, encoded, equal = totals
     print(

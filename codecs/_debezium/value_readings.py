@@ -19,9 +19,9 @@
 | `data.EnumSet` | a text with words between commas | ARRAY<STRING>, STRING |
 | bytes; text with `binary.handling.mode` | base64, base64-url-safe, hex; bytes | BYTES |
 
-A column of a number type reads the number as it is, and a STRING column the text. Any other value is read by the rules
-of Flink's json or Avro. Sources: "Data type mappings" in Debezium's documentation of each connector; `io.debezium.time`
-and `io.debezium.data` in its code.
+A column of a number type reads the number as it is, and a STRING column the text. A STRING column reads days, times and
+timestamps as ISO texts. Any other value is read by the rules of Flink's json or Avro. Sources: "Data type mappings" in
+Debezium's documentation of each connector; `io.debezium.time` and `io.debezium.data` in its code.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from kvformat.codecs._debezium.conversions import (
     VariableScaleDecimal,
     ZonedText,
 )
+from kvformat.codecs._debezium.count_texts import COUNT_TEXTS, VALUE_TEXTS
 from kvformat.codecs._debezium.decimals import decimal_parser
 from kvformat.codecs._debezium.json_values import (
     DecimalNumber,
@@ -243,6 +244,9 @@ def _counted(t: FlinkType, schema: ConnectSchema, source: str) -> ValueReading:
         wire = _INT if schema.type == "int32" or t.root == "DATE" else _BIGINT  # a DATE has no more days
         times, divisor = max(arrow // per_second, 1), max(per_second // arrow, 1)
         return ValueReading(wire, ScaledCount(t, source, times, divisor, _INFINITE.get(schema.name, ())))
+    if t.root in _TEXTS and roots[0] in COUNT_TEXTS:
+        wire = _INT if schema.type == "int32" else _BIGINT
+        return ValueReading(wire, EachValue(t, source, COUNT_TEXTS[roots[0]](per_second)))
     if t.root in _NUMBERS or t.root in _TEXTS:
         return ValueReading(t)
     zone = " (it has no time zone)" if t.root == "TIMESTAMP_LTZ" else ""
@@ -324,6 +328,9 @@ def _primitive(
         return ValueReading(wire, EachValue(t, source, decimal_parser(t.precision or 0, t.scale or 0)))
     if t.root == "DECIMAL" and whole:
         return ValueReading(_BIGINT, EachValue(t, source, decimal_parser(t.precision or 0, t.scale or 0)))
+    if t.root in _TEXTS and schema.type in VALUE_TEXTS:
+        wire, read = VALUE_TEXTS[schema.type]
+        return ValueReading(wire, EachValue(t, source, read))
     if t.root in ("TINYINT", "SMALLINT") or t.root not in _TIMES:
         return ValueReading(t)
     return _refused(t, schema, source, "declare it as STRING")

@@ -348,6 +348,8 @@ class LookBatch(TextBatch):
         flags = table.rules[place]
         if flags & SHORT:
             return end - at <= table.rules[place + 1]
+        if flags & CLOCK and byte(r.data, at, r.end) == MINUS:
+            return False
         if flags & DOUBLE and not r.whole:
             return True
         if flags & (WHOLE | DOUBLE):

@@ -19,10 +19,12 @@ from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs._infer.avro_schemas import columns_of_schema, image_of, row_of
-from kvformat.codecs._infer.column_types import Notes, is_name
-from kvformat.codecs._infer.debezium_columns import MARKS, type_of_connect
+from kvformat.codecs._infer.column_types import STRING, Notes, is_name
+from kvformat.codecs._infer.debezium_columns import MARKS
+from kvformat.codecs._look.debezium import DeletionTables, connect_types, row_table
 from kvformat.codecs._look.declared_types import holds
 from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
+from kvformat.codecs._look.value_types import units_of_a_day
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
@@ -107,6 +109,7 @@ class DebeziumAvroLooker(AvroLooker):
         given = {name: value for name, value in given.items() if name not in _PROVIDED}
         super().__init__(type(format)(given), request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
+        self._deletions = DeletionTables(request.known) if self._flat else None
         names = {name for spec in RegistryFormat.option_specs for name in spec.keys(given)}
         self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
 
@@ -117,9 +120,14 @@ class DebeziumAvroLooker(AvroLooker):
         skipped = {schema_id for schema_id, writer in writers.items() if self._is_skipped(writer)}
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         rows = self._envelopes.decode_batch(messages, _FLAT_SOURCE if self._flat else _SOURCE).rows
+        placed: dict[tuple[TableName, int], list[int]] = {}
         for index, (row, topic, schema_id) in enumerate(
             zip(rows.to_pylist(), topics.to_pylist(), ids.tolist(), strict=True)
         ):
+            if not filled[index] and self._deletions is not None:
+                table = self._deletions.find(topic)
+                if table is not None:
+                    found.set_table(index, found.table(table))
             if not filled[index] or schema_id in skipped:
                 continue
             envelope = row[0] if row else None
@@ -133,12 +141,36 @@ class DebeziumAvroLooker(AvroLooker):
             elif other is not None:
                 found.set_change(index, found.table(name), "truncate")
             else:
+                if self._deletions is not None:
+                    self._deletions.note(topic, name)
                 add(index, found.table(name), schema_id)
+                placed.setdefault((name, schema_id), []).append(index)
+        if self._typed:
+            for (name, schema_id), indexes in placed.items():
+                self._look_at_times(messages, indexes, found.table(name), self._types.get(schema_id, {}))
+
+    def _look_at_times(self, messages: pa.BinaryArray, indexes: list[int], table: TableFindings, types: _Types) -> None:
+        """Make columns STRING whose counts are not all times of a day, as MySQL's TIME may be."""
+        times = {
+            name: t
+            for name, t in types.items()
+            if t.root == "TIME" and table.types.get(name, t).root == "TIME" and name not in self._request.fixed
+        }
+        if not times:
+            return
+        counts_of = pa.schema([(name, pa.int64()) for name in times])
+        rows = self._format.decode_batch(messages.take(pa.array(indexes)), counts_of).rows
+        parents = np.repeat(np.asarray(indexes), np.asarray(rows.value_lengths().fill_null(0)))
+        for place, (name, column) in enumerate(zip(times, rows.flatten().flatten(), strict=False)):  # and own columns
+            counts = column.fill_null(0)
+            outside = pc.or_(pc.less(counts, 0), pc.greater_equal(counts, units_of_a_day(times[name])))
+            first = pc.index(outside, True).as_py()
+            if first >= 0:
+                table.add(int(parents[first]), [Contribution(name, place, STRING)])
 
     def _table_name(self, envelope: dict[str, Any], topic: str) -> TableName | None:
         if self._flat:
-            parts = [envelope["__db"], envelope["__schema"], envelope["__table"]]
-            return tuple(part for part in parts if part) if parts[-1] else (topic,)
+            return row_table([envelope["__db"], envelope["__schema"], envelope["__table"]], topic)
         source = envelope["source"]
         if not source or not source["table"]:
             return None
@@ -151,7 +183,7 @@ class DebeziumAvroLooker(AvroLooker):
     def _columns(self, writer: Schema) -> _Types:
         if self._typed:
             image = image_schema_from_avro(writer, flat=self._flat)
-            types = {} if image is None else {name: type_of_connect(part) for name, part in image.fields.items()}
+            types = {} if image is None else connect_types(image)
         else:
             row = row_of(writer) if self._flat else image_of(writer)
             types = {} if row is None else dict(_avro_columns(row))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -67,6 +67,16 @@ class KernelShape:
     others: tuple[str, ...] = ()
 
 
+class Deletions(Protocol):
+    """Finds the tables of records without a value by the rows on their topics."""
+
+    def note(self, topic: str, table: TableName) -> None:
+        """Remember the table of a row on a topic."""
+
+    def find(self, topic: str) -> TableName | None:
+        """Return the table of a record without a value, None if nothing tells it."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ChangeLayout:
     """How a format's messages name their table and declare types.
@@ -77,6 +87,7 @@ class ChangeLayout:
     whether messages have a schema and a payload; None if each message tells. `hidden` are members that are not columns.
     `trusted` is that of `RowRules`. `ddl` is the member that is true for statements. `placeholder` is a text in place
     of a value that did not change. `shape` is None if the kernel can't look at such messages.
+    `deletions` finds the tables of records without a value, if they delete the rows of their keys.
     """
 
     table: Callable[[Object, str], TableName | None]
@@ -89,6 +100,7 @@ class ChangeLayout:
     placeholder: str | None = None
     trusted: bool = False
     shape: KernelShape | None = None
+    deletions: Deletions | None = None
 
 
 def value_rules(
@@ -125,7 +137,7 @@ def dotted_member(name: str) -> Callable[[Object, str], TableName | None]:
     return table
 
 
-def is_text(value: Node) -> bool:
+def is_text(value: object) -> bool:
     """Whether a value is a text that is not empty."""
     return type(value) is str and bool(value)
 
@@ -231,6 +243,7 @@ class ChangeLooker:
     def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> TableName | None:
         """Look at a message. Return its table if it has rows that can be looked at."""
         if not message:
+            self._delete(index, topic, found)
             return None
         try:
             tree = self._documents.parse(message)
@@ -240,7 +253,9 @@ class ChangeLooker:
             tree = tree[0]
         change = self._unwrapped(tree)
         if change is None or not isinstance(tree, dict):
-            if not self._is_deletion(tree):
+            if self._is_deletion(tree) or self._format.is_tombstone(message):
+                self._delete(index, topic, found)
+            else:
                 found.leave_to_decoding(index)
             return None
         if self._filters:
@@ -274,6 +289,8 @@ class ChangeLooker:
         if rows is not None and not rows:
             return None
         found.set_table(index, table)
+        if self._layout.deletions is not None:
+            self._layout.deletions.note(topic, name)
         if rows is None and not self._envelope.flattened:
             return None
         try:
@@ -290,6 +307,12 @@ class ChangeLooker:
             if isinstance(names, list) and names and all(map(is_text, names)):
                 table.add_key(tuple(map(str, names)), index)
         return name
+
+    def _delete(self, index: int, topic: str, found: Findings) -> None:
+        """Give a record without a value its table, if such records delete rows."""
+        name = None if self._layout.deletions is None else self._layout.deletions.find(topic)
+        if name is not None:
+            found.set_table(index, found.table(name))
 
     def _unwrapped(self, tree: Node) -> Object | None:
         """Return the object with the change, None if the message has none."""

@@ -6,10 +6,11 @@ they are the types by which Flink's format reads the values.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from kvformat.codecs._changes.unchanged import placeholder_of
-from kvformat.codecs._debezium.connect_schema import image_schema_from_json
+from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json
 from kvformat.codecs._debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs._infer.column_types import Notes
@@ -25,6 +26,7 @@ from kvformat.codecs._look.change_data import (
     value_rules,
 )
 from kvformat.registry.contract.look import LookRequest, TableName
+from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from kvformat.codecs._changes.format import JsonChangeFormat
@@ -50,6 +52,7 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
         ),
         hidden=frozenset(MARKS),
         placeholder=None if placeholder is None else placeholder.decode(errors="replace"),
+        deletions=DeletionTables(request.known) if flat else None,
     )
     return ChangeLooker(format, ROW_ALONE if flat else CHANGE, request, layout)
 
@@ -82,7 +85,7 @@ class _Declared:
             image = image_schema_from_json(schema, flat=self._flat)
             if image is None:
                 return None
-            return {name: type_of_connect(part) for name, part in image.fields.items()}
+            return connect_types(image)
         fields = schema.get("fields") if isinstance(schema, dict) else None
         if not self._flat:
             structs = (
@@ -90,6 +93,13 @@ class _Declared:
             )
             fields = (structs.get("after") or structs.get("before") or {}).get("fields")
         return connect_fields(fields, "", Notes())
+
+
+def connect_types(image: ConnectSchema) -> dict[str, FlinkType]:
+    """Return the types of the columns of a row's schema. The precision of TIME says the unit of its values."""
+    types = {name: type_of_connect(part) for name, part in image.fields.items()}
+    nanos = (name for name, part in image.fields.items() if part.name == "io.debezium.time.NanoTime")
+    return types | dict.fromkeys(nanos, FlinkType("TIME", precision=9))
 
 
 def _source_table(change: Object, topic: str) -> TableName | None:
@@ -104,10 +114,54 @@ def _source_table(change: Object, topic: str) -> TableName | None:
 
 
 def _row_table(row: Object, topic: str) -> TableName | None:
-    """Return the table of a row alone: `__db`, `__schema`, `__table` of the transform, or else the topic."""
-    if not is_text(row.get("__table")):
+    """Return the table of a row alone by its members `__db`, `__schema`, `__table`."""
+    return row_table([row.get(name) for name in ("__db", "__schema", "__table")], topic)
+
+
+def row_table(parts: Sequence[object], topic: str) -> TableName:
+    """Return the table of a row alone: the parts that the transform adds, or else the topic.
+
+    A table's name alone may be that of two schemas, so the topic is the table then. On a topic of another name, which
+    may have several tables, it is the topic and the name.
+    """
+    found = tuple(part for part in parts if isinstance(part, str) and part)
+    if not is_text(parts[-1]):
         return (topic,)
-    return tuple(str(row[name]) for name in ("__db", "__schema", "__table") if is_text(row.get(name)))
+    if len(found) > 1:
+        return found
+    return (topic,) if topic.split(".")[-1] == found[0] else (topic, *found)
+
+
+class DeletionTables:
+    """Finds the table of a record without a value, which deletes the row of its key. Only its topic tells the table.
+
+    The table is the one whose rows were on the topic, or else the known table by whose name the topic ends, or else the
+    topic. A topic with rows of several tables tells none.
+    """
+
+    def __init__(self, known: Iterable[TableName]) -> None:
+        self._known = list(known)
+        self._seen: dict[str, TableName | None] = {}
+
+    def note(self, topic: str, table: TableName) -> None:
+        """Remember the table of a row on a topic."""
+        if self._seen.setdefault(topic, table) != table:
+            self._seen[topic] = None
+
+    def find(self, topic: str) -> TableName | None:
+        """Return the table of a record without a value; None if nothing tells it."""
+        if topic in self._seen:
+            return self._seen[topic]
+        parts = {name: _last_parts(topic, name) for name in self._known if name != (topic,)}
+        best = max(parts.values(), default=0)
+        found = [name for name, count in parts.items() if count == best]
+        return found[0] if best and len(found) == 1 and (topic,) not in self._known else (topic,)
+
+
+def _last_parts(topic: str, name: TableName) -> int:
+    """Return how many parts of a table's name are the end of a topic's name."""
+    ends = (len(name) - at for at in range(len(name)) if f".{topic}".endswith("." + ".".join(name[at:])))
+    return next(ends, 0)
 
 
 def _topic(row: Object, topic: str) -> TableName | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from kvformat.codecs._kernel import look_codes as kernel
 from kvformat.codecs._kernel.look import LookTable
 from kvformat.codecs._look.declared_types import holds
-from kvformat.codecs._look.value_types import ValueRules, is_inferred
+from kvformat.codecs._look.value_types import ValueRules, is_inferred, units_of_a_day
 from kvformat.registry.contract.look import KnownTable, TableName
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
 
@@ -59,7 +59,7 @@ def prepared_table(
         elif not holds(t, own):
             return None
         else:
-            rule = _ANY if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
+            rule = _trusted_rule(own) if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
         inner = _nested_table(t, values) if rule == _NOTHING else None
         rules.extend(rule if inner is None else (_NESTED[t.root], 0, 0, 0))
         nested.append(inner)
@@ -86,6 +86,13 @@ def _nested_table(t: FlinkType, values: ValueRules) -> LookTable | None:
         rules += flags & ~kernel.NUMBER_TEXT, *numbers
         nested.append(inner)
     return LookTable([field.name for field in fields], rules, nested, b"", b"", is_strict=True)
+
+
+def _trusted_rule(t: FlinkType) -> Rule:
+    """Return the rule of a type that the schema of the message declares: only a time of day may not fit."""
+    if t.root != "TIME":
+        return _ANY
+    return kernel.WHOLE | kernel.CLOCK, units_of_a_day(t) - 1, 0, min(t.precision or 0, 3)
 
 
 def _is_string(t: FlinkType) -> bool:

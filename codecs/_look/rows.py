@@ -10,7 +10,7 @@ from kvformat.codecs._infer.value_summary import MAX_DEPTH
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.codecs._look.declared_types import holds
 from kvformat.codecs._look.findings import Contribution, TableFindings
-from kvformat.codecs._look.value_types import Fit, ValueRules, fit, value_type
+from kvformat.codecs._look.value_types import Fit, ValueRules, fit, is_time_of_day, value_type
 from kvformat.registry.contract.types import FlinkType, nullable
 
 Row = Mapping[str, Node]
@@ -25,9 +25,9 @@ class DottedNameError(ValueError):
 class RowRules:
     """Finds the contributions of rows.
 
-    `fixed` are types of columns in all tables: their values never contribute another type. With `flatten`, an object's
-    members are columns, named by their path. With `trusted`, values of declared types are not looked at: the format
-    reads them by the schema of the message.
+    `fixed` are types of columns in all tables: their values never contribute another type. With `flatten`, an
+    object's members are columns, named by their path. With `trusted`, values of declared types are not looked at,
+    except times of day: the format reads them by the schema of the message.
     """
 
     def __init__(
@@ -83,7 +83,11 @@ class RowRules:
             return
         elif not holds(known, t):
             yield Contribution(name, place, t)
-        if value is None or self._trusted:
+        if self._trusted:
+            if t.root == "TIME" and not is_time_of_day(t, value):
+                yield Contribution(name, place, STRING)
+            return
+        if value is None:
             return
         reader = t if known is None or not holds(known, t) else known
         found = fit(reader, value, self._values, declared=True)

@@ -185,6 +185,16 @@ def _fit_time(t: FlinkType, value: Node, rules: ValueRules, *, declared: bool) -
     return Fit.READS if is_usual and is_zoned == (t.root == "TIMESTAMP_LTZ") else Fit.AS_TEXT
 
 
+def units_of_a_day(t: FlinkType) -> int:
+    """Return how many units a day has, if a TIME(p) is a count of milli-, micro- or nanoseconds."""
+    return 86_400 * int(10 ** (t.precision or 0))
+
+
+def is_time_of_day(t: FlinkType, value: Node) -> bool:
+    """Whether a TIME(p) holds a value, if it is a count. MySQL's TIME has longer and negative ones."""
+    return not isinstance(value, Integer) or 0 <= int(value) < units_of_a_day(t)
+
+
 def is_inferred(t: FlinkType) -> bool:
     """Whether a type of numbers is one that values have, by the table of this module."""
     return t.root in ("BIGINT", "DOUBLE") or (t.root == "DECIMAL" and t.scale == 0 and t.precision in _DECIMALS)

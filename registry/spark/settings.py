@@ -73,15 +73,10 @@ def check_time(columns: Iterable[FlinkField], session: SparkSession | None = Non
     found = next(((path, t) for c in columns for path, t in c.type.walk(c.name) if t.root == "TIME"), None)
     if found is None:
         return
-    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession() if session is None else session
-    try:
-        allowed = session is None or (session.conf.get(_TIME_TYPE) or "").lower() != "false"
-    except PySparkException:
-        return
-    if not allowed:
+    if session is not None and not allows_time(session):
         path, t = found
         raise ConfigurationError(
             f"column '{path}' is {t.summary()}, but the Spark session does not allow the type TIME: "
@@ -89,3 +84,13 @@ def check_time(columns: Iterable[FlinkField], session: SparkSession | None = Non
             f"or .config('{_TIME_TYPE}', 'true') of its builder",
             option=_TIME_TYPE,
         )
+
+
+def allows_time(session: SparkSession) -> bool:
+    """Whether a Spark session allows the type TIME. True if Spark does not have the setting."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return (session.conf.get(_TIME_TYPE) or "").lower() != "false"
+    except PySparkException:
+        return True

@@ -7,8 +7,7 @@ import sys
 import time
 
 from tests.fuzz import bombs
-from tests.fuzz.properties import PROPERTIES
-from tests.fuzz.run import ANSWERED, SOURCE, SUBJECTS, Finding, Fuzzer
+from tests.fuzz.run import ALL_PROPERTIES, ANSWERED, SOURCE, SUBJECTS, Finding, Fuzzer
 
 BOMBS = "bombs"
 
@@ -28,7 +27,7 @@ def main() -> int:
     parser.add_argument(
         "--only",
         action="append",
-        choices=[*PROPERTIES, SOURCE, ANSWERED],
+        choices=[*ALL_PROPERTIES, SOURCE, ANSWERED],
         default=[],
         help="the property that is tried (default: all); may be repeated",
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from kvformat.registry.testing.mutation import change
 from tests.codecs.avro import avro_mutation
 from tests.codecs.kernel import json_mutation
+from tests.codecs.protobuf import protobuf_mutation
 
 Mutation = Callable[[random.Random, bytes], bytes]
 
@@ -84,6 +85,7 @@ def _raw(rng: random.Random, message: bytes) -> bytes:
 
 
 _OF_FORMAT: dict[str, Mutation] = {
+    "protobuf": lambda rng, message: protobuf_mutation.changed(rng, message, [message, b"\x08\x01", b""]),
     "csv": _csv,
     "avro": _avro,
     "avro-confluent": _confluent,

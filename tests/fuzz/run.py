@@ -10,8 +10,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fuzz import texts
+from tests.fuzz import pipelines, stores, texts
 from tests.fuzz.cases import FORMATS, TABLES, case, names
+from tests.fuzz.looks import known_tables
 from tests.fuzz.minimise import Minimiser
 from tests.fuzz.properties import PROPERTIES, Batch
 from tests.fuzz.source import EVERY, source
@@ -22,8 +23,13 @@ TEXTS: dict[str, tuple[Callable[[random.Random], Any], Callable[[Any], None]]] =
     "ddl": (texts.statement, texts.parse_statement),
     "types": (texts.type_text, texts.parse_type_text),
     "options": (texts.options, texts.use_options),
+    "yaml": (pipelines.yaml_text, pipelines.use_yaml),
+    "pipelines": (pipelines.blocks, pipelines.use_blocks),
+    "stores": (stores.damage, stores.load_damaged),
 }
 """Subjects with texts as input: the function that creates a text, and the function that parses or refuses it."""
+ALL_PROPERTIES = {**PROPERTIES, "known": known_tables}
+"""The properties of batches, with that of a look that knows tables."""
 SUBJECTS = (*FORMATS, TABLES, *TEXTS)
 NOT_COMPILED = ("raw", TABLES)
 """Subjects without the property `SOURCE`: the kernel does not read raw, and tables use the kernels of formats."""
@@ -81,7 +87,7 @@ class Fuzzer:
         """Test inputs of the subjects in turn."""
         ends = time.monotonic() + seconds
         with source() as other:
-            self.properties = dict(PROPERTIES) | ({SOURCE: other} if other is not None else {})
+            self.properties = dict(ALL_PROPERTIES) | ({SOURCE: other} if other is not None else {})
             for turn in range(turns):
                 for subject in subjects:
                     if time.monotonic() > ends:

@@ -307,3 +307,14 @@ def test_a_column_that_becomes_text_is_told_once(caplog: pytest.LogCaptureFixtur
         "table shop.orders, column 'id': BIGINT and BOOLEAN become STRING, the only type that holds both. "
         "'fixed-types' sets another type",
     ]
+
+
+def test_times_are_texts_where_spark_has_no_type_for_them() -> None:
+    cause = Cause("t", 0, 0)
+    news = BatchNews({ORDERS: cause}, (NewColumn(ORDERS, "value", "at", (parse_type("TIME(6)"),), cause),))
+    for has_time, expected in ((True, "TIME(6)"), (False, "STRING")):
+        planner = _planner(has_time=has_time)
+        state = planner.plan(IngestState(), news).state
+        assert str(state.schemas.targets[ORDERS].columns[0].type) == expected
+        assert str(planner.message_schema(state, ORDERS).columns[0].type) == "TIME(6)"
+        assert str(planner.row_schema(state, ORDERS).columns[0].type) == expected

@@ -6,10 +6,12 @@ import json
 import random
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
-from kvformat.registry.contract.look import SeenKey
+from kvformat.registry.contract.look import LookRequest, SeenKey
 from tests.codecs.look.looking import Known, as_bytes, columns, look, merged, table, types_of
 
 _T = ("topic",)
@@ -196,6 +198,45 @@ def test_debezium_declared_types() -> None:
     assert columns(looked) == {"id": "INT", "d": "DATE", "p": "DECIMAL(10, 2)"}
     known = {("d", "t"): table("id BIGINT, d DATE, p DECIMAL(12, 2)")}
     assert not look("debezium-json", [_wrapped(fields, id=1, d=None, p="AfQ=")], given=given, known=known).columns
+
+
+@pytest.mark.parametrize(("name", "unit"), [("Time", 10**3), ("MicroTime", 10**6), ("NanoTime", 10**9)])
+def test_a_time_that_is_not_one_of_a_day_makes_its_column_text(name: str, unit: int) -> None:
+    fields = [{"type": "int64", "name": f"io.debezium.time.{name}", "field": "t"}]
+    given = {"schema-include": "true", "types": "debezium"}
+    good = [_wrapped(fields, t=value) for value in (0, None, 86_400 * unit - 1)]
+    looked = look("debezium-json", good, given=given)
+    (time,) = columns(looked).values()
+    assert time.startswith("TIME(")
+    known = merged({}, looked)
+    for bad in (-1, 86_400 * unit):
+        found = look("debezium-json", [*good, _wrapped(fields, t=bad), *good], given=given, known=known)
+        assert columns(found) == {"t": "STRING"}
+    assert not look("debezium-json", good, given=given, known=known).columns
+
+
+def test_rows_alone_name_their_table_or_are_those_of_their_topic() -> None:
+    def tables(topic: str, *rows: dict[str, Any] | None, known: Known | None = None) -> list[Any]:
+        looked = look("debezium-json", rows, given={"flattened": "true"}, topic=topic, known=known)
+        return [None if i is None else looked.tables[i] for i in looked.indices.to_pylist()]
+
+    row = {"id": 1, "__op": "c", "__table": "alt"}
+    assert tables("pg.def.alt", row) == [("pg.def.alt",)], "tables of two schemas have this name"
+    assert tables("all", row, {**row, "__table": "x"}) == [("all", "alt"), ("all", "x")]
+    named = {**row, "__db": "shop", "__schema": "def"}
+    assert tables("pg.def.alt", named, None, b"null") == [("shop", "def", "alt")] * 3  # type: ignore[arg-type]
+    assert tables("pg.def.alt", None, {"id": 1}) == [("pg.def.alt",)] * 2
+    known = {("shop", "full", "alt"): table("id BIGINT"), ("shop", "def", "alt"): table("id BIGINT")}
+    assert tables("pg.def.alt", None, known=known) == [("shop", "def", "alt")]
+    assert tables("all", named, {**named, "__table": "x"}, None) == [("shop", "def", "alt"), ("shop", "def", "x"), None]
+
+
+def test_keys_of_debezium_are_looked_at_without_their_schemas() -> None:
+    key = {"schema": {"type": "struct", "fields": [{"type": "int32", "field": "id"}]}, "payload": {"id": 7}}
+    value = get_format("debezium-json", {"schema-include": "true", "types": "debezium"})
+    looker = value.for_key(get_format("json", {})).looker(LookRequest(part="key"))
+    looked = looker.look(pa.array([as_bytes(key)]), pa.array(["t"]))
+    assert columns(looked) == {"id": "INT"}
 
 
 def _canal(**more: Any) -> dict[str, Any]:

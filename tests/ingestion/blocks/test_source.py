@@ -44,6 +44,21 @@ def test_all_options_of_a_table_for_reading_are_options_of_a_source() -> None:
     assert len(names) == len(SOURCE_OPTIONS) >= 33
 
 
+def test_debezium_has_the_types_of_the_database_where_messages_have_schemas() -> None:
+    def types(**options: str) -> Any:
+        made = _source(**options).value_format
+        assert made is not None
+        assert made.options["other-messages"] == "skip-all"
+        return made.options["types"]
+
+    assert types() == "flink"
+    assert types(**{"debezium-json.schema-include": "TRUE"}) == "debezium"
+    assert types(**{"debezium-json.schema-include": "true", "debezium-json.types": "flink"}) == "flink"
+    avro = {"value.format": "debezium-avro-confluent", "debezium-avro-confluent.url": "mock://x"}
+    assert types(**avro) == "debezium"
+    assert types(**{"value.format": "maxwell-json"}) == "flink"
+
+
 def test_defaults() -> None:
     values = _source().values
     assert values["value.format"] == "debezium-json"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
-from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes
+from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, TruncateTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn
 from kvformat.ingestion.schemas.types import parse_column_type
@@ -22,6 +22,7 @@ from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
+from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import quoted
 
@@ -156,6 +157,19 @@ class TestDeltaTarget(LakeSuite):
     def target(self, lakes: Any) -> Target:
         return DeltaTarget().with_session(lakes)
 
+    def test_delta_leaves_out_a_late_merge(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The guard does not depend on the look at the history, which is not one transaction with the merge."""
+        schema = table_schema("id INT", "v INT", key=["id"])
+        table = self.created(target, schema)
+        for batch in (1, 2):
+            self.write(target, table, schema, [(1, batch, "+U")], batch)
+        monkeypatch.setattr(DeltaTarget, "written", lambda *_: -1)
+        self.write(target, table, schema, [(1, 1, "+U")], 1)
+        self.change(target, TruncateTable(table), schema, 1)
+        assert self.rows(target, table) == [(1, 2)]
+        self.write(target, table, schema, [(1, 3, "+U")], 3)
+        assert self.rows(target, table) == [(1, 3)]
+
     def test_names_that_the_catalog_refuses_or_folds(self, target: Target) -> None:
         with pytest.raises(SchemaChangeError, match=r"'a-b' can't be a name in Spark's own catalog.*route it"):
             target.schema(TableId(("a-b",)))
@@ -196,6 +210,8 @@ class ExampleTarget(SqlTarget):
 
 
 class TestExampleTarget(LakeSuite):
+    orders_merges: ClassVar[bool] = False
+
     @pytest.fixture
     def target(self, lakes: Any) -> Target:
         return ExampleTarget(catalog="lake", provider="iceberg").with_session(lakes)
@@ -206,6 +222,14 @@ class TestExampleTarget(LakeSuite):
         )
         with pytest.raises(UnsupportedChangeError, match="It has an unknown size"):
             SqlTarget(catalog="lake").with_session(target.spark).rewrite(table, table_schema("a STRING"))
+
+
+def test_a_table_that_is_maintained_takes_batches_of_a_new_checkpoint(lakes: Any) -> None:
+    table = KeyValueFormat("id INT NOT NULL, v INT", {"value.format": "json"}, primary_key=["id"])
+    merge = DeltaTarget().merging(table, "maintained")
+    for batch, v in ((7, 1), (0, 2)):
+        merge(lakes.sql(f"SELECT 1 AS id, {v} AS v, '+U' AS row_kind"), batch)
+    assert lakes.table("default.maintained").collect() == [(1, 2)]
 
 
 def test_a_failed_probe_names_the_versions(lakes: Any) -> None:

@@ -6,14 +6,18 @@ other settings waits until they have ended.
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kvformat.registry.contract.fork_safe import Guarded
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_WAIT = 0.05  # seconds; only a table with a TRUNCATE has settings of its own, and a statement takes seconds
 
 
 @dataclass
@@ -22,28 +26,34 @@ class _Use:
     statements: int = 0
 
 
-_CHANGED = threading.Condition()
-_USES: dict[str, _Use] = {}  # by query, since each query has a session of its own
+_USES: Guarded[dict[str, _Use]] = Guarded(dict)  # by query, since each query has a session of its own
 
 
 @contextmanager
 def shared_settings(spark: SparkSession, query: str, settings: Mapping[str, str]) -> Iterator[None]:
     """Run statements of a query with settings of its session, which are removed after the last of them."""
-    with _CHANGED:
-        while query in _USES and _USES[query].settings != settings:
-            _CHANGED.wait()
-        use = _USES.setdefault(query, _Use(settings))
-        if use.statements == 0:
-            for name, value in settings.items():
-                spark.conf.set(name, value)
-        use.statements += 1
+    while not _begin(spark, query, settings):
+        time.sleep(_WAIT)
     try:
         yield
     finally:
-        with _CHANGED:
-            use.statements -= 1
-            if use.statements == 0:
-                del _USES[query]
+        with _USES.use() as uses:
+            uses[query].statements -= 1
+            if uses[query].statements == 0:
+                del uses[query]
                 for name in settings:
                     spark.conf.unset(name)
-                _CHANGED.notify_all()
+
+
+def _begin(spark: SparkSession, query: str, settings: Mapping[str, str]) -> bool:
+    """Count a statement, unless others run with other settings."""
+    with _USES.use() as uses:
+        use = uses.setdefault(query, _Use(settings))
+        if use.statements and use.settings != settings:
+            return False
+        if use.statements == 0:
+            use.settings = settings
+            for name, value in settings.items():
+                spark.conf.set(name, value)
+        use.statements += 1
+        return True

@@ -1,8 +1,7 @@
 """Kill queries that ingest a topic, at each step of a batch and at any time, and compare the tables at the end.
 
-    python -m tests.ingestion.crashes --kills 24                      tables at a path
-    python -m tests.ingestion.crashes --kills 6 --target delta        tables of Delta, which need PySpark 4.1
-    scripts/crash_tests --only ingest                                 the first of these
+    scripts/crash_tests --only ingest --kills 28                      tables at a path
+    scripts/crash_tests --only ingest --kills 6 --target delta        tables of Delta, which need PySpark 4.1
 
 The topic has three partitions and the changes of a generated database (`database.py`). A query runs in its own process.
 At a step it kills itself, its JVM and its workers with SIGKILL. It starts again until it was killed at each step.
@@ -121,8 +120,10 @@ _KILL = _Kill()
 
 def lake_settings(target: str, folder: Path) -> dict[str, str]:
     """Return the settings of a session for a target. Its tables are below a folder."""
+    # The batches are small, so compiling their plans would take most of the time
+    quick = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     if target == "parquet":
-        return {}
+        return quick
     names = {
         "delta": ("io.delta.sql.DeltaSparkSessionExtension", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
         "iceberg": (
@@ -149,6 +150,7 @@ def lake_settings(target: str, folder: Path) -> dict[str, str]:
         "spark.jars": services.jars(target),
         "spark.sql.extensions": extension,
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        **quick,
         **more,
     }
 
@@ -292,6 +294,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--target", choices=("parquet", "delta", "iceberg"), default="parquet")
     arguments.add_argument("--write-mode", choices=("merge", "append"), default="merge")
+    arguments.add_argument("--only", choices=("ingest",), help=argparse.SUPPRESS)
     arguments.add_argument("--query", help=argparse.SUPPRESS)
     asked = arguments.parse_args()
     if asked.query:

@@ -269,6 +269,7 @@ class _BatchRun:
         for write in writes:
             write.result()
         self._done("written")
+        self.memory.store.check_driver()
         write_letters()
         self._done("letters")
         _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, len(targets), len(tables))

@@ -100,16 +100,18 @@ class _NotedTarget(ParquetTarget):
 
 
 class _Kill:
-    """Kills the process, with its JVM and workers, when it passes a step for the n-th time."""
+    """Kills the process, with its JVM and workers, when it passes a step for the n-th time after some batches."""
 
-    step, passes = "", 0
+    step, passes, batches = "", 0, 0
 
     def at(self, step: str) -> None:
         words = step.split(" ")
         kind = "table" if words[0] == "written" and len(words) > 1 else words[0]
         if words[-1] == "before":
             kind = "before"
-        if kind == self.step:
+        if kind == "letters" and self.batches > 0:
+            self.batches -= 1
+        elif kind == self.step and self.batches == 0:
             self.passes -= 1
             if self.passes == 0:
                 os.killpg(0, signal.SIGKILL)
@@ -166,7 +168,7 @@ def target_of(name: str, folder: Path, write_mode: Any) -> Target:
 
 def run_query(settings: dict[str, Any]) -> None:
     """Run a query until its process is killed."""
-    _KILL.step, _KILL.passes = settings["step"], settings["passes"]
+    _KILL.step, _KILL.passes, _KILL.batches = settings["step"], settings["passes"], settings["batches"]
     folder = Path(settings["folder"])
     spark = session(**lake_settings(settings["target"], folder))
     source = SOURCE | {"topic": settings["topic"], "properties.bootstrap.servers": settings["bootstrap"]}
@@ -206,11 +208,15 @@ def ingest_with_kills(
     target: str = "parquet",
     write_mode: str = "merge",
     batch: int = 24,
+    seconds: float = 3600,
     spark: SparkSession | None = None,
 ) -> Report:
-    """Ingest a generated database, kill the query at each step and at any time, and compare the tables."""
+    """Ingest a generated database, kill the query at each step and at any time, and compare the tables.
+
+    After some `seconds` it is killed no more.
+    """
     begun, report = time.monotonic(), Report(target, write_mode)
-    database = generated(chance.randrange(10**6), batch * (3 + kills))
+    database = generated(chance.randrange(10**6), batch * (5 + kills // 2))
     topic = broker.create(f"ingest-{chance.randrange(10**9)}", 3)
     send(broker, database, topic)
     total = len(database.records)
@@ -227,10 +233,15 @@ def ingest_with_kills(
         write_mode=write_mode,
         batch=str(batch),
         dead_letters=str(folder / "dead"),
+        passes=0,
+        batches=0,
     )
     try:
-        for step in wanted:
-            query.settings(step=step, passes=chance.randrange(1, 4) if step in _OF_TABLES else 1)
+        for number, step in enumerate(wanted):
+            if time.monotonic() - begun > seconds:
+                break
+            passes = chance.randrange(1, 4) if step in _OF_TABLES else 1
+            query.settings(step=step, passes=passes, batches=number % 2)
             query.start()
             if step == _ANY_TIME:
                 started = query.batches()
@@ -243,7 +254,7 @@ def ingest_with_kills(
             assert killed, f"the query has read all and never passed the step {step!r}"
             done[step] += 1
             report.mid_batch += query.in_flight() >= 0
-        query.settings(step="", passes=0)
+        query.settings(step="")
         query.start()
         query.wait(lambda: query.read() >= total)
         report.batches = query.batches()
@@ -292,6 +303,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--kills", type=int, default=len(STEPS) + 2)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--seconds", type=float, default=3600, help="kill no more after this time")
     arguments.add_argument("--target", choices=("parquet", "delta", "iceberg"), default="parquet")
     arguments.add_argument("--write-mode", choices=("merge", "append"), default="merge")
     arguments.add_argument("--only", choices=("ingest",), help=argparse.SUPPRESS)
@@ -307,9 +319,8 @@ def main() -> None:
         broker.start()
         try:
             chance = random.Random(asked.seed)
-            report = ingest_with_kills(
-                broker, folder, asked.kills, chance, target=asked.target, write_mode=asked.write_mode
-            )
+            modes = {"target": asked.target, "write_mode": asked.write_mode}
+            report = ingest_with_kills(broker, folder, asked.kills, chance, seconds=asked.seconds, **modes)
             print(json.dumps(asdict(report)), flush=True)
         finally:
             broker.kill()

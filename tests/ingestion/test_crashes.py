@@ -28,7 +28,7 @@ KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "3"))
 @pytest.mark.slow
 @pytest.mark.once
 def test_a_killed_query_loses_nothing_and_writes_nothing_twice(spark: Any, broker: Any, tmp_path: Path) -> None:
-    report = crashes.ingest_with_kills(broker, tmp_path, KILLS, random.Random(4), batch=16, spark=spark)
+    report = crashes.ingest_with_kills(broker, tmp_path, KILLS, random.Random(1), batch=16, spark=spark)
     assert sum(report.kills.values()) == KILLS
     assert report.mid_batch > 0
     assert report.rows > 0
@@ -167,6 +167,7 @@ def test_of_two_drivers_on_a_checkpoint_the_first_ends(spark: Any, broker: Any, 
         dead_letters=str(tmp_path / "dead"),
         step="",
         passes=0,
+        batches=0,
     )
     try:
         assert held.reached.wait(300)

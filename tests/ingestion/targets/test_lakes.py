@@ -225,7 +225,7 @@ class TestExampleTarget(LakeSuite):
 
 
 def test_a_table_that_is_maintained_takes_batches_of_a_new_checkpoint(lakes: Any) -> None:
-    table = KeyValueFormat("id INT NOT NULL, v INT", {"value.format": "json"}, primary_key=["id"])
+    table = KeyValueFormat("id INT NOT NULL, v INT", {"value.format": "debezium-json"}, primary_key=["id"])
     merge = DeltaTarget().merging(table, "maintained")
     for batch, v in ((7, 1), (0, 2)):
         merge(lakes.sql(f"SELECT 1 AS id, {v} AS v, '+U' AS row_kind"), batch)

@@ -191,7 +191,7 @@ def test_of_two_drivers_on_a_checkpoint_the_first_ends(spark: Any, broker: Any, 
 def test_a_second_query_is_refused_until_it_takes_over(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic = broker.create("two-queries")
     source = {"topic": topic, "properties.bootstrap.servers": broker.bootstrap, "scan.startup.mode": "earliest-offset"}
-    source |= {"value.format": "canal-json"}
+    source |= {"value.format": "canal-json", "canal-json.infer-schema.strategy": "MYSQL_TYPE"}
 
     def send(number: int) -> None:
         database = Database(random.Random(0))

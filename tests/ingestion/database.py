@@ -363,6 +363,10 @@ def check_tables(
         if not table.exists:
             assert frame is None, f"{table.name} was dropped"
             continue
+        if frame is None and table.name == "broken" and not changes:  # all its records are in one batch
+            assert all(found.pop(place, 0) == 1 for place in database.of_broken)
+            continue
+        assert frame is not None, table.name
         if changes:
             places = Counter(tuple(row) for row in frame.select(*_PLACE).collect())
             assert (table.name, places) == (table.name, Counter(table.changes))
@@ -376,5 +380,5 @@ def check_tables(
             lost = [row for place, ids in database.of_broken.items() if found.pop(place, 0) for row in ids]
             expected = [row for row in expected if row[0] not in lost]
         assert (table.name, rows) == (table.name, expected)
-    assert found == Counter(database.bad)
+    assert found == Counter(database.bad), "the dead letters"
     return compared

@@ -122,7 +122,10 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     ) -> DecodedBatch:
         row = row_type(schema)
         present = np.asarray(messages.is_valid())
-        filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
+        filled = present
+        if len(messages):
+            offsets = np.frombuffer(messages.buffers()[1], np.int32, len(messages) + 1, messages.offset * 4)
+            filled = present & (np.diff(offsets) > 0)
         if self.options[OTHER_MESSAGES.name] != ERROR:
             filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():

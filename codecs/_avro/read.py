@@ -203,11 +203,10 @@ class ReaderMaker:
         found = self._skippers.get(id(schema))
         if found is not None:
             return found
+        plain = _plain_skipper(schema)
         made: avro_wire.AvroReader
-        if schema.type in ("string", "bytes"):
-            made = avro_wire.BytesSkipper()
-        elif schema.type in ("int", "long", "enum"):
-            made = avro_wire.NumberSkipper(is_int=schema.type != "long")
+        if plain is not None:
+            made = plain
         elif schema.type == "record":
             record = made = self._skippers[id(schema)] = avro_wire.RecordSkipper()
             record.fill([self.skipper(field.schema) for field in schema.fields])
@@ -223,6 +222,22 @@ class ReaderMaker:
             made = avro_wire.FixedSkipper(_WIDTHS.get(schema.type, schema.size))
         self._skippers[id(schema)] = made
         return made
+
+
+def _plain_skipper(schema: Schema) -> avro_wire.AvroReader | None:
+    """Return a reader that skips a text, a number, or a union of one of them and null. None for other schemas."""
+    if schema.type in ("string", "bytes"):
+        return avro_wire.BytesSkipper()
+    if schema.type in ("int", "long", "enum"):
+        return avro_wire.NumberSkipper(is_int=schema.type != "long")
+    types = [branch.type for branch in schema.branches]
+    if len(types) != 2 or "null" not in types:
+        return None
+    null = types.index("null")
+    made = _plain_skipper(schema.branches[1 - null])
+    if made is not None:
+        made.null_branch = 2 * null
+    return made
 
 
 def _number_reader(action: Number, column: Any) -> avro_wire.AvroReader:

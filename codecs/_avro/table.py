@@ -22,6 +22,7 @@ from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, va
 from kvformat.codecs._avro.read import Decoded
 from kvformat.codecs._columnar import validity
 from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
@@ -77,7 +78,12 @@ def read_rows(
     values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool
 ) -> tuple[pa.StructArray, dict[int, str]]:
     """Convert records to rows of the type `row`. Also returns errors by the index of their row."""
-    return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, arrow_type(nullable(row)), row)
+    return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, _type_of_rows(row), row)
+
+
+@cached_by_identity
+def _type_of_rows(row: FlinkType) -> pa.DataType:
+    return arrow_type(nullable(row))
 
 
 def with_reasons(decoded: Decoded, count: int, reasons: dict[int, str]) -> tuple[pa.StringArray, pa.StringArray]:

@@ -265,18 +265,21 @@ class RegistryFormat(Format):
         on_writer: called with the schema of each id. read: reads the datums, with the arguments of `read_batch`.
         """
         frames = read_frames(messages, present)
-        found, which = distinct_ids(frames.ids[frames.good])
+        all_good = bool(frames.good.all())
+        found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
         schemas = self._schemas_of(found.tolist())
         writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
         if on_writer is not None:
             for writer in writers:
                 on_writer(writer)
         is_known = np.array([isinstance(schema, Schema) for schema in schemas.values()], np.bool_)
-        writer_index = np.full(len(messages), -1, np.int64)
-        writer_index[frames.good] = np.where(is_known, np.cumsum(is_known) - 1, -1)[which]
+        writer_index = np.where(is_known, np.cumsum(is_known) - 1, -1)[which] if len(found) > len(writers) else which
+        if not all_good:
+            of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
+            writer_index[frames.good] = of_good
         plans = [_avro.plan(writer, reader, READING) for writer in writers]
         decoded = read(messages, plans, reader, writer_index, PREFIX)
-        if ((writer_index >= 0) | ~present).all():
+        if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded
         reasons = frames.errors()
         reasons[frames.good] = np.array([None if isinstance(s, Schema) else s for s in schemas.values()], object)[which]

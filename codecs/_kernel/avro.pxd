@@ -1,7 +1,7 @@
 # The C types of avro.py.
 cimport cython
-from kvformat.codecs._kernel.avro_columns cimport add_integer, end_text
-from kvformat.codecs._kernel.avro_wire cimport AvroReader, AvroWire, read_int, read_long, read_nullable, read_size
+from kvformat.codecs._kernel.avro_columns cimport add_integer, add_null_integer, add_null_text, end_text
+from kvformat.codecs._kernel.avro_wire cimport ANY_FORM, AvroReader, AvroWire, BOOLEAN_FORM, DOUBLE_FORM, INT_FORM, LONG_FORM, SKIPPED_INT, TEXT_FORM, read_int, read_long, read_size
 from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, bits_of, bits_of_single, byte, nearest_single, part, single_of_bits, word
@@ -28,6 +28,8 @@ cdef int AS_SINGLE
 cdef int AS_DOUBLE
 
 
+@cython.locals(c=cython.int, form=cython.int, found=cython.ulonglong)
+cdef inline Py_ssize_t read_field(AvroReader reader, AvroWire w, Py_ssize_t at) except -1
 cdef inline Py_ssize_t add_text(Texts column, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
 
@@ -35,6 +37,11 @@ cdef class ColumnReader(AvroReader):
     cdef readonly Column column
 
     cdef int add_null(self) except -1
+    cdef Py_ssize_t read_values(self, AvroWire w, Py_ssize_t at, Py_ssize_t count) except -1
+
+
+cdef class WordReader(ColumnReader):
+    cdef Int64Column words
 
 
 cdef class NullReader(ColumnReader):
@@ -50,8 +57,7 @@ cdef class FailReader(AvroReader):
     cdef bytes text
 
 
-cdef class IntegerReader(ColumnReader):
-    cdef Int64Column words
+cdef class IntegerReader(WordReader):
     cdef int how
     cdef readonly str kind
     cdef bint is_int
@@ -63,8 +69,7 @@ cdef class IntegerReader(ColumnReader):
     cdef Py_ssize_t convert(self, AvroWire w, Py_ssize_t at) except -1
 
 
-cdef class FixedWidthReader(ColumnReader):
-    cdef Int64Column words
+cdef class FixedWidthReader(WordReader):
     cdef int how
     cdef Py_ssize_t width
 

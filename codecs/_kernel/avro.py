@@ -49,8 +49,17 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.avro_columns import add_integer, end_text
-    from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_nullable, read_size
+    from kvformat.codecs._kernel.avro_codes import (
+        ANY_FORM,
+        BOOLEAN_FORM,
+        DOUBLE_FORM,
+        INT_FORM,
+        LONG_FORM,
+        SKIPPED_INT,
+        TEXT_FORM,
+    )
+    from kvformat.codecs._kernel.avro_columns import add_integer, add_null_integer, add_null_text, end_text
+    from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_size
     from kvformat.codecs._kernel.memory import (
         append,
         append_bytes,
@@ -66,6 +75,43 @@ if not cython.compiled:
 ALL = 0xFFFFFFFFFFFFFFFF
 LARGEST = 2**63 - 1  # largest signed 64-bit integer
 _WIDTHS = {BOOLEAN: 1, SINGLE: 4, DOUBLE: 8, SINGLE_AS_DOUBLE: 4}
+
+
+def read_field(reader: AvroReader, w: AvroWire, at: int) -> int:
+    """Read a value, or the union with null in which it is. The result is that of `AvroReader.read_value`.
+
+    The forms of most values are read here, without a call.
+    """
+    form = reader.form
+    if reader.null_branch >= 0:
+        c = byte(w.data, at, w.end)
+        if at < w.end and (c == 0 or c == 2):
+            at += 1
+        else:
+            at = w.read_branch(at, 2)
+            if at < 0:
+                return at
+            c = w.value * 2
+        if c == reader.null_branch:
+            if form == TEXT_FORM:
+                return add_null_text(cython.cast(ByteStringReader, reader).text, at)
+            if ANY_FORM < form < SKIPPED_INT:
+                return add_null_integer(cython.cast(WordReader, reader).words, at)
+            reader.add_null()
+            return at
+    if form == TEXT_FORM:
+        at = read_size(w, at)
+        return at if at < 0 else add_text(cython.cast(ByteStringReader, reader).text, w, at, w.size)
+    if form in (LONG_FORM, INT_FORM):
+        at = read_long(w, at) if form == LONG_FORM else read_int(w, at)
+        return at if at < 0 else add_integer(cython.cast(WordReader, reader).words, w.value, at)
+    if form == DOUBLE_FORM and w.end - at >= 8:
+        found = word(w.data, at)
+        value = found if found <= LARGEST else found - ALL - 1
+        return add_integer(cython.cast(WordReader, reader).words, value, at + 8)
+    if form == BOOLEAN_FORM and at < w.end:
+        return add_integer(cython.cast(WordReader, reader).words, byte(w.data, at, w.end) == 1, at + 1)
+    return reader.read_value(w, at)
 
 
 def add_text(column: Texts, w: AvroWire, at: int, size: int) -> int:
@@ -87,6 +133,21 @@ class ColumnReader(AvroReader):
     def add_null(self) -> int:
         self.column.null()
         return 0
+
+    def read_values(self, w: AvroWire, at: int, count: int) -> int:
+        for _ in range(count):
+            at = read_field(self, w, at)
+            if at < 0:
+                return at
+        return at
+
+
+class WordReader(ColumnReader):
+    """Reads a value into a column of 64-bit integers."""
+
+    def __init__(self, column: Int64Column) -> None:
+        super().__init__(column)
+        self.words = column
 
 
 class NullReader(ColumnReader):
@@ -123,7 +184,7 @@ class FailReader(AvroReader):
         return w.fail(KNOWN_TEXT, 0, 0)
 
 
-class IntegerReader(ColumnReader):
+class IntegerReader(WordReader):
     """Reads an int or a long in the way `how`. SCALED: the number times `times`, or divided by `divisor`.
 
     `least` and `most` are the smallest and the largest number that fit the column. `kind` is the reader's type.
@@ -142,7 +203,9 @@ class IntegerReader(ColumnReader):
         most: int = 0,
     ) -> None:
         super().__init__(column)
-        self.words, self.how, self.kind, self.is_int = column, how, kind, is_int
+        self.how, self.kind, self.is_int = how, kind, is_int
+        if how == PLAIN:
+            self.form = INT_FORM if is_int else LONG_FORM
         self.times, self.divisor, self.least, self.most = times, divisor, least, most
 
     def read_value(self, w: AvroWire, at: int) -> int:
@@ -163,12 +226,13 @@ class IntegerReader(ColumnReader):
         return add_integer(self.words, w.value * self.times // self.divisor, at)
 
 
-class FixedWidthReader(ColumnReader):
+class FixedWidthReader(WordReader):
     """Reads a boolean, a float or a double in the way `how`."""
 
     def __init__(self, column: Int64Column, how: int) -> None:
         super().__init__(column)
-        self.words, self.how, self.width = column, how, _WIDTHS[how]
+        self.how, self.width = how, _WIDTHS[how]
+        self.form = DOUBLE_FORM if how == DOUBLE else BOOLEAN_FORM if how == BOOLEAN else ANY_FORM
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.width > w.end - at:
@@ -189,6 +253,7 @@ class ByteStringReader(ColumnReader):
     def __init__(self, column: Texts) -> None:
         super().__init__(column)
         self.text = column
+        self.form = TEXT_FORM
 
     def read_value(self, w: AvroWire, at: int) -> int:
         at = read_size(w, at)
@@ -200,7 +265,7 @@ class FixedReader(ByteStringReader):
 
     def __init__(self, column: Texts, size: int) -> None:
         super().__init__(column)
-        self.size = size
+        self.size, self.form = size, ANY_FORM
 
     def read_value(self, w: AvroWire, at: int) -> int:
         if self.size > w.end - at:
@@ -314,7 +379,7 @@ class RecordReader(ColumnReader):
     def read_value(self, w: AvroWire, at: int) -> int:
         readers = self.readers
         for i in range(self.count):
-            at = read_nullable(cython.cast(AvroReader, readers[i]), w, at)
+            at = read_field(cython.cast(AvroReader, readers[i]), w, at)
             if at < 0:
                 if w.path is None:
                     w.path = self.paths[i]
@@ -381,7 +446,7 @@ class MapReader(ArrayReader):
         for _ in range(count):
             at = self.key.read_value(w, at)
             if at >= 0:
-                at = read_nullable(self.item, w, at)
+                at = read_field(self.item, w, at)
             if at < 0:
                 return at
         return at
@@ -416,7 +481,7 @@ class BranchReader(ColumnReader):
     def read_value(self, w: AvroWire, at: int) -> int:
         for i in range(len(self.others)):
             cython.cast(Column, self.others[i]).null()
-        at = read_nullable(self.value, w, at)
+        at = read_field(self.value, w, at)
         if at >= 0:
             self.rows.end_row()
         return at
@@ -489,7 +554,7 @@ class AvroBatch(Messages):
             if start > end - begin:
                 found = w.fail(NO_DATUM, end - begin, start)
             else:
-                found = read_nullable(cython.cast(AvroReader, self.readers[number]), w, begin + start)
+                found = read_field(cython.cast(AvroReader, self.readers[number]), w, begin + start)
             if found < 0:
                 root.truncate(self.rows)
                 self.current = i

@@ -2,7 +2,7 @@
 cimport cython
 from kvformat.codecs._kernel.columns cimport Booleans, Column, Texts
 from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.memory cimport Bytes, matches
+from kvformat.codecs._kernel.memory cimport Bytes, byte, matches
 from kvformat.codecs._kernel.operation_rows cimport OperationRows
 
 cdef int BEFORE
@@ -17,6 +17,7 @@ cdef class Image(Rows):
     cpdef int start(self, Py_ssize_t capacity) except -1
     cdef int null(self) except -1
     cdef int truncate(self, Py_ssize_t length) except -1
+    @cython.locals(image=Rows)
     cdef int end_row(self) except -1
 
 
@@ -26,6 +27,7 @@ cdef class Changes(Rows):
     cdef list operations  # list[OperationRows], filled by the constructor: the casts are unchecked
     cdef const unsigned char[::1] operation_texts  # concatenated
     cdef int[::1] operation_starts  # of each text, and the end of the last one
+    cdef int[::1] first_operations  # by the first byte of the text, -1 if there is none
     cdef int[::1] offsets
     cdef int[::1] ends
     cdef Bytes kinds
@@ -42,7 +44,7 @@ cdef class Changes(Rows):
     @cython.locals(operation=OperationRows, i=cython.int, found=cython.int, place=cython.Py_ssize_t, row=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cdef int add_rows(self, Py_ssize_t message) except -1
     cdef int find_operation(self, Py_ssize_t message) except -9
-    @cython.locals(i=cython.int, start=cython.Py_ssize_t, end=cython.Py_ssize_t, first=cython.Py_ssize_t, size=cython.Py_ssize_t)
+    @cython.locals(i=cython.int, number=cython.int, start=cython.Py_ssize_t, end=cython.Py_ssize_t, first=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef int find_text(self, Texts texts, Py_ssize_t index) except -9
     cdef Py_ssize_t place_of(self, OperationRows operation, int number, Py_ssize_t message) except -9
 

@@ -31,7 +31,7 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import matches
+    from kvformat.codecs._kernel.memory import byte, matches
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +67,12 @@ class Image(Rows):
         return Column.start(self, capacity)
 
     def end_row(self) -> int:
-        self.place = self.image.length
-        self.image.end_row()
+        image = self.image
+        self.place = image.length
+        if image.length == image.capacity:
+            image.grow(image.capacity * 2)
+        image.valid[image.length] = True  # `Rows.finish` checks that all columns are equally long
+        image.length += 1
         self.members.put(self.member)
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
@@ -84,8 +88,8 @@ class Image(Rows):
 class Changes(Rows):
     """The change of each message. `columns` have one value per message, `image` the rows before and after changes.
 
-    operations: the rows of each operation by its text. Messages of other operations, and messages without a row that
-    their operation needs, are `faults`.
+    operations: the rows of each operation by its text, which is not empty. Messages of other operations, and messages
+    without a row that their operation needs, are `faults`.
     """
 
     offsets: memoryview[int]
@@ -100,6 +104,8 @@ class Changes(Rows):
         texts = [text.encode() for text in operations]
         self.operation_texts = memoryview(b"".join(texts) + bytes(8))
         self.operation_starts = int_view([sum(map(len, texts[:i])) for i in range(len(texts) + 1)])
+        first = {text[0]: i for i, text in reversed(list(enumerate(texts)))}
+        self.first_operations = int_view([first.get(c, -1) for c in range(256)])
         self.kinds = Bytes(8)
         self.places: memoryview[int] = grown(None, 0, 8, "q")
         self.are_scattered = False
@@ -124,7 +130,9 @@ class Changes(Rows):
         return Column.grow(self, capacity)
 
     def end_row(self) -> int:
-        Rows.end_row(self)
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.add_validity(True)
         self.add_rows(self.length - 1)
         return self.end_message()
 
@@ -177,7 +185,10 @@ class Changes(Rows):
         """Return the number of the operation with a text of a column, -1 if there is none."""
         start = texts.offsets[index]
         end = texts.offsets[index + 1]
-        for i in range(len(self.operation_starts) - 2):
+        number = self.first_operations[byte(texts.text.view, start, end)]
+        if number < 0:
+            return -1
+        for i in range(number, len(self.operation_starts) - 2):
             first = self.operation_starts[i]
             size = self.operation_starts[i + 1] - first
             if size == end - start and matches(texts.text.view, start, end, self.operation_texts, first, size):
@@ -190,6 +201,9 @@ class Changes(Rows):
 
     def finish(self) -> pa.Array:
         """Return the rows of the image."""
+        lengths = [column.length for column in self.columns]
+        if lengths != [self.length] * len(lengths):
+            raise AssertionError(f"columns of {lengths} values for {self.length} messages")
         return self.image.finish()
 
     def arrays(self) -> ChangeArrays:

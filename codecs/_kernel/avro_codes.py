@@ -27,6 +27,10 @@ BOOLEAN, SINGLE, DOUBLE, SINGLE_AS_DOUBLE = range(4)
 """Ways to read a value of fixed width: a boolean, a float, a double, and a float as a double."""
 PLAIN, SCALED, AS_SINGLE, AS_DOUBLE = range(4)
 """Ways to use an integer: as it is, in another unit, as a float, and as a double."""
+ANY_FORM, INT_FORM, LONG_FORM, BOOLEAN_FORM, DOUBLE_FORM, TEXT_FORM = range(6)
+"""Forms of values that records read without a call: see `read_field`."""
+SKIPPED_INT, SKIPPED_LONG, SKIPPED_TEXT = range(6, 9)
+"""Forms of values that are skipped without a call: see `skip_field`."""
 INT_BYTES, LONG_BYTES = 5, 10
 """The most bytes of an int and of a long."""
 LOW_32_BITS = 0xFFFFFFFF

@@ -17,13 +17,23 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append_bytes, ascii_end
+    from kvformat.codecs._kernel.memory import append_bytes, ascii_end, byte
 
     # The compiled versions are in the .pxd, so that other modules can inline them.
 
     def add_integer(words: Int64Column, value: int, end: int) -> int:
         """Append a value that ends at the offset `end`. Return `end`."""
         return words.add_value(value, end)
+
+    def add_null_integer(words: Int64Column, end: int) -> int:
+        """Append a null. Return `end`."""
+        words.null()
+        return end
+
+    def add_null_text(texts: Texts, end: int) -> int:
+        """Append a null. Return `end`."""
+        texts.null()
+        return end
 
     def end_text(texts: Texts) -> int:
         """End a value whose bytes were appended to the column's text. Return 0."""
@@ -55,12 +65,13 @@ class RepairedTexts(Texts):
 
     def is_utf8(self) -> bool:
         """Return whether each value is valid UTF-8: all of them together are, and each begins at a character."""
-        reader, size = Reader(), self.text.size
+        size = self.text.size
+        for i in range(self.length):
+            if byte(self.text.view, self.offsets[i], size) & 0xC0 == 0x80:
+                return False
+        reader = Reader()
         reader.open(memoryview(self.text.view))
-        starts = np.frombuffer(memoryview(self.offsets), np.int32, self.length)
-        data = np.frombuffer(memoryview(self.text.view), np.uint8, size)
-        begins = data[starts[starts < size]] & 0xC0 != 0x80
-        return bool(begins.all()) and reader.utf8_end(0, size) == size
+        return reader.utf8_end(0, size) == size
 
 
 class FixedBytes(Binaries):

@@ -23,15 +23,18 @@ cdef Py_ssize_t ADDED_PER_BYTE
 cdef Py_ssize_t MAX_ADDED_OF_A_BATCH
 cdef unsigned long long ALL
 cdef unsigned long long LARGEST
-cdef unsigned long long ONES
-cdef unsigned long long LAST_OF_NUMBER
-cdef unsigned long long SEVENS
-cdef unsigned long long EVEN_SEVENS
-cdef unsigned long long ODD_SEVENS
-cdef unsigned long long EVEN_FOURTEENS
-cdef unsigned long long ODD_FOURTEENS
-cdef unsigned long long LOW_TWENTY_EIGHT
-cdef unsigned long long HIGH_TWENTY_EIGHT
+
+# The forms of values. They are C constants.
+cdef enum:
+    ANY_FORM = 0
+    INT_FORM = 1
+    LONG_FORM = 2
+    BOOLEAN_FORM = 3
+    DOUBLE_FORM = 4
+    TEXT_FORM = 5
+    SKIPPED_INT = 6
+    SKIPPED_LONG = 7
+    SKIPPED_TEXT = 8
 
 
 @cython.final
@@ -62,8 +65,6 @@ cdef class AvroWire:
     @cython.locals(over=cython.Py_ssize_t)
     cdef int charge(self) except -1
     cdef Py_ssize_t fail(self, int code, unsigned long long first, unsigned long long second) noexcept nogil
-    @cython.locals(found=cython.ulonglong, last=cython.ulonglong, size=cython.Py_ssize_t)
-    cdef Py_ssize_t read_wide(self, Py_ssize_t at, int most) noexcept nogil
     @cython.locals(found=cython.ulonglong, c=cython.ulonglong, i=cython.int)
     cdef Py_ssize_t read_slow(self, Py_ssize_t at, int most) noexcept nogil
     cdef Py_ssize_t fail_size(self, Py_ssize_t at) noexcept nogil
@@ -74,26 +75,41 @@ cdef class AvroWire:
     cdef Py_ssize_t check_count(self, Py_ssize_t at, Py_ssize_t least_size, Py_ssize_t added) noexcept nogil
 
 
-# Reads a long into `AvroWire.value`.
-cdef inline Py_ssize_t read_long(AvroWire w, Py_ssize_t at) noexcept nogil:
+# Reads a number of at most `most` bytes into `AvroWire.value`. Drops bits beyond 32 or 64. Up to eight bytes are read as
+# a word: `last` is the highest bit of the last byte, and the masks select bits of each byte, of pairs, and of fours.
+cdef inline Py_ssize_t read_number(AvroWire w, Py_ssize_t at, int most) noexcept nogil:
+    cdef unsigned long long found, last
+    cdef Py_ssize_t size
     cdef int c
     if at < w.end:
         c = byte(w.data, at, w.end)
         if c < 128:
             w.value = (c >> 1) ^ -(c & 1)
             return at + 1
-    return w.read_wide(at, 10)
+    found = word(w.data, at)
+    last = ~found & 0x8080808080808080ULL
+    last &= ~last + 1
+    size = (((last - 1) & 0x0101010101010101ULL) * 0x0101010101010101ULL) >> 56
+    if last == 0 or size > most or at + 8 > w.end:
+        return w.read_slow(at, most)
+    found &= (last ^ (last - 1)) & 0x7F7F7F7F7F7F7F7FULL
+    found = (found & 0x007F007F007F007FULL) | (found & 0x7F007F007F007F00ULL) >> 1
+    found = (found & 0x00003FFF00003FFFULL) | (found & 0x3FFF00003FFF0000ULL) >> 2
+    found = (found & 0x000000000FFFFFFFULL) | (found & 0x0FFFFFFF00000000ULL) >> 4
+    if most == 5:
+        found &= 0xFFFFFFFFULL
+    w.value = (found >> 1) ^ -(found & 1)
+    return at + size
+
+
+# Reads a long into `AvroWire.value`.
+cdef inline Py_ssize_t read_long(AvroWire w, Py_ssize_t at) noexcept nogil:
+    return read_number(w, at, 10)
 
 
 # Reads an int into `AvroWire.value`.
 cdef inline Py_ssize_t read_int(AvroWire w, Py_ssize_t at) noexcept nogil:
-    cdef int c
-    if at < w.end:
-        c = byte(w.data, at, w.end)
-        if c < 128:
-            w.value = (c >> 1) ^ -(c & 1)
-            return at + 1
-    return w.read_wide(at, 5)
+    return read_number(w, at, 5)
 
 
 # Reads the size of a text or of bytes into `AvroWire.size`. Returns the offset of the first byte.
@@ -109,28 +125,15 @@ cdef inline Py_ssize_t read_size(AvroWire w, Py_ssize_t at) noexcept nogil:
 
 cdef class AvroReader:
     cdef public int null_branch
+    cdef int form
 
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
     cdef Py_ssize_t read_values(self, AvroWire w, Py_ssize_t at, Py_ssize_t count) except -1
     cdef int add_null(self) except -1
 
 
-# Reads a value, or the union with null in which it is. The result is that of `AvroReader.read_value`.
-cdef inline Py_ssize_t read_nullable(AvroReader reader, AvroWire w, Py_ssize_t at) except -1:
-    cdef int c
-    if reader.null_branch >= 0:
-        c = byte(w.data, at, w.end)
-        if at < w.end and (c == 0 or c == 2):
-            at += 1
-        else:
-            at = w.read_branch(at, 2)
-            if at < 0:
-                return at
-            c = <int>w.value * 2
-        if c == reader.null_branch:
-            reader.add_null()
-            return at
-    return reader.read_value(w, at)
+@cython.locals(c=cython.int, form=cython.int)
+cdef inline Py_ssize_t skip_field(AvroReader reader, AvroWire w, Py_ssize_t at) except -1
 
 
 cdef class NumberSkipper(AvroReader):
@@ -149,7 +152,7 @@ cdef class RecordSkipper(AvroReader):
     cdef list fields  # list[AvroReader], set by `fill`: the casts are unchecked
     cdef Py_ssize_t count
 
-    @cython.locals(i=cython.Py_ssize_t)
+    @cython.locals(i=cython.Py_ssize_t, fields=list)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 

@@ -38,17 +38,11 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import byte, word
+    from kvformat.codecs._kernel.avro_codes import ANY_FORM, SKIPPED_INT, SKIPPED_LONG, SKIPPED_TEXT
+    from kvformat.codecs._kernel.memory import byte
 
 ALL = 0xFFFFFFFFFFFFFFFF
 LARGEST = 2**63 - 1  # largest signed 64-bit integer
-# masks that select bits of each byte, and of pairs and groups of four bytes of a word
-ONES = 0x0101010101010101
-LAST_OF_NUMBER = 0x8080808080808080
-SEVENS = 0x7F7F7F7F7F7F7F7F
-EVEN_SEVENS, ODD_SEVENS = 0x007F007F007F007F, 0x7F007F007F007F00
-EVEN_FOURTEENS, ODD_FOURTEENS = 0x00003FFF00003FFF, 0x3FFF00003FFF0000
-LOW_TWENTY_EIGHT, HIGH_TWENTY_EIGHT = 0x000000000FFFFFFF, 0x0FFFFFFF00000000
 
 
 class AvroWire:
@@ -105,25 +99,8 @@ class AvroWire:
 
     # --- numbers ---------------------------------------------------------------------------------------
 
-    def read_wide(self, at: int, most: int) -> int:
-        """Read a number of at most `most` bytes into `value`. Drops bits beyond 32 or 64."""
-        found = word(self.data, at)
-        last = ~found & LAST_OF_NUMBER
-        last &= ALL - last + 1
-        size = (((last - 1) & ONES) * ONES & ALL) >> 56
-        if last == 0 or size > most or at + 8 > self.end:
-            return self.read_slow(at, most)
-        found &= (last ^ (last - 1)) & SEVENS
-        found = (found & EVEN_SEVENS) | (found & ODD_SEVENS) >> 1
-        found = (found & EVEN_FOURTEENS) | (found & ODD_FOURTEENS) >> 2
-        found = (found & LOW_TWENTY_EIGHT) | (found & HIGH_TWENTY_EIGHT) >> 4
-        if most == INT_BYTES:
-            found &= LOW_32_BITS
-        self.value = (found >> 1) ^ -(found & 1)
-        return at + size
-
     def read_slow(self, at: int, most: int) -> int:
-        """Read a number byte by byte, as `read_wide`."""
+        """Read a number of at most `most` bytes into `value`, byte by byte. Drops bits beyond 32 or 64."""
         found = 0
         for i in range(most):
             if at >= self.end:
@@ -195,15 +172,15 @@ if not cython.compiled:  # the compiled versions are in the .pxd, so that other 
 
     def read_long(w: AvroWire, at: int) -> int:
         """Read a long into `AvroWire.value`."""
-        return w.read_wide(at, LONG_BYTES)
+        return w.read_slow(at, LONG_BYTES)
 
     def read_int(w: AvroWire, at: int) -> int:
         """Read an int into `AvroWire.value`."""
-        return w.read_wide(at, INT_BYTES)
+        return w.read_slow(at, INT_BYTES)
 
     def read_size(w: AvroWire, at: int) -> int:
         """Read the size of a text or of bytes into `AvroWire.size`. Return the offset of the first byte."""
-        at = w.read_wide(at, LONG_BYTES)
+        at = w.read_slow(at, LONG_BYTES)
         if at < 0:
             return at
         if not 0 <= w.value <= w.end - at:
@@ -211,28 +188,48 @@ if not cython.compiled:  # the compiled versions are in the .pxd, so that other 
         w.size = w.value
         return at
 
-    def read_nullable(reader: AvroReader, w: AvroWire, at: int) -> int:
-        """Read a value, or the union with null in which it is. The result is that of `AvroReader.read_value`."""
-        if reader.null_branch >= 0:
+
+def skip_field(reader: AvroReader, w: AvroWire, at: int) -> int:
+    """Skip a value, or the union with null in which it is. The result is that of `AvroReader.read_value`.
+
+    The forms of most values are skipped here, without a call.
+    """
+    form = reader.form
+    if reader.null_branch >= 0:
+        c = byte(w.data, at, w.end)
+        if at < w.end and (c == 0 or c == 2):
+            at += 1
+        else:
             at = w.read_branch(at, 2)
             if at < 0:
                 return at
-            if w.value * 2 == reader.null_branch:
-                reader.add_null()
-                return at
-        return reader.read_value(w, at)
+            c = w.value * 2
+        if w.depth >= MAX_LEVELS:
+            return w.fail(NESTED_TOO_DEEPLY, 0, 0)
+        if c == reader.null_branch:
+            return at
+    if form == SKIPPED_TEXT:
+        at = read_size(w, at)
+        return at if at < 0 else at + w.size
+    if form == SKIPPED_LONG:
+        return read_long(w, at)
+    if form == SKIPPED_INT:
+        return read_int(w, at)
+    return reader.read_value(w, at)
 
 
 class AvroReader:
     """Reads a value of the writer's schema.
 
     With a `null_branch`, the value is in a union of null and one other type. The attribute is twice the index of null,
-    which is the byte that stands for it, and -1 for values outside of such a union. `read_nullable` reads the union,
-    the methods read the other type.
+    which is the byte that stands for it, and -1 for values outside of such a union. The functions `skip_field` and
+    `read_field` (in the module `avro`) read the union, the methods read the other type. The functions also read values
+    with a `form` other than ANY_FORM.
     """
 
     def __init__(self) -> None:
         self.null_branch = -1
+        self.form = ANY_FORM
 
     def read_value(self, w: AvroWire, at: int) -> int:
         """Read the value at an offset. Return its end or FAULT. After FAULT a column may have a part of the value."""
@@ -245,7 +242,7 @@ class AvroReader:
     def read_values(self, w: AvroWire, at: int, count: int) -> int:
         """Read so many values or unions with null, one after the other."""
         for _ in range(count):
-            at = read_nullable(self, w, at)
+            at = skip_field(self, w, at)
             if at < 0:
                 return at
         return at
@@ -257,6 +254,7 @@ class NumberSkipper(AvroReader):
     def __init__(self, *, is_int: bool) -> None:
         super().__init__()
         self.is_int = is_int
+        self.form = SKIPPED_INT if is_int else SKIPPED_LONG
 
     def read_value(self, w: AvroWire, at: int) -> int:
         return read_int(w, at) if self.is_int else read_long(w, at)
@@ -264,6 +262,10 @@ class NumberSkipper(AvroReader):
 
 class BytesSkipper(AvroReader):
     """Skips a string or bytes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.form = SKIPPED_TEXT
 
     def read_value(self, w: AvroWire, at: int) -> int:
         at = read_size(w, at)
@@ -302,8 +304,9 @@ class RecordSkipper(AvroReader):
         if w.depth >= MAX_LEVELS and self.count:
             return w.fail(NESTED_TOO_DEEPLY, 0, 0)
         w.depth += 1
+        fields = self.fields
         for i in range(self.count):
-            at = cython.cast(AvroReader, self.fields[i]).read_value(w, at)
+            at = skip_field(cython.cast(AvroReader, fields[i]), w, at)
             if at < 0:
                 return at
         w.depth -= 1
@@ -378,7 +381,7 @@ class BlocksSkipper(AvroReader):
             for _ in range(count):
                 at = read_size(w, at)
                 if at >= 0:
-                    at = self.item.read_value(w, at + w.size)
+                    at = skip_field(self.item, w, at + w.size)
                 if at < 0:
                     return at
         else:

@@ -1,9 +1,9 @@
 # The C types of csv.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, Texts
+from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, TENS, Texts
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.csv_records cimport BLOCK, CsvTokenizer
-from kvformat.codecs._kernel.memory cimport DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, is_character, matches, next_of_two, part, single, word
+from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, eight_digits, few_digits, is_character, matches, next_of_two, part, single, word
 from kvformat.codecs._kernel.messages cimport TextBatch
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.times cimport MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
@@ -27,16 +27,12 @@ cdef unsigned long long HIGHS
 cdef unsigned long long ONES
 cdef unsigned long long POINTS
 cdef unsigned long long ZEROS
-cdef unsigned long long DIGIT_LIMITS
-cdef unsigned long long PAIRS
-cdef unsigned long long HIGH_PAIRS
-cdef unsigned long long LOW_PAIRS
 
 @cython.locals(length=cython.Py_ssize_t)
 cdef inline int add_word(Int64Column words, long long value) except -1
-@cython.locals(digits=cython.ulonglong, high=cython.ulonglong, low=cython.ulonglong)
-cdef inline long long eight_digits(unsigned long long found) noexcept nogil
-cdef inline long long few_digits(unsigned long long found, int size) noexcept nogil
+cdef inline int add_null(Int64Column words) except -1
+@cython.locals(rest=cython.ulonglong, point=cython.ulonglong, before=cython.ulonglong, value=cython.longlong, fraction=cython.longlong)
+cdef inline long long short_number(unsigned long long found, int size) noexcept nogil
 cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)
 
 
@@ -55,10 +51,16 @@ cdef class Cell:
     @cython.final
     @cython.locals(size=cython.Py_ssize_t, result=cython.int)
     cdef inline int read(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
-    @cython.locals(i=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    @cython.locals(i=cython.Py_ssize_t)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
+    @cython.final
+    @cython.locals(start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    cdef int read_any(self, CsvTokenizer records, Py_ssize_t i) except -1
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
     cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef inline bint is_plain(Cell cell, Reader r, Py_ssize_t start, Py_ssize_t size) noexcept nogil
 
 
 cdef class WordCell(Cell):
@@ -74,6 +76,8 @@ cdef class WordCell(Cell):
 cdef class IntegerCell(WordCell):
     cdef long long most
 
+    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, value=cython.longlong, low=cython.longlong)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.longlong, last=cython.longlong, size=cython.Py_ssize_t)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
@@ -84,16 +88,15 @@ cdef class NumberCell(WordCell):
     cdef Py_ssize_t digit_count
 
     @cython.final
-    @cython.locals(first=cython.Py_ssize_t, size=cython.Py_ssize_t, point=cython.Py_ssize_t, mantissa=cython.ulonglong, c=cython.int)
+    @cython.locals(first=cython.Py_ssize_t, size=cython.Py_ssize_t, point=cython.Py_ssize_t, mantissa=cython.ulonglong, c=cython.int, found=cython.longlong)
     cdef inline Py_ssize_t parse(self, Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
-    @cython.final
-    @cython.locals(rest=cython.ulonglong, point=cython.ulonglong, before=cython.ulonglong, value=cython.longlong, fraction=cython.Py_ssize_t)
-    cdef inline Py_ssize_t parse_short(self, unsigned long long found, int size) noexcept nogil
 
 
 cdef class DoubleCell(NumberCell):
     cdef bint short
 
+    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, found=cython.longlong, value=cython.double)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.locals(fraction=cython.Py_ssize_t, value=cython.double)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
@@ -101,11 +104,15 @@ cdef class DoubleCell(NumberCell):
 cdef class DecimalCell(NumberCell):
     cdef Decimals decimals
 
+    @cython.locals(r=Reader, decimals=Decimals, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, found=cython.longlong, shift=cython.int, most=cython.ulonglong, length=cython.Py_ssize_t)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.locals(fraction=cython.Py_ssize_t)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class BooleanCell(WordCell):
+    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, is_true=cython.bint)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.locals(is_true=cython.bint)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
@@ -113,7 +120,7 @@ cdef class BooleanCell(WordCell):
 cdef class TextCell(Cell):
     cdef Texts texts
 
-    @cython.locals(r=Reader, texts=Texts, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t)
+    @cython.locals(r=Reader, texts=Texts, text=Bytes, i=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t, length=cython.Py_ssize_t, is_null=cython.bint)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
@@ -140,6 +147,8 @@ cdef class TimeCell(WordCell):
 cdef class TimestampCell(WordCell):
     cdef bint zoned
 
+    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.locals(end=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 

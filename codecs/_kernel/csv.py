@@ -1,7 +1,8 @@
 """csv: cells that read texts into columns, and batches of messages with one record each.
 
 A cell reads the usual forms of a text itself. For all other forms it calls `convert`, the type's function in
-`_csv.scalars`, which has the complete rule of the type.
+`_csv.scalars`, which has the complete rule of the type. `read_texts` reads the texts of a column in many records. For
+common types it has a loop without calls, which reads the most frequent forms and leaves the others to `read_any`.
 
 The read functions of a cell take the reader of the text, and the offsets of its start and its end. They return 0 after
 they have appended a value or a null, BAD if the text is not a value of the type, or FAULT if the column has too much
@@ -46,7 +47,7 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.columns import EXACT_DOUBLE, HALF_WAY, LOW_BITS, POWERS
+    from kvformat.codecs._kernel.columns import EXACT_DOUBLE, HALF_WAY, LOW_BITS, POWERS, TENS
     from kvformat.codecs._kernel.csv_records import BLOCK
     from kvformat.codecs._kernel.memory import (
         DIGIT_0,
@@ -61,6 +62,8 @@ if not cython.compiled:
         append,
         bits_of,
         byte,
+        eight_digits,
+        few_digits,
         is_character,
         matches,
         next_of_two,
@@ -77,10 +80,6 @@ HIGHS = 0x8080808080808080
 ONES = 0x0101010101010101
 POINTS = 0x2E2E2E2E2E2E2E2E
 ZEROS = 0x3030303030303030
-DIGIT_LIMITS = 0x7676767676767676
-"""Added to a digit in each byte, this sets the high bit of a byte above 9."""
-PAIRS, HIGH_PAIRS, LOW_PAIRS = 0x000000FF000000FF, 100 + (1_000_000 << 32), 1 + (10_000 << 32)
-"""A mask of every second pair of digits, and the factors that add up the pairs in the high half of a product."""
 
 
 class CsvWords(Protocol):
@@ -115,19 +114,33 @@ def add_word(words: Int64Column, value: int) -> int:
     return 0
 
 
-def eight_digits(found: int) -> int:
-    """Parse eight bytes, a little-endian word, as digits. Return -1 if they are not digits."""
-    digits = found ^ ZEROS
-    if (digits + DIGIT_LIMITS | digits) & HIGHS:
-        return -1
-    digits = digits * 10 + (digits >> 8)  # pairs of digits are in every second byte
-    high, low = (digits & PAIRS) * HIGH_PAIRS, (digits >> 16 & PAIRS) * LOW_PAIRS
-    return (high + low & ALL) >> 32
+def add_null(words: Int64Column) -> int:
+    """Append a null to a column, like `Int64Column.null`."""
+    add_word(words, 0)
+    words.valid[words.length - 1] = False
+    words.nulls += 1
+    return 0
 
 
-def few_digits(found: int, size: int) -> int:
-    """Parse the first 1 to 8 bytes of a little-endian word as digits. Return -1 if they are not digits."""
-    return eight_digits((found << 64 - 8 * size & ALL) | ZEROS >> 8 * size - 8 >> 8)
+def short_number(found: int, size: int) -> int:
+    """Parse the first 1 to 8 bytes of a little-endian word as digits, maybe with a point between or beside them.
+
+    Return 16 times the number without its point, plus the count of the digits after the point. Return -1 for other
+    bytes.
+    """
+    found = found << 64 - 8 * size & ALL  # the last character is in the highest byte
+    rest = found ^ POINTS
+    point = (rest - ONES) & ~rest & HIGHS
+    fraction = 0
+    if point:
+        before = ((point & (ALL - point + 1)) >> 7) - 1  # the bytes before the first point
+        fraction = 7 - ((before & ONES) * ONES >> 56 & 7)
+        found = (found & before) << 8 | found & (ALL - (before << 8 | 255))
+        size -= 1
+        if size == 0:
+            return -1
+    value = eight_digits(found | ZEROS >> 8 * size - 8 >> 8)
+    return -1 if value < 0 else value * 16 + fraction
 
 
 class Cell:
@@ -168,17 +181,21 @@ class Cell:
         Return `last`, or the index of the first text that can't be read. Then `result` has its code.
         """
         for i in range(first, last):
-            start = records.starts[i]
-            stop = records.stops[i]
-            if start >= 0:
-                self.result = self.read(records.reader, start, stop)
-            elif stop >= 0:
-                self.result = self.read(records.unescaped, ~start, stop)
-            else:
-                self.result = self.column.null()
-            if self.result < 0:
+            if self.read_any(records, i) < 0:
                 return i
         return last
+
+    def read_any(self, records: CsvTokenizer, i: int) -> int:
+        """Append the value of the text at an index. Return 0, or the code that is then also in `result`."""
+        start = records.starts[i]
+        stop = records.stops[i]
+        if stop < 0 or (start == stop and self.empty_is_null):
+            return self.column.null()
+        if start >= 0:
+            self.result = self.read(records.reader, start, stop)
+        else:
+            self.result = self.read(records.unescaped, ~start, stop)
+        return self.result
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         """Append the value of a text that is not null."""
@@ -194,6 +211,14 @@ class Cell:
             return BAD
         self.column.put(value)
         return FAULT if self.column.weight() > MOST_BYTES else 0
+
+
+def is_plain(cell: Cell, r: Reader, start: int, size: int) -> bool:
+    """Return whether the text at an offset is not empty, not the null literal, and has no encoded surrogates.
+
+    The offset is negative if the text is not in the data of `r`.
+    """
+    return start >= 0 and size > 0 and size != cell.null_size and not r.has_surrogates
 
 
 class WordCell(Cell):
@@ -237,6 +262,27 @@ class IntegerCell(WordCell):
         super().__init__(path, column, trims=True, **options)
         self.most = 2 ** (bits - 1) - 1
 
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        r = records.reader
+        for i in range(first, last):
+            start = records.starts[i]
+            size = records.stops[i] - start
+            value = -1
+            if is_plain(self, r, start, size):
+                if size <= 8:
+                    value = few_digits(word(r.data, start), size)
+                elif size <= 16:
+                    value = few_digits(word(r.data, start), size - 8)
+                    low = eight_digits(word(r.data, start + size - 8))
+                    value = value * 100_000_000 + low if value >= 0 and low >= 0 else -1
+            if 0 <= value <= self.most:
+                add_word(self.words, value)
+            elif size == 0 and self.empty_is_null:
+                add_null(self.words)
+            elif self.read_any(records, i) < 0:
+                return i
+        return last
+
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         at = start
         negative = byte(r.data, at, stop) == MINUS
@@ -271,7 +317,10 @@ class NumberCell(WordCell):
             at += 1
         size = stop - at
         if 0 < size <= 8:
-            return self.parse_short(word(r.data, at), size)
+            found = short_number(word(r.data, at), size)
+            self.mantissa = found >> 4
+            self.digit_count = size  # or one less, which makes no difference
+            return found & 15 if found >= 0 else -1
         first = at
         point = -1
         mantissa = 0
@@ -292,26 +341,6 @@ class NumberCell(WordCell):
             return -1
         return stop - point - 1 if point >= 0 else 0
 
-    def parse_short(self, found: int, size: int) -> int:
-        """Parse the first 1 to 8 bytes of a word as a number without a sign. The result is that of `parse`."""
-        found = found << 64 - 8 * size & ALL  # the last character is in the highest byte
-        rest = found ^ POINTS
-        point = (rest - ONES) & ~rest & HIGHS
-        fraction = 0
-        if point:
-            before = ((point & (ALL - point + 1)) >> 7) - 1  # the bytes before the first point
-            fraction = 7 - ((before & ONES) * ONES >> 56 & 7)
-            found = (found & before) << 8 | found & (ALL - (before << 8 | 255))
-            size -= 1
-            if size == 0:
-                return -1
-        value = eight_digits(found | ZEROS >> 8 * size - 8 >> 8)
-        if value < 0:
-            return -1
-        self.mantissa = value
-        self.digit_count = size
-        return fraction
-
 
 class DoubleCell(NumberCell):
     """FLOAT and DOUBLE."""
@@ -319,6 +348,23 @@ class DoubleCell(NumberCell):
     def __init__(self, path: str, column: Doubles, **options: Any) -> None:
         super().__init__(path, column, trims=True, **options)
         self.short = column.type.root == "FLOAT"
+
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        r = records.reader
+        for i in range(first, last):
+            start = records.starts[i]
+            size = records.stops[i] - start
+            found = -1
+            if size <= 8 and not self.short and is_plain(self, r, start, size):
+                found = short_number(word(r.data, start), size)
+            if found >= 0:
+                value = float(found >> 4)
+                add_word(self.words, bits_of(value / POWERS[found & 15]))
+            elif size == 0 and self.empty_is_null:
+                add_null(self.words)
+            elif self.read_any(records, i) < 0:
+                return i
+        return last
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         fraction = self.parse(r, start, stop)
@@ -346,6 +392,29 @@ class DecimalCell(NumberCell):
         super().__init__(path, column, trims=False, **options)
         self.decimals = column
 
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        r = records.reader
+        decimals = self.decimals
+        most = TENS[decimals.precision if decimals.precision < 18 else 18]
+        for i in range(first, last):
+            start = records.starts[i]
+            size = records.stops[i] - start
+            found = -1
+            if size <= 8 and is_plain(self, r, start, size):
+                found = short_number(word(r.data, start), size)
+            shift = decimals.scale - (found & 15)
+            if found >= 0 and 0 <= shift <= 10 and (found >> 4) * TENS[shift] < most:
+                length = decimals.length
+                if length == decimals.capacity:
+                    decimals.grow(length * 2)
+                decimals.values[length * 2] = (found >> 4) * TENS[shift]
+                decimals.values[length * 2 + 1] = 0
+                decimals.valid[length] = True
+                decimals.length = length + 1
+            elif self.read_any(records, i) < 0:
+                return i
+        return last
+
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         fraction = self.parse(r, start, stop)
         if fraction < 0 or self.digit_count > 18:
@@ -360,6 +429,23 @@ class BooleanCell(WordCell):
 
     def __init__(self, path: str, column: Booleans, **options: Any) -> None:
         super().__init__(path, column, trims=True, **options)
+
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        r = records.reader
+        for i in range(first, last):
+            start = records.starts[i]
+            size = records.stops[i] - start
+            if is_plain(self, r, start, size) and byte(r.data, start, start + size) > SPACE:
+                # of texts with blanks after them, only those with "true" are special
+                is_true = (word(r.data, start) | LOWER_CASE) & FOUR_BYTES == TRUE_TEXT
+                if not is_true or size == 4:
+                    add_word(self.words, is_true)
+                    continue
+            if size == 0 and self.empty_is_null:
+                add_null(self.words)
+            elif self.read_any(records, i) < 0:
+                return i
+        return last
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         while start < stop and byte(r.data, start, stop) <= SPACE:
@@ -380,22 +466,29 @@ class TextCell(Cell):
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
         r = records.reader
         texts = self.texts
+        text = texts.text
         for i in range(first, last):
             start = records.starts[i]
-            size = records.stops[i] - start
-            if start < 0 or size == 0 or size == self.null_size or r.has_surrogates:
-                if Cell.read_texts(self, records, i, i + 1) == i:
+            stop = records.stops[i]
+            is_null = start == stop and self.empty_is_null
+            if is_plain(self, r, start, stop - start):
+                append(text, r.data, start, stop)
+            elif is_plain(self, records.unescaped, ~start, stop - ~start):
+                append(text, records.unescaped.data, ~start, stop)
+            elif not is_null:
+                if self.read_any(records, i) < 0:
                     return i
                 continue
-            append(texts.text, r.data, start, start + size)
-            if texts.text.size > MOST_BYTES:
+            if text.size > MOST_BYTES:
                 self.result = FAULT
                 return i
-            if texts.length == texts.capacity:
-                texts.grow(texts.capacity * 2)
-            texts.valid[texts.length] = True
-            texts.length += 1
-            texts.offsets[texts.length] = texts.text.size
+            length = texts.length
+            if length == texts.capacity:
+                texts.grow(length * 2)
+            texts.valid[length] = not is_null
+            texts.nulls += is_null
+            texts.length = length + 1
+            texts.offsets[length + 1] = text.size
         return last
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
@@ -459,6 +552,23 @@ class TimestampCell(WordCell):
         super().__init__(path, column, trims=True, **options)
         self.zoned = zoned
 
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        r = records.reader
+        for i in range(first, last):
+            start = records.starts[i]
+            size = records.stops[i] - start
+            if is_plain(self, r, start, size) and not self.zoned and byte(r.data, start + 10, start + size) == SPACE:
+                days = days_of(r, start, start + size)
+                micros = micros_of_day(r, start + 11, start + size)
+                if days != NO_TIME and micros != NO_TIME:
+                    add_word(self.words, days * MICROS_OF_A_DAY + micros)
+                    continue
+            if size == 0 and self.empty_is_null:
+                add_null(self.words)
+            elif self.read_any(records, i) < 0:
+                return i
+        return last
+
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         end = stop
         if self.zoned:
@@ -490,7 +600,7 @@ class ContainerCell(Cell):
         at = next_of_two(r.data, at, stop, self.delimiters, self.delimiters)
         while at < stop and not is_character(r.data, at, stop, self.delimiter, self.delimiter_size):
             at = next_of_two(r.data, at + 1, stop, self.delimiters, self.delimiters)
-        return at
+        return at if at < stop else stop
 
     def has_elements(self, r: Reader, start: int, stop: int, end: int) -> bool:
         """Return whether a text has elements, given the end of the first one."""
@@ -663,8 +773,9 @@ class CsvBatch(TextBatch):
     def read_message(self, begin: int, end: int, loose: bool) -> int:
         r = self.reader
         records = self.records
-        r.start_message(begin, end)
-        if self.find_record(records.record_start(begin), loose) < 0:
+        r.begin = begin  # nothing else of the reader's message is used
+        r.end = end
+        if self.find_record(records.record_start(begin) if records.comments else begin, loose) < 0:
             return self.reject()
         self.numbers[records.record] = self.current
         records.record += 1

@@ -30,7 +30,6 @@ cdef class CsvTokenizer:
     cdef unsigned long long quotes
     cdef unsigned long long escapes
     cdef unsigned long long outer_escapes
-    cdef bint is_simple
     cdef bint has_usual
     cdef bint comments
     cdef bint trim
@@ -49,13 +48,13 @@ cdef class CsvTokenizer:
 
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t record_start(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(end=cython.Py_ssize_t, begin=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t, found=cython.Py_ssize_t)
+    @cython.locals(end=cython.Py_ssize_t, begin=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t, found=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cdef Py_ssize_t read_usual(self, Py_ssize_t at) except -1 nogil
     @cython.locals(place=cython.Py_ssize_t)
     cdef int add(self) except -1 nogil
     @cython.locals(place=cython.Py_ssize_t)
     cdef int add_missing(self) except -1 nogil
-    @cython.locals(c=cython.int, after=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef Py_ssize_t read_column(self, Py_ssize_t at) except -1 nogil
     @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef inline Py_ssize_t skip_blanks(self, Py_ssize_t at) noexcept nogil

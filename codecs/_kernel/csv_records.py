@@ -95,8 +95,8 @@ class CsvTokenizer:
         self.delimiters, self.quotes = repeated(delimiter), repeated(quote)
         self.escapes, self.outer_escapes = repeated(inner_escape), repeated(outer_escape)
         # one byte each: then a delimiter after a quote ends the column
-        self.is_simple = len(delimiter) == len(quote) == 1 and delimiter != quote
-        self.has_usual = self.is_simple and delimiter not in b"\r\n" and quote not in b"\r\n\0"
+        is_simple = len(delimiter) == len(quote) == 1 and delimiter != quote
+        self.has_usual = is_simple and delimiter not in b"\r\n" and quote not in b"\r\n\0"
         self.starts: memoryview[int] = grown(None, 0, columns * BLOCK, "q")
         self.stops: memoryview[int] = grown(None, 0, columns * BLOCK, "q")
         self.count = columns
@@ -130,6 +130,7 @@ class CsvTokenizer:
         found = self.found
         if not self.has_usual:
             return at
+        place = found * BLOCK + self.record
         while found < self.count:
             begin = at
             if self.trim:
@@ -145,17 +146,22 @@ class CsvTokenizer:
             else:
                 stop = column_end(self.reader.data, at, end, self.delimiters, self.outer_escapes)
                 at = stop
-                while self.trim and stop > start and byte(self.reader.data, stop - 1, end) <= SPACE:
-                    stop -= 1
-            if at < end and byte(self.reader.data, at, end) != self.delimiter_byte:
+            if at >= end:  # the last column
+                at = end
+                if stop > end:
+                    stop = end
+                self.has_more = False
+            elif byte(self.reader.data, at, end) != self.delimiter_byte:
                 at = begin
                 break
-            self.starts[found * BLOCK + self.record] = start
-            self.stops[found * BLOCK + self.record] = stop
+            if self.trim and at == stop:
+                while stop > start and byte(self.reader.data, stop - 1, end) <= SPACE:
+                    stop -= 1
+            self.starts[place] = start
+            self.stops[place] = stop
+            place += BLOCK
             found += 1
-            if at >= end:
-                self.has_more = False
-                at = end
+            if at == end:
                 break
             at += 1
         self.found = found
@@ -193,15 +199,6 @@ class CsvTokenizer:
             self.has_more = False
             return self.skip_line_break(at)
         if c == self.quote_byte and is_character(self.reader.data, at, end, self.quote, self.quote_size):
-            stop = next_of_two(self.reader.data, at + 1, end, self.quotes, self.escapes)
-            # the usual case: no quotes and escapes inside, and a delimiter after the closing quote
-            c = byte(self.reader.data, stop, end)
-            after = byte(self.reader.data, stop + 1, end)
-            if self.is_simple and c == self.quote_byte and after == self.delimiter_byte and stop + 1 < end:
-                self.start = at + 1
-                self.stop = stop
-                self.has_more = True
-                return stop + 2
             return self.read_quoted(at)
         stop = column_end(self.reader.data, at, end, self.delimiters, self.outer_escapes)
         if stop >= end or byte(self.reader.data, stop, end) != self.delimiter_byte or self.delimiter_size > 1:
@@ -266,6 +263,8 @@ class CsvTokenizer:
             else:
                 at += 1
             at = column_end(self.reader.data, at, end, self.delimiters, self.outer_escapes)
+        if at > end:
+            at = end
         self.end_text(span, at)
         return at
 

@@ -38,6 +38,18 @@ cdef enum:
     RIGHT_BRACE = 125
 
 
+# The index of the lowest byte of a word that is not 0 in a word that is 0 or 128 in each byte, and not 0 in all.
+cdef extern from *:
+    """
+    #ifdef __GNUC__
+    #define lowest_byte(marks) (__builtin_ctzll(marks) >> 3)
+    #else
+    #define lowest_byte(marks) ((int)((((((marks) - 1) & 0x0101010101010101ULL) * 0x0101010101010101ULL) >> 56) - 1))
+    #endif
+    """
+    int lowest_byte(unsigned long long marks) noexcept nogil
+
+
 # Returns the byte at an offset, or 0 if the offset is negative or not before `end`. The caller guarantees that `end` is
 # not beyond the data (Reader.start_message).
 cdef inline int byte(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
@@ -71,18 +83,18 @@ cdef inline bint is_character(
         )
 
 
-# Appends data[start:stop]. A short part is copied with the bytes after it: copying sixteen bytes needs no call.
+# Appends data[start:stop]. A short part is copied with the bytes after it: copying 32 bytes needs no call.
 cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil:
     cdef Py_ssize_t count = stop - start
     with cython.boundscheck(False):
         if start < 0 or count < 0 or stop > data.shape[0]:
             return out.refuse()
-        if out.view.shape[0] - out.size < count + 16:
-            out.grow(count + 16)
-        if out.size < 0 or out.view.shape[0] - out.size < count + 16:
+        if out.view.shape[0] - out.size < count + 32:
+            out.grow(count + 32)
+        if out.size < 0 or out.view.shape[0] - out.size < count + 32:
             return out.refuse()
-        if count <= 16 and data.shape[0] - start >= 16:
-            memcpy(&out.view[out.size], &data[start], 16)
+        if count <= 32 and data.shape[0] - start >= 32:
+            memcpy(&out.view[out.size], &data[start], 32)
         elif count:
             memcpy(&out.view[out.size], &data[start], count)
         out.size += count
@@ -230,6 +242,24 @@ cdef inline double single_of_bits(unsigned long long word) noexcept nogil:
     return <double>value
 
 
+# Parses eight bytes, a little-endian word, as digits. Returns -1 if they are not digits.
+cdef inline long long eight_digits(unsigned long long found) noexcept nogil:
+    cdef unsigned long long digits = found ^ 0x3030303030303030ULL
+    if (digits + 0x7676767676767676ULL | digits) & 0x8080808080808080ULL:  # a byte above 9
+        return -1
+    digits = digits * 10 + (digits >> 8)  # pairs of digits are in every second byte
+    # the factors add up the pairs in the high half of each product
+    return (
+        (digits & 0x000000FF000000FFULL) * 0x000F424000000064ULL
+        + (digits >> 16 & 0x000000FF000000FFULL) * 0x0000271000000001ULL
+    ) >> 32
+
+
+# Parses the first 1 to 8 bytes of a little-endian word as digits. Returns -1 if they are not digits.
+cdef inline long long few_digits(unsigned long long found, int size) noexcept nogil:
+    return eight_digits(found << (64 - 8 * size) | 0x3030303030303030ULL >> (8 * size - 8) >> 8)
+
+
 # Returns the offset of the next token: skips blanks.
 cdef inline Py_ssize_t token(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef int c = byte(data, at, end)
@@ -255,61 +285,67 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
             slashes = found ^ 0x5C5C5C5C5C5C5C5CULL
             found = ((quotes - ones) & ~quotes | (slashes - ones) & ~slashes) & highs
             if found:
-                return at + <Py_ssize_t>((((found - 1) & ones) * ones) >> 56) - 1
+                return at + lowest_byte(found)
             at += 8
         while at < end and byte(data, at, end) != QUOTE and byte(data, at, end) != BACKSLASH:
             at += 1
         return at
 
 
-# Returns the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else `end`.
+# Sets the high bit of each byte of a word that is in `a` or `b` (a byte repeated eight times). Bytes after the first of
+# them may be wrong.
+cdef inline unsigned long long marks_of_two(
+    unsigned long long found, unsigned long long a, unsigned long long b
+) noexcept nogil:
+    cdef unsigned long long first = found ^ a, second = found ^ b
+    return (
+        (first - 0x0101010101010101ULL) & ~first | (second - 0x0101010101010101ULL) & ~second
+    ) & 0x8080808080808080ULL
+
+
+# Sets the high bit of each byte of a word that is below 14. Bytes after the first of them may be wrong.
+cdef inline unsigned long long marks_below_14(unsigned long long found) noexcept nogil:
+    return (found - 14 * 0x0101010101010101ULL) & ~found & 0x8080808080808080ULL
+
+
+# Returns the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else one not before `end`.
 cdef inline Py_ssize_t column_end(
     const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
 ) noexcept nogil:
-    cdef unsigned long long found, first, second
-    cdef unsigned long long ones = 0x0101010101010101ULL
-    cdef unsigned long long highs = 0x8080808080808080ULL
+    cdef unsigned long long found
     cdef Py_ssize_t last = data.shape[0] - 8  # words may extend past `end`
     with cython.boundscheck(False):
         if at < 0 or end > data.shape[0]:
             return end
         while at < end and at <= last:
             memcpy(&found, &data[at], 8)
-            first = found ^ a
-            second = found ^ b
-            found = ((first - ones) & ~first | (second - ones) & ~second | (found - 14 * ones) & ~found) & highs
+            found = marks_of_two(found, a, b) | marks_below_14(found)
             if found:
-                at += <Py_ssize_t>((((found - 1) & ones) * ones) >> 56) - 1
-                return at if at < end else end
+                return at + lowest_byte(found)
             at += 8
         while at < end and data[at] >= 14 and data[at] != a & 255 and data[at] != b & 255:
             at += 1
-        return at if at < end else end
+        return at
 
 
-# Returns the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or `end`.
+# Returns the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or one not before `end`.
 cdef inline Py_ssize_t next_of_two(
     const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
 ) noexcept nogil:
-    cdef unsigned long long found, first, second
-    cdef unsigned long long ones = 0x0101010101010101ULL
-    cdef unsigned long long highs = 0x8080808080808080ULL
+    cdef unsigned long long found
     cdef Py_ssize_t last = data.shape[0] - 8  # words may extend past `end`
     with cython.boundscheck(False):
         if at < 0 or end > data.shape[0]:
             return end
         while at < end and at <= last:
             memcpy(&found, &data[at], 8)
-            first = found ^ a
-            second = found ^ b
-            found = ((first - ones) & ~first | (second - ones) & ~second) & highs
+            found = marks_of_two(found, a, b)
             if found:
-                at += <Py_ssize_t>((((found - 1) & ones) * ones) >> 56) - 1
-                return at if at < end else end
+                return at + lowest_byte(found)
             at += 8
         while at < end and data[at] != a & 255 and data[at] != b & 255:
             at += 1
-        return at if at < end else end
+        return at
 
 
 # Returns the offset of the first byte that is not ASCII, or `end`.
@@ -339,6 +375,38 @@ cdef inline Py_ssize_t ascii_end(const unsigned char[::1] data, Py_ssize_t at, P
         while at < end and data[at] < 0x80:
             at += 1
         return at
+
+
+# Returns the end of the valid UTF-8 from an offset on, as far as whole blocks of 64 bytes show it: the start of a
+# character up to which all bytes are valid. `at` is the start of a character after at least three bytes of valid UTF-8.
+# Each byte is compared with the three before it, and nothing branches, so the compiler makes vectors of the loop.
+cdef inline Py_ssize_t utf8_blocks(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t stop) noexcept nogil:
+    cdef const unsigned char* p
+    cdef unsigned char bad, c, first, second, third  # the bytes one, two and three before c
+    cdef int i
+    with cython.boundscheck(False):
+        if at < 3 or stop > data.shape[0]:
+            return at
+        while stop - at >= 64:
+            p = &data[at]
+            bad = 0
+            for i in range(64):
+                c = p[i]
+                first = p[i - 1]
+                second = p[i - 2]
+                third = p[i - 3]
+                bad |= ((c & 0xC0) == 0x80) != ((first >= 0xC0) | (second >= 0xE0) | (third >= 0xF0))
+                bad |= ((first == 0xE0) & (c < 0xA0)) | ((first == 0xED) & (c >= 0xA0))
+                bad |= ((first == 0xF0) & (c < 0x90)) | ((first == 0xF4) & (c >= 0x90))
+                bad |= ((c & 0xFE) == 0xC0) | (c >= 0xF5)
+            if bad:
+                break
+            at += 64
+        if data[at - 1] >= 0xC0:  # the character that the last block begins is not complete
+            return at - 1
+        if data[at - 2] >= 0xE0:
+            return at - 2
+        return at - 3 if data[at - 3] >= 0xF0 else at
 
 
 cdef unsigned long long MIX

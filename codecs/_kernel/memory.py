@@ -132,23 +132,43 @@ if not cython.compiled:
         value: float = struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
         return value
 
+    def eight_digits(found: int) -> int:
+        """Parse eight bytes, a little-endian word, as digits. Return -1 if they are not digits."""
+        text = found.to_bytes(8, "little")
+        return int(text) if text.isdigit() else -1
+
+    def few_digits(found: int, size: int) -> int:
+        """Parse the first 1 to 8 bytes of a little-endian word as digits. Return -1 if they are not digits."""
+        text = found.to_bytes(8, "little")[:size]
+        return int(text) if text.isdigit() else -1
+
     def special(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the next quote or backslash, or an offset not before `end` if there is none."""
         return _PLAIN.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
 
     def column_end(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
-        """Return the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else `end`."""
+        """Return the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times).
+
+        Return an offset not before `end` if there is none.
+        """
         found = _other_than(a & 255, b & 255, controls=True).match(data, at, end)
         return found.end() if found and at < end else end
 
     def next_of_two(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
-        """Return the offset of the next byte that is in `a` or `b` (a byte repeated eight times), or `end`."""
+        """Return the offset of the next byte that is in `a` or `b` (a byte repeated eight times).
+
+        Return an offset not before `end` if there is none.
+        """
         found = _other_than(a & 255, b & 255, controls=False).match(data, at, end)
         return found.end() if found and at < end else end
 
     def ascii_end(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the first byte that is not ASCII, or `end`."""
         return _ASCII.match(data, at, end).end() if at < end else at  # type: ignore[union-attr]  # it always matches
+
+    def utf8_blocks(data: memoryview[int], at: int, stop: int) -> int:
+        """Return the end of the valid UTF-8 from an offset on that is checked in blocks: here, no block is."""
+        return at
 
     def token(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the next token: skip blanks."""

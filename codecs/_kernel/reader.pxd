@@ -1,6 +1,6 @@
 # The C types of reader.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COLON, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, Hashes, LEFT_BRACE, LEFT_BRACKET, LOWER_E, LOWER_F, LOWER_N, LOWER_T, LOWER_U, MINUS, PLUS, POINT, QUESTION_MARK, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_E, UPPER_I, UPPER_N, append, append_character, ascii_end, byte, part, same, special, token, word
+from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COLON, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, Hashes, LEFT_BRACE, LEFT_BRACKET, LOWER_E, LOWER_F, LOWER_N, LOWER_T, LOWER_U, MINUS, PLUS, POINT, QUESTION_MARK, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, SPACE, UPPER_E, UPPER_I, UPPER_N, append, append_character, ascii_end, byte, part, same, special, token, utf8_blocks, word
 
 cdef Py_ssize_t FAULT
 cdef Py_ssize_t BAD
@@ -119,7 +119,7 @@ cdef class Reader:
     @cython.locals(c=cython.int, depth=cython.int, base=cython.Py_ssize_t)
     cdef Py_ssize_t compact_tokens(self, Py_ssize_t at, Py_ssize_t stop, Bytes out) except -1
     cdef bint is_usual_fraction(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(c=cython.int, second=cython.int, found=cython.ulonglong, high=cython.ulonglong, size=cython.Py_ssize_t)
+    @cython.locals(c=cython.int, second=cython.int, found=cython.ulonglong, high=cython.ulonglong, size=cython.Py_ssize_t, begin=cython.Py_ssize_t, checked=cython.Py_ssize_t)
     cdef Py_ssize_t utf8_end(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
     @cython.locals(c=cython.int, need=cython.int)
     cdef bint is_loose(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil

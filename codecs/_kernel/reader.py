@@ -86,6 +86,7 @@ if not cython.compiled:
         same,
         special,
         token,
+        utf8_blocks,
         word,
     )
 
@@ -590,12 +591,18 @@ class Reader:
 
     def utf8_end(self, at: int, stop: int) -> int:
         """Return the offset of the first byte that is not valid UTF-8, or `stop`. The rule is table 3-7 of Unicode."""
+        begin = at
         while at < stop:
             found = word(self.data, at)
             high = found & HIGHS
             if high == 0:
                 at = ascii_end(self.data, at, stop)
                 continue
+            if at - begin >= 3:
+                checked = utf8_blocks(self.data, at, stop)
+                if checked > at:
+                    at = checked
+                    continue
             if found & 0x80 == 0:  # skip the ASCII before the first other byte
                 high &= ALL - high + 1
                 at += ((((high - 1) & LOWS) * LOWS & ALL) >> 56) - 1

@@ -1,7 +1,7 @@
 # The C types of times.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport DIGIT_0, POINT, QUOTE, UPPER_Z, byte, word
-from kvformat.codecs._kernel.columns cimport Int64Column
+from kvformat.codecs._kernel.memory cimport POINT, QUOTE, UPPER_Z, byte, few_digits, word
+from kvformat.codecs._kernel.columns cimport Int64Column, TENS
 from kvformat.codecs._kernel.reader cimport Reader
 
 cdef long long NO_TIME
@@ -22,7 +22,7 @@ cdef inline unsigned long long digits_of(unsigned long long found, unsigned long
 cdef inline int two(unsigned long long digits, int place) noexcept nogil
 @cython.locals(days=cython.longlong, digits=cython.ulonglong, last_two=cython.ulonglong, year=cython.uint, month=cython.uint, day=cython.uint, last=cython.uint)
 cdef long long days_of(Reader r, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-@cython.locals(micros=cython.longlong, fraction=cython.int, count=cython.int, c=cython.int, digits=cython.ulonglong, hour=cython.longlong, minute=cython.int, second=cython.int)
+@cython.locals(micros=cython.longlong, fraction=cython.longlong, count=cython.int, digits=cython.ulonglong, hour=cython.longlong, minute=cython.int, second=cython.int)
 cdef long long micros_of_day(Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
 
 

@@ -21,7 +21,8 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import DIGIT_0, POINT, QUOTE, UPPER_Z, byte, word
+    from kvformat.codecs._kernel.columns import TENS
+    from kvformat.codecs._kernel.memory import POINT, QUOTE, UPPER_Z, byte, few_digits, word
 
 HIGHS = 0x8080808080808080
 NO_DIGITS = 0xFFFFFFFFFFFFFFFF
@@ -42,16 +43,16 @@ FIRST_DAY = -719_162
 def digits_of(found: int, pattern: int, limits: int) -> int:
     """Compare eight characters with a pattern whose zeros stand for digits.
 
-    Return one byte per character: the digit, or 0 for the pattern's other characters. Return `NO_DIGITS` if the
+    Return one byte per character: the number of the two digits that begin there (`two`). Return `NO_DIGITS` if the
     characters do not match. Adding `limits` sets the high bit of each byte that is too large: above 9, or above 0.
     """
     rest = found ^ pattern
-    return NO_DIGITS if (rest + limits | rest) & HIGHS else rest
+    return NO_DIGITS if (rest + limits | rest) & HIGHS else rest * 10 + (rest >> 8)
 
 
 def two(digits: int, place: int) -> int:
     """Return the two digits at index `place` of a result of `digits_of` as a number."""
-    return (digits >> 8 * place & 15) * 10 + (digits >> 8 * place + 8 & 15)
+    return digits >> 8 * place & 255
 
 
 def days_of(r: Reader, at: int, end: int) -> int:
@@ -67,12 +68,13 @@ def days_of(r: Reader, at: int, end: int) -> int:
     day = two(last_two, 6)
     if month < 1 or month > 12 or day < 1:
         return NO_TIME
-    if month == 2:
-        last = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    else:
-        last = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
-    if day > last:
-        return NO_TIME
+    if day > 28:
+        if month == 2:
+            last = 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+        else:
+            last = 30 if month == 4 or month == 6 or month == 9 or month == 11 else 31
+        if day > last:
+            return NO_TIME
     # The year begins in March, so the leap day is its last day. It is 400 years later, so no number is negative.
     year += 399 if month <= 2 else 400
     month = month + 9 if month <= 2 else month - 3
@@ -96,20 +98,14 @@ def micros_of_day(r: Reader, at: int, stop: int) -> int:
         return micros
     if byte(r.data, at, stop) != POINT or not 2 <= stop - at <= 10:
         return NO_TIME
-    fraction = count = 0
     at += 1
-    while at < stop:
-        c = byte(r.data, at, stop) - DIGIT_0
-        if c < 0 or c > 9:
+    count = stop - at
+    if count > 6:
+        if few_digits(word(r.data, at + 6), count - 6) < 0:
             return NO_TIME
-        if count < 6:
-            fraction = fraction * 10 + c
-            count += 1
-        at += 1
-    while count < 6:
-        fraction *= 10
-        count += 1
-    return micros + fraction
+        count = 6
+    fraction = few_digits(word(r.data, at), count)
+    return NO_TIME if fraction < 0 else micros + fraction * TENS[6 - count]
 
 
 class Dates(Int64Column):

@@ -19,9 +19,8 @@ from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColu
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import merge_types
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema, check_owner
 from kvformat.ingestion.targets.types import stored_type
-from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import FlinkType, from_spark, nullable
 
 if TYPE_CHECKING:
@@ -96,12 +95,8 @@ class TargetTables:
     def _own(self, table: TableId, found: TargetSchema) -> None:
         if found.owner == self._query:
             return
-        if found.owner is not None and not self._take_over:
-            raise ConfigurationError(
-                f"table {table} is written by another query ({found.owner}), and this is the query {self._query}. Stop "
-                "the other one and start with take_over=True, or write to another table. A query with a new checkpoint "
-                "is another query"
-            )
+        if not self._take_over:
+            check_owner(table, found.owner, self._query)
         self.target.own(table, self._query)
 
     def _fitted(

@@ -1,9 +1,10 @@
 """One micro-batch: look at the records, plan, store the plan, decode, write bad records, change and write the targets.
 
-    records -> look -> news -> plan -> store -> decode -> errors -> dead letters -> changes of targets -> rows
+    records -> look -> news -> plan -> store -> decode -> errors -> changes of targets -> rows -> dead letters
 
 Spark repeats a failed batch with the same records. The plan of a batch is stored before a target is touched, and a
-repeated batch takes the stored plan. So each step gives the same result again.
+repeated batch takes the stored plan. So each step gives the same result again. Bad records are written last: a table
+that fails before that adds its records to them.
 
 The records stay in memory or on disk from the look to the end of the batch. There is no shuffle: each table reads the
 cached records by a filter on `_kvformat_table`. With several known tables, the records of a partition are sorted by
@@ -41,7 +42,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import SchemaStore
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError, DecodeError
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.spark.settings import allows_time
 from kvformat.registry.streams.changes import latest_by_key
@@ -125,6 +126,7 @@ class _Memory:
         from kvformat.ingestion.rules import look_stage, plan_rules
 
         store = SchemaStore(spark, batch.settings.checkpoint)
+        store.begin_driver()
         quarantine = batch.settings.on_table_error == "quarantine"
         rules = plan_rules(batch.pipeline, quarantine=quarantine, has_time=allows_time(spark))
         query = store.make_query_id()
@@ -195,6 +197,7 @@ class _BatchRun:
         lines = looked.where(exact_column(looking.NEWS).isNotNull()).select(looking.NEWS).collect()
         news = looking.merged_news(row[0] for row in lines)
         self._done("looked")
+        memory.store.check_driver()
         plan = memory.stored if memory.stored is not None else memory.planner.plan(memory.state, news)
         self._done("planned")
         if memory.stored is None:
@@ -209,6 +212,7 @@ class _BatchRun:
                     raise failed.cause from failed.cause.__cause__
                 plan = self._quarantined(plan, failed)
                 self._store(plan)
+        memory.store.check_driver()  # Spark commits the batch next
         memory.state = plan.state
 
     def _looked(self) -> DataFrame:
@@ -273,8 +277,8 @@ class _BatchRun:
                 tables.append(table)
         found = [rows for t in tables for rows in self._decoded(looked, state, t, few=news.records[t] <= _FEW)]
         self._done("decoded")
-        found = self._without_bad(looked, found, refused, set(state.quarantined))
-        self._done("letters")
+        found, write_letters = self._without_bad(looked, found, refused, set(state.quarantined))
+        self._done("checked")
         wholes = [c for c in plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
         targets = sorted({rows.target for rows in found} | {change.caused.event.table for change in wholes})
         with ThreadPoolExecutor(_POOL, initializer=_thread_start(self.spark)) as pool:
@@ -282,6 +286,9 @@ class _BatchRun:
         for write in writes:
             write.result()
         self._done("written")
+        self.memory.store.check_driver()
+        write_letters()
+        self._done("letters")
         _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, len(targets), len(tables))
 
     def _decoded(self, looked: DataFrame, state: IngestState, table: TableId, *, few: bool) -> list[_TableRows]:
@@ -343,8 +350,8 @@ class _BatchRun:
 
     def _without_bad(
         self, looked: DataFrame, found: list[_TableRows], refused: Mapping[TableId, str], quarantined: set[TableId]
-    ) -> list[_TableRows]:
-        """Write the bad records, count them, and return the rows of good records."""
+    ) -> tuple[list[_TableRows], Callable[[], None]]:
+        """Count the bad records, and return the rows of good records and a function that writes the dead letters."""
         errors = bad_records.errors_of(looked, [(r.source, f) for r in found for f in r.errors], refused)
         errors = self._cached(errors)
         summary = bad_records.Summary.of(errors, quarantined)
@@ -361,24 +368,31 @@ class _BatchRun:
                 ),
             )
         if summary.is_empty:
-            return found
+            return found, lambda: None
         source, settings = self.batch.pipeline.source, self.batch.settings
         if summary.first is not None and not source.values["ingestion.ignore-errors"]:
             raise bad_records.first_error(summary.first)
-        letters = bad_records.letters_of(looked, errors)
-        if settings.dead_letters is not None:
-            settings.dead_letters.write(letters, self.id)
-        if settings.logs_bad_records:
-            bad_records.log(letters, summary.count)
-        bad_records.check_count(
-            self.memory.store, self.id, summary, source.values["ingestion.error-tolerance.max-count"]
-        )
+
+        def write_letters() -> None:
+            letters = bad_records.letters_of(looked, errors)
+            if settings.dead_letters is not None:
+                settings.dead_letters.write(letters, self.id)
+            if settings.logs_bad_records:
+                bad_records.log(letters, summary.count)
+
+        try:
+            bad_records.check_count(
+                self.memory.store, self.id, summary, source.values["ingestion.error-tolerance.max-count"]
+            )
+        except DecodeError:  # the query ends here, and its last dead letters say why
+            write_letters()
+            raise
         if summary.of_rows and any(rows.fitted for rows in found):
             places = errors.select(*(exact_column(name) for name in POSITION))
             found = [
                 replace(r, rows=r.rows.join(places, list(POSITION), "left_anti")) if r.fitted else r for r in found
             ]
-        return found
+        return found, write_letters
 
     # --- one target table ----------------------------------------------------------------------------------
 
@@ -387,6 +401,7 @@ class _BatchRun:
         memory, state = self.memory, plan.state
         wanted = state.schemas.targets[target]
         options = self._options(found)
+        memory.store.check_driver()
         change = max((c for c in wholes if c.caused.event.table == target), key=PlannedChange.place, default=None)
         try:
             written = memory.tables.ready(target, wanted, options) if found or change is not None else wanted
@@ -400,7 +415,9 @@ class _BatchRun:
                 self._done(f"written {target} before")
                 memory.tables.change(change.caused.event, wanted, BatchWrite(memory.query, self.id, 1))
                 self._done(f"truncated {target}")
-                if found:
+                if isinstance(change.caused.event, DropTable):
+                    after = [rows for rows in after if not rows.rows.isEmpty()]
+                if after:
                     written = memory.tables.ready(target, wanted, options)
                 self._write_part(target, written, after, 1)
             self._done(f"written {target}")

@@ -5,6 +5,7 @@
     <checkpoint>/kvformat/schemas/000000012.all/ everything after batch 12
     <checkpoint>/kvformat/errors/0 1 2           the number of bad records so far, after the last batches that had any
     <checkpoint>/kvformat/released/              tables that were released from quarantine
+    <checkpoint>/kvformat/drivers/0 1 2          the last drivers of the query, counted; the newest one runs it
 
 Spark writes and reads all of it, so the store works wherever checkpoints do. A folder has one text file with one JSON
 object per line, sorted and without secrets. The first line has the version, the number of lines, a checksum, and the
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,6 +31,7 @@ from kvformat.ingestion.schemas.known import BatchPlan, IngestState
 from kvformat.ingestion.schemas.state import VERSION, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.streams.parquet_table import note_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +39,8 @@ if TYPE_CHECKING:
 FIRST_BATCH = -1
 """The number of the plan that is made before the first batch."""
 _FULL_EVERY = 50  # plans of batches after which everything is written
-_SLOTS = 3  # counts of errors that are kept; Spark repeats only the last batch
+_SLOTS = 3  # counts of errors that are kept; Spark repeats only the last batch. As many drivers are kept
+_TRUSTED = 1.0  # seconds; a new driver needs longer until its first write
 _NAME = re.compile(r".*/(-?\d+)(\.all)?/[^/]*$")
 
 
@@ -54,6 +58,7 @@ class SchemaStore:
         self._spark, self.folder = spark, f"{checkpoint.rstrip('/')}/kvformat"
         self._plans: set[int] | None = None
         self._since_full = 0
+        self._driver, self._checked = uuid.uuid4().hex, 0.0
 
     def use(self, spark: SparkSession) -> None:
         """Use another session."""
@@ -175,6 +180,34 @@ class SchemaStore:
             )
         last = max((file.batch for file in self._files()), default=FIRST_BATCH)
         self._write(f"released/{uuid.uuid4().hex}", [], table=[*table.parts], batch=last)
+
+    # --- drivers -------------------------------------------------------------------------------------------
+
+    def begin_driver(self) -> None:
+        """Make this the driver of the query. One that began before fails at its next `check_driver`."""
+        last = max((int(driver["number"]) for driver in self._drivers()), default=-1)
+        self._write(f"drivers/{(last + 1) % _SLOTS}", [], number=last + 1, driver=self._driver)
+
+    def check_driver(self) -> None:
+        """Raise `ConfigurationError` if another driver has begun since this one. Trusts its last answer for a second.
+
+        A driver that was thought dead must not write after the one that replaced it.
+        """
+        now = time.monotonic()
+        if now - self._checked < _TRUSTED:
+            return
+        newest = max(self._drivers(), key=lambda driver: int(driver["number"]), default=None)
+        if newest is not None and newest["driver"] != self._driver:
+            raise ConfigurationError(
+                f"another driver has started with the checkpoint of this query ('{self.folder}'), and goes on from "
+                "here. This one ends. Run one query at a time on a checkpoint"
+            )
+        self._checked = now
+
+    def _drivers(self) -> list[dict[str, Any]]:
+        """Return the last drivers. One that is being written is left out."""
+        rows = note_rows(self._spark, f"{self.folder}/drivers", "text", "value STRING")
+        return [json.loads(row["value"]) for row in rows if _is_complete(row["value"])]
 
     # --- files ---------------------------------------------------------------------------------------------
 

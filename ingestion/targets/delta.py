@@ -1,13 +1,14 @@
 """Tables of Delta Lake.
 
 Created tables have type widening, column mapping by name (RENAME, DROP and any characters in names), and the feature of
-TIMESTAMP without time zone. An append carries `txnAppId` and `txnVersion`, so Delta itself leaves out a repeated one.
+TIMESTAMP without time zone. A write carries `txnAppId` and `txnVersion`, so Delta itself leaves out a repeated one, and
+an older one.
 Rules: Delta Lake's pages "Type widening", "Column mapping" and "Idempotent table writes".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -24,6 +25,8 @@ _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Names of Spark's integer types, and the digits before the point of a DECIMAL that Delta widens them to."""
 _CONSTRAINTS, _REQUIRED = "delta.constraints.", "kvformat_not_null"
 _OF_COLUMNS = (AlterColumnTypes, DropColumns, RenameColumns)
+_SETTING = "spark.databricks.delta"
+_COMMITS = 20  # that are looked at; others than the query may write between its batches, such as OPTIMIZE
 _OF_THE_LOG = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.columnMapping.maxColumnId")
 
 
@@ -97,12 +100,21 @@ class DeltaTarget(SqlTarget):
                 self.require(name, required)
 
     def written(self, name: str, query: str) -> int:
-        """Return -1: Delta looks at its log."""
-        return -1
+        """Return the position of the query's last write among the last commits, or -1.
 
-    def mark(self, name: str, query: str, position: int, write: Callable[[Mapping[str, str]], None]) -> None:
-        """Append with the query and the position as Delta's transaction."""
-        write({"txnAppId": f"kvformat {query}", "txnVersion": str(position)})
+        This finds a checkpoint that is older than the table. Delta itself leaves out a write that is not a later one.
+        """
+        found = self._sql(f"DESCRIBE HISTORY {name} LIMIT {_COMMITS}")
+        texts = [(row["userMetadata"] or "").rpartition(" ") for row in found]
+        return max((int(position) for name, _, position in texts if name == f"kvformat {query}"), default=-1)
+
+    def position_settings(self, query: str, position: int) -> dict[str, str]:
+        """Return the settings that give the query and the position to Delta's transaction and to the history."""
+        return {
+            f"{_SETTING}.write.txnAppId": f"kvformat {query}",
+            f"{_SETTING}.write.txnVersion": str(position),
+            f"{_SETTING}.commitInfo.userMetadata": f"kvformat {query} {position}",
+        }
 
     def _needs(self) -> str:
         return (

@@ -1,23 +1,25 @@
 """Tables of Apache Iceberg.
 
-An append has the query and its position in the summary of its snapshot, which is looked up before the next one.
+A write has the query and its position in the summary of its snapshot, which is looked up before the next one. The
+lookup and the write are not one transaction.
 Rules: Iceberg's pages "Evolution", "Spark Writes" and "Spark Queries".
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from kvformat.ingestion.targets.sql import SqlTarget
+from kvformat.ingestion.targets.sql import SqlTarget, literal
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _LOG = logging.getLogger("kvformat.ingest")
 _QUERY, _POSITION = "kvformat.query", "kvformat.position"
+_PROPERTY = "spark.sql.iceberg.snapshot-property."
 _OF_THE_TABLE = ("current-snapshot-id", "format", "format-version", "sort-order", "identifier-fields", "location")
 _PAIRS = (("tinyint", "int"), ("smallint", "int"), ("int", "bigint"), ("float", "double"))
 
@@ -65,13 +67,13 @@ class IcebergTarget(SqlTarget):
         """Return the greatest position of the query in the snapshots of a table."""
         found = self._sql(
             f"SELECT max(CAST(summary['{_POSITION}'] AS BIGINT)) FROM {name}.snapshots "
-            f"WHERE summary['{_QUERY}'] = '{query}'"
+            f"WHERE summary['{_QUERY}'] = {literal(query)}"
         )[0][0]
         return -1 if found is None else int(found)
 
-    def mark(self, name: str, query: str, position: int, write: Callable[[Mapping[str, str]], None]) -> None:
-        """Append with the query and the position in the summary of the snapshot."""
-        write({f"snapshot-property.{_QUERY}": query, f"snapshot-property.{_POSITION}": str(position)})
+    def position_settings(self, query: str, position: int) -> dict[str, str]:
+        """Return the settings that add the query and the position to the summary of the snapshot."""
+        return {f"{_PROPERTY}{_QUERY}": query, f"{_PROPERTY}{_POSITION}": str(position)}
 
     def _needs(self) -> str:
         return (

@@ -38,7 +38,7 @@ from kvformat.ingestion.schemas.events import (
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import merge_types, parse_column_type
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema, check_owner
 from kvformat.ingestion.targets.types import (
     Strategy,
     converted_rows,
@@ -212,9 +212,14 @@ class ParquetTarget(Target):
             self._note(table, made)
 
     def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
-        """Write the rows of a batch, unless they are there. Raises `ConfigurationError` for an earlier batch."""
+        """Write the rows of a batch, unless they are there.
+
+        Raises `ConfigurationError` for an earlier batch, for a table of another query, and if another driver writes the
+        table at the same time. What was written then does not count.
+        """
         state, position = self._known(table), (batch.batch_id, 2 * batch.part + 1)
         assert state.schema is not None
+        check_owner(table, state.owner, batch.query)
         if state.is_past(batch, position):
             if batch.batch_id < state.position[0]:
                 raise ConfigurationError(
@@ -229,6 +234,12 @@ class ParquetTarget(Target):
             made = self._merge(table, state, schema, converted_rows(rows, columns, (ROW_KIND, UNCHANGED)), note)
         else:
             made = self._append(table, state, converted_rows(rows, columns), note)
+        now = self._state(table)
+        if now is None or now.number != state.number:
+            raise ConfigurationError(
+                f"table {table}: another driver has written it at '{self._folder(table)}' since batch {batch.batch_id} "
+                "began to write. Run one query at a time on a checkpoint"
+            )
         self._note(table, replace(made, query=batch.query, position=position))
 
     def read(self, table: TableId) -> DataFrame:
@@ -263,7 +274,12 @@ class ParquetTarget(Target):
     def _remove_rows(self, event: TruncateTable | DropTable, batch: BatchWrite) -> None:
         """Begin an empty generation. A repeated TRUNCATE must keep the rows that were written after the first one."""
         state, position = self._state(event.table), (batch.batch_id, 2 * batch.part)
-        if state is None or state.schema is None or state.is_past(batch, position):
+        if state is None or state.schema is None:
+            return
+        check_owner(event.table, state.owner, batch.query)
+        # A batch that runs again creates a dropped table again for its first rows, and must drop it again
+        drops_again = isinstance(event, DropTable) and state.position == position
+        if state.is_past(batch, position) and not drops_again:
             return
         generation = (state.generation + 1) % VERSIONS
         # Removes the files of an earlier generation. Without partitions, Spark would write an empty file

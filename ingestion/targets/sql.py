@@ -11,7 +11,9 @@ The properties of a table have what the ingestion keeps beside its rows:
 | `kvformat.partition-keys` | the columns that partition it, as JSON |
 | `kvformat.written` | the last append, if the catalog has no better place for it |
 
-A merge gives the same table when it is repeated, an append does not. So an append carries its place in the query.
+A merge gives the same table when it is repeated, an append does not. So an append carries its position in the query:
+a number that grows with the batch. Where a statement can carry it too (`position_settings`), so does a merge. Then a
+driver that was replaced, and goes on late, can't merge old rows over newer ones.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from kvformat.ingestion.schemas.events import (
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import STRING
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
+from kvformat.ingestion.targets.session_settings import shared_settings
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema, check_owner
 from kvformat.ingestion.targets.types import (
     CHANGE_COLUMNS,
     NOT_IN_LAKES,
@@ -59,7 +62,7 @@ from kvformat.registry.contract.types import FlinkType, quoted
 from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameWriterV2
+    from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
     from kvformat.ingestion.blocks.sink import PipelineSink
@@ -147,17 +150,17 @@ class SqlTarget(Target):
         )
 
     def written(self, name: str, query: str) -> int:
-        """Return the position of the query's last append to a table, or -1."""
+        """Return the position of the query's last write to a table, as far as it is known, or -1."""
         last, _, position = self._properties(name).get(_WRITTEN, "").rpartition(" ")
         return int(position) if last == query else -1
 
-    def mark(self, name: str, query: str, position: int, write: Callable[[Mapping[str, str]], None]) -> None:
-        """Append, and keep the position. `write` takes options of the writer.
+    def position_settings(self, query: str, position: int) -> dict[str, str] | None:
+        """Return the settings of the session with which a statement keeps its position in its own commit.
 
-        This one keeps it in a property after the append: a query that dies between the two appends twice.
+        None if the catalog has none. Then the position of an append is kept in a property after it: a query that dies
+        between the two appends twice. That of a merge is not kept.
         """
-        write({})
-        self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({_WRITTEN: f'{query} {position}'})})")
+        return None
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
@@ -230,6 +233,7 @@ class SqlTarget(Target):
             self._make(event, f"DROP TABLE IF EXISTS {name}")
         elif isinstance(event, TruncateTable):
             if self._columns(name) is not None:
+                check_owner(event.table, self._properties(name).get(_OWNER), batch.query)
                 self._truncate(name, schema, batch)
         else:
             found = self._columns(name)
@@ -285,11 +289,14 @@ class SqlTarget(Target):
         columns = self._columns(name)
         if columns is None:
             raise SchemaChangeError(f"table {table}: there is no table {name}", table=str(table))
+        check_owner(table, self._properties(name).get(_OWNER), batch.query)
         if schema.primary_key and self.rows == "latest":
             kept = type(columns)([column for column in columns.fields if column.name in schema.names])
-            _merge(name, converted_rows(rows, kept, (ROW_KIND, UNCHANGED)), schema.primary_key)
+            changes = converted_rows(rows, kept, (ROW_KIND, UNCHANGED))
+            self._once(name, batch, 1, lambda: _merge(name, changes, schema.primary_key), repeatable=True)
         else:
-            self._place(name, converted_rows(rows, columns), batch, 1, lambda writer: writer.append())
+            made = converted_rows(rows, columns)
+            self._once(name, batch, 1, lambda: made.writeTo(name).append())
 
     def probe(self) -> None:
         """Create, change, merge twice and drop a small table.
@@ -372,29 +379,43 @@ class SqlTarget(Target):
         from pyspark.sql import functions as F
 
         if schema.primary_key and self.rows == "latest":
-            self._sql(f"DELETE FROM {name} WHERE true")
+            self._once(name, batch, 0, lambda: self._sql(f"DELETE FROM {name} WHERE true"), repeatable=True)
         else:
             nothing = self.spark.table(name).where(F.lit(False))
-            self._place(name, nothing, batch, 0, lambda writer: writer.overwrite(F.lit(True)))
+            self._once(name, batch, 0, lambda: nothing.writeTo(name).overwrite(F.lit(True)))
 
-    def _place(
-        self, name: str, rows: DataFrame, batch: BatchWrite, step: int, write: Callable[[DataFrameWriterV2], None]
+    def _once(
+        self, name: str, batch: BatchWrite, step: int, write: Callable[[], object], *, repeatable: bool = False
     ) -> None:
-        """Write rows once. `step` is 0 for a change and 1 for rows of the same part."""
+        """Call `write` once. `step` is 0 for a change and 1 for rows of the same part.
+
+        What is `repeatable` may be written twice, if the whole batch is. Raises `ConfigurationError` if the table has a
+        later batch of the query.
+        """
         if batch.part >= _MOST_PARTS:
             raise SchemaChangeError(
                 f"{name} is truncated {batch.part} times in a batch, and {_MOST_PARTS - 1} is the most"
             )
         position = (batch.batch_id * _MOST_PARTS + batch.part) * 2 + step
-
-        def place(options: Mapping[str, str]) -> None:
-            writer = rows.writeTo(name)
-            for key, value in options.items():
-                writer = writer.option(key, value)
-            write(writer)
-
-        if self.written(name, batch.query) < position:
-            self.mark(name, batch.query, position, place)
+        settings = self.position_settings(batch.query, position)
+        if repeatable and (settings is None or not batch.counted):
+            write()
+            return
+        written = self.written(name, batch.query)
+        newest = written // (2 * _MOST_PARTS)
+        if newest > batch.batch_id:
+            raise ConfigurationError(
+                f"{name} has batch {newest} of this query, but this is batch {batch.batch_id}: the query runs twice, "
+                "or its checkpoint is older than the table. Use the newest checkpoint, or another table"
+            )
+        if written >= position:
+            return
+        if settings is None:
+            write()
+            self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({_WRITTEN: f'{batch.query} {position}'})})")
+        else:
+            with shared_settings(self.spark, batch.query, settings):
+                write()
 
     def _added(self, column: SchemaColumn) -> str:
         return _column_ddl(replace(column, type=self._normalized_flink(column.type)), required=False)
@@ -463,7 +484,7 @@ class SqlTarget(Target):
 
 
 def _column_ddl(column: SchemaColumn, *, required: bool) -> str:
-    comment = f" COMMENT {_literal(column.comment)}" if column.comment else ""
+    comment = f" COMMENT {literal(column.comment)}" if column.comment else ""
     return f"{quoted(column.name)} {type_ddl(stored_type(column.type))}{' NOT NULL' if required else ''}{comment}"
 
 
@@ -482,12 +503,13 @@ def _position(added: AddedColumn, names: list[str]) -> str:
     return f" AFTER {quoted(names[index - 1])}" if index else " FIRST"
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
+    """Return a text as a literal of Spark SQL."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _pairs(properties: Mapping[str, str]) -> str:
-    return ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in properties.items())
+    return ", ".join(f"{literal(key)} = {literal(value)}" for key, value in properties.items())
 
 
 def _merge(name: str, changes: DataFrame, keys: Sequence[str]) -> None:
@@ -501,7 +523,7 @@ def _merge(name: str, changes: DataFrame, keys: Sequence[str]) -> None:
     new = dict(source)
     if UNCHANGED in changes.columns:
         for column in columns:
-            is_unchanged = f"coalesce(array_contains(s.{UNCHANGED}, {_literal(column)}), false)"
+            is_unchanged = f"coalesce(array_contains(s.{UNCHANGED}, {literal(column)}), false)"
             new[column] = f"CASE WHEN {is_unchanged} THEN t.{quoted(column)} ELSE {source[column]} END"
     try:
         spark.sql(

@@ -40,6 +40,15 @@ class TargetSchema:
     owner: str | None = None
 
 
+def check_owner(table: TableId, owner: str | None, query: str) -> None:
+    """Raise `ConfigurationError` for a table that belongs to another query."""
+    if owner not in (None, query):
+        raise ConfigurationError(
+            f"table {table} is written by another query ({owner}), and this is the query {query}. Stop the other one "
+            "and start with take_over=True, or write to another table. A query with a new checkpoint is another query"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class TableOptions:
     """What only the creation of a table sets: the columns that partition it, and its properties."""
@@ -57,11 +66,13 @@ class BatchWrite:
 
     query: the id of the query, which its checkpoint keeps. batch_id: Spark's number of the batch, from 0.
     part: counts the writes of one table in a batch, from 0: rows before and after a TRUNCATE are two.
+    counted: whether batches of a query only grow. With False they may begin at 0 again, so they tell nothing about age.
     """
 
     query: str
     batch_id: int
     part: int = 0
+    counted: bool = True
 
 
 class Target(abc.ABC):
@@ -157,6 +168,9 @@ class Target(abc.ABC):
     def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
         """Write the rows of a batch, once even if the batch is repeated.
 
+        Raises `ConfigurationError` if the table belongs to another query by now, and for a batch that is older than the
+        last one in the table, if the target can tell: its driver was replaced, or its checkpoint is an older copy.
+
         `rows` has the columns of `schema`, and may have `unchanged_columns`: the names of a row's columns that keep
         their old values. With a primary key, and `rows` = `latest`, there is one row per key, and
         `row_kind`: '+U' for a row to write, '-D' for a key to delete, where only the key columns count. Without a key
@@ -186,7 +200,7 @@ class MaintainedTable:
         fields = [f for f in changes.schema.fields if f.name not in (ROW_KIND, ROW_INDEX, UNCHANGED)]
         columns = tuple(SchemaColumn(f.name, from_spark(f.dataType, f.name not in self.keys, f.name)) for f in fields)
         schema = TableSchema(columns, self.keys)
-        batch = BatchWrite(f"maintain {self.table}", batch_id)
+        batch = BatchWrite(f"maintain {self.table}", batch_id, counted=False)  # its checkpoint has no id of ours
         now = target.schema(self.table)
         if now is None:
             target.create(self.table, schema, TableOptions(), batch.query)

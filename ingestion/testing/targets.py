@@ -37,7 +37,7 @@ from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
 from kvformat.ingestion.targets.types import converted_rows, stored_columns
 from kvformat.registry.contract.changelog import UNCHANGED
-from kvformat.registry.contract.errors import KvFormatError
+from kvformat.registry.contract.errors import ConfigurationError, KvFormatError
 from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
 
 if TYPE_CHECKING:
@@ -92,10 +92,12 @@ def table_schema(*columns: str, key: Sequence[str] = ()) -> TableSchema:
 class TargetSuite:
     """Tests of a target. A subclass has the fixture `target`, with a session, and the method `read`.
 
-    in_place: whether columns can be renamed and dropped. `names` are unusual names of columns, `table_names` of tables.
+    in_place: whether columns can be renamed and dropped. orders_merges: whether the merge of an earlier batch is
+    refused, or does nothing. names, table_names: unusual names of columns and of tables.
     """
 
     in_place: ClassVar[bool] = True
+    orders_merges: ClassVar[bool] = True
     names: ClassVar[Sequence[str]] = ("a.b", "it's", 'say "x"', "größe 表", "select", "back`tick", "per%cent", "a=b")
     table_names: ClassVar[Sequence[str]] = ("a.b", "it's", 'say "x"', "größe 表")
 
@@ -216,11 +218,40 @@ class TargetSuite:
             self.write(target, table, schema, [(1,)], 1)
         assert self.rows(target, table) == [(1,), (2,)]
 
+    def test_an_earlier_batch_is_not_merged(self, target: Target) -> None:
+        """Its driver was replaced, and goes on late. Merging it is an error, or does nothing."""
+        schema = table_schema("id INT", "v INT", key=["id"])
+        table = self.created(target, schema)
+        for batch in (1, 2):
+            self.write(target, table, schema, [(1, batch, "+U")], batch)
+        if not self.orders_merges:
+            return
+        with contextlib.suppress(KvFormatError):
+            self.write(target, table, schema, [(1, 1, "+U")], 1)
+        assert self.rows(target, table) == [(1, 2)]
+
+    def test_a_table_of_another_query_is_not_written(self, target: Target) -> None:
+        """The table was taken over. Writing or emptying it is an error that names `take_over`."""
+        schema = table_schema("id INT", key=["id"])
+        table = self.created(target, schema)
+        self.write(target, table, schema, [(1, "+U")], 0)
+        target.own(table, "another")
+        truncate = functools.partial(self.change, target, TruncateTable(table), schema, 1)
+        for step in (functools.partial(self.write, target, table, schema, [(2, "+U")], 1), truncate):
+            refused = ""
+            try:
+                step()
+            except ConfigurationError as error:
+                refused = str(error)
+            assert "take_over" in refused
+        assert self.rows(target, table) == [(1,)]
+
     def test_two_queries_append_in_turn(self, target: Target) -> None:
         """Batches of different queries have equal numbers."""
         schema = table_schema("id INT")
         table = self.created(target, schema)
         self.write(target, table, schema, [(1,)], 7)
+        target.own(table, "another")
         rows = target.spark.createDataFrame([(2,)], "id INT")
         for _ in range(2):
             target.write(table, schema, rows, BatchWrite("another", 0))

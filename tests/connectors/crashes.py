@@ -21,9 +21,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.connectors.tables import upsert
 from tests.support import services
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 KEYS = 60
 DELETED = 50
@@ -48,15 +52,21 @@ class Report:
 
 
 class Query:
-    """A query in its own process, with a folder for its checkpoint and its output."""
+    """A query in its own process, with a folder for its checkpoint and its output. `module` runs it."""
+
+    module = "tests.connectors.crashes"
 
     def __init__(self, folder: Path, what: str, **settings: str) -> None:
         self.folder, self.checkpoint = folder, folder / "checkpoint"
-        self._settings = settings | {"what": what, "folder": str(folder)}
+        self._settings: dict[str, object] = {**settings, "what": what, "folder": str(folder)}
         self._process: subprocess.Popen[bytes] | None = None
 
+    def settings(self, **settings: object) -> None:
+        """Change settings of the next process."""
+        self._settings |= settings
+
     def start(self) -> None:
-        command = [sys.executable, "-m", "tests.connectors.crashes", "--query", json.dumps(self._settings)]
+        command = [sys.executable, "-m", self.module, "--query", json.dumps(self._settings)]
         with open(self.folder / "query.log", "ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
 
@@ -104,15 +114,21 @@ class Query:
 # --- the process of a query --------------------------------------------------------------------------------
 
 
-def run_query(settings: dict[str, str]) -> None:
-    """Run a query until its process is killed."""
+def session(**settings: str) -> SparkSession:
+    """Return a session with Spark's Kafka source, and with further settings: `spark.jars` are added."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2]").config("spark.jars", services.kafka_jars())
+    jars = ",".join(filter(None, (services.kafka_jars(), settings.pop("spark.jars", ""))))
+    builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
     java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    spark = builder.config("spark.driver.extraJavaOptions", java).getOrCreate()
+    return builder.config("spark.driver.extraJavaOptions", java).config(map=dict(settings)).getOrCreate()
+
+
+def run_query(settings: dict[str, str]) -> None:
+    """Run a query until its process is killed."""
+    spark = session()
     source, folder = upsert(settings["bootstrap"], settings["source"]), Path(settings["folder"])
     records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
     stream = records.option("maxOffsetsPerTrigger", BATCH).load()

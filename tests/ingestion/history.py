@@ -126,9 +126,10 @@ class BatchQuery:
         settings = more.pop("settings", {})
         kept = more.pop("letters", None)
         self.spark, self.folder, self.batch_id = spark, folder, 0
-        self.target = ParquetTarget(str(folder / "out"))
+        self.target = more.pop("target", ParquetTarget(str(folder / "out")))
         more.setdefault("transform", BY_ID)
-        self.pipeline = Pipeline({**SOURCE, **(source or {})}, {"type": "parquet", "path": "x"}, **more)
+        sink = more.pop("sink", {"type": "parquet", "path": "x"})
+        self.pipeline = Pipeline({**SOURCE, **(source or {})}, sink, **more)
         letters = DeadLetters.of(kept, {}) if kept is not None else None
         self.settings = QuerySettings(str(folder / "checkpoint"), letters, **settings)
         self.steps: list[str] = []

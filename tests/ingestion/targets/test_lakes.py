@@ -15,7 +15,7 @@ from kvformat.ingestion import Pipeline
 from kvformat.ingestion.apply import TargetTables
 from kvformat.ingestion.behaviors import SchemaChangeBehavior
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
-from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes
+from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, TruncateTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn
 from kvformat.ingestion.schemas.types import parse_column_type
@@ -25,6 +25,7 @@ from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
+from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import quoted
 from tests.ingestion.history import BY_ID, SOURCE, expected, generated
@@ -208,6 +209,19 @@ class TestDeltaTarget(LakeSuite):
     def target(self, lakes: Any) -> Target:
         return DeltaTarget().with_session(lakes)
 
+    def test_delta_leaves_out_a_late_merge(self, target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The guard does not depend on the look at the history, which is not one transaction with the merge."""
+        schema = table_schema("id INT", "v INT", key=["id"])
+        table = self.created(target, schema)
+        for batch in (1, 2):
+            self.write(target, table, schema, [(1, batch, "+U")], batch)
+        monkeypatch.setattr(DeltaTarget, "written", lambda *_: -1)
+        self.write(target, table, schema, [(1, 1, "+U")], 1)
+        self.change(target, TruncateTable(table), schema, 1)
+        assert self.rows(target, table) == [(1, 2)]
+        self.write(target, table, schema, [(1, 3, "+U")], 3)
+        assert self.rows(target, table) == [(1, 3)]
+
     def test_names_that_the_catalog_refuses_or_folds(self, target: Target) -> None:
         with pytest.raises(SchemaChangeError, match=r"'a-b' can't be a name in Spark's own catalog.*route it"):
             target.schema(TableId(("a-b",)))
@@ -254,6 +268,7 @@ class ExampleTarget(SqlTarget):
 
 class TestExampleTarget(LakeSuite):
     keeps_required: ClassVar[bool] = False
+    orders_merges: ClassVar[bool] = False
 
     @pytest.fixture
     def target(self, lakes: Any) -> Target:
@@ -332,6 +347,14 @@ def test_what_a_target_can_not_do_is_left_out_by_try_evolve(
     (letter,) = lakes.read.parquet(str(dead)).collect()
     assert (letter["code"], letter["offset"], letter["table"]) == ("SCHEMA", 1, topic)
     assert "alter.column.type is left out, rows are fitted to the table" in caplog.text
+
+
+def test_a_table_that_is_maintained_takes_batches_of_a_new_checkpoint(lakes: Any) -> None:
+    table = KeyValueFormat("id INT NOT NULL, v INT", {"value.format": "debezium-json"}, primary_key=["id"])
+    merge = DeltaTarget().merging(table, "maintained")
+    for batch, v in ((7, 1), (0, 2)):
+        merge(lakes.sql(f"SELECT 1 AS id, {v} AS v, '+U' AS row_kind"), batch)
+    assert lakes.table("default.maintained").collect() == [(1, 2)]
 
 
 def test_a_failed_probe_names_the_versions(lakes: Any) -> None:

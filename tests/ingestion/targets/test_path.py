@@ -123,3 +123,23 @@ class TestParquetTarget(TargetSuite):
     def read(self, target: Target, table: TableId) -> Any:
         assert isinstance(target, ParquetTarget)
         return read_table(target.spark, target.path, table)
+
+
+def test_a_driver_that_another_one_overtakes_leaves_the_table_as_it_is(spark: Any, tmp_path: Path) -> None:
+    """It has read the state of the table, and writes its rows while the other one writes two batches."""
+    schema, table = table_schema("id INT", "v INT", key=["id"]), TableId(("t",))
+    other = ParquetTarget(tmp_path).with_session(spark)
+    other.create(table, schema, TableOptions(), "q")
+
+    def rows(v: int) -> Any:
+        return spark.sql(f"SELECT 1 AS id, {v} AS v, '+U' AS row_kind")
+
+    class Late(ParquetTarget):
+        def _merge(self, *arguments: Any) -> TableState:
+            for batch in (1, 2):
+                other.write(table, schema, rows(batch), BatchWrite("q", batch))
+            return super()._merge(*arguments)
+
+    with pytest.raises(ConfigurationError, match=r"table t: another driver has written it at .* since batch 1 began"):
+        Late(tmp_path).with_session(spark).write(table, schema, rows(1), BatchWrite("q", 1))
+    assert other.read(table).collect() == [(1, 2)]

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from kvformat.registry import KeyValueFormat, KvFormatError, get_format
 from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.discovery import format_class
 from tests.fuzz.cases import FORMATS
 from tests.support import vectors
 
@@ -227,8 +228,9 @@ Given = tuple[str, dict[str, Any]]
 def options(rng: random.Random) -> Given:
     """Return a format and changed options."""
     format = rng.choice(FORMATS)
-    base = {"url": "mock://fuzz", "subject": "s"} if format.endswith("avro-confluent") else {}
-    specs = type(get_format(format, base)).option_specs
+    base = {"message-class-name": "M"} if format == "protobuf" else {}
+    base |= {"url": "mock://fuzz", "subject": "s"} if format.endswith("avro-confluent") else {}
+    specs = format_class(format).option_specs
     found: dict[str, Any] = {key: value for key, value in base.items() if rng.random() < 0.9}
     for spec in rng.sample(specs, min(len(specs), rng.choice([1, 1, 2, 4]))):
         value = rng.choice([*_VALUES, *(spec.allowed or ())])

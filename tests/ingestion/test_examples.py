@@ -40,7 +40,7 @@ NOTES = {
     "upsert_kafka_syntax": [_ALIYUN],
 }
 TOLD = {
-    "source_to_hologres": ["  value: debezium-json", "Sink: hologres (refused)"],
+    "source_to_hologres": ["  value: debezium-json {'other-messages': 'skip-all'}", "Sink: hologres (refused)"],
     "initial_schemas": [
         "  first schemas: the given schemas, then the newest 50 messages of each partition, then the first batch of "
         "the table",

@@ -233,7 +233,7 @@ def test_the_whole_explanation() -> None:
         == r"""
 Pipeline 'shop to lake'
 Source: kafka, topics shop-1, shop-2
-  value: canal-json
+  value: canal-json {'other-messages': 'skip-all'}
   key: not read
   start: the earliest record of each partition; a checkpoint has priority
   tables: named by 'database' and 'table' of the message

@@ -26,3 +26,5 @@ NESTED = ROW | ARRAY | MAP
 STRIDE = 4
 """Numbers of a column: flags, largest whole number or length, digits before the point, digits after the point."""
 TIMES = DATE | LOCAL | ZONED
+CLOSER = -5
+"""The result of a check: the value may not fit, so the Python rule looks at the message."""

@@ -21,7 +21,7 @@ from kvformat.codecs._java.regex import SlowMatchError
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel import COMPILED, count_messages
-from kvformat.codecs._kernel.look import EnvelopeLookBatch
+from kvformat.codecs._kernel.look_changes import EnvelopeLookBatch
 from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
 from kvformat.codecs._look.json_rows import AS_STRINGS

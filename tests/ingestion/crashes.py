@@ -44,6 +44,7 @@ SOURCE = {
     "value.format": "canal-json",
     "canal-json.infer-schema.strategy": "MYSQL_TYPE",
     "scan.startup.mode": "earliest-offset",
+    "scan.max.pre.fetch.records": "0",  # else the newest records decide on the order of the columns
     "ingestion.ignore-errors": "true",
 }
 SINK = {"type": "parquet", "path": "x", "exclude.schema.changes": []}  # TRUNCATE and DROP TABLE are applied

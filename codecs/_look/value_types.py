@@ -201,6 +201,8 @@ def is_inferred(t: FlinkType) -> bool:
 
 
 def _is_number_of(t: FlinkType, value: Node, rules: ValueRules, *, declared: bool) -> bool:
+    if type(value) is Fraction and t.root == "DOUBLE":
+        return True
     if not isinstance(value, str) or len(value) > _LONGEST_NUMBER:
         return False
     if type(value) is str and is_inferred(t) and not rules.texts and not declared:
@@ -210,8 +212,6 @@ def _is_number_of(t: FlinkType, value: Node, rules: ValueRules, *, declared: boo
         return whole and _converted(t, value) is not None
     if type(value) is Integer and t.root == "DOUBLE":
         return _whole_type(value) == BIGINT
-    if type(value) is Fraction and t.root == "DOUBLE":
-        return True
     if not whole and t.root == "DECIMAL" and not t.scale:
         return False
     found = _converted(t, value)

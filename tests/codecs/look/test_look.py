@@ -110,6 +110,12 @@ def test_a_value_that_fits_changes_nothing(known: str, value: Any, expected: str
     assert columns(look("json", [{"v": None}], known=tables)) == {}
 
 
+def test_a_number_of_many_characters_that_fits_changes_nothing() -> None:
+    message = b'{"v":1e' + b"0" * 500 + b"1}"
+    assert columns(look("json", [message])) == {"v": "DOUBLE"}
+    assert columns(look("json", [message], known={_T: table("v DOUBLE")})) == {}
+
+
 def test_a_column_that_is_read_as_text_stays_so() -> None:
     known = {_T: table("v TIMESTAMP(9)", as_text=["v"])}
     assert not look("json", [{"v": "2024-02-29"}, {"v": "2024-02-29 12:00:00"}], known=known).columns

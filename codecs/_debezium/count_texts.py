@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-import pyarrow as pa
 
 from kvformat.codecs._debezium.parse_texts import INFINITE_COUNTS
-from kvformat.codecs._java.numbers import double_texts
+from kvformat.codecs._java.numbers import double_text, float_text
 from kvformat.registry.contract.types import FlinkType
 
 _DAY = 86_400
@@ -61,14 +60,10 @@ COUNT_TEXTS: Mapping[str, Callable[[int], Callable[[int], str]]] = {
 """By the type of a count: from units in a second to the function that makes a text of a count."""
 
 
-def _number_text(kind: pa.DataType) -> Callable[[float], str]:
-    return lambda value: str(double_texts(pa.array([value], kind))[0])
-
-
 VALUE_TEXTS: Mapping[str, tuple[FlinkType, Callable[..., str]]] = {
     **dict.fromkeys(("int8", "int16", "int32", "int64"), (FlinkType("BIGINT"), str)),
     "boolean": (FlinkType("BOOLEAN"), lambda value: str(value).lower()),
-    "float32": (FlinkType("FLOAT"), _number_text(pa.float32())),
-    "float64": (FlinkType("DOUBLE"), _number_text(pa.float64())),
+    "float32": (FlinkType("FLOAT"), float_text),
+    "float64": (FlinkType("DOUBLE"), double_text),
 }
 """How a STRING column reads numbers and booleans of Avro: the type on the wire, and the text of a value."""

@@ -31,7 +31,7 @@ def test_a_killed_query_loses_nothing_and_writes_nothing_twice(spark: Any, broke
     report = crashes.ingest_with_kills(broker, tmp_path, KILLS, random.Random(1), batch=16, spark=spark)
     assert sum(report.kills.values()) == KILLS
     assert report.mid_batch > 0
-    assert report.rows > 0
+    assert report.rows >= 12
 
 
 # --- batches of any size -----------------------------------------------------------------------------------
@@ -61,13 +61,13 @@ def _check(spark: Any, folder: Path, database: Database, tables: str = "tables")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("size", "count"), [(1, 21), (7, 84), (1000, 84)])
-def test_a_database_in_batches_of_any_size(spark: Any, tmp_path: Path, size: int, count: int) -> None:
+@pytest.mark.parametrize(("size", "count", "fewest"), [(1, 21, 5), (7, 84, 18), (1000, 84, 18)])
+def test_a_database_in_batches_of_any_size(spark: Any, tmp_path: Path, size: int, count: int, fewest: int) -> None:
     database = generated(11, count, spread=True)
     query = _query(spark, tmp_path)
     for records in database.batches(size):
         query.run(records)
-    assert _check(spark, tmp_path, database, "out") > 0
+    assert _check(spark, tmp_path, database, "out") >= fewest
 
 
 # --- what repeats must not change --------------------------------------------------------------------------
@@ -181,7 +181,7 @@ def test_of_two_drivers_on_a_checkpoint_the_first_ends(spark: Any, broker: Any, 
         held.released.set()
         first.stop()
         second.kill()
-    assert _check(spark, tmp_path, database) > 0
+    assert _check(spark, tmp_path, database) >= 5
     check_store(spark, tmp_path, "parquet")
 
 

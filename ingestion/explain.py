@@ -229,7 +229,8 @@ def _tables(sink: PipelineSink) -> list[str]:
     lines.append("batches: one write for each table that has records; 'trigger' sets the time between batches")
     if values["sink.type-normalize-strategy"] != "standard":
         lines.append(f"types: {values['sink.type-normalize-strategy']}")
-    lines += [f"property {key} = {value!r}" for key, value in values["table-properties"].items()]
+    if "path" not in values:  # tables at a path have no properties: a note says so
+        lines += [f"property {key} = {value!r}" for key, value in values["table-properties"].items()]
     return lines if values["create-tables"] else [*lines, "tables must exist"]
 
 

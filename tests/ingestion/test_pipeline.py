@@ -309,7 +309,6 @@ Sink: iceberg
                 **{"type": "parquet", "path": "/lake", "write-mode": "append", "create-tables": "false"},
                 **{
                     "sink.type-normalize-strategy": "broaden",
-                    "table-properties.a": "b",
                     "include.schema.changes": ["add"],
                 },
             },
@@ -318,7 +317,6 @@ Sink: iceberg
                 "path: /lake",
                 "rows: every change, with its kind and place",
                 "types: broaden",
-                "property a = 'b'",
                 "tables must exist",
                 "changes of schemas (exception): only new tables are created; any other change stops the query",
                 "left out: alter.column.type, alter.table.comment, drop.column, drop.table, rename.column, "
@@ -329,7 +327,7 @@ Sink: iceberg
         ),
         (
             {"ingestion.ignore-errors": "true"},
-            {"type": "delta", "catalog": "c", "namespace": "n"},
+            {"type": "delta", "catalog": "c", "namespace": "n", "table-properties.a": "b"},
             {
                 "transform": [
                     {
@@ -343,6 +341,7 @@ Sink: iceberg
                 },
             },
             [
+                "property a = 'b'",
                 "tables: c.n",
                 "batches: one write for each table that has records; 'trigger' sets the time between batches",
                 "where: b = 1",
@@ -365,7 +364,9 @@ def test_explanations_name_what_is_set(
 def test_options_of_catalogs_have_no_effect_on_other_sinks() -> None:
     rules = [{"source-table": "a.b", "partition-keys": "day", "table-options": "k=v"}]
     parquet = {"type": "parquet", "path": "x", "table-properties.a": "b", "rewrite.max-bytes": "1 gb"}
-    notes = Pipeline(SOURCE, parquet, transform=rules).notes
+    made = Pipeline(SOURCE, parquet, transform=rules)
+    assert "property a" not in made.explain()
+    notes = made.notes
     assert [note.partition(";")[0].partition(",")[0] for note in notes] == [
         "sink: no effect: 'table-properties.a'",
         "sink: no effect: 'rewrite.max-bytes'",

@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE
-from kvformat.codecs._changes.other_messages import ERROR, OTHER_MESSAGES, find_by_members
+from kvformat.codecs._changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_ALL, find_by_members
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
@@ -108,6 +108,11 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
                 format=self.identifier,
                 option="schema",
             )
+
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Read values as the types of the database, and skip messages that change no row."""
+        return super().look_options({"types": DEBEZIUM, OTHER_MESSAGES.name: SKIP_ALL, **options})
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs._look.avro_schemas import DebeziumAvroLooker

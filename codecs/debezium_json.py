@@ -86,6 +86,12 @@ class DebeziumJsonFormat(JsonChangeFormat):
         if self.options["types"] == DEBEZIUM:
             self.time_digits = 6  # a CREATE TABLE declares at most three, as in Flink, but databases have six
 
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Read values as the types of the database, if the messages have schemas."""
+        has_schemas = str(options.get("schema-include", "")).lower() == "true"
+        return super().look_options({"types": DEBEZIUM, **options} if has_schemas else options)
+
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs._look.debezium import debezium_looker
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 
 from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame
-from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
+from kvformat.codecs._changes.other_messages import OTHER_MESSAGES, SKIP_ALL
 from kvformat.codecs._changes.read import ChangeReader, PresenceReader
 from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat, UpsertReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
@@ -49,6 +49,11 @@ class JsonChangeFormat(ChangeDataFormat):
     envelope: ClassVar[Envelope]
     envelope_description: ClassVar[str]
     """A description of messages with this envelope. It continues the text "3 of 5 messages"."""
+
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Skip messages that change no row."""
+        return {OTHER_MESSAGES.name: SKIP_ALL, **options}
 
     @staticmethod
     def is_envelope(message: Mapping[str, Any]) -> bool:

@@ -162,6 +162,19 @@ class RegistryFormat(Format):
         given = "subject" in options or "schema-registry.subject" in options
         return options if given else {**options, "subject": f"{topic}-{part}"}
 
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Read enum and fixed too, because no table says which fields it needs."""
+        (schema,) = (spec for spec in cls.option_specs if spec.name == "schema")
+        for key in schema.keys(options):
+            raise OptionError(
+                f"the option '{key}' sets one schema, but the columns of each table come from the schemas of its "
+                "messages. Remove the option; a 'projection' in 'transform' selects columns",
+                format=cls.identifier,
+                option=key,
+            )
+        return {"read-enum-and-fixed": "true", **options}
+
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         if direction == "decode":

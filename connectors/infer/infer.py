@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import SAMPLE, sample_of
-from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.error_codes import split_codes
 from kvformat.registry.contract.errors import ConfigurationError, SchemaError, listed
 from kvformat.registry.contract.look import LookRequest
@@ -48,7 +48,9 @@ def infer_schema(
     """
     if style not in ("table", "ingestion"):
         raise ConfigurationError(f"style must be 'table' or 'ingestion', not {style!r}")
-    given = dict(options or {})
+    given: Mapping[str, Any] = dict(options or {})
+    if style == "ingestion":
+        given = format_class(format).look_options(given)
     get_format(format, given).validate("decode")
     if style == "ingestion":
         messages = sample_of(source, keys, sample)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 from kvformat.connectors import source as spark_source
@@ -58,8 +57,6 @@ _LEADER_EPOCH = "leader-epoch"
 _ALIYUN = "aliyun."
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
-_NAMED_TYPES = "read-enum-and-fixed"
-_READER_SCHEMA = frozenset(("schema", "schema-registry.schema"))
 _OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-prefix")
 
 
@@ -216,8 +213,7 @@ class _FormatOptions:
     `json.x` is an option of the value's format if that is json, otherwise of the key's. `value.json.x` and `key.json.x`
     are always those of one part. `keys` are all given keys that belong to a format.
 
-    Two options have other defaults than in a table. Messages that change no row are skipped (`other-messages`). Where
-    Debezium's messages have a schema, `types` is `debezium`: columns have the types of the database.
+    A format may have other defaults than in a declared table: see `FormatHooks.look_options`.
     """
 
     def __init__(self, given: Mapping[str, str]) -> None:
@@ -234,12 +230,6 @@ class _FormatOptions:
         parsed = parse_values("source", own, mine, f"{self.value_name}.")
         self.ingestion = {f"{self.value_name}.{name}": value for name, value in parsed.items()}
         self.of_codec = {short: text for short, text in self.of_value.items() if short not in mine}
-
-    def _has_debezium_schemas(self) -> bool:
-        """Whether Debezium's schemas declare the types of the columns. Then its own types are the default."""
-        if self.value_name == "debezium-json":
-            return plain_text(self.of_codec.get("schema-include", "")).lower() == "true"
-        return self.value_name == "debezium-avro-confluent"
 
     def _of(self, part: str, name: str) -> dict[str, str]:
         found: dict[str, str] = {}
@@ -271,8 +261,7 @@ class _FormatOptions:
     def value(self, topics: Sequence[str] | None) -> Format:
         """Return the value's format."""
         own = FORMAT_OPTIONS.get(self.value_name, ())
-        defaults = {"other-messages": "skip-all"} | ({"types": "debezium"} if self._has_debezium_schemas() else {})
-        return _made("value", self.value_name, self.of_codec, topics, [spec.name for spec in own], defaults)
+        return _made("value", self.value_name, self.of_codec, topics, [spec.name for spec in own])
 
     def key(self, topics: Sequence[str] | None) -> Format | None:
         """Return the key's format, None if keys are not read."""
@@ -289,18 +278,9 @@ class _FormatOptions:
 
 
 def _made(
-    part: Part,
-    name: str,
-    given: Mapping[str, str],
-    topics: Sequence[str] | None,
-    also: Sequence[str] = (),
-    defaults: Mapping[str, str] = MappingProxyType({}),
+    part: Part, name: str, given: Mapping[str, str], topics: Sequence[str] | None, also: Sequence[str] = ()
 ) -> Format:
-    """Create a format from its options.
-
-    `also` are names for the error of an unknown option. `defaults` are values of options that are not given, if the
-    format has them.
-    """
+    """Create a format from its options; `also` are names for the error of an unknown option."""
     if isinstance(name, Secret):
         raise OptionError(f"source: '{part}.format' must not be a secret", option=f"{part}.format")
     try:
@@ -311,20 +291,11 @@ def _made(
         if find_option(cls.option_specs, short) is None:
             known = [*(spec.key for spec in cls.option_specs), *also]
             raise unknown_option("source", f"{name}.{short}", [f"{name}.{key}" for key in known])
-    defaults = {_NAMED_TYPES: "true", **defaults}
-    known_defaults = {key: text for key, text in defaults.items() if find_option(cls.option_specs, key) is not None}
-    options: Mapping[str, Any] = known_defaults | {short: plain_text(text) for short, text in given.items()}
-    for short in _READER_SCHEMA & options.keys() if _NAMED_TYPES in known_defaults else ():
-        raise OptionError(
-            f"source: '{name}.{short}' is one schema, but the columns of each table come from the schemas of its "
-            "messages. Leave it out; a 'projection' in 'transform' selects columns",
-            format=name,
-            option=f"{name}.{short}",
-        )
+    options: Mapping[str, Any] = {short: plain_text(text) for short, text in given.items()}
     if topics is not None and len(topics) == 1:
         options = cls.complete_options(options, topic=topics[0], part=part)
     try:
-        found = cls(options)
+        found = cls(cls.look_options(options))
         found.validate("decode")
     except ConfigurationError as error:
         raise add_context(error, f"source: format of the {part}: ") from None

@@ -93,6 +93,15 @@ class FormatHooks(abc.ABC):
         """
         return cls._complete_inner_options(options, topic=topic, part=part)
 
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the options with additions for tables whose columns are not declared; see `looker`.
+
+        Options given by the user must stay unchanged. Raises `OptionError` for one that declares columns. By default
+        nothing is added.
+        """
+        return options
+
     def for_encoding(self, schema: pa.Schema) -> Format:
         """Return the format that a Spark job sends to its executors, after work that must happen once per job.
 

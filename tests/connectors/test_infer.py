@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import subprocess
@@ -750,3 +751,14 @@ def test_tables_and_keys_as_ingestion_makes_them() -> None:
         infer_schema([b'{"a":null}'], format="json", style="ingestion")
     with pytest.raises(ConfigurationError, match="style must be 'table' or 'ingestion', not 'flink'"):
         infer_schema([], format="json", style="flink")  # type: ignore[arg-type]
+
+
+def test_types_of_the_database_as_ingestion_makes_them() -> None:
+    columns = {"day": debezium_types.Given("int32", f"{debezium_types._TIME}Date", 19782)}
+    change = json.loads(debezium_types.event({"day": 19782}, debezium_types.envelope(columns)))
+    change["payload"]["source"] = {"db": "d", "table": "t"}
+    message = json.dumps(change).encode()
+    found = infer_schema([message], format="debezium-json", options={"schema-include": "true"}, style="ingestion")
+    assert found.ddl == "`day` DATE"
+    assert dict(found.options) == {"schema-include": "true", "types": "debezium", "other-messages": "skip-all"}
+    assert read(found, [message]) == [{"day": dt.date(2024, 2, 29)}]

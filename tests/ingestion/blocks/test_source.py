@@ -369,7 +369,7 @@ def test_enums_are_read_and_one_schema_of_all_tables_is_refused(name: str) -> No
     assert _format_options(**given)["read-enum-and-fixed"] is True
     assert _format_options(**given, **{f"{name}.read-enum-and-fixed": "false"})["read-enum-and-fixed"] is False
     for option in ("schema", "schema-registry.schema"):
-        with pytest.raises(OptionError, match=f"'{name}.{option}' is one schema, .* Leave it out; a 'projection'"):
+        with pytest.raises(OptionError, match=f"format of the value: the option '{option}' sets one schema, .* Remove"):
             _source(**given, **{f"{name}.{option}": "{}"})
 
 

@@ -352,7 +352,7 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
 
     @classmethod
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
-        """The format for keys that are declared as format avro-confluent, beside values of format `value`."""
+        """Return the format that reads keys declared as avro-confluent, for records with values of format `value`."""
         schema = next(spec for spec in RegistryFormat.option_specs if spec.name == "schema")
         given = {name: text for name, text in key._given.items() if name not in schema.keys(key._given)}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}

@@ -164,7 +164,7 @@ class ConnectKeyFormat(DebeziumJsonFormat):
 
     @classmethod
     def beside(cls, key: Format, value: DebeziumJsonFormat) -> ConnectKeyFormat:
-        """The format for keys that are declared as format json, beside values of format `value`."""
+        """Return the format that reads keys declared as json, for records with values of format `value`."""
         given = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         own = ("ignore-parse-errors", "timestamp-format.standard")
         return cls({**given, **{name: key.options[name] for name in own}, "flattened": True})

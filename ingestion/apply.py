@@ -76,8 +76,8 @@ class TargetTables:
             unlike = self.target.unlike(table, options) if options != TableOptions() else []
             if unlike:
                 _LOG.warning(
-                    "table %s was created without the present %s of its transform, which have no effect: they are used "
-                    "when a table is created",
+                    "table %s exists, so the changed %s of its transform have no effect: they are used only when a "
+                    "table is created",
                     *(table, ", ".join(unlike)),
                 )
             rows = self._changed(table, wanted, found)
@@ -153,7 +153,7 @@ class TargetTables:
             added = AddColumns(table, tuple(AddedColumn(_nullable(column)) for column in missing))
             if not self._apply(added, rows, place):
                 left_out |= {column.name for column in missing}
-        apart = self._behavior is SchemaChangeBehavior.TRY_EVOLVE  # one may be left out
+        apart = self._behavior is SchemaChangeBehavior.TRY_EVOLVE  # the target may refuse only one
         for changed in [[change] for change in types] if apart else [types]:
             if changed and not self._apply(AlterColumnTypes(table, tuple(changed)), rows, place):
                 kept = {name: from_spark(found.columns[name].dataType, True, name) for name, _ in changed}

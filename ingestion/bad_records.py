@@ -65,7 +65,7 @@ def errors_of(
         columns = [error[name].alias(name) for name in ("part", "reason", "code")]
         name = F.lit(looking.table_name(table)).alias(_TABLE)
         frames.append(frame.where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
-    while len(frames) > 1:  # a union of unions of two: Spark analyzes each union with all that is in it
+    while len(frames) > 1:  # in pairs, because Spark analyzes a chain of unions in quadratic time
         pairs = [frames[place : place + 2] for place in range(0, len(frames), 2)]
         frames = [reduce(lambda one, other: one.unionByName(other), pair) for pair in pairs]
     (found,) = frames

@@ -49,7 +49,7 @@ NO_KEY = "NO_KEY"
 """The code of an update or a deletion of a table without a key. It is an error of the table, not of the record."""
 _ERROR_FIELDS = ("part", "reason", "code")
 _PARSED = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
-"""Types of columns that texts are parsed for."""
+"""Types of columns into which texts are parsed."""
 _NOT_PLAIN = r"^[+-]?0[0-9]|^\+|\s$|^\s|^[+-]?\."
 _Bools = npt.NDArray[np.bool_]
 

@@ -244,7 +244,7 @@ class _BatchRun:
         self.memory.store.write(self.id, self.memory.state, plan)
 
     def _quarantined(self, plan: BatchPlan, failed: _TableFailed) -> BatchPlan:
-        """Return the plan with the failed tables as they were before the batch, so that a released one begins there."""
+        """Return the plan without the changes of the failed tables; a released table begins before the batch."""
         why, before, planned = str(failed.cause), self.memory.state.schemas, plan.state.schemas
         others = {table: schema for table, schema in planned.sources.items() if table not in failed.tables}
         fed = {target for table in others for target in self._targets(plan.state, table)}

@@ -189,7 +189,7 @@ class SchemaStore:
         self._write(f"drivers/{(last + 1) % _SLOTS}", [], number=last + 1, driver=self._driver)
 
     def check_driver(self) -> None:
-        """Raise `ConfigurationError` if another driver has begun since this one. Trusts its last answer for a second.
+        """Raise `ConfigurationError` if another driver has begun since this one. Reuses its last answer for one second.
 
         A driver that was thought dead must not write after the one that replaced it.
         """
@@ -199,8 +199,8 @@ class SchemaStore:
         newest = max(self._drivers(), key=lambda driver: int(driver["number"]), default=None)
         if newest is not None and newest["driver"] != self._driver:
             raise ConfigurationError(
-                f"another driver has started with the checkpoint of this query ('{self.folder}'), and goes on from "
-                "here. This one ends. Run one query at a time on a checkpoint"
+                f"another driver has started with the checkpoint of this query ('{self.folder}') and continues it, so "
+                "this driver stops. Run only one query at a time on a checkpoint"
             )
         self._checked = now
 
@@ -284,7 +284,7 @@ def _checksum(head: Mapping[str, Any], lines: Iterable[str]) -> int:
 
 
 def _is_complete(text: str) -> bool:
-    """Whether a file has the lines that it says."""
+    """Whether a file has all its lines, unchanged: their number and the checksum are in its first line."""
     first, *lines = text.splitlines() or [""]
     try:
         head = json.loads(first)
@@ -312,7 +312,7 @@ def _parsed(path: str, text: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """Raise `SchemaChangeError` naming the file for objects that have other members than this release writes."""
+    """Turn errors about missing or odd members of a file's objects into a `SchemaChangeError` that names the file."""
     try:
         yield
     except (KeyError, TypeError, AttributeError, ConfigurationError) as error:

@@ -1,4 +1,4 @@
-"""Texts of values that are not texts on the wire, for STRING columns. Days, times and timestamps are counts.
+"""Convert values to text for STRING columns. On the wire, days, times and timestamps are counts.
 
     18321                   2020-02-29
     -1500000                -00:00:01.500       MySQL's TIME is up to 838 hours long, and may be negative
@@ -57,7 +57,7 @@ COUNT_TEXTS: Mapping[str, Callable[[int], Callable[[int], str]]] = {
     "TIME": _time_text,
     "TIMESTAMP": _timestamp_text,
 }
-"""By the type of a count: from units in a second to the function that makes a text of a count."""
+"""By type: a function of the units in a second. It returns the function that converts a count to text."""
 
 
 VALUE_TEXTS: Mapping[str, tuple[FlinkType, Callable[..., str]]] = {
@@ -66,4 +66,4 @@ VALUE_TEXTS: Mapping[str, tuple[FlinkType, Callable[..., str]]] = {
     "float32": (FlinkType("FLOAT"), float_text),
     "float64": (FlinkType("DOUBLE"), double_text),
 }
-"""How a STRING column reads numbers and booleans of Avro: the type on the wire, and the text of a value."""
+"""By Arrow type: the Flink type of an Avro value, and the function that converts a value to text."""

@@ -98,6 +98,6 @@ def _looked(sample: MessageSample, format: str, options: Mapping[str, Any]) -> S
     if found.errors:
         texts, _ = split_codes(pa.array(list(found.errors.values())))
         assert texts is not None
-        notes.append(f"{len(texts)} messages are bad, and left out; the first: {texts[0]}")
+        notes.append(f"bad messages, which are left out: {len(texts)}; the first: {texts[0]}")
     keys = [key.names for key in found.keys]
     return SchemaProposal(tuple(fields), primary_key=keys[0] if keys else (), notes=tuple(notes))

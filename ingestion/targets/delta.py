@@ -26,7 +26,7 @@ _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _CONSTRAINTS, _REQUIRED = "delta.constraints.", "kvformat_not_null"
 _OF_COLUMNS = (AlterColumnTypes, DropColumns, RenameColumns)
 _SETTING = "spark.databricks.delta"
-_COMMITS = 20  # that are looked at; others than the query may write between its batches, such as OPTIMIZE
+_COMMITS = 20  # newest commits that are read; OPTIMIZE and others may commit between two batches
 _OF_THE_LOG = ("delta.minReaderVersion", "delta.minWriterVersion", "delta.columnMapping.maxColumnId")
 
 
@@ -80,12 +80,12 @@ class DeltaTarget(SqlTarget):
         }
 
     def require(self, name: str, columns: Sequence[str]) -> None:
-        """Add a constraint: Delta makes no column NOT NULL that was nullable."""
+        """Add a CHECK constraint, because Delta can't make a nullable column NOT NULL."""
         condition = " AND ".join(f"{quoted(column)} IS NOT NULL" for column in columns)
         self._sql(f"ALTER TABLE {name} ADD CONSTRAINT {_REQUIRED} CHECK ({condition})")
 
     def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
-        """Apply a change of a table. Delta changes no column of a constraint, so that of `require` is made again."""
+        """Apply a change of a table. A constraint of `require` is removed for it: Delta can't change its columns."""
         name = self._name(event.table)
         if not isinstance(event, _OF_COLUMNS) or f"{_CONSTRAINTS}{_REQUIRED}" not in self._properties(name):
             super().change(event, schema, batch)

@@ -56,10 +56,10 @@ class IcebergTarget(SqlTarget):
         return {key: value for key, value in properties.items() if key not in _OF_THE_TABLE}
 
     def require(self, name: str, columns: Sequence[str]) -> None:
-        """Say how the catalog keeps NOT NULL: Iceberg has no other way to make a column required."""
+        """Log the setting that keeps NOT NULL: Iceberg can't make a nullable column NOT NULL."""
         _LOG.warning(
-            "%s: its columns %s are no longer NOT NULL, because it was written again. With spark.sql.catalog.%s."
-            "use-nullable-query-schema = false they stay so",
+            "the table %s was rewritten, and its columns %s are no longer NOT NULL. Set spark.sql.catalog.%s."
+            "use-nullable-query-schema = false to keep NOT NULL",
             *(name, ", ".join(columns), self.catalog or "spark_catalog"),
         )
 

@@ -144,10 +144,8 @@ class SqlTarget(Target):
         return dict(properties)
 
     def require(self, name: str, columns: Sequence[str]) -> None:
-        """Make columns of a table required that lost their NOT NULL when it was written again."""
-        _LOG.warning(
-            "%s: its columns %s are no longer NOT NULL, because it was written again", name, ", ".join(columns)
-        )
+        """Make columns NOT NULL again after `rewrite`. By default this only logs a warning."""
+        _LOG.warning("the table %s was rewritten, and its columns %s are no longer NOT NULL", name, ", ".join(columns))
 
     def written(self, name: str, query: str) -> int:
         """Return the position of the query's last write to a table, as far as it is known, or -1."""

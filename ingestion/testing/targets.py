@@ -219,7 +219,7 @@ class TargetSuite:
         assert self.rows(target, table) == [(1,), (2,)]
 
     def test_an_earlier_batch_is_not_merged(self, target: Target) -> None:
-        """Its driver was replaced, and goes on late. Merging it is an error, or does nothing."""
+        """A batch of a replaced driver arrives late. Merging it raises an error or does nothing."""
         schema = table_schema("id INT", "v INT", key=["id"])
         table = self.created(target, schema)
         for batch in (1, 2):

@@ -746,7 +746,7 @@ def test_tables_and_keys_as_ingestion_makes_them() -> None:
     with pytest.raises(SchemaError, match=r"the messages belong to 2 tables, d\.t, d\.u: give those of one table"):
         infer_schema([message("t"), message("u")], format="canal-json", style="ingestion")
     nameless = infer_schema([message("t"), message("t", database=None)], format="canal-json", style="ingestion")
-    assert "1 messages are bad, and left out; the first: " in nameless.notes[0]
+    assert "bad messages, which are left out: 1; the first: " in nameless.notes[0]
     with pytest.raises(SchemaError, match="no columns can be inferred: there are 1 messages"):
         infer_schema([b'{"a":null}'], format="json", style="ingestion")
     with pytest.raises(ConfigurationError, match="style must be 'table' or 'ingestion', not 'flink'"):

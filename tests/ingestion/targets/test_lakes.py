@@ -187,7 +187,7 @@ class LakeSuite(TargetSuite):
             caplog.clear()
             again = TargetTables(target, SchemaChangeBehavior.LENIENT, self.query, take_over=False)
             again.ready(table, schema, later)
-            assert (f"without the present {told} of its transform" in caplog.text) is bool(told), caplog.text
+            assert (f"the changed {told} of its transform" in caplog.text) is bool(told), caplog.text
 
     def test_a_large_table_is_not_rewritten(self, target: Target) -> None:
         assert isinstance(target, SqlTarget)

@@ -22,13 +22,16 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from confluent_kafka import Consumer, TopicPartition
 
-from tests.connectors.crashes import KEYS, Query, Report, changes, ends, session
+from tests.connectors.crashes import KEYS, Query, Report, changes, session
 from tests.connectors.tables import upsert
 from tests.support import services
 
 BATCH = 12_000
 """Records of a micro-batch, at most."""
+SCHEMA = "id INT NOT NULL, n BIGINT, pad STRING"
+_PAD = "x" * 500  # so that a transaction takes some time
 _BAD_AFTER = 100  # changes between two bad records
 
 
@@ -63,10 +66,11 @@ def run_query(settings: dict[str, Any]) -> None:
     """Run a query until its process is killed. A failed task is tried again, as on a cluster."""
     spark = session(**{"spark.master": "local[2,8]", "spark.sql.execution.arrow.maxRecordsPerBatch": "500"})
     options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "crash"}
-    source = upsert(settings["bootstrap"], settings["source"])
+    source = upsert(settings["bootstrap"], settings["source"], SCHEMA)
     target = upsert(
         settings["bootstrap"],
         settings["target"],
+        SCHEMA,
         **options,
         **{"sink.parallelism": settings["tasks"], "properties.transaction.timeout.ms": 120_000},
     )
@@ -92,11 +96,12 @@ class Copy:
         self.dead = broker.create(f"{name}-dead", 2)
         self.bad = [(b'{"id":%d}' % (n % KEYS), b"no json %d" % n) for n in range(records // _BAD_AFTER)]
         self.mixed = list[tuple[bytes, bytes | None]]()
-        for n, change in enumerate(changes(self.count)):
+        for n, (key, value) in enumerate(changes(self.count)):
             if n % _BAD_AFTER == 0 and n // _BAD_AFTER < len(self.bad):
                 self.mixed.append(self.bad[n // _BAD_AFTER])
-            self.mixed.append(change)
+            self.mixed.append((key, None if value is None else value[:-1] + b',"pad":"%s"}' % _PAD.encode()))
         topics = {"source": self.source, "target": self.target, "dead": self.dead}
+        self._watching = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "watching", "log_level": 0})
         self.query = OnceQuery(folder, "once", bootstrap=broker.bootstrap, **topics)
         self.query.settings(tasks=3)
 
@@ -117,8 +122,13 @@ class Copy:
         """Wait until a batch is being written: its first records are in the log."""
         done = self.query.batches()
         self.wait(lambda: self.query.in_flight() >= done or self.all_read())
-        written = ends(self.broker, self.target)
-        self.wait(lambda: ends(self.broker, self.target) > written or self.query.batches() > done or self.all_read())
+        written = self._written()
+        self.wait(lambda: self._written() > written or self.query.batches() > done or self.all_read())
+
+    def _written(self) -> int:
+        """Return the number of records in the log of the target, also of open transactions."""
+        partitions = (TopicPartition(self.target, number) for number in range(3))
+        return sum(self._watching.get_watermark_offsets(one, timeout=30)[1] for one in partitions)
 
     def check(self, report: Report) -> None:
         """Check that a reader of committed records sees each exactly once, and those of a key in order."""
@@ -209,26 +219,27 @@ def kill_brokers(_: services.KafkaBroker, folder: Path, kills: int, records: int
 def start_second_drivers(
     broker: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random
 ) -> Report:
-    """Start a second query on the same checkpoint, in the middle of a batch of the first one."""
+    """Start a second query on the same checkpoint while records arrive; one of the two ends, or both."""
     begun, report = time.monotonic(), Report("exactly once, a second driver on the same checkpoint")
     copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
-    broker.send(copy.source, copy.mixed)
-    second = OnceQuery(
-        folder, "once", bootstrap=broker.bootstrap, source=copy.source, target=copy.target, dead=copy.dead
-    )
+    topics = {"source": copy.source, "target": copy.target, "dead": copy.dead}
+    second = OnceQuery(folder, "once", bootstrap=broker.bootstrap, **topics)
     second.settings(tasks=4)
+    part = len(copy.mixed) // (kills * 120)
+    pieces = [copy.mixed[start : start + part] for start in range(0, len(copy.mixed), part)]
     try:
-        while report.kills < kills and not copy.all_read():
+        while report.kills < kills and pieces:
+            broker.send(copy.source, pieces.pop(0))
             copy.wait_for_transaction()
             second.start()
             report.kills += 1
-            # One of them ends; which one depends on who finishes a batch first.
-            started = time.monotonic()
-            copy.query.wait(
-                lambda started=started: not second.alive() or not copy.query.alive() or time.monotonic() - started > 120
-            ) if copy.query.alive() else None
+            while pieces and second.alive() and copy.query.alive():
+                broker.send(copy.source, pieces.pop(0))
+                time.sleep(0.5)
             report.mid_batch += not (second.alive() and copy.query.alive())
             second.kill()
+        for piece in pieces:
+            broker.send(copy.source, piece)
         copy.wait(copy.all_read)
     finally:
         copy.query.kill()
@@ -267,7 +278,9 @@ def main() -> None:
             for name in [asked.scenario] if asked.scenario else SCENARIOS:
                 folder = Path(scratch, name)
                 folder.mkdir()
-                report = SCENARIOS[name](broker, folder, asked.kills, asked.records, random.Random(asked.seed))
+                report = SCENARIOS[name](
+                    broker, folder, asked.kills, asked.records, random.Random(f"{asked.seed}-{name}")
+                )
                 print(json.dumps(asdict(report)), flush=True)
         finally:
             broker.kill()

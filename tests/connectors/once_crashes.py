@@ -9,6 +9,7 @@ topic of dead letters. `test_once_crashes.py` runs each scenario with few kills.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import datetime
 import json
 import os
@@ -44,27 +45,21 @@ class OnceQuery(Query):
         """Return whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
-    def workers(self) -> list[psutil.Process]:
-        """Return the Python workers of the query's tasks: children of Spark's daemon."""
+    def writers(self, port: int) -> list[psutil.Process]:
+        """Return the Python workers with a connection to the broker: those whose task is writing."""
         assert self._process is not None
         found = []
         for process in psutil.Process(self._process.pid).children(recursive=True):
-            try:
-                parent = process.parent()
-                if (
-                    parent is not None
-                    and "pyspark.daemon" in parent.cmdline()
-                    and "pyspark.daemon" in process.cmdline()
-                ):
+            with contextlib.suppress(psutil.Error):
+                connected = (one.raddr.port for one in process.net_connections("tcp") if one.raddr)
+                if process.name().startswith("python") and port in connected:
                     found.append(process)
-            except psutil.NoSuchProcess:
-                continue
         return found
 
 
 def run_query(settings: dict[str, Any]) -> None:
     """Run a query until its process is killed. A failed task is tried again, as on a cluster."""
-    spark = session(**{"spark.master": "local[2,8]", "spark.sql.execution.arrow.maxRecordsPerBatch": "500"})
+    spark = session(**{"spark.master": "local[2,8]", "spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
     options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "crash"}
     source = upsert(settings["bootstrap"], settings["source"], SCHEMA)
     target = upsert(
@@ -174,13 +169,23 @@ def kill_workers(broker: services.KafkaBroker, folder: Path, kills: int, records
     copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
     broker.send(copy.source, copy.mixed)
     try:
+        port = int(broker.bootstrap.rpartition(":")[2])
         while report.kills < kills and not copy.all_read():
-            copy.wait_for_transaction()
-            workers = copy.query.workers()
-            if workers:
-                os.kill(chance.choice(workers).pid, signal.SIGKILL)
-                report.kills += 1
-                report.mid_batch += copy.query.in_flight() >= 0
+            writers: list[psutil.Process] = []
+            done = copy.query.batches()
+
+            def writing(writers: list[psutil.Process] = writers) -> bool:
+                writers[:] = copy.query.writers(port)
+                return bool(writers) or copy.all_read()
+
+            copy.wait(writing)
+            time.sleep(chance.random() * 0.1)
+            for process in writers[:1]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+                    report.kills += 1
+                    report.mid_batch += copy.query.in_flight() >= 0
+            copy.wait(lambda done=done: copy.query.batches() > done or copy.all_read())
         copy.wait(copy.all_read)
     finally:
         copy.query.kill()

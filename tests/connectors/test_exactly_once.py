@@ -404,12 +404,12 @@ def test_a_query_that_rested_for_longer_than_its_marks_is_refused(spark: Any, tm
         run(target, stream, clean)
         (stopped / "commits" / "1").unlink()
         (stopped / "commits" / ".1.crc").unlink(missing_ok=True)
-        name = json.loads((stopped / "metadata").read_text())["id"]
+        names = [f"tests-{json.loads((at / 'metadata').read_text())['id']}" for at in (stopped, clean)]
         client = KafkaBrokers(TransactionSettings.of(target.kv.options, ["rest-target"], "tests"))
         assert client.retention() == 60
         deadline = time.monotonic() + 180
-        while client.marks([f"tests-{name}"]):
-            assert time.monotonic() < deadline, "the mark did not expire"
+        while client.marks(names):
+            assert time.monotonic() < deadline, "the marks did not expire"
             time.sleep(1)
         with pytest.raises(Exception, match=r"goes on with batch 1, which was planned \d minutes ago.*'at-least-once'"):
             run(target, stream, stopped)

@@ -30,13 +30,14 @@ TIMEOUT = 15.0
 """Seconds that an answer may take: a broker nearby needs a hundredth of it, with a slow network a few seconds."""
 
 Answer = TypeVar("Answer")
-# Temporary errors: a topic was just created, or a broker was just lost.
+# Temporary errors: a topic was just created, a broker was just lost, or a transaction is being committed.
 _PASSING = (
     "LEADER_NOT_AVAILABLE",
     "NOT_LEADER_FOR_PARTITION",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
     "NOT_COORDINATOR",
+    "UNSTABLE_OFFSET_COMMIT",
 )
 _PAUSE = 0.2  # seconds before the next attempt
 # Settings with the same name and meaning.

@@ -192,7 +192,7 @@ class KafkaBrokers:
         return _SHORTEST_RETENTION if minutes is None else 60.0 * int(minutes)
 
     def _mark(self, name: str) -> Mark | None:
-        from confluent_kafka import ConsumerGroupTopicPartitions
+        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 
         def question() -> list[Any]:
             asked = [ConsumerGroupTopicPartitions(name)]
@@ -200,6 +200,9 @@ class KafkaBrokers:
                 asked, require_stable=True, request_timeout=brokers.TIMEOUT
             )
             found: list[Any] = answer[name].result(brokers.TIMEOUT + 1).topic_partitions
+            for partition in found:
+                if partition.error is not None:
+                    raise KafkaException(partition.error)
             return found
 
         offsets = brokers.ask(self._admin, self._settings.options, f"the marks of the group '{name}'", question)

@@ -6,15 +6,16 @@ import json
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from kvformat.connectors import KafkaTable, exactly_once, sink
+from kvformat.connectors import KafkaTable, exactly_once, sink, transaction_client
 from kvformat.connectors.transaction_client import KafkaBrokers, TransactionSettings
-from kvformat.connectors.transactions import QueryNames, take_over
+from kvformat.connectors.transactions import Mark, QueryNames, take_over
 from kvformat.registry import BrokerError, ConfigurationError, DeliveryError, KafkaSinkWarning, OptionError
 from tests.connectors.tables import upsert
 from tests.support import services
@@ -119,6 +120,27 @@ def test_aborted_records_are_in_the_log_but_not_visible(spark: Any, broker: Any)
     transaction.close()
     assert broker.records(topic) == []
     assert [message.key() for message in broker.records(topic, committed_only=False)] == [b"k"]
+
+
+def test_marks_wait_for_a_transaction_that_is_being_committed(broker: Any) -> None:
+    """Otherwise a mark that is about to appear would count as missing, and its records would be written again."""
+    from confluent_kafka import TopicPartition
+
+    topic = broker.create("once-unstable", 1)
+    settings = TransactionSettings.of({"properties.bootstrap.servers": broker.bootstrap}, [topic], "unstable")
+    transaction = KafkaBrokers(settings).begin("unstable-0")
+    transaction.commit(Mark(3, 1))
+    transaction._begin()
+    with transaction_client._group(settings, "unstable-0") as consumer:
+        offset = TopicPartition(topic, 0, 6, Mark(5, 1).metadata)
+        transaction._producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(KafkaBrokers(settings).marks, ["unstable-0", "unstable-none"])
+        time.sleep(2)
+        assert not asked.done()
+        transaction._producer.commit_transaction(30)
+        assert asked.result(30) == {"unstable-0": Mark(5, 1)}
+    transaction.close()
 
 
 # --- streams -----------------------------------------------------------------------------------------------

@@ -57,6 +57,7 @@ ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix
 PARTITIONS = 4
 # Micro-batches of the stream. A worker's caches keep entries of its last 256 tasks; the last third begins after that.
 BATCHES = 250
+ONCE_BATCHES = 50  # fewer, because each begins and commits transactions
 WARM_UP = 5  # micro-batches in which processes start and fill their heaps
 TIMES = 10  # how often the stream's topic has the records
 _PERIOD = 0.5  # seconds between two questions to a query
@@ -213,20 +214,20 @@ def measure_once(records: int, rounds: int) -> dict[str, Any]:
 
 def measure_stream(records: int, rounds: int) -> dict[str, Any]:
     """Measure the memory of one query. It runs once; `rounds` is ignored."""
-    return _stream(records, {})
+    return _stream(records, {}, BATCHES)
 
 
 def measure_once_stream(records: int, rounds: int) -> dict[str, Any]:
     """Measure the memory of one exactly-once query. It runs once; `rounds` is ignored."""
-    return _stream(records, ONCE)
+    return _stream(records, ONCE, ONCE_BATCHES)
 
 
-def _stream(records: int, options: dict[str, str]) -> dict[str, Any]:
+def _stream(records: int, options: dict[str, str], batches: int) -> dict[str, Any]:
     count = TIMES * records
     with _running() as (kafka, spark), tempfile.TemporaryDirectory() as checkpoint:
         source, target = kafka.topic("orders"), kafka.target("written").with_options(options)
         kafka.fill("orders", records, TIMES)
-        stream = source.read_stream(spark, spark_options={"maxOffsetsPerTrigger": count // BATCHES})
+        stream = source.read_stream(spark, spark_options={"maxOffsetsPerTrigger": count // batches})
         started = time.monotonic()
         query = target.write_stream(stream, checkpoint_location=checkpoint, trigger={"availableNow": True})
         while query.isActive and len(query.recentProgress) < WARM_UP:
@@ -234,16 +235,16 @@ def _stream(records: int, options: dict[str, str]) -> dict[str, Any]:
         with MemoryMonitor(kafka.process) as monitor:
             query.awaitTermination()
         seconds = time.monotonic() - started
-        batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
-        assert sum(batches) == count, f"{sum(batches)} of {count} records"
+        sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+        assert sum(sizes) == count, f"{sum(sizes)} of {count} records"
     memory = monitor.thirds()
-    print(f"\nstream of {count:,} records in {len(batches)} batches, {seconds:.0f} s, MB")
+    print(f"\nstream of {count:,} records in {len(sizes)} batches, {seconds:.0f} s, MB")
     for name, of in memory.items():
         print(f"  {name:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
     return {
         "memory": memory,
         "records": count,
-        "batches": len(batches),
+        "batches": len(sizes),
         "seconds": round(seconds),
         "environment": environment(*PACKAGES),
     }

@@ -146,6 +146,7 @@ def test_marks_wait_for_a_transaction_that_is_being_committed(broker: Any) -> No
 # --- streams -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_a_stream_repeats_no_batch(spark: Any, broker: Any, tmp_path: Path) -> None:
     source = upsert(broker.bootstrap, broker.create("once-source", 4))
     broker.send("once-source", [(b'{"id":%d}' % (n % 50), b'{"n":%d}' % n) for n in range(3000)])
@@ -183,6 +184,7 @@ def test_two_queries_with_one_prefix_do_not_disturb_each_other(spark: Any, broke
     assert sorted(ids(broker, "once-both")) == sorted(2 * list(range(100)))
 
 
+@pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_an_older_checkpoint_is_refused(spark: Any, broker: Any, tmp_path: Path) -> None:
     broker.send(broker.create("once-older", 1), [(b'{"id":%d}' % n, b'{"n":1}') for n in range(30)])
     stream = upsert(broker.bootstrap, "once-older").read_stream(spark, spark_options={"maxOffsetsPerTrigger": 10})
@@ -215,6 +217,7 @@ def test_an_aggregate_is_written_once(spark: Any, broker: Any, tmp_path: Path) -
     assert found == {0: 10, 1: 10, 2: 10}
 
 
+@pytest.mark.once  # with availableNow, Spark 4.1's Kafka source fails at the progress report of such a batch
 def test_dead_letters_are_written_once_too(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic = broker.create("once-letters", 2)
     sent = [(b'{"id":%d}' % n, b"no json" if n % 10 == 0 else b'{"n":%d}' % n) for n in range(200)]

@@ -254,23 +254,41 @@ class KafkaTransaction:
         from confluent_kafka import KafkaException
 
         self._begin()
-        produce, poll = self._producer.produce, self._producer.poll
-        for topic, value, key, more in records(rows, self._settings.topic):
-            while True:
+        produce, only = self._producer.produce, self._settings.topic
+        if rows.schema.names == ["key", "value"] and only is not None:  # most tables; a loop without other arguments
+            for key, value in zip(rows.column(0).to_pylist(), rows.column(1).to_pylist(), strict=True):
+                try:
+                    produce(only, value, key)
+                except (BufferError, KafkaException) as cause:
+                    self._produce_later(cause, only, value, key, {})
+        else:
+            for topic, value, key, more in records(rows, only):
                 try:
                     produce(topic, value, key, **more)
-                except BufferError:  # the queue is full
-                    poll(_PATIENCE)
-                    self._check()
-                except KafkaException as cause:
-                    self._check()
-                    self._refuse(topic, more.get("partition"), key, cause.args[0])
-                    self._check(cause)
-                    raise self._error("take a record", cause.args[0]) from cause
-                else:
-                    break
-        poll(0)
+                except (BufferError, KafkaException) as cause:
+                    self._produce_later(cause, topic, value, key, more)
+        self._producer.poll(0)
         self._check()
+
+    def _produce_later(
+        self, cause: Exception, topic: str, value: bytes | None, key: bytes | None, more: Mapping[str, Any]
+    ) -> None:
+        """Add a record when the queue has room; raises `BrokerError` for any other exception of the first attempt."""
+        from confluent_kafka import KafkaException
+
+        while isinstance(cause, BufferError):
+            self._producer.poll(_PATIENCE)
+            self._check()
+            try:
+                self._producer.produce(topic, value, key, **more)
+            except (BufferError, KafkaException) as again:
+                cause = again
+            else:
+                return
+        self._check()
+        self._refuse(topic, more.get("partition"), key, cause.args[0])
+        self._check(cause)
+        raise self._error("take a record", cause.args[0]) from cause
 
     def commit(self, mark: Mark) -> None:
         """Commit the records and the mark, as the offset of the group of the transactional id."""

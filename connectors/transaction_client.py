@@ -192,21 +192,23 @@ class KafkaBrokers:
         return _SHORTEST_RETENTION if minutes is None else 60.0 * int(minutes)
 
     def _mark(self, name: str) -> Mark | None:
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+        """Return the mark of a group; a topic that was the first one earlier may have one with a smaller number.
+
+        A consumer asks. librdkafka's client for administration ends the process if the coordinator of a group moves.
+        """
+        from confluent_kafka import KafkaException, TopicPartition
 
         def question() -> list[Any]:
-            asked = [ConsumerGroupTopicPartitions(name)]
-            answer = self._admin.list_consumer_group_offsets(
-                asked, require_stable=True, request_timeout=brokers.TIMEOUT
+            found: list[Any] = consumer.committed(
+                [TopicPartition(topic, 0) for topic in self._settings.topics], timeout=brokers.TIMEOUT
             )
-            found: list[Any] = answer[name].result(brokers.TIMEOUT + 1).topic_partitions
             for partition in found:
                 if partition.error is not None:
                     raise KafkaException(partition.error)
             return found
 
-        offsets = brokers.ask(self._admin, self._settings.options, f"the marks of the group '{name}'", question)
-        # Marks in an earlier first topic of the table have smaller numbers.
+        with _group(self._settings, name) as consumer:
+            offsets = brokers.ask(consumer, self._settings.options, f"the marks of the group '{name}'", question)
         marks = [Mark.of(name, found.offset, found.metadata) for found in offsets if found.offset >= 0]
         return max(marks, key=lambda mark: mark.batch, default=None)
 
@@ -394,8 +396,12 @@ class KafkaTransaction:
 
 @contextlib.contextmanager
 def _group(settings: TransactionSettings, name: str) -> Iterator[Consumer]:
-    """A consumer that joins no group; it only names the group of a mark."""
-    consumer = brokers.consumer(settings.options, group_id=name)
+    """A consumer that joins no group, but reads and names the group of a mark.
+
+    It reads committed data only, whatever the table's readers do: so brokers do not answer while a mark is committed.
+    """
+    options = {key: text for key, text in settings.options.items() if key != f"{PREFIX}isolation.level"}
+    consumer = brokers.consumer(options, group_id=name)
     try:
         yield consumer
     finally:

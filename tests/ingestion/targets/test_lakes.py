@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +20,10 @@ from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColu
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn
 from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets import sql
 from kvformat.ingestion.targets.delta import DeltaTarget
 from kvformat.ingestion.targets.iceberg import IcebergTarget
+from kvformat.ingestion.targets.session_settings import shared_settings
 from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
 from kvformat.ingestion.testing import TargetSuite
@@ -188,6 +191,31 @@ class LakeSuite(TargetSuite):
             again = TargetTables(target, SchemaChangeBehavior.LENIENT, self.query, take_over=False)
             again.ready(table, schema, later)
             assert (f"the changed {told} of its transform" in caplog.text) is bool(told), caplog.text
+
+    def test_a_change_beside_writes_of_other_tables_is_not_a_write(self, target: Target) -> None:
+        """Writes of other tables give the session their position, which is that of the table's own write, too."""
+        assert isinstance(target, SqlTarget)
+        batch = BatchWrite(self.query, 3)
+        schema = table_schema("id INT", "v INT", key=["id"])
+        table = self.created(target, schema)
+        position = target.position_settings(self.query, (3 * sql._MOST_PARTS) * 2 + 1)
+        if position is None:
+            pytest.skip("the catalog keeps the positions of appends only")
+        added = AddColumns(table, (AddedColumn(SchemaColumn("w", parse_column_type("INT"))),))
+        wider = AlterColumnTypes(table, (("v", parse_column_type("STRING")),))
+
+        def change() -> None:
+            target.change(added, added.apply(schema), batch)
+            target.rewrite(table, wider.apply(added.apply(schema)))
+
+        with ThreadPoolExecutor(1) as pool:
+            with shared_settings(target.spark, self.query, position):
+                changed = pool.submit(change)
+                with pytest.raises(TimeoutError):
+                    changed.result(3)
+            changed.result(120)
+        self.write(target, table, wider.apply(added.apply(schema)), [(1, "a", 2, "+U")], 3)
+        assert self.rows(target, table) == [(1, "a", 2)]
 
     def test_a_large_table_is_not_rewritten(self, target: Target) -> None:
         assert isinstance(target, SqlTarget)

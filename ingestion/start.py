@@ -135,7 +135,7 @@ def _records(
     if not offsets.has_offsets(spark, checkpoint):
         first_look(pipeline, spark, checkpoint)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KafkaSourceWarning)  # the pipeline's notes have them
+        warnings.filterwarnings("ignore", "table '", KafkaSourceWarning)  # the pipeline's notes have them
         return table.records_stream(spark, checkpoint_location=checkpoint, spark_options=spark_options)
 
 

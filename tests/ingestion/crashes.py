@@ -1,7 +1,7 @@
 """Kill queries that ingest a topic, at each step of a batch and at any time, and compare the tables at the end.
 
     scripts/crash_tests --only ingest --kills 28                      tables at a path
-    scripts/crash_tests --only ingest --kills 6 --target delta        tables of Delta, which need PySpark 4.1
+    scripts/crash_tests --only ingest --kills 6 --target delta        tables of Delta or Iceberg, with PySpark 4.1
 
 The topic has three partitions and the changes of a generated database (`database.py`). A query runs in its own process.
 At a step it kills itself, its JVM and its workers with SIGKILL. It starts again until it was killed at each step.
@@ -304,6 +304,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--kills", type=int, default=len(STEPS) + 2)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--batch", type=int, default=24, help="records of a batch, at most")
     arguments.add_argument("--seconds", type=float, default=3600, help="kill no more after this time")
     arguments.add_argument("--target", choices=("parquet", "delta", "iceberg"), default="parquet")
     arguments.add_argument("--write-mode", choices=("merge", "append"), default="merge")
@@ -320,8 +321,8 @@ def main() -> None:
         broker.start()
         try:
             chance = random.Random(asked.seed)
-            modes = {"target": asked.target, "write_mode": asked.write_mode}
-            report = ingest_with_kills(broker, folder, asked.kills, chance, seconds=asked.seconds, **modes)
+            more = {"target": asked.target, "write_mode": asked.write_mode, "batch": asked.batch}
+            report = ingest_with_kills(broker, folder, asked.kills, chance, seconds=asked.seconds, **more)
             print(json.dumps(asdict(report)), flush=True)
         finally:
             broker.kill()

@@ -54,6 +54,8 @@ STEPS += ("written", "letters")
 _OF_TABLES = ("changed", "noted", "table")
 _ANY_TIME = "any time"
 CHANGES = {column.name for column in CHANGE_COLUMNS}
+QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings for small batches: to compile their plans would take most of the time."""
 
 
 @dataclass
@@ -123,10 +125,8 @@ _KILL = _Kill()
 
 def lake_settings(target: str, folder: Path) -> dict[str, str]:
     """Return the settings of a session for a target. Its tables are below a folder."""
-    # The batches are small, so compiling their plans would take most of the time
-    quick = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     if target == "parquet":
-        return quick
+        return QUICK
     names = {
         "delta": ("io.delta.sql.DeltaSparkSessionExtension", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
         "iceberg": (
@@ -153,7 +153,7 @@ def lake_settings(target: str, folder: Path) -> dict[str, str]:
         "spark.jars": services.jars(target),
         "spark.sql.extensions": extension,
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **quick,
+        **QUICK,
         **more,
     }
 

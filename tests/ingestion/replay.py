@@ -10,8 +10,9 @@ import base64
 import datetime as dt
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from kvformat.ingestion.schemas.known import IngestState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
-from tests.ingestion.history import SOURCE, BatchQuery
+from tests.ingestion.history import SOURCE
 from tests.support import recordings
 from tests.support.recordings import Record, Row, Table
 
@@ -41,6 +42,9 @@ _OF_TYPES = ("binary.handling.mode",)
 """Options that are also needed where the messages have schemas."""
 _NUMBERS = ("int", "bool", "boolint", "float4", "float8", "bigtime")
 _TEXTS = ("json", "text")
+_OF_FORM = ("flattened", "schema-include")
+"""Options of messages that can't be read by one query. With the others, the messages of all recordings are read."""
+_DATABASE = re.compile(rb'("source":\{[^{}]*?"db":")[^"]*')
 _KINDS = (pa.binary(), pa.binary(), pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", "UTC"))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -156,28 +160,59 @@ def _on_the_wire(value: Any, kind: str, *, is_text: bool) -> Any:
     return value
 
 
-class Replay(BatchQuery):
-    """A query that ingests the records of a recording."""
+@dataclass
+class Together:
+    """Recordings that one query reads: they have the same format, and messages of the same form.
 
-    def __init__(self, spark: Any, folder: Path, recording: str, **more: Any) -> None:
-        self.recorded = recordings.tables(recording)
-        self.records = list(recordings.records(recording))
-        options = source_options(recording, folder)
-        more.setdefault("transform", [])
-        super().__init__(spark, folder, options, **more)
+    options: of the source. records: of all topics, by offset. tables: those that have a key.
+    """
 
-    def run_all(self, size: int) -> int:
-        """Run all records in batches, and return the number of batches."""
-        count = 0
-        for count, batch in enumerate(batches(self.records, size), 1):  # noqa: B007
-            self.run(batch)
-        return count
+    options: dict[str, str] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
 
-    def found(self, table: Table) -> Any:
-        """Return the frame of a table."""
-        memory = self._batch._memory
-        assert memory is not None
-        return self.table(table_of_recording(table, memory.state.schemas.targets).parts)
+
+def together(folder: Path) -> list[Together]:
+    """Return all recordings in as few groups as their formats allow. Schemas of registries are written to a folder.
+
+    Tables of one name would become one table. So the name of the database in a message is replaced by the recording's.
+    Schemas of one number would be mixed up. So each recording has numbers of its own. A table without a key has
+    updates, which are an error, so its topic is left out.
+    """
+    found: dict[tuple[str | None, ...], Together] = {}
+    for number, recording in enumerate(recordings.names()):
+        options = {k: v for k, v in source_options(recording, folder).items() if not k.endswith(_OF_TYPES)}
+        name = options["value.format"]
+        group = found.setdefault((name, *(options.get(f"{name}.{of}") for of in _OF_FORM)), Together())
+        for url in [key for key in options if key.endswith(".url")]:
+            numbered = folder / "numbered"
+            numbered.mkdir(exist_ok=True)
+            for path in (folder / recording).glob("*.avsc"):
+                shutil.copy(path, numbered / f"{_numbered(int(path.stem), number)}.avsc")
+            options[url] = f"file:{numbered}"
+        group.options |= options
+        tables = recordings.tables(recording)
+        left_out = {table.topic for table in tables if not table.key}
+        group.tables += [table for table in tables if table.topic not in left_out]
+        group.records += [
+            replace(record, key=_apart(record.key, recording, number), value=_apart(record.value, recording, number))
+            for record in recordings.records(recording)
+            if record.topic not in left_out
+        ]
+    return [*found.values()]
+
+
+def _numbered(schema: int, recording: int) -> int:
+    return 1000 * recording + schema
+
+
+def _apart(message: bytes | None, recording: str, number: int) -> bytes | None:
+    """Return a message with the recording's name as its database, and with its own numbers of schemas."""
+    if message is None:
+        return None
+    if message[:1] == b"\0":
+        return b"\0" + _numbered(int.from_bytes(message[1:5], "big"), number).to_bytes(4, "big") + message[5:]
+    return _DATABASE.sub(rb"\g<1>" + recording.encode(), message, count=1)
 
 
 class FoldedReplay:
@@ -261,6 +296,8 @@ class FoldedReplay:
 def table_of_recording(table: Table, found: Iterable[TableId]) -> TableId:
     """Return the name that ingestion gives to a table."""
     parts = tuple(table.name.split("."))
-    hits = [name for name in found if name.parts[-len(parts) :] == parts or name.parts == (table.topic,)]
+    apart = [(table.recording, *parts), (table.recording, *parts[1:])]
+    hits = [name for name in found if name.parts in apart]
+    hits = hits or [name for name in found if name.parts[-len(parts) :] == parts or name.parts == (table.topic,)]
     assert len(hits) == 1, (table.name, list(found))
     return hits[0]

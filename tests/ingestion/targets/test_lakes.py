@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +36,7 @@ from kvformat.registry.contract.types import quoted
 from tests.ingestion.history import BY_ID, SOURCE, expected, generated
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
+KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "2"))
 REQUIRED = "KVFORMAT_TEST_LAKES"
 """The environment variable with which scripts/test makes missing versions an error instead of a skip."""
 
@@ -343,6 +346,20 @@ def test_a_history_of_a_topic(lakes: Any, broker: Any, tmp_path: Path, sink: dic
         compared += len(rows)
     assert compared >= 5
     assert types >= {"bigint", "double", "string", "timestamp_ntz"}  # columns of all these got wider
+
+
+@pytest.mark.usefixtures("lakes")
+@pytest.mark.parametrize(("target", "mode"), [("delta", "merge"), ("iceberg", "append")])
+def test_a_killed_query_loses_nothing_and_writes_nothing_twice(target: str, mode: str) -> None:
+    """In processes of their own, because the tables have a catalog of their own."""
+    command = [sys.executable, "-m", "tests.ingestion.crashes", "--kills", str(KILLS), "--batch", "12"]
+    command += ["--target", target, "--write-mode", mode]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr[-4000:]
+    report = json.loads(run.stdout)
+    assert sum(report["kills"].values()) == KILLS
+    assert report["mid_batch"] > 0
+    assert report["rows"] >= 10
 
 
 @pytest.mark.parametrize("sink", _SINKS, ids=lambda sink: sink["type"])

@@ -21,8 +21,9 @@ from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_
 from kvformat.codecs._infer.avro_schemas import columns_of_schema, image_of, row_of
 from kvformat.codecs._infer.column_types import STRING, Notes, is_name
 from kvformat.codecs._infer.debezium_columns import MARKS
-from kvformat.codecs._look.debezium import DeletionTables, connect_types, row_table
+from kvformat.codecs._look.debezium import connect_types, row_table
 from kvformat.codecs._look.declared_types import holds
+from kvformat.codecs._look.deletions import MARK, DeletionTables
 from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
 from kvformat.codecs._look.value_types import units_of_a_day
 from kvformat.registry.contract.discovery import get_format
@@ -120,14 +121,13 @@ class DebeziumAvroLooker(AvroLooker):
         skipped = {schema_id for schema_id, writer in writers.items() if self._is_skipped(writer)}
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         rows = self._envelopes.decode_batch(messages, _FLAT_SOURCE if self._flat else _SOURCE).rows
+        marked = {schema_id for schema_id, writer in writers.items() if MARK in {field.name for field in writer.fields}}
         placed: dict[tuple[TableName, int], list[int]] = {}
         for index, (row, topic, schema_id) in enumerate(
             zip(rows.to_pylist(), topics.to_pylist(), ids.tolist(), strict=True)
         ):
             if not filled[index] and self._deletions is not None:
-                table = self._deletions.find(topic)
-                if table is not None:
-                    found.set_table(index, found.table(table))
+                self._deletions.add(index, topic)
             if not filled[index] or schema_id in skipped:
                 continue
             envelope = row[0] if row else None
@@ -142,9 +142,11 @@ class DebeziumAvroLooker(AvroLooker):
                 found.set_change(index, found.table(name), "truncate")
             else:
                 if self._deletions is not None:
-                    self._deletions.note(topic, name)
+                    self._deletions.note(topic, name, marked=schema_id in marked)
                 add(index, found.table(name), schema_id)
                 placed.setdefault((name, schema_id), []).append(index)
+        if self._deletions is not None:
+            self._deletions.place(found)
         if self._typed:
             for (name, schema_id), indexes in placed.items():
                 self._look_at_times(messages, indexes, found.table(name), self._types.get(schema_id, {}))

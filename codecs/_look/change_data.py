@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel import COMPILED, count_messages
 from kvformat.codecs._kernel.look_changes import EnvelopeLookBatch
 from kvformat.codecs._kernel.tree import Node
+from kvformat.codecs._look.deletions import MARK, DeletionTables
 from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
 from kvformat.codecs._look.json_rows import AS_STRINGS
 from kvformat.codecs._look.kernel_tables import prepared_table
@@ -67,16 +68,6 @@ class KernelShape:
     others: tuple[str, ...] = ()
 
 
-class Deletions(Protocol):
-    """Finds the tables of records without a value by the rows on their topics."""
-
-    def note(self, topic: str, table: TableName) -> None:
-        """Remember the table of a row on a topic."""
-
-    def find(self, topic: str) -> TableName | None:
-        """Return the table of a record without a value, None if nothing tells it."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ChangeLayout:
     """How a format's messages name their table and declare types.
@@ -100,7 +91,7 @@ class ChangeLayout:
     placeholder: str | None = None
     trusted: bool = False
     shape: KernelShape | None = None
-    deletions: Deletions | None = None
+    deletions: DeletionTables | None = None
 
 
 def value_rules(
@@ -171,6 +162,8 @@ class ChangeLooker:
                 self._look_at(index, message, topic, found)
         else:
             self._look_by_kernel(*self._kernel, messages, found)
+        if self._layout.deletions is not None:
+            self._layout.deletions.place(found)
         found.decide(self._format, messages)
         return found.looked()
 
@@ -242,8 +235,10 @@ class ChangeLooker:
 
     def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> TableName | None:
         """Look at a message. Return its table if it has rows that can be looked at."""
+        deletions = self._layout.deletions
         if not message:
-            self._delete(index, topic, found)
+            if deletions is not None:
+                deletions.add(index, topic)
             return None
         try:
             tree = self._documents.parse(message)
@@ -253,8 +248,8 @@ class ChangeLooker:
             tree = tree[0]
         change = self._unwrapped(tree)
         if change is None or not isinstance(tree, dict):
-            if self._is_deletion(tree) or self._format.is_tombstone(message):
-                self._delete(index, topic, found)
+            if deletions is not None and (self._is_deletion(tree) or self._format.is_tombstone(message)):
+                deletions.add(index, topic)
             else:
                 found.leave_to_decoding(index)
             return None
@@ -289,8 +284,8 @@ class ChangeLooker:
         if rows is not None and not rows:
             return None
         found.set_table(index, table)
-        if self._layout.deletions is not None:
-            self._layout.deletions.note(topic, name)
+        if deletions is not None:
+            deletions.note(topic, name, marked=MARK in change)
         if rows is None and not self._envelope.flattened:
             return None
         try:
@@ -307,12 +302,6 @@ class ChangeLooker:
             if isinstance(names, list) and names and all(map(is_text, names)):
                 table.add_key(tuple(map(str, names)), index)
         return name
-
-    def _delete(self, index: int, topic: str, found: Findings) -> None:
-        """Give a record without a value its table, if such records delete rows."""
-        name = None if self._layout.deletions is None else self._layout.deletions.find(topic)
-        if name is not None:
-            found.set_table(index, found.table(name))
 
     def _unwrapped(self, tree: Node) -> Object | None:
         """Return the object with the change, None if the message has none."""

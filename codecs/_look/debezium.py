@@ -6,7 +6,7 @@ they are the types by which Flink's format reads the values.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kvformat.codecs._changes.unchanged import placeholder_of
@@ -25,6 +25,7 @@ from kvformat.codecs._look.change_data import (
     is_text,
     value_rules,
 )
+from kvformat.codecs._look.deletions import DeletionTables
 from kvformat.registry.contract.look import LookRequest, TableName
 from kvformat.registry.contract.types import FlinkType
 
@@ -130,38 +131,6 @@ def row_table(parts: Sequence[object], topic: str) -> TableName:
     if len(found) > 1:
         return found
     return (topic,) if topic.split(".")[-1] == found[0] else (topic, *found)
-
-
-class DeletionTables:
-    """Finds the table of a record without a value, which deletes the row of its key. Only its topic tells the table.
-
-    The table is the one whose rows were on the topic, or else the known table by whose name the topic ends, or else the
-    topic. A topic with rows of several tables tells none.
-    """
-
-    def __init__(self, known: Iterable[TableName]) -> None:
-        self._known = list(known)
-        self._seen: dict[str, TableName | None] = {}
-
-    def note(self, topic: str, table: TableName) -> None:
-        """Remember the table of a row on a topic."""
-        if self._seen.setdefault(topic, table) != table:
-            self._seen[topic] = None
-
-    def find(self, topic: str) -> TableName | None:
-        """Return the table of a record without a value; None if nothing tells it."""
-        if topic in self._seen:
-            return self._seen[topic]
-        parts = {name: _last_parts(topic, name) for name in self._known if name != (topic,)}
-        best = max(parts.values(), default=0)
-        found = [name for name, count in parts.items() if count == best]
-        return found[0] if best and len(found) == 1 and (topic,) not in self._known else (topic,)
-
-
-def _last_parts(topic: str, name: TableName) -> int:
-    """Return how many parts of a table's name are the end of a topic's name."""
-    ends = (len(name) - at for at in range(len(name)) if f".{topic}".endswith("." + ".".join(name[at:])))
-    return next(ends, 0)
 
 
 def _topic(row: Object, topic: str) -> TableName | None:

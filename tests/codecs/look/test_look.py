@@ -234,7 +234,31 @@ def test_rows_alone_name_their_table_or_are_those_of_their_topic() -> None:
     assert tables("pg.def.alt", None, {"id": 1}) == [("pg.def.alt",)] * 2
     known = {("shop", "full", "alt"): table("id BIGINT"), ("shop", "def", "alt"): table("id BIGINT")}
     assert tables("pg.def.alt", None, known=known) == [("shop", "def", "alt")]
-    assert tables("all", named, {**named, "__table": "x"}, None) == [("shop", "def", "alt"), ("shop", "def", "x"), None]
+
+
+def test_a_record_without_a_value_deletes_a_row_of_the_table_that_its_topic_tells() -> None:
+    def looked(topic: str, *rows: dict[str, Any] | None, known: Known | None = None) -> tuple[list[Any], list[str]]:
+        found = look("debezium-json", rows, given={"flattened": "true"}, topic=topic, known=known)
+        return [None if i is None else found.tables[i] for i in found.indices.to_pylist()], list(found.errors.values())
+
+    alt, x = ({"id": 1, "__op": "c", "__db": "shop", "__schema": "def", "__table": name} for name in ("alt", "x"))
+    names = {row["__table"]: ("shop", "def", row["__table"]) for row in (alt, x)}
+    of_alt = {names["alt"]: table("id BIGINT")}
+    assert looked("all", None) == ([("all",)], []), "no table is named otherwise than its topic"
+    assert looked("all", None, known={("pg.b",): table("id BIGINT")}) == ([("all",)], [])
+    cases = [((alt, x, None), None), ((None, x), of_alt), ((alt, None), None), ((None,), of_alt), ((alt, None), of_alt)]
+    for rows, known in cases:
+        tables, errors = looked("all", *rows, known=known)
+        assert [place is None for place in tables] == [row is None for row in rows]
+        assert [error.partition(", but ")[0] for error in errors] == [
+            "[TABLE_ID] the record has no value, so it deletes a row"
+        ]
+    marked = ({**row, "__deleted": "false"} for row in (alt, x))
+    assert looked("all", *marked, None) == ([names["alt"], names["x"], None], []), "rows say what is deleted"
+    assert looked("pg.def.x", None, alt, known=of_alt)[0] == [None, names["alt"]]
+    assert looked("pg.def.x", None, x, alt, known=of_alt)[0] == [names["x"], names["x"], names["alt"]]
+    routed = {("all", "alt"): table("id BIGINT"), **of_alt}
+    assert looked("all", None, known=routed) == ([("all", "alt")], [])
 
 
 def test_keys_of_debezium_are_looked_at_without_their_schemas() -> None:

@@ -172,18 +172,21 @@ class Together:
     tables: list[Table] = field(default_factory=list)
 
 
-def together(folder: Path) -> list[Together]:
-    """Return all recordings in as few groups as their formats allow. Schemas of registries are written to a folder.
+def together(folder: Path) -> dict[str, Together]:
+    """Return all recordings in as few groups as their formats allow, by the form of their messages.
+
+    Schemas of registries are written to a folder.
 
     Tables of one name would become one table. So the name of the database in a message is replaced by the recording's.
     Schemas of one number would be mixed up. So each recording has numbers of its own. A table without a key has
     updates, which are an error, so its topic is left out.
     """
-    found: dict[tuple[str | None, ...], Together] = {}
+    found: dict[str, Together] = {}
     for number, recording in enumerate(recordings.names()):
         options = {k: v for k, v in source_options(recording, folder).items() if not k.endswith(_OF_TYPES)}
         name = options["value.format"]
-        group = found.setdefault((name, *(options.get(f"{name}.{of}") for of in _OF_FORM)), Together())
+        form = " ".join([name, *(of for of in _OF_FORM if f"{name}.{of}" in options)])
+        group = found.setdefault(form, Together())
         for url in [key for key in options if key.endswith(".url")]:
             numbered = folder / "numbered"
             numbered.mkdir(exist_ok=True)
@@ -199,7 +202,7 @@ def together(folder: Path) -> list[Together]:
             for record in recordings.records(recording)
             if record.topic not in left_out
         ]
-    return [*found.values()]
+    return found
 
 
 def _numbered(schema: int, recording: int) -> int:

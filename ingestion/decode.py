@@ -1,6 +1,6 @@
 """Decode the records of one table to rows of its schema, in Spark: one Python stage.
 
-    key, value, topic, ... -> decoded columns -> columns that are read as text -> columns of the target -> rows, errors
+    packed records -> decoded columns -> columns that are read as text -> columns of the target -> rows, errors
 
 A record is decoded by the known schema of its table. A column whose values the format can't all read by their type is
 decoded as STRING and converted. A record with one bad row is bad: all its rows become one line with an error.
@@ -9,7 +9,7 @@ Bad are messages that can't be decoded, NULL keys, and values that their column 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.ingestion.looking import TABLE, table_name
+from kvformat.ingestion.looking import PACKED, Looking
+from kvformat.ingestion.packing import unpack
 from kvformat.ingestion.planning import PlanRules
 from kvformat.ingestion.schemas.coerce import arrow_type_of, coerce, fit_rows
 from kvformat.ingestion.schemas.flattened import FlattenedColumns
@@ -47,6 +48,8 @@ TIMESTAMP = "_kvformat_timestamp"
 """The timestamp of a row's record, in milliseconds (BIGINT)."""
 NO_KEY = "NO_KEY"
 """The code of an update or a deletion of a table without a key. It is an error of the table, not of the record."""
+_PLACE = ("topic", "partition", "offset")
+_METADATA = "_kvformat_metadata_"  # before the name of a column of `metadata.list`
 _ERROR_FIELDS = ("part", "reason", "code")
 _PARSED = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 """Types of columns into which texts are parsed."""
@@ -104,6 +107,20 @@ def layout_of(
     return layout, flat
 
 
+def decodable_records(records: DataFrame, metadata: Sequence[MetadataColumn]) -> DataFrame:
+    """Return records with the columns that a `TableDecoder` reads beside them: the timestamp and the metadata.
+
+    `records` have the columns of Spark's Kafka source. Raises `SchemaError` for metadata that they do not have.
+    """
+    from pyspark.sql import functions as F
+
+    from kvformat.registry.table.kafka_columns import column_types, metadata_column
+
+    types = column_types(records)
+    columns = [metadata_column(column, types).alias(_METADATA + column.name) for column in metadata]
+    return records.select(*records.columns, F.unix_millis("timestamp").alias(TIMESTAMP), *columns)
+
+
 @dataclass(frozen=True)
 class TableDecoder:
     """Decodes the records of one table; pickled to Spark's workers.
@@ -128,26 +145,15 @@ class TableDecoder:
         """The columns of the rows."""
         return self.schema if self.target is None else self.target
 
-    def rows(self, looked: DataFrame) -> DataFrame:
+    def rows(self, looked: Looking) -> DataFrame:
         """Return the rows of the table's records: columns, `row_kind`, `row_index`, the position, and the error.
 
-        A line with an error has null columns and the position of its record. The formats' own columns, such as
-        `unchanged_columns`, are after those of the table.
+        The records that were looked at are those of `decodable_records`. A line with an error has null columns and the
+        position of its record. The formats' own columns, such as `unchanged_columns`, are after those of the table.
         """
-        from pyspark.sql import functions as F
-
-        from kvformat.registry.table.kafka_columns import binary_column, column_types, metadata_column
-
-        types = column_types(looked)
-        columns = [F.col(name).alias(f"p{n}") for n, name in enumerate(("topic", "partition", "offset"))]
-        columns.append(F.unix_millis("timestamp").alias("p3"))
-        columns.append(binary_column(types, "value").alias("v"))
-        if self.layout.key_format is not None:
-            columns.append(binary_column(types, "key").alias("k"))
-        columns += [metadata_column(c, types).alias(f"m{n}") for n, c in enumerate(self.metadata)]
-        records = looked.where(F.col(TABLE) == table_name(self.table)).select(columns)
-        records = records.coalesce(1) if self.in_one_task else records
-        return _named(records.mapInArrow(self.mapped(), _wire(self.result, self._own())), self.result, self._own())
+        lines = looked.of_table(self.table).select(PACKED)
+        lines = lines.coalesce(1) if self.in_one_task else lines
+        return _named(lines.mapInArrow(self.mapped(), _wire(self.result, self._own())), self.result, self._own())
 
     def _own(self) -> Mapping[str, str]:
         return self.layout.value_format.own_columns
@@ -156,18 +162,17 @@ class TableDecoder:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
 
         def decode_table(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
+            for batch in unpack(batches):
                 yield self.decoded(batch)
 
         return decode_table
 
     def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of records."""
-        *position, value = batch.columns[:5]
-        has_key = self.layout.key_format is not None
-        keys = binary_messages(batch.columns[5]) if has_key else None
-        given = batch.columns[5 + has_key :]
-        rows = decode_records(self.layout, keys, binary_messages(value))
+        position = [batch.column(name) for name in (*_PLACE, TIMESTAMP)]
+        keys = binary_messages(batch.column("key")) if self.layout.key_format is not None else None
+        given = [batch.column(_METADATA + column.name) for column in self.metadata]
+        rows = decode_records(self.layout, keys, binary_messages(batch.column("value")))
         records = np.repeat(np.arange(len(batch)), rows.counts)
         taken = pa.array(records)
         physical = len(self.layout.physical.fields)

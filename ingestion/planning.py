@@ -89,6 +89,7 @@ class BatchNews:
     """What the messages of a batch contribute.
 
     tables: the tables that have rows in the batch, each with its first record. records: how many records each has.
+    errors: how many records have no table because they can't be read.
     """
 
     tables: Mapping[TableId, Cause] = field(default_factory=dict)
@@ -96,6 +97,7 @@ class BatchNews:
     keys: tuple[NewKey, ...] = ()
     changes: tuple[WholeTableChange, ...] = ()
     records: Mapping[TableId, int] = field(default_factory=dict)
+    errors: int = 0
 
 
 # --- the rules -----------------------------------------------------------------------------------------------

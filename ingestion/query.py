@@ -6,17 +6,17 @@ Spark repeats a failed batch with the same records. The plan of a batch is store
 repeated batch takes the stored plan. So each step gives the same result again. Bad records are written last: a table
 that fails before that adds its records to them.
 
-The records stay in memory or on disk from the look to the end of the batch. There is no shuffle: each table reads the
-cached records by a filter on `_kvformat_table`. With several known tables, the records of a partition are sorted by
-their table, so the filter skips whole blocks by their smallest and largest value. One task decodes a table that has few
-records in the batch, so its rows are grouped by their key without a shuffle.
+The records stay in memory or on disk from the look to the end of the batch, packed by table. There is no shuffle: each
+table reads its cells by a filter on `_kvformat_table`. With several known tables, the cells of a partition are sorted
+by their table, so the filter skips whole blocks by their smallest and largest value. One task decodes a table that has
+few records in the batch, so its rows are grouped by their key without a shuffle.
 """
 
 from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -30,6 +30,7 @@ from kvformat.ingestion.decode import (
     TIMESTAMP,
     FitStage,
     TableDecoder,
+    decodable_records,
     layout_of,
     metadata_columns,
 )
@@ -50,7 +51,7 @@ from kvformat.registry.streams.changes import latest_by_key
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kvformat.ingestion.looking import LookStage
+    from kvformat.ingestion.looking import Looking, LookStage
     from kvformat.ingestion.pipeline import Pipeline
     from kvformat.registry.streams.dead_letters import DeadLetters
 
@@ -182,6 +183,9 @@ class _BatchRun:
         self.changes_target = batch.target.rows == "changes"
         zone = batch.pipeline.settings.values["local-time-zone"]
         self.zone = str(zone or self.spark.conf.get("spark.sql.session.timeZone"))
+        source = batch.pipeline.source
+        assert source.value_format is not None
+        self.metadata = metadata_columns(memory.rules.metadata, source.value_format)
         self.cached: list[DataFrame] = []
 
     def run(self) -> None:
@@ -194,8 +198,7 @@ class _BatchRun:
     def _run(self) -> None:
         memory = self.memory
         looked = self._looked()
-        lines = looked.where(exact_column(looking.NEWS).isNotNull()).select(looking.NEWS).collect()
-        news = looking.merged_news(row[0] for row in lines)
+        news = looked.news()
         self._done("looked")
         memory.store.check_driver()
         plan = memory.stored if memory.stored is not None else memory.planner.plan(memory.state, news)
@@ -215,16 +218,18 @@ class _BatchRun:
         memory.store.check_driver()  # Spark commits the batch next
         memory.state = plan.state
 
-    def _looked(self) -> DataFrame:
+    def _looked(self) -> Looking:
         memory = self.memory
         names = [name for name in looking.RECORD_COLUMNS if name in self.records.columns]
         records, tasks = self.records.select(*names), self.batch.pipeline.settings.values["parallelism"]
         if tasks is not None:
             records = records.coalesce(tasks)
-        looked = memory.look.knowing(memory.planner.known(memory.state)).looked(records)
+        look = memory.look.knowing(memory.planner.known(memory.state))
+        looked = look.looked(decodable_records(records, self.metadata))
+        lines = looked.lines
         if len(memory.state.sources) > 1:
-            looked = looked.sortWithinPartitions(looking.TABLE)
-        return self._cached(looked)
+            lines = lines.sortWithinPartitions(looking.TABLE)
+        return replace(looked, lines=self._cached(lines))
 
     def _cached(self, frame: DataFrame) -> DataFrame:
         frame = frame.persist()
@@ -262,7 +267,7 @@ class _BatchRun:
 
     # --- from a plan to the targets ------------------------------------------------------------------------
 
-    def _ingest(self, plan: BatchPlan, news: BatchNews, looked: DataFrame) -> None:
+    def _ingest(self, plan: BatchPlan, news: BatchNews, looked: Looking) -> None:
         state = plan.state
         refused: dict[TableId, str] = {}
         tables = []
@@ -277,7 +282,12 @@ class _BatchRun:
                 tables.append(table)
         found = [rows for t in tables for rows in self._decoded(looked, state, t, few=news.records[t] <= _FEW)]
         self._done("decoded")
-        found, write_letters = self._without_bad(looked, found, refused, set(state.quarantined))
+        errors = bad_records.errors_of(
+            looked, [(r.source, f) for r in found for f in r.errors], refused, has_unread=news.errors > 0
+        )
+        write_letters: Callable[[], None] = lambda: None  # noqa: E731
+        if errors is not None:
+            found, write_letters = self._without_bad(looked, found, self._cached(errors), set(state.quarantined))
         self._done("checked")
         wholes = [c for c in plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
         targets = sorted({rows.target for rows in found} | {change.caused.event.table for change in wholes})
@@ -291,7 +301,7 @@ class _BatchRun:
         self._done("letters")
         _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, len(targets), len(tables))
 
-    def _decoded(self, looked: DataFrame, state: IngestState, table: TableId, *, few: bool) -> list[_TableRows]:
+    def _decoded(self, looked: Looking, state: IngestState, table: TableId, *, few: bool) -> list[_TableRows]:
         """Return the rows of a source table for each of its targets; `few` says that one task decodes all records."""
         memory, source = self.memory, self.batch.pipeline.source
         assert source.value_format is not None
@@ -320,7 +330,7 @@ class _BatchRun:
             table,
             layout,
             schema,
-            metadata_columns(memory.rules.metadata, source.value_format),
+            self.metadata,
             wanted[targets[0]] if early else in_spark if in_spark != schema else None,
             not after.primary_key and not self.changes_target,
             self.zone,
@@ -349,11 +359,9 @@ class _BatchRun:
         return self.memory.tables.expected(target, state.schemas.targets[target])
 
     def _without_bad(
-        self, looked: DataFrame, found: list[_TableRows], refused: Mapping[TableId, str], quarantined: set[TableId]
+        self, looked: Looking, found: list[_TableRows], errors: DataFrame, quarantined: set[TableId]
     ) -> tuple[list[_TableRows], Callable[[], None]]:
         """Count the bad records, and return the rows of good records and a function that writes the dead letters."""
-        errors = bad_records.errors_of(looked, [(r.source, f) for r in found for f in r.errors], refused)
-        errors = self._cached(errors)
         summary = bad_records.Summary.of(errors, quarantined)
         if summary.tables_without_key:
             table = min(summary.tables_without_key)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from kvformat.ingestion import looking
-from kvformat.ingestion.decode import NO_KEY, POSITION, ROW_ERROR
+from kvformat.ingestion.decode import NO_KEY
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, DecodedRows, united
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.store import SchemaStore
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -34,15 +34,15 @@ _TABLE = "_kvformat_table"
 
 def errors_of(
     looked: Looking,
-    decoded: Sequence[tuple[TableId, DataFrame]],
+    decoded: Sequence[DecodedRows],
     refused: Mapping[TableId, str],
     *,
     has_unread: bool,
 ) -> DataFrame | None:
     """Return one line per bad record: `_kvformat_table`, the position, `part`, `reason`, `code`; None without records.
 
-    `decoded` are frames with errors, each with its table. All records of a table in `refused` are bad. `has_unread`
-    says whether there are records without a table.
+    `decoded` are rows with errors. All records of a table in `refused` are bad. `has_unread` says
+    whether there are records without a table.
     """
     from pyspark.sql import functions as F
 
@@ -65,22 +65,15 @@ def errors_of(
         errors = [F.lit(text).alias(name) for name, text in texts.items()]
         of_table = looked.unpacked(looked.of_table(table))
         frames.append(of_table.select(F.lit(looking.table_name(table)).alias(_TABLE), *places, *errors))
-    seen: list[tuple[TableId, DataFrame]] = []
-    for table, frame in decoded:
-        if not any(frame is other for _, other in seen):
-            seen.append((table, frame))
-    for table, frame in seen:
+    for rows in decoded:
         error = exact_column(ROW_ERROR)
         columns = [error[name].alias(name) for name in ("part", "reason", "code")]
-        name = F.lit(looking.table_name(table)).alias(_TABLE)
-        frames.append(frame.where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
+        name = F.lit(looking.table_name(rows.table)).alias(_TABLE)
+        frames.append(rows.rows().where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
     if not frames:
         return None
-    while len(frames) > 1:  # in pairs, because Spark analyzes a chain of unions in quadratic time
-        pairs = [frames[place : place + 2] for place in range(0, len(frames), 2)]
-        frames = [reduce(lambda one, other: one.unionByName(other), pair) for pair in pairs]
-    (found,) = frames
-    several = len(seen) > len({table for table, _ in seen})  # a record may be bad for each of its targets
+    found = united(frames)
+    several = len(decoded) > len({rows.table for rows in decoded})  # a record may be bad for each of its targets
     return found.dropDuplicates(list(POSITION)) if several else found
 
 

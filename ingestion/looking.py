@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.ingestion.packing import pack, unpack
+from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState
 from kvformat.ingestion.schemas.state import Cause
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-TABLE, PACKED, NEWS = "_kvformat_table", "_kvformat_packed", "_kvformat_news"
+TABLE, NEWS = "_kvformat_table", "_kvformat_news"
 ERROR = "_kvformat_error"
 """The column of the packed records with the error of a record without a table."""
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -163,7 +163,7 @@ class _TaskLook:
         if self._keys is not None:
             self._look_at_keys(binary_messages(columns["key"]), pa.array(names, pa.string()).take(tables), places)
         records = pa.RecordBatch.from_arrays([*batch.columns, errors], [*batch.schema.names, ERROR])
-        for of_cells, cells in pack(records, names, tables, kept):
+        for of_cells, cells in pack(by_table(records, names, tables, kept)):
             yield _lines(of_cells, cells, pa.nulls(len(cells), pa.string()))
 
     def _look_at_keys(self, keys: pa.BinaryArray, tables: pa.StringArray, places: _Places) -> None:

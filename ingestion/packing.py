@@ -1,48 +1,57 @@
-"""Records of a batch, packed by table: one cell of bytes for many records.
+"""Record batches as cells of bytes, which Spark caches and moves: one cell for many records of a table.
 
     key, value, topic, ..., table   ->   table, records (Arrow's IPC stream)
 
 Spark copies a cell of some megabytes at the speed of memory. Records that are rows of their own would be converted
-between Arrow, rows and cached columns, each at a time. Bad records without a table are packed too, with a null table.
+between Arrow, rows and cached columns, one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+PACKED = "_kvformat_packed"
+"""The column of cells."""
 _MOST_BYTES = 2**24  # of a cell with more than one record
 _MOST_TOGETHER = 2**28  # of cells that are returned at once: Arrow's offsets have 31 bits
 _TOGETHER = 2**20  # bytes of records that are unpacked as one batch, if their cells are smaller
 
 
-def pack(
+def by_table(
     batch: pa.RecordBatch, names: Sequence[str], tables: pa.Int32Array, kept: pa.BooleanArray
-) -> Iterator[tuple[pa.StringArray, pa.BinaryArray]]:
-    """Return the tables and the cells of a batch's records, in the order of the tables' names.
+) -> Iterator[tuple[str | None, pa.RecordBatch]]:
+    """Return the records of each table, in the order of the tables' names; the records without a table are last.
 
-    tables: the index of each record's table in `names`, null without a table. kept: which records are packed.
+    tables: the index of each record's table in `names`, null without a table. kept: which records are returned.
     """
     order = sorted(range(len(names)), key=names.__getitem__)
     ranks = np.empty(len(names) + 1, np.int64)
     ranks[order] = np.arange(len(names))
-    ranks[-1] = len(names)  # records without a table are the last ones
+    ranks[-1] = len(names)
     rows = np.flatnonzero(np.asarray(kept))
     of_rows = ranks[np.asarray(tables.fill_null(-1))[rows]]
     sorting = np.argsort(of_rows, kind="stable")
     if len(rows) < len(batch) or bool((np.diff(of_rows) < 0).any()):
         batch = batch.take(pa.array(rows[sorting]))
     starts = np.searchsorted(of_rows[sorting], np.arange(len(names) + 2)).tolist()
-    found = _Cells()
     for place, name in enumerate([*(names[n] for n in order), None]):
-        for piece in _pieces(batch.slice(starts[place], starts[place + 1] - starts[place])):
+        yield name, batch.slice(starts[place], starts[place + 1] - starts[place])
+
+
+def pack(parts: Iterable[tuple[str | None, pa.RecordBatch]]) -> Iterator[tuple[pa.StringArray, pa.BinaryArray]]:
+    """Return tables and cells, in the order of the parts. Empty parts have no cell, and large parts have several."""
+    found = _Cells()
+    for name, batch in parts:
+        for piece in _pieces(batch):
             found.add(name, piece)
             if found.size > _MOST_TOGETHER:
                 yield found.arrays()
                 found = _Cells()
-    yield found.arrays()
+    if found.size:
+        yield found.arrays()
 
 
 class _Cells:

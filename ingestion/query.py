@@ -24,16 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.ingestion import bad_records, looking, transforming
 from kvformat.ingestion.apply import TargetTables
-from kvformat.ingestion.decode import (
-    POSITION,
-    ROW_ERROR,
-    TIMESTAMP,
-    FitStage,
-    TableDecoder,
-    decodable_records,
-    layout_of,
-    metadata_columns,
-)
+from kvformat.ingestion.decode import FitStage, TableDecoder, decodable_records, layout_of, metadata_columns
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, DecodedRows, with_bad_records
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, Planner, PlanRules
 from kvformat.ingestion.schemas.events import DropTable, TruncateTable
@@ -165,12 +157,12 @@ class _TableFailed(Exception):
 
 @dataclass(frozen=True)
 class _TableRows:
-    """The rows of a source table for one of its targets, and the frames that have their errors."""
+    """The rows of a source table for one of its targets, and those that have their errors."""
 
     source: TableId
     target: TableId
     rows: DataFrame
-    errors: tuple[DataFrame, ...]
+    errors: tuple[DecodedRows, ...]
     fitted: bool
 
 
@@ -236,6 +228,9 @@ class _BatchRun:
         self.cached.append(frame)
         return frame
 
+    def _cached_rows(self, rows: DecodedRows) -> DecodedRows:
+        return replace(rows, lines=self._cached(rows.lines))
+
     def _done(self, step: str) -> None:
         if self.batch.step is not None:
             self.batch.step(step)
@@ -282,9 +277,8 @@ class _BatchRun:
                 tables.append(table)
         found = [rows for t in tables for rows in self._decoded(looked, state, t, few=news.records[t] <= _FEW)]
         self._done("decoded")
-        errors = bad_records.errors_of(
-            looked, [(r.source, f) for r in found for f in r.errors], refused, has_unread=news.errors > 0
-        )
+        bad = with_bad_records([*dict.fromkeys(rows for of in found for rows in of.errors)])
+        errors = bad_records.errors_of(looked, bad, refused, has_unread=news.errors > 0)
         write_letters: Callable[[], None] = lambda: None  # noqa: E731
         if errors is not None:
             found, write_letters = self._without_bad(looked, found, self._cached(errors), set(state.quarantined))
@@ -337,16 +331,16 @@ class _BatchRun:
             flat,
             few,
         )
-        decoded = self._cached(decoder.rows(looked))
-        good = decoded.where(exact_column(ROW_ERROR).isNull())
+        decoded = self._cached_rows(decoder.rows(looked))
+        good = decoded.rows().where(exact_column(ROW_ERROR).isNull())
         if early:
             return [_TableRows(table, targets[0], good, (decoded,), False)]
         if rule is not None and transforming.needs_rows(rule):
             good = transforming.transformed(good, rule, table, in_spark, changes=self.changes_target)
         found = []
         for target in targets:
-            fitted = self._cached(FitStage(after, wanted[target], self.zone).fitted(good))
-            rows = fitted.where(exact_column(ROW_ERROR).isNull())
+            fitted = self._cached_rows(FitStage(table, after, wanted[target], self.zone).fitted(good))
+            rows = fitted.rows().where(exact_column(ROW_ERROR).isNull())
             found.append(_TableRows(table, target, rows, (decoded, fitted), True))
         return found
 

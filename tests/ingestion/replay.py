@@ -21,9 +21,10 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import KeyValueFormat
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.decode import POSITION, ROW_ERROR, TIMESTAMP, TableDecoder, layout_of
-from kvformat.ingestion.looking import ERROR, NEWS, PACKED, RECORD_COLUMNS, TABLE, merged_news, table_name
-from kvformat.ingestion.packing import unpack
+from kvformat.ingestion.decode import TableDecoder, layout_of
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.looking import ERROR, NEWS, RECORD_COLUMNS, TABLE, merged_news, table_name
+from kvformat.ingestion.packing import PACKED, unpack
 from kvformat.ingestion.planning import Planner
 from kvformat.ingestion.rules import look_stage, plan_rules
 from kvformat.ingestion.schemas.coerce import fit_rows

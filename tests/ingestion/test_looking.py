@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from kvformat.ingestion import packing
-from kvformat.ingestion.looking import ERROR, NEWS, PACKED, TABLE, LookStage, merged_news, table_name
-from kvformat.ingestion.packing import pack, unpack
+from kvformat.ingestion.looking import ERROR, NEWS, TABLE, LookStage, merged_news, table_name
+from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
 from kvformat.ingestion.schemas.state import Cause
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import get_format
@@ -94,7 +94,8 @@ def test_packed_records_come_out_by_table_and_in_their_order(seed: int, monkeypa
     first = count - len(batch)
     found: dict[str | None, list[tuple[int, bytes | None]]] = {}
     ranges = []
-    for of_cells, cells in pack(batch, names, pa.array(tables[first:], pa.int32()), pa.array(kept[first:], pa.bool_())):
+    parts = by_table(batch, names, pa.array(tables[first:], pa.int32()), pa.array(kept[first:], pa.bool_()))
+    for of_cells, cells in pack(parts):
         assert len(of_cells) == len(cells)
         for name, cell in zip(of_cells.to_pylist(), cells, strict=True):
             ranges.append(name)

@@ -10,7 +10,7 @@ Bad are messages that can't be decoded, NULL keys, and values that their column 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -142,7 +142,7 @@ class TableDecoder:
     inserts_only: bool
     time_zone: str
     flat: FlattenedColumns | None = None
-    in_one_task: bool = False
+    in_one_task: bool = field(default=False, compare=False)
 
     @property
     def result(self) -> TableSchema:
@@ -152,12 +152,16 @@ class TableDecoder:
     def rows(self, looked: Looking) -> DecodedRows:
         """Return the rows of the table's records: columns, `row_kind`, `row_index`, the position, and the error.
 
-        The records that were looked at are those of `decodable_records`. A line with an error has null columns and the
-        position of its record. The formats' own columns, such as `unchanged_columns`, are after those of the table.
+        The look has the rows already if it has a decoder of the table. Its records are `decodable_records`. A line with
+        an error has null columns and the position of its record. The formats' own columns, such as `unchanged_columns`,
+        are after those of the table.
         """
         lines = looked.of_table(self.table).select(PACKED)
         lines = lines.coalesce(1) if self.in_one_task else lines
-        return DecodedRows.of(self.table, lines, self.mapped(), self.result, self.layout.value_format.own_columns)
+        own = self.layout.value_format.own_columns
+        if self.table in looked.decoders:
+            return DecodedRows(self.table, lines, self.result, own)
+        return DecodedRows.of(self.table, lines, self.mapped(), self.result, own)
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""

@@ -5,14 +5,18 @@
 One Python stage reads the bytes once. The records are packed by table (`packing.py`), with the name of the table (the
 JSON of its parts). A record whose table can't be told gets an error. A record without rows, such as a heartbeat, is
 left out. At the end, each task adds one line of news: which tables it saw, and their new columns, keys and TRUNCATEs.
+
+A table that had many records in the last batch, none of them bad or with news, is decoded at once, by the decoder of
+that batch. Its rows are packed instead of its records. If a record is bad, or changes the schema of the table, the look
+is repeated without decoders: the rows must be those of the new schema, and the dead letters need the records.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 TABLE, NEWS = "_kvformat_table", "_kvformat_news"
+DECODED = "_kvformat_decoded"
+"""Whether a cell has rows, and not records."""
 ERROR = "_kvformat_error"
 """The column of the packed records with the error of a record without a table."""
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
@@ -50,17 +56,25 @@ def table_of(name: str) -> TableId:
     return TableId(tuple(json.loads(name)))
 
 
+class RecordDecoder(Protocol):
+    """Decodes the records of a table."""
+
+    def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows and bad records; the column `_kvformat_error` is null for a row."""
+
+
 @dataclass(frozen=True)
 class LookStage:
     """Looks at all records. `value` and `key` say what the messages are compared with; `key` is None without keys.
 
-    The looker of keys gets the name of the record's table in place of the topic.
+    The looker of keys gets the name of the record's table in place of the topic. decoders: the tables that are decoded.
     """
 
     value_format: Format
     value: LookRequest
     key_format: Format | None = None
     key: LookRequest | None = None
+    decoders: Mapping[TableId, RecordDecoder] = field(default_factory=dict)
 
     def knowing(self, state: IngestState) -> LookStage:
         """Return the stage that compares with the known tables of a state."""
@@ -75,10 +89,10 @@ class LookStage:
         """Look at records. `records` have `RECORD_COLUMNS`; their other columns are packed too."""
         from pyspark.sql import types as T
 
-        strings = [T.StructField(name, T.StringType()) for name in (TABLE, NEWS)]
-        packed = T.StructField(PACKED, T.BinaryType())
-        lines = records.mapInArrow(self.mapped(), T.StructType([strings[0], packed, strings[1]]))
-        return Looking(lines, T.StructType([*records.schema.fields, T.StructField(ERROR, T.StringType())]))
+        types = {TABLE: T.StringType(), PACKED: T.BinaryType(), DECODED: T.BooleanType(), NEWS: T.StringType()}
+        lines = records.mapInArrow(self.mapped(), T.StructType([T.StructField(*field) for field in types.items()]))
+        packed = T.StructType([*records.schema.fields, T.StructField(ERROR, T.StringType())])
+        return Looking(lines, packed, self.decoders)
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
@@ -94,10 +108,14 @@ class LookStage:
 
 @dataclass(frozen=True)
 class Looking:
-    """The lines of a look: packed records and news. `records_type` is the type of the packed records."""
+    """The lines of a look: packed records or rows, and news.
+
+    records_type: the type of the packed records. decoders: what has decoded the packed rows.
+    """
 
     lines: DataFrame
     records_type: StructType
+    decoders: Mapping[TableId, RecordDecoder]
 
     def news(self) -> BatchNews:
         """Return the news of all tasks, by one job."""
@@ -106,7 +124,7 @@ class Looking:
         return merged_news(row[0] for row in self.lines.where(F.col(NEWS).isNotNull()).select(NEWS).collect())
 
     def of_table(self, table: TableId) -> DataFrame:
-        """Return the lines with the records of a table."""
+        """Return the lines with the records or the rows of a table."""
         from pyspark.sql import functions as F
 
         return self.lines.where(F.col(TABLE) == table_name(table))
@@ -118,8 +136,11 @@ class Looking:
         return self.lines.where(F.col(TABLE).isNull() & F.col(NEWS).isNull())
 
     def unpacked(self, lines: DataFrame) -> DataFrame:
-        """Return the records of some lines."""
-        return lines.select(PACKED).mapInArrow(_unpack_records, self.records_type)
+        """Return the records of those lines that have no rows."""
+        from pyspark.sql import functions as F
+
+        cells = lines.where(~F.col(DECODED)).select(PACKED)
+        return cells.mapInArrow(_unpack_records, self.records_type)
 
 
 def _unpack_records(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -140,9 +161,11 @@ class _TaskLook:
         self._new_keys: dict[tuple[str, tuple[str, ...]], NewKey] = {}
         self._changes: list[WholeTableChange] = []
         self._errors, self._is_empty = 0, True
+        self._decoders = {table_name(table): decoder for table, decoder in stage.decoders.items()}
+        self._decoded: dict[str, int] = {}
 
     def looked(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Return the packed records of a batch that have a table or an error."""
+        """Return the records of a batch that have a table or an error, packed, or the rows of a table."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         values = binary_messages(columns["value"])
         found = self._values.look(values, columns["topic"])
@@ -163,8 +186,28 @@ class _TaskLook:
         if self._keys is not None:
             self._look_at_keys(binary_messages(columns["key"]), pa.array(names, pa.string()).take(tables), places)
         records = pa.RecordBatch.from_arrays([*batch.columns, errors], [*batch.schema.names, ERROR])
-        for of_cells, cells in pack(by_table(records, names, tables, kept)):
-            yield _lines(of_cells, cells, pa.nulls(len(cells), pa.string()))
+        for column in found.columns:
+            self._decoders.pop(table_name(TableId(column.table)), None)
+        parts: list[tuple[str | None, pa.RecordBatch]] = []
+        decoded: list[tuple[str | None, pa.RecordBatch]] = []
+        for name, part in by_table(records, names, tables, kept):
+            rows = None if name is None else self._rows(name, part)
+            (parts if rows is None else decoded).append((name, part if rows is None else rows))
+        for is_decoded, cells_of in ((False, parts), (True, decoded)):
+            for of_cells, cells in pack(cells_of):
+                yield _lines(of_cells, cells, pa.repeat(is_decoded, len(cells)), pa.nulls(len(cells), pa.string()))
+
+    def _rows(self, name: str, records: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Return the rows of a table's records; None if they are not decoded here, or if one is bad."""
+        decoder = self._decoders.get(name)
+        if decoder is None or not len(records):
+            return None
+        rows = decoder.decoded(records)
+        if rows.column(ERROR).null_count < len(rows):
+            del self._decoders[name]
+            return None
+        self._decoded[name] = self._decoded.get(name, 0) + len(records)
+        return rows
 
     def _look_at_keys(self, keys: pa.BinaryArray, tables: pa.StringArray, places: _Places) -> None:
         assert self._keys is not None
@@ -217,12 +260,16 @@ class _TaskLook:
             tuple(self._changes),
             {table_of(name): count for name, count in self._records.items()},
             self._errors,
+            {table_of(name): count for name, count in self._decoded.items()},
         )
-        yield _lines(pa.nulls(1, pa.string()), pa.nulls(1, pa.binary()), pa.array([news_to_text(news)]))
+        line = pa.nulls(1, pa.string()), pa.nulls(1, pa.binary()), pa.nulls(1, pa.bool_())
+        yield _lines(*line, pa.array([news_to_text(news)]))
 
 
-def _lines(tables: pa.StringArray, packed: pa.BinaryArray, news: pa.StringArray) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([tables, packed, news], [TABLE, PACKED, NEWS])
+def _lines(
+    tables: pa.StringArray, packed: pa.BinaryArray, decoded: pa.BooleanArray, news: pa.StringArray
+) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([tables, packed, decoded, news], [TABLE, PACKED, DECODED, NEWS])
 
 
 class _Places:
@@ -259,6 +306,7 @@ def news_to_text(news: BatchNews) -> str:
         "keys": [[key.table.parts, key.names, *_cause_order(key.cause)] for key in news.keys],
         "changes": [[c.table.parts, c.kind, *_cause_order(c.cause), c.timestamp] for c in news.changes],
         "errors": news.errors,
+        "decoded": [[table.parts, count] for table, count in news.decoded.items()],
     }
     return json.dumps(found)
 
@@ -270,10 +318,13 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
     columns: list[NewColumn] = []
     keys: list[NewKey] = []
     changes: list[WholeTableChange] = []
+    decoded: dict[TableId, int] = {}
     errors = 0
     for text in texts:
         found = json.loads(text)
         errors += found["errors"]
+        for parts, count in found["decoded"]:
+            decoded[TableId(tuple(parts))] = decoded.get(TableId(tuple(parts)), 0) + count
         for parts, count, *place in found["tables"]:
             cause, table = Cause(*place), TableId(tuple(parts))
             records[table] = records.get(table, 0) + count
@@ -284,4 +335,4 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
         keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in found["keys"])
         for parts, kind, *at, timestamp in found["changes"]:
             changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))
-    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes), records, errors)
+    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes), records, errors, decoded)

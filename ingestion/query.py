@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import reduce
@@ -113,6 +113,7 @@ class _Memory:
     last: int | None = None
     session: SparkSession | None = None
     analyzed: dict[tuple[TableId, TableSchema], TableSchema] = field(default_factory=dict)
+    decoders: Mapping[TableId, TableDecoder] = field(default_factory=dict)  # that the next look may use
 
     @classmethod
     def of(cls, batch: IngestBatch, spark: SparkSession) -> _Memory:
@@ -189,7 +190,7 @@ class _BatchRun:
 
     def _run(self) -> None:
         memory = self.memory
-        looked = self._looked()
+        looked = self._looked(memory.decoders)
         news = looked.news()
         self._done("looked")
         memory.store.check_driver()
@@ -210,18 +211,28 @@ class _BatchRun:
         memory.store.check_driver()  # Spark commits the batch next
         memory.state = plan.state
 
-    def _looked(self) -> Looking:
+    def _looked(self, decoders: Mapping[TableId, TableDecoder]) -> Looking:
         memory = self.memory
         names = [name for name in looking.RECORD_COLUMNS if name in self.records.columns]
         records, tasks = self.records.select(*names), self.batch.pipeline.settings.values["parallelism"]
         if tasks is not None:
             records = records.coalesce(tasks)
-        look = memory.look.knowing(memory.planner.known(memory.state))
+        look = replace(memory.look.knowing(memory.planner.known(memory.state)), decoders=decoders)
         looked = look.looked(decodable_records(records, self.metadata))
         lines = looked.lines
         if len(memory.state.sources) > 1:
             lines = lines.sortWithinPartitions(looking.TABLE)
         return replace(looked, lines=self._cached(lines))
+
+    def _with_rows(self, looked: Looking, news: BatchNews, decoders: Mapping[TableId, TableDecoder]) -> Looking:
+        """Return a look whose rows are those of the plan's decoders: this one, or a new one without rows."""
+        if not looked.decoders:
+            return looked
+        same = [t for t in news.decoded if news.decoded[t] == news.records[t] and decoders.get(t) == looked.decoders[t]]
+        if len(same) == len(news.decoded):
+            return replace(looked, decoders={table: decoders[table] for table in same})
+        looked.lines.unpersist()
+        return self._looked({})
 
     def _cached(self, frame: DataFrame) -> DataFrame:
         frame = frame.persist()
@@ -275,7 +286,9 @@ class _BatchRun:
                 refused[table] = "the table is not created, because 'exclude.schema.changes' has 'create.table'"
             else:
                 tables.append(table)
-        found = [rows for t in tables for rows in self._decoded(looked, state, t, few=news.records[t] <= _FEW)]
+        decoders = {table: self._decoder(state, table, few=news.records[table] <= _FEW) for table in tables}
+        looked = self._with_rows(looked, news, decoders)
+        found = [rows for table in tables for rows in self._decoded(looked, state, table, decoders[table])]
         self._done("decoded")
         bad = with_bad_records([*dict.fromkeys(rows for of in found for rows in of.errors)])
         errors = bad_records.errors_of(looked, bad, refused, has_unread=news.errors > 0)
@@ -293,20 +306,24 @@ class _BatchRun:
         self.memory.store.check_driver()
         write_letters()
         self._done("letters")
+        changed = {rows.table for rows in bad} | {c.table for c in news.columns} | {key.table for key in news.keys}
+        self.memory.decoders = {
+            table: decoder
+            for table, decoder in decoders.items()
+            if not decoder.in_one_task and table not in changed and self._is_written_as_decoded(state, table)
+        }
         _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, len(targets), len(tables))
 
-    def _decoded(self, looked: Looking, state: IngestState, table: TableId, *, few: bool) -> list[_TableRows]:
-        """Return the rows of a source table for each of its targets; `few` says that one task decodes all records."""
+    def _decoder(self, state: IngestState, table: TableId, *, few: bool) -> TableDecoder:
+        """Return the decoder of a source table; `few` says that one task decodes all records."""
         memory, source = self.memory, self.batch.pipeline.source
         assert source.value_format is not None
-        rule = memory.rules.rule(table)
-        schema = memory.planner.message_schema(state, table)
         after = state.schemas.sources[table]
-        targets = self._targets(state, table)
-        early = not transforming.needs_rows(rule) and len(targets) == 1
-        wanted = {target: self._columns(state, target) for target in targets}
-        schema = replace(schema, primary_key=after.primary_key)
-        in_spark = replace(memory.planner.row_schema(state, table), primary_key=after.primary_key)
+        schema = replace(memory.planner.message_schema(state, table), primary_key=after.primary_key)
+        in_spark = self._in_spark(state, table)
+        fitted = in_spark if in_spark != schema else None
+        if self._is_written_as_decoded(state, table):
+            fitted = self._columns(state, self._targets(state, table)[0])
         layout, flat = layout_of(
             state.sources[table],
             schema,
@@ -315,31 +332,51 @@ class _BatchRun:
             source.key_format,
             flatten=bool(source.values.get("json.infer-schema.flatten-nested-columns.enable")),
         )
-        if layout.value_format.own_columns and not early:
+        if layout.value_format.own_columns and not self._is_written_as_decoded(state, table):
             raise ConfigurationError(
                 f"table {table}: 'unchanged.columns' = 'keep' needs rows that go to one table as they are. Remove the "
                 "projection, the filter, and the routes to several tables, or the option"
             )
-        decoder = TableDecoder(
+        return TableDecoder(
             table,
             layout,
             schema,
             self.metadata,
-            wanted[targets[0]] if early else in_spark if in_spark != schema else None,
+            fitted,
             not after.primary_key and not self.changes_target,
             self.zone,
             flat,
             few,
         )
-        decoded = self._cached_rows(decoder.rows(looked))
+
+    def _is_written_as_decoded(self, state: IngestState, table: TableId) -> bool:
+        """Whether the rows of a source table go to one target, without a transform."""
+        return not transforming.needs_rows(self.memory.rules.rule(table)) and len(self._targets(state, table)) == 1
+
+    def _in_spark(self, state: IngestState, table: TableId) -> TableSchema:
+        """Return the columns of a source table before its transform."""
+        return replace(
+            self.memory.planner.row_schema(state, table), primary_key=state.schemas.sources[table].primary_key
+        )
+
+    def _decoded(self, looked: Looking, state: IngestState, table: TableId, decoder: TableDecoder) -> list[_TableRows]:
+        """Return the rows of a source table for each of its targets."""
+        targets = self._targets(state, table)
+        decoded = decoder.rows(looked)
+        if table in looked.decoders:  # no record is bad
+            return [_TableRows(table, targets[0], decoded.rows(), (), False)]
+        decoded = self._cached_rows(decoded)
         good = decoded.rows().where(exact_column(ROW_ERROR).isNull())
-        if early:
+        if self._is_written_as_decoded(state, table):
             return [_TableRows(table, targets[0], good, (decoded,), False)]
+        rule, after = self.memory.rules.rule(table), state.schemas.sources[table]
         if rule is not None and transforming.needs_rows(rule):
+            in_spark = self._in_spark(state, table)
             good = transforming.transformed(good, rule, table, in_spark, changes=self.changes_target)
         found = []
         for target in targets:
-            fitted = self._cached_rows(FitStage(table, after, wanted[target], self.zone).fitted(good))
+            fit = FitStage(table, after, self._columns(state, target), self.zone)
+            fitted = self._cached_rows(fit.fitted(good))
             rows = fitted.rows().where(exact_column(ROW_ERROR).isNull())
             found.append(_TableRows(table, target, rows, (decoded, fitted), True))
         return found

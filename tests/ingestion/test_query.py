@@ -14,6 +14,7 @@ import pytest
 from kvformat.ingestion import Pipeline, ingest
 from kvformat.ingestion import query as query_module
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.looking import LookStage
 from kvformat.ingestion.store import SchemaStore
 from kvformat.registry.contract.errors import ConfigurationError, DecodeError
 from tests.ingestion.history import BY_ID, RECORDS, SOURCE, BatchQuery, History, expected, generated
@@ -46,15 +47,56 @@ def _compare(query: BatchQuery, history: History) -> int:
 def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = generated(3, 40)
     compared, types = 0, []
-    for size in (1000, 11):
-        monkeypatch.setattr(query_module, "_FEW", 10 if size == 1000 else 10_000)  # several tasks, or one
-        query = BatchQuery(spark, tmp_path / str(size))
+    for size, few in ((1000, 10), (11, 10_000), (11, 0)):  # several tasks, or one; several, and the look decodes
+        monkeypatch.setattr(query_module, "_FEW", few)
+        query = BatchQuery(spark, tmp_path / f"{size}-{few}")
         for records in history.batches(size):
             query.run(records)
         compared += _compare(query, history)
         types.append({table: sorted(query.table(table).dtypes) for table in history.tables})
-    assert types[0] == types[1]
-    assert compared >= 60
+    assert types[0] == types[1] == types[2]
+    assert compared >= 90
+
+
+def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(query_module, "_FEW", 0)
+    looks: list[list[str]] = []
+    looked = LookStage.looked
+
+    def counted(stage: LookStage, records: Any) -> Any:
+        looks.append(sorted(map(str, stage.decoders)))
+        return looked(stage, records)
+
+    monkeypatch.setattr(LookStage, "looked", counted)
+    kept = str(tmp_path / "dead")
+    settings = {"on_table_error": "quarantine"}
+    query = BatchQuery(spark, tmp_path, {"ingestion.ignore-errors": "true"}, letters=kept, settings=settings)
+    ids = iter(range(100))
+
+    def orders(*rows: dict[str, Any]) -> list[Any]:
+        return _changes(*((None, {"id": next(ids), **row}) for row in rows))
+
+    def looks_of(records: list[Any], kill: str | None = None) -> list[list[str]]:
+        looks.clear()
+        query.run(records, kill)
+        return [*looks]
+
+    items = _changes((None, {"id": 1}), table="items")
+    assert looks_of([*orders({"v": 1}, {"v": 2}), *items]) == [[]]
+    assert looks_of([*orders({"v": 3}), *items]) == [[]]  # the batch before had news
+    both = ["shop.items", "shop.orders"]
+    assert looks_of(orders({"v": 4}, {})) == [both]
+    assert looks_of(orders({"v": 5}), "written") == [["shop.orders"], []]  # a new start knows no decoders
+    assert looks_of(orders({"v": 6}, {"v": 7}, {"v": 8, "w": "x"})) == [["shop.orders"], []]  # a column is new
+    assert looks_of(orders({"v": 9}, {"w": "y"})) == [[]]
+    assert looks_of(orders({"v": 10}, {"id": None}, {"v": 11})) == [["shop.orders"], []]  # a record is bad
+    assert looks_of(orders({"v": 12})) == [[]]
+    assert looks_of([*orders({"v": 13}), (None, b"{", "shop", 1, 0, None, 0, None)]) == [["shop.orders"]]
+    rows = query.rows("shop.orders")
+    assert [row["v"] for row in rows] == [1, 2, 3, 4, None, 5, 6, 7, 8, 9, None, 10, 11, 12, 13]
+    assert [row["w"] for row in rows if row["w"]] == ["x", "y"]
+    letters = spark.read.parquet(kept).toArrow().to_pylist()
+    assert sorted((row["table"] or "", row["partition"]) for row in letters) == [("", 1), ("shop.orders", 0)]
 
 
 @pytest.mark.slow

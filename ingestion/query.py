@@ -293,7 +293,9 @@ class _BatchRun:
         bad = with_bad_records([*dict.fromkeys(rows for of in found for rows in of.errors)])
         errors = bad_records.errors_of(looked, bad, refused, has_unread=news.errors > 0)
         write_letters: Callable[[], None] = lambda: None  # noqa: E731
-        if errors is not None:
+        if errors is None and not looked.decoders:
+            looked.lines.unpersist()  # only the dead letters of a table that fails later would read them again
+        elif errors is not None:
             found, write_letters = self._without_bad(looked, found, self._cached(errors), set(state.quarantined))
         self._done("checked")
         wholes = [c for c in plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]

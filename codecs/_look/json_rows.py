@@ -78,7 +78,7 @@ class JsonLooker:
                 batch.tables[number] = self._table(table.effective(), number, table.fresh)
 
         batch = LookBatch()
-        batch.topics = memoryview(numbers)
+        batch.topics = numbers.data
         for number, name in enumerate(names):
             if name not in self._prepared:
                 known = self._request.known.get((name,))

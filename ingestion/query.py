@@ -6,10 +6,10 @@ Spark repeats a failed batch with the same records. The plan of a batch is store
 repeated batch takes the stored plan. So each step gives the same result again. Bad records are written last: a table
 that fails before that adds its records to them.
 
-The records stay in memory or on disk from the look to the end of the batch, packed by table. There is no shuffle: each
-table reads its cells by a filter on `_kvformat_table`. With several known tables, the cells of a partition are sorted
-by their table, so the filter skips whole blocks by their smallest and largest value. One task decodes a table that has
-few records in the batch, so its rows are grouped by their key without a shuffle.
+The records stay in memory or on disk until their rows do, packed by table. There is no shuffle: each table reads its
+cells by a filter on `_kvformat_table`. With several known tables, the cells of a partition are sorted by their table, so
+the filter skips whole blocks by their smallest and largest value. One task decodes a table that has few records in the
+batch, so its rows are grouped by their key without a shuffle. A table with many records is decoded by the look.
 """
 
 from __future__ import annotations
@@ -293,10 +293,10 @@ class _BatchRun:
         bad = with_bad_records([*dict.fromkeys(rows for of in found for rows in of.errors)])
         errors = bad_records.errors_of(looked, bad, refused, has_unread=news.errors > 0)
         write_letters: Callable[[], None] = lambda: None  # noqa: E731
-        if errors is None and not looked.decoders:
-            looked.lines.unpersist()  # only the dead letters of a table that fails later would read them again
-        elif errors is not None:
+        if errors is not None:
             found, write_letters = self._without_bad(looked, found, self._cached(errors), set(state.quarantined))
+        elif not looked.decoders and self.batch.settings.on_table_error == "stop":
+            looked.lines.unpersist()  # its records are decoded, and go to no dead letters
         self._done("checked")
         wholes = [c for c in plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
         targets = sorted({rows.target for rows in found} | {change.caused.event.table for change in wholes})

@@ -7,9 +7,9 @@ repeated batch takes the stored plan. So each step gives the same result again. 
 that fails before that adds its records to them.
 
 The records stay in memory or on disk until their rows do, packed by table. There is no shuffle: each table reads its
-cells by a filter on `_kvformat_table`. With several known tables, the cells of a partition are sorted by their table, so
-the filter skips whole blocks by their smallest and largest value. One task decodes a table that has few records in the
-batch, so its rows are grouped by their key without a shuffle. A table with many records is decoded by the look.
+cells by a filter on `_kvformat_table`. With several known tables, the cells of a partition are sorted by their table,
+so the filter skips whole blocks by their smallest and largest value. One task decodes a table that has few records in
+the batch, so its rows are grouped by their key without a shuffle. A table with many records is decoded by the look.
 """
 
 from __future__ import annotations

@@ -11,11 +11,14 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import Pipeline, ingest
+from kvformat.ingestion import ParquetTarget, Pipeline, ingest
 from kvformat.ingestion import query as query_module
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.looking import LookStage
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import SchemaStore
+from kvformat.ingestion.targets.target import BatchWrite
 from kvformat.registry.contract.errors import ConfigurationError, DecodeError
 from tests.ingestion.history import BY_ID, RECORDS, SOURCE, BatchQuery, History, expected, generated
 
@@ -58,7 +61,8 @@ def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path, monkeypa
     assert compared >= 90
 
 
-def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _count_looks(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Let the look decode all tables, and return a list that gets the tables that each look may decode."""
     monkeypatch.setattr(query_module, "_FEW", 0)
     looks: list[list[str]] = []
     looked = LookStage.looked
@@ -68,6 +72,11 @@ def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, m
         return looked(stage, records)
 
     monkeypatch.setattr(LookStage, "looked", counted)
+    return looks
+
+
+def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = _count_looks(monkeypatch)
     kept = str(tmp_path / "dead")
     settings = {"on_table_error": "quarantine"}
     query = BatchQuery(spark, tmp_path, {"ingestion.ignore-errors": "true"}, letters=kept, settings=settings)
@@ -97,6 +106,31 @@ def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, m
     assert [row["w"] for row in rows if row["w"]] == ["x", "y"]
     letters = spark.read.parquet(kept).toArrow().to_pylist()
     assert sorted((row["table"] or "", row["partition"]) for row in letters) == [("", 1), ("shop.orders", 0)]
+
+
+class _RefusingTarget(ParquetTarget):
+    def write(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
+        if batch.batch_id == 2:
+            raise SchemaChangeError("no room", table=str(table))
+        super().write(table, schema, rows, batch)
+
+
+def test_records_that_the_look_decodes_are_kept_if_their_table_fails(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = _count_looks(monkeypatch)
+    kept = str(tmp_path / "dead")
+    settings = {"on_table_error": "quarantine"}
+    target = _RefusingTarget(str(tmp_path / "out"))
+    query = BatchQuery(spark, tmp_path, target=target, letters=kept, settings=settings)
+    for ids in ([1, 2], [3], [4, 5]):
+        query.run(_changes(*((None, {"id": n}) for n in ids)))
+    assert looks == [[], [], ["shop.orders"], []]
+    assert query.rows("shop.orders") == [{"id": 1}, {"id": 2}, {"id": 3}]
+    letters = spark.read.parquet(kept).orderBy("offset").toArrow().to_pylist()
+    assert [json.loads(row["value"])["after"]["id"] for row in letters] == [4, 5]
+    assert {row["table"] for row in letters} == {"shop.orders"}
+    assert "no room" in letters[0]["reason"]
 
 
 @pytest.mark.slow

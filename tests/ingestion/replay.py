@@ -22,8 +22,10 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import KeyValueFormat
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.decode import POSITION, ROW_ERROR, TableDecoder, layout_of
+from kvformat.ingestion.decode import TableDecoder, layout_of
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.looking import ERROR, NEWS, RECORD_COLUMNS, TABLE, merged_news, table_name
+from kvformat.ingestion.packing import PACKED, unpack
 from kvformat.ingestion.planning import Planner
 from kvformat.ingestion.rules import look_stage, plan_rules
 from kvformat.ingestion.schemas.coerce import fit_rows
@@ -242,14 +244,15 @@ class FoldedReplay:
         columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _KINDS, strict=False)]
         records = pa.RecordBatch.from_arrays(columns, list(RECORD_COLUMNS[: len(columns)]))
         stage = look_stage(self.pipeline).knowing(self._planner.known(self.state))
-        looked = pa.Table.from_batches(stage.mapped()(iter([records])))
-        self.errors += looked[ERROR].drop_null().to_pylist()
-        news = merged_news(looked[NEWS].drop_null().to_pylist())
+        lines = pa.Table.from_batches(stage.mapped()(iter([records])))
+        news = merged_news(lines[NEWS].drop_null().to_pylist())
+        unread = unpacked(lines.filter(pc.and_(lines[TABLE].is_null(), lines[NEWS].is_null())))
+        self.errors += [error for batch in unread for error in batch[ERROR].to_pylist()]
         self.state = self._planner.plan(self.state, news).state
         for table in sorted(news.tables):
             if table in self.state.schemas.targets and table not in self.state.quarantined:
-                own = looked.filter(pc.equal(looked[TABLE], table_name(table)))
-                self._decode(table, own.combine_chunks().to_batches()[0])
+                for own in unpacked(lines.filter(pc.equal(lines[TABLE], table_name(table)))):
+                    self._decode(table, own)
 
     def _decode(self, table: TableId, records: pa.RecordBatch) -> None:
         source, after = self.pipeline.source, self.state.schemas.targets[table]
@@ -257,10 +260,7 @@ class FoldedReplay:
         schema = replace(self._planner.message_schema(self.state, table), primary_key=after.primary_key)
         layout, flat = layout_of(self.state.sources[table], schema, self._rules, source.value_format, source.key_format)
         decoder = TableDecoder(table, layout, schema, (), after, not after.primary_key, "UTC", flat)
-        names = ["topic", "partition", "offset", "timestamp", "value", *(["key"] if layout.key_format else [])]
-        given = [records[name] for name in names]
-        given[3] = given[3].cast(pa.int64())
-        rows = decoder.decoded(pa.RecordBatch.from_arrays(given, [f"p{n}" for n in range(len(given))]))
+        rows = decoder.decoded(records.append_column(TIMESTAMP, records["timestamp"].cast(pa.int64())))
         self._decoded.setdefault(table, []).append((after, rows))
 
     def types(self, table: Table) -> dict[str, str]:
@@ -294,6 +294,11 @@ class FoldedReplay:
             now[key] = dict.fromkeys(final.names, at) | {c: old[c] for c in missing or () if c in old}
         taken = {c: made[c].take(pa.array([row[c] for row in now.values()], pa.int64())) for c in final.names}
         return pa.table(taken)
+
+
+def unpacked(lines: pa.Table) -> list[pa.RecordBatch]:
+    """Return the records of some lines of a look."""
+    return list(unpack(iter(lines.select([PACKED]).to_batches())))
 
 
 def table_of_recording(table: Table, found: Iterable[TableId]) -> TableId:

@@ -28,7 +28,7 @@ cdef int AS_SINGLE
 cdef int AS_DOUBLE
 
 
-@cython.locals(c=cython.int, form=cython.int, found=cython.ulonglong)
+@cython.locals(c=cython.int)
 cdef inline Py_ssize_t read_field(AvroReader reader, AvroWire w, Py_ssize_t at) except -1
 cdef inline Py_ssize_t add_text(Texts column, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
@@ -73,7 +73,6 @@ cdef class FixedWidthReader(WordReader):
     cdef int how
     cdef Py_ssize_t width
 
-    @cython.locals(found=cython.ulonglong)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
@@ -106,7 +105,6 @@ cdef class DecimalReader(ColumnReader):
     cdef long long times
     cdef long long divisor
 
-    @cython.locals(size=cython.Py_ssize_t, found=cython.int, number=cython.longlong, i=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
     cdef Py_ssize_t read_any(self, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
@@ -117,7 +115,6 @@ cdef class RecordReader(ColumnReader):
     cdef list paths
     cdef Py_ssize_t count
 
-    @cython.locals(i=cython.Py_ssize_t, readers=list, rows=Rows)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
@@ -147,7 +144,6 @@ cdef class BranchReader(ColumnReader):
     cdef AvroReader value
     cdef list others  # list[Column], filled by the constructor: the casts are unchecked
 
-    @cython.locals(i=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
@@ -159,7 +155,7 @@ cdef class AvroBatch(Messages):
     cdef list readers  # list[AvroReader], filled by `add_reader`: the casts are unchecked
 
     cpdef Py_ssize_t add_reader(self, AvroReader reader) except -1
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t, w=AvroWire, root=Column, number=cython.Py_ssize_t, found=cython.Py_ssize_t)
+    @cython.locals(begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, number=cython.Py_ssize_t)
     cpdef int run(self, object messages, const long long[::1] numbers, Py_ssize_t start, bint with_nulls) except -1
-    @cython.locals(w=AvroWire, known=tuple, words=list, out=Bytes, path=bytes)
+    @cython.locals(known=tuple, words=list)
     cdef int add_fault(self) except -9

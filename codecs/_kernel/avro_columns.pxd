@@ -50,7 +50,6 @@ cdef class Nulls(Column):
 cdef class RepairedTexts(Texts):
     cdef readonly bint is_repaired
 
-    @cython.locals(i=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef bint is_utf8(self) except -1
 
 

@@ -1,29 +1,27 @@
-"""Decode and encode batches of messages.
+"""Plans to read batches of messages, and encoded batches.
 
-The kernel reads messages. The fast writer encodes all values at once; values that it refuses go to the exact writer.
+The kernel reads messages: see `read_batch`. The fast writer encodes all values at once; values that it refuses go to
+the exact writer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro.read import Decoded, read_batch
-from kvformat.codecs._avro.resolve import Plan, ResolutionRules, compile_plan
+from kvformat.codecs._avro.resolve import Action, compile_plan
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._avro.write import write_batch
 from kvformat.codecs._avro.write_datum import BadDatum, write_datum
-from kvformat.codecs._columnar import Ints, MessageNumbers
+from kvformat.codecs._columnar import MessageNumbers
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
 
-__all__ = ["Decoded", "Encoded", "decode", "decode_mixed", "encode", "plan"]
+__all__ = ["Encoded", "encode", "plan"]
 
-_RULES: Final = ResolutionRules()
 _CHUNK_ROWS: Final = 32_768
 """Rows that are written at once. Chunks of this size fit the processor's caches."""
 
@@ -33,7 +31,7 @@ class Encoded:
     """The result of `encode`.
 
     messages: binary array with one message per value. Null for a value with an error. Null also for a null value,
-        unless the schema is null or a union with null.
+        unless the schema is a union with null.
     errors: string array with one error per value, null for a value without an error. None if there are no errors.
     """
 
@@ -41,54 +39,14 @@ class Encoded:
     errors: pa.StringArray | None
 
 
-def plan(writer_schema: Schema, reader_schema: Schema | None = None, rules: ResolutionRules = _RULES) -> Plan:
+@cached_by_identity
+def plan(writer: Schema, reader: Schema, named_as_plain: bool = False) -> Action:
     """Return the plan to read data of the writer's schema with the reader's schema. Plans are cached.
 
-    `str(plan)` shows what happens to each part of the data. Without a reader's schema the writer's is used.
-    Raises `SchemaError` if the reader's schema is recursive.
+    named_as_plain: whether an enum is also read as a string, and a fixed as bytes. Java's library refuses both.
+    Raises `SchemaError` if a table's column can't have the type of a part of the reader's schema.
     """
-    return _plan(writer_schema, reader_schema or writer_schema, rules)
-
-
-@cached_by_identity
-def _plan(writer: Schema, reader: Schema, rules: ResolutionRules) -> Plan:
-    return compile_plan(writer, reader, rules)
-
-
-def decode(
-    messages: pa.Array,
-    writer_schema: Schema,
-    reader_schema: Schema | None = None,
-    *,
-    start: int = 0,
-    rules: ResolutionRules = _RULES,
-) -> Decoded:
-    """Read the datum of each message of a binary array. The datum starts after `start` bytes.
-
-    Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
-    """
-    compiled = plan(writer_schema, reader_schema, rules)
-    return read_batch(messages, [compiled], compiled.reader, None, start)
-
-
-def decode_mixed(
-    messages: pa.BinaryArray,
-    writer_schemas: Sequence[Schema],
-    writer_index: Ints,
-    reader_schema: Schema,
-    *,
-    start: int = 0,
-    rules: ResolutionRules = _RULES,
-) -> Decoded:
-    """Read the datum of each message, where messages have different writers' schemas.
-
-    writer_index: for each message, the index of its schema in `writer_schemas`. Messages with a negative index and
-        null messages are skipped: their value is null, without an error.
-    start: bytes before each datum.
-    Bad data never raises: see `Decoded.errors`. Raises `SchemaError` if the reader's schema is recursive.
-    """
-    plans = [plan(writer, reader_schema, rules) for writer in writer_schemas]
-    return read_batch(messages, plans, reader_schema, writer_index, start)
+    return compile_plan(writer, reader, named_as_plain=named_as_plain)
 
 
 def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
@@ -98,7 +56,7 @@ def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> Encoded:
     another type and can't be cast.
     """
     fitting = _cast(values, schema)
-    if fitting.null_count and schema.type != "null" and not schema.is_nullable:
+    if fitting.null_count and not schema.is_nullable:
         valid = np.asarray(fitting.is_valid())
         place = pa.array(np.cumsum(valid) - 1, mask=~valid)
         written = _encode_values(fitting.drop_null(), schema, prefix)
@@ -124,7 +82,7 @@ def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
         return Encoded(messages, None)
     rows = MessageNumbers(np.flatnonzero(bad))
     exact, errors = [], []
-    for value in view_as(values.take(pa.array(rows)), schema.storage_type).to_pylist():
+    for value in values.take(pa.array(rows)).view(schema.storage_type).to_pylist():
         message, error = None, None
         try:
             message = prefix + write_datum(schema, value)
@@ -144,24 +102,6 @@ def _replace_rows(values: pa.Array, rows: MessageNumbers, others: pa.Array) -> p
     source = np.arange(len(values))
     source[rows] = len(values) + np.arange(len(rows))
     return pa.concat_arrays([values, others]).take(pa.array(source))
-
-
-def view_as(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the array as another type with the same buffers. Neither the array nor its children may be slices.
-
-    `values.view(kind)` does this too, but fails for null types inside other types.
-    """
-    buffers, count = values.buffers(), len(values)
-    if pa.types.is_struct(kind):
-        inner = [view_as(values.field(i), field.type) for i, field in enumerate(kind)]
-        return pa.Array.from_buffers(kind, count, buffers[:1], children=inner)
-    if pa.types.is_map(kind):
-        entries = [view_as(values.keys, kind.key_type), view_as(values.items, kind.item_type)]
-        pairs = pa.StructArray.from_arrays(entries, fields=[pa.field("key", kind.key_type, False), kind.item_field])
-        return pa.Array.from_buffers(kind, count, buffers[:2], children=[pairs])
-    if pa.types.is_list(kind):
-        return pa.Array.from_buffers(kind, count, buffers[:2], children=[view_as(values.values, kind.value_type)])
-    return values if values.type == kind else values.view(kind)
 
 
 def _cast(values: pa.Array, schema: Schema) -> pa.Array:

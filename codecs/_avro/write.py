@@ -149,10 +149,10 @@ def _or_masks(a: Mask | None, b: Mask | None) -> Mask | None:
 
 def _make_part(array: pa.Array, schema: Schema) -> _Part:
     """Return the part of an array of the schema's Arrow type. Refuses nulls unless the schema allows them."""
+    if schema.optional is not None:
+        return _optional_part(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
     if schema.type == "union":
-        return _union_part(array, schema)
-    if schema.type == "null":
-        return _Part(0, ())
+        return _concat_parts([_Part(1, ((0, _Byte(0)),)), _make_part(array, schema.branches[0])])
     part = _present_part(array, schema)
     if not array.null_count:
         return part
@@ -299,8 +299,6 @@ def _enum_part(array: pa.Array, schema: Schema) -> _Part:
 
 def _decimal_part(array: pa.Array, schema: Schema) -> _Part:
     count = len(array)
-    if array.type.bit_width > 128:
-        return _Part(0, (), np.ones(count, bool))  # the exact writer writes more than 38 digits
     words = _numbers(array, "V16").view("<i8").reshape(count, 2)
     low, high = words[:, 0], words[:, 1]
     if array.null_count:
@@ -385,14 +383,6 @@ def _copy_ranges(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
     return _Copy(source, start, bounds[end] - bounds[0] - start)
 
 
-def _union_part(array: pa.Array, schema: Schema) -> _Part:
-    if schema.optional is not None:
-        return _optional_part(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
-    if len(schema.branches) == 1:
-        return _concat_parts([_Part(1, ((0, _Byte(0)),)), _make_part(array, schema.branches[0])])
-    return _struct_union_part(array, schema)
-
-
 def _optional_part(array: pa.Array, some: Schema, null_index: int) -> _Part:
     if not array.null_count:
         return _concat_parts([_Part(1, ((0, _Byte(2 - 2 * null_index)),)), _present_part(array, some)])
@@ -418,32 +408,3 @@ def _copy_valid(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Ma
     bad = np.zeros(len(valid), bool)
     bad[valid] = part.bad
     return copy, bad
-
-
-def _struct_union_part(array: pa.StructArray, schema: Schema) -> _Part:
-    """Return the part of a union that is a struct in Arrow. Refuses a value unless exactly one branch is set."""
-    present = _valid(array)
-    index, chosen = np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
-    copies: list[_Copy] = []
-    bad: Mask | None = None
-    names = [branch.full_name for branch in schema.branches]
-    for number, branch in enumerate(schema.branches):
-        if branch.type == "null":
-            continue
-        child = array.field(branch.full_name)
-        valid = _valid(child) & present
-        if valid.any():
-            index[valid] = number
-            chosen += valid
-            copy, wrong = _copy_valid(child, branch, valid)
-            copies.append(copy)
-            bad = _or_masks(bad, wrong)
-    wrong = present & (chosen != 1)
-    if "null" in names:
-        index[~present] = names.index("null")
-    else:
-        wrong |= ~present
-    head = _varint_part(_zigzag(index))
-    size = head.size + sum(copy.length for copy in copies)
-    stores = (*head.stores, *((head.size, copy) for copy in copies))
-    return _Part(size, stores, _or_masks(bad, wrong) if wrong.any() else bad)

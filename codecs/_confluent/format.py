@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,7 +33,7 @@ from kvformat.codecs._confluent import (
     read_frames,
     schemas_by_id,
 )
-from kvformat.codecs.avro import READING, encode_rows
+from kvformat.codecs.avro import encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
@@ -44,7 +44,6 @@ from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
-_PLAIN_READING = replace(READING, named_as_plain=True)
 
 _PROPERTIES = {  # Flink's options and their names in Confluent's Java client
     "ssl.keystore.location": "schema.registry.ssl.keystore.location",
@@ -298,8 +297,7 @@ class RegistryFormat(Format):
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        rules = _PLAIN_READING if self.options["read-enum-and-fixed"] else READING
-        plans = [_avro.plan(writer, reader, rules) for writer in writers]
+        plans = [_avro.plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
         decoded = read(messages, plans, reader, writer_index, PREFIX)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded

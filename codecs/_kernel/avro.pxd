@@ -139,14 +139,6 @@ cdef class UnionReader(AvroReader):
     cdef int count
 
 
-cdef class BranchReader(ColumnReader):
-    cdef Rows rows
-    cdef AvroReader value
-    cdef list others  # list[Column], filled by the constructor: the casts are unchecked
-
-    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
-
-
 cdef class AvroBatch(Messages):
     cdef readonly Column root
     cdef list texts

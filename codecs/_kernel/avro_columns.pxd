@@ -1,7 +1,7 @@
 # The C types of avro_columns.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Binaries, Column, Int64Column, Texts
-from kvformat.codecs._kernel.memory cimport append_bytes, ascii_end, byte
+from kvformat.codecs._kernel.columns cimport Binaries, Int64Column, Texts
+from kvformat.codecs._kernel.memory cimport ascii_end, byte
 from kvformat.codecs._kernel.reader cimport Reader
 
 
@@ -43,10 +43,6 @@ cdef inline Py_ssize_t add_null_text(Texts texts, Py_ssize_t end) except -1:
     return end
 
 
-cdef class Nulls(Column):
-    pass
-
-
 cdef class RepairedTexts(Texts):
     cdef readonly bint is_repaired
 
@@ -54,8 +50,4 @@ cdef class RepairedTexts(Texts):
 
 
 cdef class FixedBytes(Binaries):
-    pass
-
-
-cdef class WideDecimals(FixedBytes):
     pass

@@ -12,11 +12,11 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._arrays import Ints
 from kvformat.codecs._avro.resolve import Action, compile_plan
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._avro.write import write_batch
 from kvformat.codecs._avro.write_datum import BadDatum, write_datum
-from kvformat.codecs._columnar import MessageNumbers
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
 
@@ -80,7 +80,7 @@ def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
     messages, bad = write_batch(values, schema, prefix)
     if bad is None or not bad.any():
         return Encoded(messages, None)
-    rows = MessageNumbers(np.flatnonzero(bad))
+    rows = np.flatnonzero(bad)
     exact, errors = [], []
     for value in values.take(pa.array(rows)).view(schema.storage_type).to_pylist():
         message, error = None, None
@@ -97,7 +97,7 @@ def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> Encoded:
     return Encoded(messages, _replace_rows(nothing, rows, pa.array(errors, pa.string())))
 
 
-def _replace_rows(values: pa.Array, rows: MessageNumbers, others: pa.Array) -> pa.Array:
+def _replace_rows(values: pa.Array, rows: Ints, others: pa.Array) -> pa.Array:
     """Return the values with those of `rows` replaced by `others`."""
     source = np.arange(len(values))
     source[rows] = len(values) + np.arange(len(rows))

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._columnar import ByteArray, Ints, Mask, WordArray, take_slices
 from kvformat.codecs._java.charsets import java_text
 
 _GAP: Final = 32
@@ -28,6 +29,8 @@ _ALL_CONTINUED: Final = 0x8080808080808080
 _CONTINUED: Final = np.array([_ALL_CONTINUED & (256 ** max(n - 1, 0) - 1) for n in range(11)], _U)
 """For each length in bytes, the top bits of the first eight bytes of a varint."""
 
+ByteArray: TypeAlias = npt.NDArray[np.uint8]
+WordArray: TypeAlias = npt.NDArray[np.uint64]
 Size: TypeAlias = int | Ints
 
 
@@ -104,7 +107,11 @@ def _write_rows(part: _Part, count: int) -> pa.BinaryArray:
             words[at] = store.values
         else:
             _copy(out, words, at, store)
-    return take_slices(out, begin, ends, pa.binary(), None)
+    # one `take` copies all rows: with the offsets [begin0, end0, begin1, end1, ...] they have the even indices
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0:-1:2], offsets[1::2], offsets[-1] = begin, ends, len(out)
+    rows = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+    return rows.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 
 
 def _copy(out: ByteArray, words: WordArray, at: Ints, store: _Copy) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from kvformat.codecs._arrays import validity
 from kvformat.codecs._avro import Action, Decoded, Schema
 from kvformat.codecs._avro.read import BatchColumns, ColumnNode, make_columns
 from kvformat.codecs._avro.table import read_rows, with_reasons
@@ -16,7 +17,6 @@ from kvformat.codecs._changes.envelope import Envelope
 from kvformat.codecs._changes.operations import kind_texts, operation_rows
 from kvformat.codecs._changes.other_messages import ERROR
 from kvformat.codecs._changes.upsert import without_before_rows
-from kvformat.codecs._columnar import validity
 from kvformat.codecs._java.charsets import java_text
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.avro_changes import ChangeArrays, Envelopes, FlatChanges, Image

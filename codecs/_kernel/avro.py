@@ -58,8 +58,8 @@ if not cython.compiled:
         SKIPPED_INT,
         TEXT_FORM,
     )
-    from kvformat.codecs._kernel.avro_columns import add_integer, add_null_integer, add_null_text, end_text
     from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_size
+    from kvformat.codecs._kernel.columns import add_integer, add_null_integer, add_null_text, end_text
     from kvformat.codecs._kernel.memory import (
         append,
         append_bytes,

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.charsets import java_text
-from kvformat.codecs._kernel.columns import Binaries, Int64Column, Texts
+from kvformat.codecs._kernel.columns import Binaries, Texts
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -18,26 +18,6 @@ else:
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import ascii_end, byte
-
-    # The compiled versions are in the .pxd, so that other modules can inline them.
-
-    def add_integer(words: Int64Column, value: int, end: int) -> int:
-        """Append a value that ends at the offset `end`. Return `end`."""
-        return words.add_value(value, end)
-
-    def add_null_integer(words: Int64Column, end: int) -> int:
-        """Append a null. Return `end`."""
-        words.null()
-        return end
-
-    def add_null_text(texts: Texts, end: int) -> int:
-        """Append a null. Return `end`."""
-        texts.null()
-        return end
-
-    def end_text(texts: Texts) -> int:
-        """End a value whose bytes were appended to the column's text. Return 0."""
-        return texts.ended(True)
 
 
 class RepairedTexts(Texts):

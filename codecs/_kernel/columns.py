@@ -636,3 +636,24 @@ class Binaries(Texts):
     def put(self, value: Any) -> int:
         append_bytes(self.text, value)
         return self.ended(True)
+
+
+if not cython.compiled:  # the compiled versions are in the .pxd, so that other modules can inline them
+
+    def add_integer(words: Int64Column, value: int, end: int) -> int:
+        """Append a value that ends at the offset `end`. Return `end`."""
+        return words.add_value(value, end)
+
+    def add_null_integer(words: Int64Column, end: int) -> int:
+        """Append a null. Return `end`."""
+        words.null()
+        return end
+
+    def add_null_text(texts: Texts, end: int) -> int:
+        """Append a null. Return `end`."""
+        texts.null()
+        return end
+
+    def end_text(texts: Texts) -> int:
+        """End a value whose bytes were appended to the column's text. Return 0."""
+        return texts.ended(True)

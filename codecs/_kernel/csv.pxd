@@ -1,6 +1,6 @@
 # The C types of csv.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, TENS, Texts
+from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, TENS, Texts, add_integer, add_null_integer, end_text
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.csv_records cimport BLOCK, CsvTokenizer
 from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, eight_digits, few_digits, is_character, matches, next_of_two, part, single, word
@@ -28,8 +28,6 @@ cdef unsigned long long ONES
 cdef unsigned long long POINTS
 cdef unsigned long long ZEROS
 
-cdef inline int add_word(Int64Column words, long long value) except -1
-cdef inline int add_null(Int64Column words) except -1
 @cython.locals(fraction=cython.longlong)
 cdef inline long long short_number(unsigned long long found, int size) noexcept nogil
 cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)

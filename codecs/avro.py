@@ -117,7 +117,7 @@ class AvroFormat(Format):
 
 @dataclass(frozen=True, slots=True)
 class AvroTable:
-    """A table's type and the Avro schema derived from it."""
+    """A table's type and its Avro schema: the one derived from the type, or that of an option."""
 
     row: FlinkType
     schema: Schema

@@ -13,21 +13,17 @@ A message is one datum. With framing, `start` skips the bytes before the datum, 
 
 from __future__ import annotations
 
-from kvformat.codecs._avro.batches import Encoded, encode, plan
-from kvformat.codecs._avro.parse import check_name, parse_schema
+from kvformat.codecs._avro.batches import encode
+from kvformat.codecs._avro.parse import parse_schema
 from kvformat.codecs._avro.read import Decoded
-from kvformat.codecs._avro.resolve import Action
-from kvformat.codecs._avro.schema import MISSING, Field, LogicalType, Schema
+from kvformat.codecs._avro.resolve import Action, plan
+from kvformat.codecs._avro.schema import Field, Schema
 
 __all__ = [
-    "MISSING",
     "Action",
     "Decoded",
-    "Encoded",
     "Field",
-    "LogicalType",
     "Schema",
-    "check_name",
     "encode",
     "parse_schema",
     "plan",

@@ -23,6 +23,7 @@ from typing import Any, Final
 from kvformat.codecs._avro import decimals
 from kvformat.codecs._avro.parse import is_valid_default
 from kvformat.codecs._avro.schema import MISSING, NAMED, Field, LogicalType, Schema
+from kvformat.registry.contract.cache import cached_by_identity
 
 _PROMOTED: Final = {
     "int": ("long", "float", "double"),
@@ -101,7 +102,6 @@ class Step:
 class Record:
     """Reads the writer's fields in order and adds the defaults of the reader's other fields."""
 
-    reader: Schema
     steps: tuple[Step, ...]
     defaults: dict[str, Action]
 
@@ -133,8 +133,13 @@ class Union:
 Action = Null | Number | ByteString | Enum | Constant | Fail | Skip | Record | Array | Map | Union
 
 
-def compile_plan(writer: Schema, reader: Schema, *, named_as_plain: bool) -> Action:
-    """Resolve the two schemas. Raises `SchemaError` if the reader's schema has no Arrow type."""
+@cached_by_identity
+def plan(writer: Schema, reader: Schema, named_as_plain: bool = False) -> Action:
+    """Return the plan to read data of the writer's schema with the reader's schema. Plans are cached.
+
+    named_as_plain: whether an enum is also read as a string, and a fixed as bytes. Java's library refuses both.
+    Raises `SchemaError` if a table's column can't have the type of a part of the reader's schema.
+    """
     _ = reader.arrow_type
     return _Resolver(writer, reader, named_as_plain).resolve(writer, reader)
 
@@ -269,7 +274,7 @@ class _Resolver:
             defaults[f.name] = _default(f)
         wanted = {f.name: f.schema for f in r.fields}
         steps = [self._step(name, f, wanted.get(name)) for name, f in named]
-        return Record(r, tuple(steps), defaults)
+        return Record(tuple(steps), defaults)
 
     def _step(self, name: str, f: Field, wanted: Schema | None) -> Step:
         if wanted is None:

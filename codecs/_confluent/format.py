@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,7 +32,7 @@ from kvformat.codecs._confluent import (
     read_frames,
     schemas_by_id,
 )
-from kvformat.codecs.avro import encode_rows
+from kvformat.codecs.avro import AvroTable, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
@@ -139,14 +138,6 @@ REGISTRY_OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConfluentTable:
-    """A table's type and its schema: the option `schema`, or the schema derived from the type."""
-
-    row: FlinkType
-    schema: Schema
-
-
 _read_lists = partial(read_batch, with_nulls=False)
 
 
@@ -208,7 +199,7 @@ class RegistryFormat(Format):
         return type(self)(known if written is table.schema else {**known, "schema": written.text})
 
     @abstractmethod
-    def table(self, schema: pa.Schema) -> ConfluentTable:
+    def table(self, schema: pa.Schema) -> AvroTable:
         """Return the type and the schema of the datums of a table."""
 
     def check(self, provided: Schema, row: FlinkType) -> None:
@@ -230,7 +221,7 @@ class RegistryFormat(Format):
 
     # --- writing -----------------------------------------------------------------------------------------
 
-    def _writer_schema(self, table: ConfluentTable) -> tuple[int, Schema] | Refused:
+    def _writer_schema(self, table: AvroTable) -> tuple[int, Schema] | Refused:
         """Return the id to write and its schema, or the registry's refusal."""
         options, subject = self.options, self.options["subject"]
         if options["schema-id"] is not None:
@@ -256,7 +247,7 @@ class RegistryFormat(Format):
             return Refused(f"{refused} for subject {subject!r}: {found.reason}{how}. The schema: {table.schema.text}")
         return found, table.schema
 
-    def encode_datums(self, rows: pa.StructArray, table: ConfluentTable) -> EncodedBatch:
+    def encode_datums(self, rows: pa.StructArray, table: AvroTable) -> EncodedBatch:
         """Encode rows as datums after the id to write. A null row is a null message. Without an id, all rows fail."""
         if rows.null_count == len(rows):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))

@@ -5,7 +5,8 @@ r"""`csv` with flat orders of nine fields and about 100 bytes, compared with Spa
 
 Five parts, each with its figures in `results/csv_orders.json`:
 
-    decode          Spark: `decode`, compared with `from_csv` with the same types and with an identity arrow_udf
+    decode          Spark: `decode`, compared with `from_csv` with the same types and with an identity arrow_udf; also
+                    as if decoding took no time ("ready-made rows")
     encode          Spark: `encode`, compared with `to_csv`
     kernel          one thread, no Spark: `decode_batch`, compared with `csv.reader` + `pa.array`. Also for orders with
                     quotes in quotes, escapes, blanks, and an array
@@ -25,7 +26,7 @@ from typing import Any
 import pyarrow as pa
 from _measure import Task, document, grid, grid_table, measure, run, table
 from _orders import BATCH, SEED, chunks
-from _spark import cached_frame, discard_columns, expect_equal, identity
+from _spark import cached_frame, discard_columns, expect_equal, identity, ready_made, ready_made_column
 
 from kvformat.registry import KeyValueFormat, get_format
 from kvformat.registry.contract.ddl import parse_schema
@@ -70,15 +71,20 @@ def measure_decode(records: int, rounds: int) -> dict[str, Any]:
         whole = KeyValueFormat(SCHEMA, table_options).decode(frame)
         theirs = F.from_csv(F.col("value").cast("string"), spark_schema(ROW).toDDL())
         expect_equal(frame, ours, theirs)
+        sample = pa.concat_arrays(list(flat_orders(2 * BATCH)))  # as many as Spark sends to Python at once
+        made = ready_made_column("value", sample, frame.select(ours).schema.fields[0].dataType)
+        rows = pa.RecordBatch.from_struct_array(sample)
         tasks = {
             "identity arrow_udf": discard_columns(frame, identity("value")),
             "from_csv": discard_columns(frame, theirs),
             "kvformat decode": discard_columns(frame, ours),
             "KeyValueFormat.decode": discard_columns(whole, "*"),
+            "ready-made rows": discard_columns(frame, made),
+            "ready-made rows, table": discard_columns(ready_made(frame, "value", rows, len(rows), whole.schema), "*"),
         }
         speeds = measure(tasks, records=records, rounds=rounds)
     print(table("decode in Spark, records per CPU-second", speeds, "from_csv"))
-    ours_by_name = ("kvformat decode", "KeyValueFormat.decode")
+    ours_by_name = ("kvformat decode", "KeyValueFormat.decode", "ready-made rows", "ready-made rows, table")
     pairs = [(name, "from_csv") for name in ours_by_name] + [("kvformat decode", "identity arrow_udf")]
     return document(speeds, pairs, records)
 

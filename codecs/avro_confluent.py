@@ -19,7 +19,8 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
-from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.look import Looker, LookRequest
@@ -52,7 +53,7 @@ class AvroConfluentFormat(RegistryFormat):
 
         return AvroLooker(self, request)
 
-    def table(self, schema: pa.Schema) -> ConfluentTable:
+    def table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"])
 
     def decode_arrow(
@@ -78,11 +79,11 @@ class AvroConfluentFormat(RegistryFormat):
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None) -> ConfluentTable:
+def _table(schema: pa.Schema, provided: str | None) -> AvroTable:
     row = row_type(schema)
     derived = parse_schema(schema_text(row, legacy=True))
     if provided is None:
-        return ConfluentTable(row, derived)
+        return AvroTable(row, derived)
     given = provided_schema(provided)
     check_provided(given, row, AvroConfluentFormat.identifier)
-    return ConfluentTable(row, given)
+    return AvroTable(row, given)

@@ -40,40 +40,34 @@ class Confluent(SchemaRegistry):
         return self._request(call, f"schema id {schema_id}", schema_id=schema_id)
 
     def register(self, subject: str, text: str) -> int | Refused:
-        if not subject:
-            return Refused("the option 'subject' is empty")
-
         def call() -> int:
             return _check_id(self._client.register_schema(subject, self._schema_class(text, "AVRO")))
 
-        return self._request(call, f"registering a schema under subject {subject!r}", subject=subject)
+        return self._ask("registering a schema under", subject, call)
 
     def lookup(self, subject: str, text: str) -> int | Refused:
-        if not subject:
-            return Refused("the option 'subject' is empty")
-
         def call() -> int:
             return _check_id(self._client.lookup_schema(subject, self._schema_class(text, "AVRO")).schema_id)
 
-        return self._request(call, f"the schema's id under subject {subject!r}", subject=subject)
+        return self._ask("the schema's id under", subject, call)
 
     def latest(self, subject: str) -> tuple[int, str] | Refused:
-        if not subject:
-            return Refused("the option 'subject' is empty")
-
         def call() -> tuple[int, str] | Refused:
             return self._id_and_text(self._client.get_latest_version(subject), subject)
 
-        return self._request(call, f"the latest schema of subject {subject!r}", subject=subject)
+        return self._ask("the latest schema of", subject, call)
 
     def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
-        if not subject:
-            return Refused("the option 'subject' is empty")
-
         def call() -> tuple[int, str] | Refused:
             return self._id_and_text(self._client.get_version(subject, version), subject)
 
-        return self._request(call, f"version {version} of the schema of subject {subject!r}", subject=subject)
+        return self._ask(f"version {version} of the schema of", subject, call)
+
+    def _ask(self, what: str, subject: str, call: Callable[[], _T | Refused]) -> _T | Refused:
+        """Call the registry for something of a subject."""
+        if not subject:
+            return Refused("the option 'subject' is empty")
+        return self._request(call, f"{what} subject {subject!r}", subject=subject)
 
     def _id_and_text(self, found: Any, subject: str) -> tuple[int, str] | Refused:
         refused = self._refuse_other_type(found.schema, f"the schema of subject {subject!r}")

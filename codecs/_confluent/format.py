@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime as dt
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -33,7 +32,7 @@ from kvformat.codecs._confluent import (
     read_frames,
     schemas_by_id,
 )
-from kvformat.codecs.avro import READING, encode_rows
+from kvformat.codecs.avro import AvroTable, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
@@ -44,7 +43,6 @@ from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
-_PLAIN_READING = replace(READING, named_as_plain=True)
 
 _PROPERTIES = {  # Flink's options and their names in Confluent's Java client
     "ssl.keystore.location": "schema.registry.ssl.keystore.location",
@@ -140,14 +138,6 @@ REGISTRY_OPTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ConfluentTable:
-    """A table's type and its schema: the option `schema`, or the schema derived from the type."""
-
-    row: FlinkType
-    schema: Schema
-
-
 _read_lists = partial(read_batch, with_nulls=False)
 
 
@@ -209,7 +199,7 @@ class RegistryFormat(Format):
         return type(self)(known if written is table.schema else {**known, "schema": written.text})
 
     @abstractmethod
-    def table(self, schema: pa.Schema) -> ConfluentTable:
+    def table(self, schema: pa.Schema) -> AvroTable:
         """Return the type and the schema of the datums of a table."""
 
     def check(self, provided: Schema, row: FlinkType) -> None:
@@ -231,7 +221,7 @@ class RegistryFormat(Format):
 
     # --- writing -----------------------------------------------------------------------------------------
 
-    def _writer_schema(self, table: ConfluentTable) -> tuple[int, Schema] | Refused:
+    def _writer_schema(self, table: AvroTable) -> tuple[int, Schema] | Refused:
         """Return the id to write and its schema, or the registry's refusal."""
         options, subject = self.options, self.options["subject"]
         if options["schema-id"] is not None:
@@ -257,7 +247,7 @@ class RegistryFormat(Format):
             return Refused(f"{refused} for subject {subject!r}: {found.reason}{how}. The schema: {table.schema.text}")
         return found, table.schema
 
-    def encode_datums(self, rows: pa.StructArray, table: ConfluentTable) -> EncodedBatch:
+    def encode_datums(self, rows: pa.StructArray, table: AvroTable) -> EncodedBatch:
         """Encode rows as datums after the id to write. A null row is a null message. Without an id, all rows fail."""
         if rows.null_count == len(rows):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))
@@ -298,8 +288,7 @@ class RegistryFormat(Format):
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        rules = _PLAIN_READING if self.options["read-enum-and-fixed"] else READING
-        plans = [_avro.plan(writer, reader, rules) for writer in writers]
+        plans = [_avro.plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
         decoded = read(messages, plans, reader, writer_index, PREFIX)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded

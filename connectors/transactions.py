@@ -18,6 +18,7 @@ Why each record is written exactly once:
 - The contents of a record and the number of tasks decide which task writes it. The number of tasks is committed by the
   driver before a task begins, and a batch that was written in part keeps it.
 - A repeated batch has the same rows, or its digests differ: then nothing more is written, `DeliveryError` tells why.
+- A late attempt of an older batch finds the mark of a newer batch, and gives up.
 - A task of an older generation gives up, because it reads the generation after `begin`. If it has read it before, its
   transaction began before the new driver fenced it.
 """
@@ -226,6 +227,11 @@ def write_task(
         marks = brokers.marks([names.driver, name])
         _check_generation(names, marks.get(names.driver), mark.generation)
         before = marks.get(name)
+        if before is not None and before.batch > mark.batch:
+            raise DeliveryError(
+                f"'{name}' has written batch {before.batch}, so this attempt for batch {mark.batch} is an older one "
+                "that Spark has given up. It wrote nothing"
+            )
         if before is not None and before.batch == mark.batch:
             if before.generation != mark.generation and task not in written:
                 raise DeliveryError(
@@ -250,7 +256,12 @@ def finish(brokers: Brokers[Rows], names: QueryNames, mark: Mark) -> None:
 
 
 def _check_generation(names: QueryNames, state: Mark | None, generation: str) -> None:
-    if state is None or state.generation != generation:
+    if state is None:
+        raise DeliveryError(
+            f"the mark of the query '{names.driver}' is gone: brokers delete it when the query has had no batch for "
+            "'offsets.retention.minutes', or with its topic. Nothing was written. Start the query again"
+        )
+    if state.generation != generation:
         raise DeliveryError(
             f"another driver has taken over the query '{names.driver}': a query on the same checkpoint, or a job of "
             "the same job_id, was started later. This one wrote nothing after that. Run only one of them"

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -286,6 +287,31 @@ def test_a_task_of_an_older_driver_gives_up() -> None:
     with pytest.raises(DeliveryError, match="another driver"):
         finish(brokers, NAMES, mark)
     assert brokers.written == []
+
+
+def test_a_late_attempt_of_an_older_batch_gives_up() -> None:
+    """Spark ends the other attempt of a task when one has succeeded, but an executor may be out of its reach."""
+    brokers = Brokers()
+    driver = take_over(brokers, NAMES, 0, 1)
+    marks = [Mark(batch, 1, generation=driver.generation) for batch in range(2)]
+    for mark in marks:
+        finish(brokers, NAMES, whole([write_task(brokers, NAMES, mark, 0, batches(rows_of(mark.batch)))], mark))
+    with pytest.raises(DeliveryError, match=r"'p-q-0' has written batch 1, so this attempt for batch 0 is an older"):
+        write_task(brokers, NAMES, marks[0], 0, batches(rows_of(0)))
+    assert brokers.written == [*rows_of(0), *rows_of(1)]
+    assert brokers.kept[NAMES.task(0)].batch == 1
+
+
+def test_a_query_whose_mark_expired_while_it_rested_writes_nothing_until_it_is_started_again() -> None:
+    brokers = Brokers()
+    driver = written(brokers, 0, 1)
+    brokers.kept.clear()
+    mark = Mark(1, 1, generation=driver.generation)
+    with pytest.raises(DeliveryError, match=r"the mark of the query 'p-q' is gone.*Start the query again"):
+        write_task(brokers, NAMES, mark, 0, batches(rows_of(1)))
+    found = take_over(brokers, NAMES, 1, 1, planned=time.time())
+    write_task(brokers, NAMES, replace(mark, generation=found.generation), 0, batches(rows_of(1)))
+    assert brokers.written == [*rows_of(0), *rows_of(1)]
 
 
 def test_a_checkpoint_that_is_older_than_the_records_is_refused() -> None:

@@ -19,7 +19,7 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
-from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
+from kvformat.codecs._confluent.avro_format import AvroRegistryFormat, ConfluentTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.look import Looker, LookRequest
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class AvroConfluentFormat(RegistryFormat):
+class AvroConfluentFormat(AvroRegistryFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
@@ -66,7 +66,7 @@ class AvroConfluentFormat(RegistryFormat):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        return self.encode_datums(rows, self.table(schema))
+        return self.encode_datums(rows, schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=True))

@@ -32,7 +32,7 @@ from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
-from kvformat.codecs._confluent.format import ConfluentTable, RegistryFormat
+from kvformat.codecs._confluent.avro_format import AvroRegistryFormat, ConfluentTable
 from kvformat.codecs._debezium import flattened_avro
 from kvformat.codecs._debezium.avro_changes import AvroChangeReader, AvroChangeSettings
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
@@ -63,12 +63,12 @@ _KEY_OPTIONS = ("types", "binary.handling.mode")
 """Options of the format of values that hold for keys too."""
 
 
-class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
+class DebeziumAvroConfluentFormat(ChangeDataFormat, AvroRegistryFormat):
     """The `debezium-avro-confluent` format."""
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
     option_specs: ClassVar[tuple[Option, ...]] = (
-        *RegistryFormat.option_specs,
+        *AvroRegistryFormat.option_specs,
         *AVRO_TYPE_OPTIONS,
         OTHER_MESSAGES,
         MODE_OPTION,
@@ -239,7 +239,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         envelopes = pa.StructArray.from_arrays(
             [before, after, op], names=[field.name for field in table.row.fields], mask=rows.is_null()
         )
-        return self.encode_datums(envelopes, table)
+        return self.encode_datums(envelopes, schema)
 
 
 def _envelope(row: FlinkType) -> FlinkType:
@@ -353,7 +353,7 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
     @classmethod
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
         """Return the format that reads keys declared as avro-confluent, for records with values of format `value`."""
-        schema = next(spec for spec in RegistryFormat.option_specs if spec.name == "schema")
+        schema = next(spec for spec in AvroRegistryFormat.option_specs if spec.name == "schema")
         given = {name: text for name, text in key._given.items() if name not in schema.keys(key._given)}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         return cls({**given, **modes, "flattened": True})

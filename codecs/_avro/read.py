@@ -177,9 +177,7 @@ class ReaderMaker:
                 others = [child.column for child in node.children if child is not target]
                 return avro.BranchReader(column, self.reader(action.action, target, path), others)
 
-    def _record(
-        self, action: Record, column: Rows, node: ColumnNode, path: tuple[str, ...]
-    ) -> avro_wire.AvroReader:
+    def _record(self, action: Record, column: Rows, node: ColumnNode, path: tuple[str, ...]) -> avro_wire.AvroReader:
         parts = [(step.target or step.name, step.target, step.action) for step in action.steps]
         parts += [(name, name, default) for name, default in action.defaults.items()]
         paths = [(*path, name) for name, _, _ in parts]

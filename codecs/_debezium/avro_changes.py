@@ -89,9 +89,7 @@ class AvroChangeReader:
         images = (ColumnNode(image.kind, column, image.children) for column in (before, after))
         return ColumnNode(kind, root, (*images, text))
 
-    def read(
-        self, messages: pa.BinaryArray, plans: Sequence[Plan], reader: Schema, which: Any, start: int
-    ) -> Decoded:
+    def read(self, messages: pa.BinaryArray, plans: Sequence[Plan], reader: Schema, which: Any, start: int) -> Decoded:
         """Read the datum of each message. Arguments are those of `read_batch`, the result is for `rows_of`."""
         count_messages(len(messages))
         with self._batch.use() as columns:  # the columns grow in place

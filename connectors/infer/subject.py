@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from kvformat.codecs._confluent import Refused, subject_schema
-from kvformat.codecs._infer.avro_schemas import columns_of_schema, parse_any
+from kvformat.codecs._confluent import AVRO, Refused, subject_schema
+from kvformat.codecs._confluent.avro_references import parse_complete
+from kvformat.codecs._infer.avro_schemas import columns_of_schema
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.inferred import InferredSchema
@@ -31,12 +32,12 @@ def schema_from_subject(
     given = {"url": url, **(options or {})}
     settings = AvroConfluentFormat(given).settings
     found = subject_schema(settings, subject, None if version == "latest" else version)
-    if isinstance(found, Refused):
-        raise SchemaError(
-            f"subject {subject!r} has no readable version {version!r}: {found.reason}", format=_FORMAT
-        )
+    schema = found if isinstance(found, Refused) else found[1].of_kind(AVRO, f"the schema of subject {subject!r}")
+    if isinstance(found, Refused) or isinstance(schema, Refused):
+        assert isinstance(schema, Refused)
+        raise SchemaError(f"subject {subject!r} has no readable version {version!r}: {schema.reason}", format=_FORMAT)
     try:
-        return InferredSchema.of(_FORMAT, given, columns_of_schema(parse_any(found[1]), given, Notes()))
+        return InferredSchema.of(_FORMAT, given, columns_of_schema(parse_complete(schema), given, Notes()))
     except SchemaError as bad:
         reason = settings.scrubbed(str(bad))
         raise SchemaError(

@@ -15,7 +15,15 @@ Rules: Flink's "Confluent Avro Format" page, and the options that Flink passes t
 from __future__ import annotations
 
 from kvformat.codecs._confluent.cache import id_of_schema, latest_schema, schemas_by_id, subject_schema
-from kvformat.codecs._confluent.frames import PREFIX, Frames, distinct_ids, prefix, read_frames
+from kvformat.codecs._confluent.frames import (
+    PREFIX,
+    Frames,
+    bodies,
+    distinct_ids,
+    prefix,
+    read_frames,
+    with_frame_errors,
+)
 from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF, Refused, RegistrySchema
 from kvformat.codecs._confluent.settings import RegistrySettings
 
@@ -28,6 +36,7 @@ __all__ = [
     "Refused",
     "RegistrySchema",
     "RegistrySettings",
+    "bodies",
     "distinct_ids",
     "id_of_schema",
     "latest_schema",
@@ -35,4 +44,5 @@ __all__ = [
     "read_frames",
     "schemas_by_id",
     "subject_schema",
+    "with_frame_errors",
 ]

@@ -31,6 +31,8 @@ class RegistryFormat(Format):
     encode_needs_schema: ClassVar[bool] = True
     kind: ClassVar[str]
     """The kind of the schemas."""
+    reads_without_schemas: ClassVar[bool] = False
+    """Whether reading needs no schemas, and so no registry."""
 
     @classmethod
     def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
@@ -40,6 +42,13 @@ class RegistryFormat(Format):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         names = self.options.get(SUBJECT_NAMES) or ()
+        needs_url = not self.reads_without_schemas if direction == "decode" else self.options["schema-id"] is None
+        if needs_url and self.options["url"] is None:
+            raise OptionError(
+                f"option 'url' of format '{self.identifier}' is missing: set it to the URL of the schema registry",
+                format=self.identifier,
+                option="url",
+            )
         if len(names) > 1:
             raise OptionError(
                 f"option '{SUBJECT_NAMES}' of format '{self.identifier}' has {len(names)} subjects: a table reads and "
@@ -105,7 +114,7 @@ class RegistryFormat(Format):
     @cached_property
     def settings(self) -> RegistrySettings:
         """The settings of the registry."""
-        options, url = self.options, self.options["url"]
+        options, url = self.options, self.options["url"] or ""
         named = {name: options[option] for option, name in PROPERTIES.items() if options[option] is not None}
         context = (options.get(SCHEMA_CONTEXT) or "").strip(":")
         if context:

@@ -82,18 +82,18 @@ _CLIENT = (
 """The registry's client, and the id to write."""
 
 
-def _url(files: str, *, ours: bool) -> Option:
+def _url(files: str, *, cloud: bool) -> Option:
     return Option(
         name="url",
-        required=True,
+        required=not cloud,
         fallback=("schema-registry.url",),
-        doc=f"{'Ours. ' if ours else ''}The URL of the schema registry, or several URLs with commas; also "
-        f"`mock://<scope>` (in memory) and `file:<folder>` (`{files}` files).",
+        doc=f"{'Ours, where Confluent Cloud knows the registry. ' if cloud else ''}The URL of the schema registry, or "
+        f"several URLs with commas; also `mock://<scope>` (in memory) and `file:<folder>` (`{files}` files).",
     )
 
 
 AVRO_OPTIONS = (
-    _url("<id>.avsc", ours=False),
+    _url("<id>.avsc", cloud=False),
     _SUBJECT,
     Option(
         name="schema",
@@ -138,7 +138,7 @@ def cloud_options(files: str, *own: Option) -> tuple[Option, ...]:
 
     `files` are the names of schemas in a folder. `own` are options of the format itself.
     """
-    return (_url(files, ours=True), *_CLOUD, *own, _SUBJECT_OF_OURS, *_CLIENT)
+    return (_url(files, cloud=True), *_CLOUD, *own, _SUBJECT_OF_OURS, *_CLIENT)
 
 
 _SUBJECT_OF_OURS = Option(

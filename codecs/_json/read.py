@@ -24,10 +24,14 @@ class JsonReader:
 
         self._batch = Guarded(batch)
 
-    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """Decode each message to a list of rows: null for a null message or an error, empty if it is skipped."""
+    def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
+        """Decode each message to a list of rows: null for a null message or an error, empty if it is skipped.
+
+        `skip` is the number of bytes before the text of each message.
+        """
         count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
+            batch.skip = skip
             rows = batch.read_batch(messages)
             errors, codes = batch.errors()
         return DecodedBatch(rows, None, errors, codes)

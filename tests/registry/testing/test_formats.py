@@ -152,6 +152,15 @@ class TestAvroConfluent(FormatContract):
     changed_reads = _BYTES_OF_TEXT
 
 
+class TestJsonRegistry(FormatContract):
+    format = "json-registry"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-json"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(9)")
+    bad = (b"\0\0", b"\x02\0\0\0\x01{}", *(b"\0\0\0\0\x01" + torn for torn in _TORN))
+    changed_reads = _FRACTIONS
+
+
 class TestDebeziumJson(FormatContract):
     format = "debezium-json"
     samples = (_KINDS, _NESTED, _DEEP, _ZONED)

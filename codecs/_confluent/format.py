@@ -90,6 +90,8 @@ class RegistryFormat(Format):
         if isinstance(found, Refused):
             raise SchemaError(f"format '{self.identifier}': {found.reason}", format=self.identifier)
         schema_id, written = found
+        if written.references:  # which an option has no place for
+            return type(self)({**self._given, "register-in-executors": "true"})
         known = {**self._given, "schema-id": str(schema_id)}
         return type(self)(known if written == self.own_schema(schema) else {**known, "schema": written.text})
 

@@ -50,10 +50,14 @@ _STORED = {"INT": "i4", "BIGINT": "i8", "FLOAT": "u4", "DOUBLE": "i8"}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options `ignore-parse-errors` and `read-default-values`."""
+    """The options `ignore-parse-errors` and `read-default-values`.
 
-    lenient: bool
-    defaults: bool
+    `empty_lists`: whether lists and maps without elements are empty, otherwise NULL.
+    """
+
+    lenient: bool = False
+    defaults: bool = False
+    empty_lists: bool = False
 
 
 class ProtobufReader:
@@ -66,10 +70,14 @@ class ProtobufReader:
 
         self._batch = Guarded(batch)
 
-    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """Return a list of one row per message: null for an error, empty if errors are ignored."""
+    def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
+        """Return a list of one row per message: null for an error, empty if errors are ignored.
+
+        `skip` is the number of bytes before each message.
+        """
         count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
+            batch.skip = skip
             rows = batch.read_batch(messages)
             errors, codes = batch.errors()
         return DecodedBatch(rows, None, errors, codes)
@@ -132,6 +140,7 @@ class _Schema:
 
     def _column_field(self, column: FlinkField, field: FieldType) -> wire.FieldReader:
         t, entry, defaults = column.type, self._types.entry(field), self._settings.defaults
+        lists = defaults or self._settings.empty_lists
         if entry is not None:
             parts = {part.name: part for part in t.fields}
             made = {
@@ -141,10 +150,10 @@ class _Schema:
             value = made["value"]
             number = value if isinstance(value, wire.NumberReader) and value.is_closed else None
             message = self._filled(wire.MessageReader(), entry, made)
-            return wire.EntriesReader(field.name, pairs, message, number, has_default=defaults)
+            return wire.EntriesReader(field.name, pairs, message, number, has_default=lists)
         if field.repeated:
             element = self._value(field, t.fields[0].type)
-            return wire.RepeatedReader(Lists(t, _stored(t), element.column), element, has_default=defaults)
+            return wire.RepeatedReader(Lists(t, _stored(t), element.column), element, has_default=lists)
         simple = field.kind not in (MESSAGE, GROUP)
         has_default = defaults or (simple and (self._types.proto3 or not field.presence))
         return self._value(field, t, has_default=has_default)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from kvformat.codecs._confluent import AVRO, JSON, Refused, RegistrySchema, subject_schema
+from kvformat.codecs._confluent import AVRO, JSON, PROTOBUF, Refused, RegistrySchema, subject_schema
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._infer.avro_schemas import columns_of_schema
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.json_schemas import columns_of_json_schema
+from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.registry.contract.errors import OptionError, SchemaError
@@ -17,7 +18,7 @@ from kvformat.registry.contract.samples import SchemaProposal
 
 BOOTSTRAP = "localhost:9092"
 """The broker in a CREATE TABLE, unless another one is given."""
-_FORMATS = {AVRO: "avro-confluent", JSON: "json-registry"}
+_FORMATS = {AVRO: "avro-confluent", JSON: "json-registry", PROTOBUF: "proto-registry"}
 """The format that reads the messages of each kind of schema."""
 
 
@@ -26,7 +27,7 @@ def schema_from_subject(
 ) -> InferredSchema:
     """Return the columns for a subject's schema, and the options of the format that reads its messages.
 
-    The format is `avro-confluent`, or `json-registry` for a JSON Schema. `options` are options of the format about the
+    The format is `avro-confluent`, `json-registry` or `proto-registry`. `options` are options of the format about the
     registry (`basic-auth.user-info`, ...), without a prefix.
     Raises `SchemaError` if the registry does not know the subject or the version, or if a table can't have the schema;
     `SchemaRegistryError` if the registry does not answer; `OptionError` for bad options.
@@ -58,7 +59,8 @@ def _proposal(schema: RegistrySchema, options: Mapping[str, Any]) -> SchemaPropo
     notes = Notes()
     if schema.kind == AVRO:
         return columns_of_schema(parse_complete(schema), options, notes)
-    return SchemaProposal(columns_of_json_schema(schema, notes), options, (), notes.texts())
+    columns = columns_of_json_schema if schema.kind == JSON else columns_of_proto_schema
+    return SchemaProposal(columns(schema, notes), options, (), notes.texts())
 
 
 def ddl_from_subject(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvformat.codecs._confluent import AVRO
+from kvformat.codecs._confluent import AVRO, PROTOBUF
 from kvformat.codecs._infer import confluent_frames as frames
 from kvformat.codecs._infer.message_kinds import (
     AVRO_FILE,
@@ -48,11 +48,10 @@ _KINDS = {
     },
 }
 _REMEDIES = {
-    "PROTOBUF": "The format protobuf reads messages without this frame",
     "JSON": "What follows the frame is not JSON: `json-registry` says why",
 }
-_NAMES = {"PROTOBUF": "protobuf", "JSON": "json-schema"}
-_READABLE = (frames.NOT_ASKED, AVRO, frames.CHANGES, frames.MARKED_ROWS, frames.NAMED_ROWS)
+_NAMES = {"JSON": "json-schema"}
+_READABLE = (frames.NOT_ASKED, AVRO, PROTOBUF, frames.CHANGES, frames.MARKED_ROWS, frames.NAMED_ROWS)
 
 
 def unreadable_messages(sample: MessageSample) -> Iterator[tuple[Recognition, str]]:

@@ -229,15 +229,15 @@ def test_registry_resolves_schema_ids(registry: Registry) -> None:
 
     others: Messages = [b"\0\0\0\0\x08\x02\x0a\x01a"] * 2
     (guess,) = inspect_topic(others, registry=registry.url).guesses
-    assert (guess.format, guess.readable) == ("protobuf", False)
-    assert "the registry says PROTOBUF" in guess.reason
+    assert (guess.format, guess.readable) == ("proto-registry", True)
+    assert guess.reason.endswith("they are Protobuf")
     (guess,) = inspect_topic([b"\0\0\0\0\x09\x02\x0a\x01ab"] * 2, registry=registry.url).guesses
     assert guess.format == "json-schema"
     (guess,) = inspect_topic([b"\0\0\0\0\x63\x02\x0a\x01ab"], registry=registry.url).guesses
     assert (guess.readable, "does not know their ids" in guess.reason) == (False, True)
 
     mixed = inspect_topic([*avro, *others], registry=registry.url)
-    assert [guess.format for guess in mixed.guesses] == ["avro-confluent", "protobuf"]
+    assert [guess.format for guess in mixed.guesses] == ["avro-confluent", "proto-registry"]
     assert any(note.startswith("2 of 8 records are errors") for note in mixed.notes)
 
 

@@ -98,4 +98,5 @@ _OF_FORMAT: dict[str, Mutation] = {
     "debezium-avro-confluent": _confluent,
     "raw": _raw,
     "json-registry": _framed_json,
+    "proto-registry": lambda rng, message: message[:5] + changed(rng, "protobuf", message[5:], [message[5:], b"\x00"]),
 }

@@ -111,7 +111,8 @@ class Registry:
     def _version(self, subject: str, schema_id: int) -> Answer:
         version = self.subjects[subject].index(schema_id) + 1
         found = {"subject": subject, "id": schema_id, "version": version, "schema": self.ids[schema_id]}
-        return 200, found | self._type(schema_id)
+        references = {"references": self.references[schema_id]} if schema_id in self.references else {}
+        return 200, found | self._type(schema_id) | references
 
     def _type(self, schema_id: int) -> dict[str, str]:
         return {"schemaType": self.types[schema_id]} if schema_id in self.types else {}

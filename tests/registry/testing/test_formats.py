@@ -161,6 +161,14 @@ class TestJsonRegistry(FormatContract):
     changed_reads = _FRACTIONS
 
 
+class TestProtoRegistry(FormatContract):
+    format = "proto-registry"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-proto"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+    bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0", b"\0\0\0\0\x01", b"\0\0\0\0\x01\0\x08")
+
+
 class TestDebeziumJson(FormatContract):
     format = "debezium-json"
     samples = (_KINDS, _NESTED, _DEEP, _ZONED)

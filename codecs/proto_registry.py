@@ -14,22 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._changes.row_plan import join_parts
-from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, prefix, read_frames, with_frame_errors
+from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, prefix
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import cloud_options
-from kvformat.codecs._confluent.protobuf_messages import (
-    MessageReader,
-    Messages,
-    MessageWriter,
-    message_groups,
-    only_group,
-)
-from kvformat.codecs._confluent.protobuf_text import proto_text
+from kvformat.codecs._confluent.protobuf_messages import SchemaWriter, decode_messages, text_of
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
@@ -66,48 +57,20 @@ class ProtoRegistryFormat(RegistryFormat):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        row = row_type(schema)
-        _text(row, self.identifier)  # raises `SchemaError` for types that no Protobuf schema has
-        only = only_group(messages)
-        reader = None if only is None else self._reader(row, only)
-        if only is not None and isinstance(reader, MessageReader):
-            return reader.read(messages, only.size)
-        present = np.asarray(messages.is_valid())
-        frames = read_frames(messages, present)
-        reasons = frames.errors()
-        groups, which = message_groups(messages, frames.ids, frames.good)
-        reasons[which == Messages.WITHOUT_PATH] = Messages.NO_PATH
-        readers = [self._reader(row, group) for group in groups]
-        for number, reader in enumerate(readers):
-            if isinstance(reader, str):
-                reasons[which == number] = reader
-        parts, found = [], []
-        for number, (group, reader) in enumerate(zip(groups, readers, strict=True)):
-            if isinstance(reader, MessageReader):
-                at = np.flatnonzero(which == number)
-                found.append(number)
-                parts.append((at, reader.read(messages.take(pa.array(at)), group.size)))
-        others = np.flatnonzero(~np.isin(which, found))
-        if len(others) or not parts:
-            parts.append((others, MessageReader.nothing(row, len(others))))
-        batch = join_parts(parts)
-        return with_frame_errors(batch, pa.array(reasons, pa.string()) if any(reasons) else None)
-
-    def _reader(self, row: FlinkType, group: Messages) -> MessageReader | str:
-        return group.reader(row, self.settings, self.identifier)
+        return decode_messages(messages, row_type(schema), self.settings, self.identifier)
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
-        return RegistrySchema(PROTOBUF, self.options["schema"] or _text(row_type(schema), self.identifier))
+        return RegistrySchema(PROTOBUF, self.options["schema"] or text_of(row_type(schema), self.identifier))
 
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
-        MessageWriter(row_type(schema), latest, self.identifier)
+        SchemaWriter(row_type(schema), latest, self.identifier)
         return latest
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
         row = row_type(schema)
-        _text(row, self.identifier)  # raises `SchemaError` for types that no Protobuf schema has
+        text_of(row, self.identifier)  # raises `SchemaError` for types that no Protobuf schema has
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
             batch = _writer(row, written, self.identifier).write(rows)
@@ -119,10 +82,5 @@ class ProtoRegistryFormat(RegistryFormat):
 
 
 @cached_by_identity
-def _writer(row: FlinkType, schema: RegistrySchema, format: str) -> MessageWriter:
-    return MessageWriter(row, schema, format)
-
-
-@cached_by_identity
-def _text(row: FlinkType, format: str) -> str:
-    return proto_text(row, format)
+def _writer(row: FlinkType, schema: RegistrySchema, format: str) -> SchemaWriter:
+    return SchemaWriter(row, schema, format)

@@ -56,11 +56,13 @@ class ConfluentTable:
 _read_lists = partial(read_batch, with_nulls=False)
 
 
-class AvroRegistryFormat(RegistryFormat):
+class ConfluentAvroFormat(RegistryFormat):
     """A format whose messages are a datum of Avro after the id of its schema."""
 
     kind: ClassVar[str] = AVRO
     option_specs: ClassVar[tuple[Option, ...]] = AVRO_OPTIONS
+    legacy: ClassVar[bool] = True
+    """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
 
     @classmethod
     def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -81,7 +83,7 @@ class AvroRegistryFormat(RegistryFormat):
 
     def check(self, provided: Schema, row: FlinkType) -> None:
         """Raise `SchemaError` if a schema does not have the type of the datums."""
-        check_provided(provided, row, self.identifier)
+        check_provided(provided, row, self.identifier, legacy=self.legacy)
 
     # --- writing -----------------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ their Debezium forms                the row before and after a change, in the sa
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -31,6 +30,8 @@ class RegistryFormat(Format):
     encode_needs_schema: ClassVar[bool] = True
     kind: ClassVar[str]
     """The kind of the schemas."""
+    reads_only: ClassVar[bool] = False
+    """Whether the format can't write."""
     reads_without_schemas: ClassVar[bool] = False
     """Whether reading needs no schemas, and so no registry."""
 
@@ -41,6 +42,8 @@ class RegistryFormat(Format):
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
+        if direction == "encode" and self.reads_only:
+            raise self.unsupported("encode")
         names = self.options.get(SUBJECT_NAMES) or ()
         needs_url = not self.reads_without_schemas if direction == "decode" else self.options["schema-id"] is None
         if needs_url and self.options["url"] is None:
@@ -95,16 +98,16 @@ class RegistryFormat(Format):
         known = {**self._given, "schema-id": str(schema_id)}
         return type(self)(known if written == self.own_schema(schema) else {**known, "schema": written.text})
 
-    @abstractmethod
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         """Return the schema that writing registers: the option `schema`, or the one derived from the table."""
+        raise self.unsupported("encode")
 
-    @abstractmethod
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
         """Return the schema by which rows are written, given the latest one of the subject.
 
         Raises `SchemaError` if the latest one does not have the types of the table.
         """
+        raise self.unsupported("encode")
 
     @property
     def subject(self) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 from kvformat.registry.contract.options import Option
 
@@ -92,6 +93,8 @@ def _url(files: str, *, cloud: bool) -> Option:
     )
 
 
+READ_ENUM_AND_FIXED = "read-enum-and-fixed"
+
 AVRO_OPTIONS = (
     _url("<id>.avsc", cloud=False),
     _SUBJECT,
@@ -102,7 +105,7 @@ AVRO_OPTIONS = (
         "the table's types.",
     ),
     Option(
-        name="read-enum-and-fixed",
+        name=READ_ENUM_AND_FIXED,
         type="boolean",
         default=False,
         doc="Ours. Whether an enum is read as STRING and a fixed as BYTES. Otherwise, only the option `schema` reads "
@@ -146,3 +149,14 @@ _SUBJECT_OF_OURS = Option(
     fallback=("schema-registry.subject",),
     doc=f"Ours. The subject that the schema is registered under; another name for `{SUBJECT_NAMES}`.",
 )
+
+
+def cloud_avro_options() -> tuple[Option, ...]:
+    """Return the options of a format for Avro of Flink on Confluent Cloud, which reads enum and fixed."""
+    own = (option for option in AVRO_OPTIONS if option.name in ("schema", READ_ENUM_AND_FIXED))
+    ours = [replace(option, doc=f"Ours. {option.doc.removeprefix('Ours. ')}") for option in own]
+    enums = "Ours. Whether an enum is read as STRING and a fixed as BYTES."
+    return cloud_options(
+        "<id>.avsc",
+        *(replace(o, default=True, doc=enums) if o.name == READ_ENUM_AND_FIXED else o for o in ours),
+    )

@@ -10,10 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kvformat.codecs._changes.conversions import RowErrors
+from kvformat.codecs._changes.row_plan import join_parts
 from kvformat.codecs._confluent.cache import schemas_by_id
-from kvformat.codecs._confluent.frames import PREFIX
+from kvformat.codecs._confluent.frames import PREFIX, read_frames, with_frame_errors
 from kvformat.codecs._confluent.protobuf_columns import bind_row, check_writable
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types, read_path
+from kvformat.codecs._confluent.protobuf_text import proto_text
 from kvformat.codecs._confluent.registry import PROTOBUF, Refused, RegistrySchema
 from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._protobuf.binding import check_table
@@ -35,8 +37,43 @@ _MOST_PATHS = 1000
 """Index paths of a batch that are told apart; messages with others are errors. Real topics have a few."""
 
 
+def decode_messages(messages: pa.BinaryArray, row: FlinkType, settings: RegistrySettings, format: str) -> DecodedBatch:
+    """Decode messages of any schemas as rows of a type. A null message has no rows.
+
+    Raises `SchemaError` for a type that no Protobuf schema has.
+    """
+    text_of(row, format)
+    only = only_group(messages)
+    reader = None if only is None else only.reader(row, settings, format)
+    if only is not None and isinstance(reader, SchemaReader):
+        return reader.read(messages, only.size)
+    frames = read_frames(messages, np.asarray(messages.is_valid()))
+    reasons = frames.errors()
+    groups, which = message_groups(messages, frames.ids, frames.good)
+    reasons[which == SameType.WITHOUT_PATH] = SameType.NO_PATH
+    parts, found = [], []
+    for number, group in enumerate(groups):
+        reader = group.reader(row, settings, format)
+        at = np.flatnonzero(which == number)
+        if isinstance(reader, SchemaReader):
+            found.append(number)
+            parts.append((at, reader.read(messages.take(pa.array(at)), group.size)))
+        else:
+            reasons[at] = reader
+    others = np.flatnonzero(~np.isin(which, found))
+    if len(others) or not parts:
+        parts.append((others, SchemaReader.nothing(row, len(others))))
+    return with_frame_errors(join_parts(parts), pa.array(reasons, pa.string()) if any(reasons) else None)
+
+
+@cached_by_identity
+def text_of(row: FlinkType, format: str) -> str:
+    """Return the text of the schema that writing registers. Raises `SchemaError` for a type that it can't have."""
+    return proto_text(row, format)
+
+
 @dataclass(frozen=True, slots=True)
-class Messages:
+class SameType:
     """Messages of a batch with the same schema and type. `size` is the number of bytes before each message."""
 
     WITHOUT_PATH: ClassVar[int] = -2
@@ -48,7 +85,7 @@ class Messages:
     path: IndexPath
     size: int
 
-    def reader(self, row: FlinkType, settings: RegistrySettings, format: str) -> MessageReader | str:
+    def reader(self, row: FlinkType, settings: RegistrySettings, format: str) -> SchemaReader | str:
         """Return the reader of the messages as rows, or the error of all of them."""
         (answer,) = schemas_by_id(settings, [self.schema_id]).values()
         found = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {self.schema_id}")
@@ -58,14 +95,14 @@ class Messages:
                 f"Could not find schema with id {self.schema_id} in {registry}: {found.reason}"
             )
         reader = _reader(row, found, self.path, format)
-        if isinstance(reader, MessageReader):
+        if isinstance(reader, SchemaReader):
             return reader
         return ErrorCode.UNKNOWN_SCHEMA.marked(
             f"the schema with id {self.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}"
         )
 
 
-def only_group(messages: pa.BinaryArray) -> Messages | None:
+def only_group(messages: pa.BinaryArray) -> SameType | None:
     """Return the group of all messages, if they all have the same id and are of the first type of their schema.
 
     This is the usual case, and found without reading the ids. Null messages and bad frames are left to others.
@@ -86,16 +123,16 @@ def only_group(messages: pa.BinaryArray) -> Messages | None:
         return None
     if any(content[start : start + PREFIX + 1].tobytes() != head for start in starts[whole:].tolist()):
         return None
-    return Messages(int.from_bytes(head[1:PREFIX], "big", signed=True), FIRST, PREFIX + 1)
+    return SameType(int.from_bytes(head[1:PREFIX], "big", signed=True), FIRST, PREFIX + 1)
 
 
 def message_groups(
     messages: pa.BinaryArray, ids: npt.NDArray[np.int32], good: npt.NDArray[np.bool_]
-) -> tuple[list[Messages], _Ints]:
+) -> tuple[list[SameType], _Ints]:
     """Return the groups of messages by schema and type, and the number of each message's group.
 
     `good` tells which messages have an id. The others have the number -1, and those without a valid path
-    `Messages.WITHOUT_PATH`.
+    `SameType.WITHOUT_PATH`.
     """
     count = len(messages)
     which = np.full(count, -1, np.int64)
@@ -109,7 +146,7 @@ def message_groups(
     is_first = first == 0
     if is_first.all() and (ids == ids[0]).all():
         which[:] = 0
-        return [Messages(int(ids[0]), FIRST, PREFIX + 1)], which
+        return [SameType(int(ids[0]), FIRST, PREFIX + 1)], which
     paths: dict[tuple[IndexPath, int], int] = {(FIRST, 1): 0}
     codes = np.where(is_first, 0, -1)
     known: dict[bytes, int] = {}
@@ -123,17 +160,17 @@ def message_groups(
             known[head] = codes[place] if found[1] == 2 else -1
         else:
             codes[place] = known[head]
-    which[good & (codes < 0)] = Messages.WITHOUT_PATH
+    which[good & (codes < 0)] = SameType.WITHOUT_PATH
     usable = good & (codes >= 0)
     marks = ids.astype(np.int64)[usable] * (_MOST_PATHS + 1) + codes[usable]
     distinct, numbers = np.unique(marks, return_inverse=True)
     which[usable] = numbers
     sizes = list(paths)
     groups = [(int(mark // (_MOST_PATHS + 1)), sizes[int(mark % (_MOST_PATHS + 1))]) for mark in distinct]
-    return [Messages(schema_id, path, PREFIX + size) for schema_id, (path, size) in groups], which
+    return [SameType(schema_id, path, PREFIX + size) for schema_id, (path, size) in groups], which
 
 
-class MessageReader:
+class SchemaReader:
     """Reads messages of one type as rows. Raises `SchemaError` if a column does not fit its field."""
 
     def __init__(self, row: FlinkType, schema: RegistrySchema, path: IndexPath, format: str) -> None:
@@ -161,14 +198,14 @@ class MessageReader:
 
 
 @cached_by_identity
-def _reader(row: FlinkType, schema: RegistrySchema, path: IndexPath, format: str) -> MessageReader | str:
+def _reader(row: FlinkType, schema: RegistrySchema, path: IndexPath, format: str) -> SchemaReader | str:
     try:
-        return MessageReader(row, schema, path, format)
+        return SchemaReader(row, schema, path, format)
     except SchemaError as bad:
         return str(bad)
 
 
-class MessageWriter:
+class SchemaWriter:
     """Writes rows as the first message of a schema. Raises `SchemaError` if a column does not fit its field."""
 
     def __init__(self, row: FlinkType, schema: RegistrySchema, format: str) -> None:

@@ -52,7 +52,7 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 
 if TYPE_CHECKING:
-    from kvformat.codecs._confluent.avro_format import AvroRegistryFormat
+    from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 
 _FLATTENED_KINDS = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
 _OF_LOGICAL = ("logicalType", "precision", "scale")
@@ -104,7 +104,9 @@ def propose_confluent(sample: MessageSample, options: Mapping[str, Any], setting
     return columns_of_schema(_merge_records(schemas, notes), options, notes)
 
 
-def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt: AvroRegistryFormat) -> SchemaProposal:
+def propose_debezium_avro(
+    sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat
+) -> SchemaProposal:
     """Propose the columns of the rows before and after a change, from the schemas in the messages.
 
     If the schemas have Debezium's own types and `types` is not given, the proposal sets 'types' = 'debezium'.

@@ -20,6 +20,7 @@ Rules: "Data Type Mappings" in the documentation of Confluent Cloud for Apache F
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -60,6 +61,12 @@ _NULL = {"type": "null"}
 _Node = Mapping[str, Any]
 
 
+def without_frames(sample: MessageSample) -> MessageSample:
+    """Return the sample without Confluent's frames; messages without a frame are null."""
+    values = tuple(m[PREFIX:] if m is not None and schema_id_of(m) is not None else None for m in sample.values)
+    return replace(sample, values=values)
+
+
 def recognize_json_registry(sample: MessageSample) -> list[Recognition]:
     """Recognize records in Confluent's frame with JSON behind it."""
     indices = indices_of(sample, CONFLUENT_JSON)
@@ -68,6 +75,19 @@ def recognize_json_registry(sample: MessageSample) -> list[Recognition]:
     are = "begin with 00 and a schema id, Confluent's frame, and go on as JSON"
     hint = () if sample.registry.get("url") else ("give a schema registry, and columns come from its JSON Schemas",)
     return [Recognition(indices, 1.0, are, sample.registry, notes=hint)]
+
+
+def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
+    """Recognize Debezium's changes in JSON behind Confluent's frame."""
+    found = []
+    for index in indices_of(sample, CONFLUENT_JSON):
+        tree: Any = None
+        with contextlib.suppress(ValueError, RecursionError):
+            tree = json.loads((sample.values[index] or b"")[PREFIX:])
+        if isinstance(tree, dict) and {"before", "after", "op"} <= tree.keys():
+            found.append(index)
+    are = "begin with 00 and a schema id, Confluent's frame, and go on as Debezium's changes in JSON"
+    return [Recognition(tuple(found), 1.0, are, sample.registry, specificity=3)] if found else []
 
 
 def propose_json_registry(
@@ -84,8 +104,7 @@ def propose_json_registry(
         notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
     rows = list(_rows_of_schemas(ids, settings, notes)) if settings.url else []
     if not rows:
-        values = tuple(m[PREFIX:] if m is not None and schema_id_of(m) is not None else None for m in sample.values)
-        found = propose_rows(replace(sample, values=values), options)
+        found = propose_rows(without_frames(sample), options)
         return replace(found, notes=(*notes.texts(), *found.notes))
     fields: dict[str, FlinkField] = {}
     for row in rows:

@@ -18,10 +18,11 @@ Rules: "Data Type Mappings" in the documentation of Confluent Cloud for Apache F
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from kvformat.codecs._confluent import PROTOBUF, Refused, RegistrySchema, RegistrySettings, schemas_by_id
 from kvformat.codecs._confluent.frames import PREFIX
@@ -53,9 +54,13 @@ from kvformat.codecs._infer.confluent_frames import MAX_IDS, confluent_frames
 from kvformat.codecs._infer.message_kinds import schema_id_of
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.codecs._protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
+from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+
+if TYPE_CHECKING:
+    from kvformat.codecs._confluent.format import RegistryFormat
 
 _SMALL = {"int8": "TINYINT", "int16": "SMALLINT"}
 _PLAIN = {
@@ -69,11 +74,43 @@ _MOST_TYPES = 100_000
 """Types of one schema: a small schema whose messages use others many times could stand for any number."""
 
 
+_CHANGE = {"before", "after", "op"}
+
+
 def recognize_proto_registry(sample: MessageSample) -> list[Recognition]:
     """Recognize records in Confluent's frame whose schema is Protobuf, by the registry."""
     frames = sample.computed(confluent_frames)
     indices = frames.indices.get(PROTOBUF, ())
     return [Recognition(indices, 1.0, f"{frames.description}; they are Protobuf", sample.registry)] if indices else []
+
+
+def recognize_proto_debezium(sample: MessageSample) -> list[Recognition]:
+    """Recognize Debezium's changes in Protobuf, by the schemas in the registry."""
+    frames = sample.computed(confluent_frames)
+    indices = frames.indices.get(PROTOBUF, ())
+    if not indices:
+        return []
+    settings = cast("RegistryFormat", get_format("proto-registry", sample.registry)).settings
+    kinds = {index: _type_of(sample.values[index] or b"") for index in indices}
+    are_changes: dict[tuple[int, IndexPath], bool] = {}
+    for schema_id, path in {kind for kind in kinds.values() if kind is not None}:
+        (answer,) = schemas_by_id(settings, [schema_id]).values()
+        with contextlib.suppress(SchemaError):
+            if isinstance(answer, RegistrySchema) and answer.kind == PROTOBUF:
+                names = {field.name for field in message_types(answer, path, "proto-registry").message.fields}
+                are_changes[schema_id, path] = names >= _CHANGE
+    found = tuple(index for index, kind in kinds.items() if kind is not None and are_changes.get(kind))
+    are = f"{frames.description}; they are Debezium's changes in Protobuf"
+    return [Recognition(found, 1.0, are, sample.registry, specificity=3)] if found else []
+
+
+def propose_proto_debezium(
+    sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings
+) -> SchemaProposal:
+    """Propose the columns of the rows before and after a change."""
+    found = propose_proto_registry(sample, options, settings)
+    images = [field.type for field in found.fields if field.name in ("after", "before") and field.type.root == "ROW"]
+    return replace(found, fields=images[0].fields if images else ())
 
 
 def propose_proto_registry(

@@ -194,6 +194,33 @@ class TestDebeziumJsonWithSchema(FormatContract):
     bad = (*_TORN, b'{"payload":{"op":"x"}}')
 
 
+class TestAvroRegistry(FormatContract):
+    format = "avro-registry"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-cloud"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+    unlike_wider = ("INT", "BIGINT")
+    bad = (b"\0\0", b"\x02\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
+    changed_reads = _BYTES_OF_TEXT
+
+
+class TestJsonDebeziumRegistry(FormatContract):
+    format = "json-debezium-registry"
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[
+                b'\0\0\0\0\x01{"before":null,"after":{"id":1},"op":"c"}',
+                b'\0\0\0\0\x01{"before":{"id":2},"after":null,"op":"d"}',
+            ],
+        ),
+    )
+    bad = (b"\0\0", b"{}", b'\0\0\0\0\x01{"op":"x"}')
+
+
 class TestCanalJson(FormatContract):
     format = "canal-json"
     samples = (_KINDS, _NESTED, _DEEP)

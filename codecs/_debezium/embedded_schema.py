@@ -114,6 +114,8 @@ class EmbeddedSchemaReader:
                 self._reset_plans()
 
     def _read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        if not len(messages):
+            return self._converted(self._reader(self._wire_row(NO_SCHEMA)).read(messages).batch, np.zeros(0, np.int64))
         filled = np.asarray(pc.greater(pc.binary_length(messages), 0).fill_null(False))
         if self._usual_wire is None:
             first = self._plans_by_own_schema(messages, np.flatnonzero(filled)[:1])

@@ -100,6 +100,11 @@ def split_codes(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, p
     return sparse.from_array(texts), sparse.from_array(codes)
 
 
+def escape_surrogates(text: str) -> str:
+    """Escape single surrogates, which UTF-8 can't encode: an error may show a text of a message that has some."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def error_arrays(
     places: _Ints, numbers: _Ints, ends: _Ints, texts: bytes, count: int
 ) -> tuple[pa.StringArray, pa.StringArray]:

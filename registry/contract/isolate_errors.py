@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, escape_surrogates
 from kvformat.registry.contract.errors import DataError, KvFormatError
 
 _R = TypeVar("_R", covariant=True)
@@ -93,15 +93,10 @@ def _is_for_caller(error: Exception) -> bool:
 
 def _error_text(error: Exception, what: str) -> str:
     if isinstance(error, DataError):
-        return _escape_surrogates(f"[{error.code}] {error.reason}" if error.reason else str(error))
+        return escape_surrogates(f"[{error.code}] {error.reason}" if error.reason else str(error))
     text = " ".join(str(error).split())
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return _escape_surrogates(ErrorCode.KERNEL_FAILED.marked(f"{what} failed with {type(error).__name__}: {text}"))
-
-
-def _escape_surrogates(text: str) -> str:
-    """Escape single surrogates, which UTF-8 can't encode."""
-    return text.encode(errors="backslashreplace").decode()
+    return escape_surrogates(ErrorCode.KERNEL_FAILED.marked(f"{what} failed with {type(error).__name__}: {text}"))
 
 
 # --- slices of large arrays --------------------------------------------------------------------------------

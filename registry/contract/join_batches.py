@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.changelog import RowKind
-from kvformat.registry.contract.error_codes import prefix_codes
+from kvformat.registry.contract.error_codes import escape_surrogates, prefix_codes
 from kvformat.registry.contract.errors import BatchSizeError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def fail_rows(batch: DecodedBatch, reasons: Mapping[int, str]) -> DecodedBatch:
     texts: list[str | None] = [None] * len(rows) if marked is None else marked.to_pylist()
     for owner, reason in zip(owners.tolist(), reasons.values(), strict=True):
         if 0 <= owner < len(rows) and rows[owner].is_valid:
-            texts[owner] = texts[owner] or reason
+            texts[owner] = texts[owner] or escape_surrogates(reason)
     errors = pa.array(texts, pa.string())
     good = pc.and_(errors.is_null(), rows.is_valid()).to_numpy(zero_copy_only=False)
     kinds = batch.row_kinds

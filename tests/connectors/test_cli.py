@@ -433,13 +433,18 @@ def test_output_never_contains_secrets_of_options(ddl: Callable[[str], Path]) ->
 _CSV = (sys.executable, "-m", "kvformat", "decode", "-f", "csv", "-s", "id INT")
 
 
+def _take_interrupts() -> None:
+    """Let an interrupt end the process. A shell in the background makes all its processes ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @pytest.fixture
 def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     started: list[Any] = []
 
     def start(*command: str, **more: Any) -> subprocess.Popen[bytes]:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        started.append(subprocess.Popen(command, **pipes, **more))
+        started.append(subprocess.Popen(command, **pipes, preexec_fn=_take_interrupts, **more))
         return started[-1]
 
     yield start

@@ -22,7 +22,9 @@ import pytest
 
 from kvformat.codecs._debezium import embedded_schema
 from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
+from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
+from kvformat.registry.contract.types import arrow_type
 from tests.codecs.debezium.debezium_tables import DOCUMENTED
 from tests.support.registry_server import Registry, RegistryServer
 
@@ -812,6 +814,23 @@ def test_a_broken_message_does_not_change_how_the_next_messages_are_read() -> No
             batch = fmt.decode_batch(pa.array([good, b"{", good]), schema)
             assert batch.rows.value_lengths().to_pylist() == [1, None, 1]
     assert reads == [3, 1] * 3, "all messages by the usual plan, and the broken one by the plan without a schema"
+
+
+def test_an_empty_batch_has_the_types_of_the_table_after_messages_of_any_schema() -> None:
+    fmt, schema = get_format("debezium-json", WITH_SCHEMA), "v ARRAY<STRING>"
+    message = event({"v": "x"}, envelope({"v": Given("string", "", None)}))
+    for messages in ([], [message, message], [], [None], []):
+        batch = fmt.decode_batch(pa.array(messages, pa.binary()), schema)
+        assert batch.rows.type.value_type == arrow_type(parse_schema(schema))
+
+
+def test_an_error_may_name_a_text_that_utf8_cannot_encode() -> None:
+    message = event({"v": 1}, envelope({"v": Given("int64", "org.NAME", None)})).replace(b"NAME", b"\xf0\x80\x80\x80")
+    batch = get_format("debezium-json", WITH_SCHEMA).decode_batch(pa.array([message, message]), "v ARRAY<STRING>")
+    assert batch.errors is not None
+    assert ["KERNEL_FAILED" in text for text in batch.errors.to_pylist()] == [False, False]
+    assert "'v'" in batch.errors[0].as_py()
+    assert "\\udc00" in batch.errors[0].as_py()
 
 
 def test_days_out_of_the_range_of_dates_are_an_error() -> None:

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.codecs._changes.conversions import RowErrors
 from kvformat.codecs._changes.row_plan import join_parts
@@ -30,9 +31,6 @@ from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]
 _READING = Settings(empty_lists=True)
-_WORD = 8
-_REST = np.uint64(8 * (_WORD - PREFIX - 1))
-"""Bits of a word after 00, an id and one item of a path."""
 _MOST_PATHS = 1000
 """Index paths of a batch that are told apart; messages with others are errors. Real topics have a few."""
 
@@ -107,21 +105,10 @@ def only_group(messages: pa.BinaryArray) -> SameType | None:
 
     This is the usual case, and found without reading the ids. Null messages and bad frames are left to others.
     """
-    count = len(messages)
-    _, places, data = messages.buffers()
-    if messages.null_count or not count or data is None or data.size < _WORD:
+    if messages.null_count or not len(messages):
         return None
-    offsets = np.frombuffer(places, np.int32, count + 1, messages.offset * 4)
-    starts, ends = offsets[:-1], offsets[1:]
-    content = np.frombuffer(data, np.uint8)
-    head = content[starts[0] : starts[0] + PREFIX + 1].tobytes()
-    if head[:1] != b"\0" or head[PREFIX:] != b"\0" or (ends - starts).min() <= PREFIX:
-        return None
-    whole = int(np.searchsorted(starts, len(content) - _WORD, side="right"))  # messages with a word inside of the data
-    words = np.ndarray((len(content) - _WORD + 1,), "<u8", content, strides=(1,))[starts[:whole].astype(np.intp)]
-    if not (words << _REST == np.uint64(int.from_bytes(head, "little")) << _REST).all():
-        return None
-    if any(content[start : start + PREFIX + 1].tobytes() != head for start in starts[whole:].tolist()):
+    head = messages[0].as_buffer()[: PREFIX + 1].to_pybytes()
+    if len(head) <= PREFIX or head[0] or head[PREFIX] or pc.starts_with(messages, head).true_count < len(messages):
         return None
     return SameType(int.from_bytes(head[1:PREFIX], "big", signed=True), FIRST, PREFIX + 1)
 

@@ -45,7 +45,8 @@ from _spark import cached_frame, discard_columns, expect_equal, ready_made_colum
 from avro_orders import FLAT, chunks
 from avro_orders import SCHEMA as FLAT_ORDERS
 
-from kvformat.codecs._avro import decode, encode, parse_schema
+from kvformat.codecs._avro import encode, parse_schema, plan
+from kvformat.codecs._avro.read import read_batch
 from kvformat.codecs._avro.types import schema_text
 from kvformat.registry import get_format, recommended_settings
 from kvformat.registry.contract.ddl import parse_schema as parse_table
@@ -178,7 +179,8 @@ def _several_ids(kind: Kind, messages: list[bytes]) -> Iterator[dict[str, Task]]
         at = number % len(first["fields"])
         fields = [*first["fields"][at:], *first["fields"][:at]]
         schemas.append({**first, "fields": fields, "doc": f"schema {number + 1}"})  # all differ by their docs
-    rows = decode(pa.array(messages, pa.binary()), parse_schema(_schema_of(kind))).values
+    schema = parse_schema(_schema_of(kind))
+    rows = read_batch(pa.array(messages, pa.binary()), [plan(schema, schema)], schema).values
     with _registry(schemas) as url:
         written = [_written(rows, schema, number) for number, schema in enumerate(schemas, 1)]
         size = -(-len(messages) // _IDS)

@@ -37,7 +37,8 @@ from _measure import Task, document, measure, run, table
 from _orders import BATCH, CHUNK, SEED
 from _spark import cached_frame, discard_columns, expect_equal
 
-from kvformat.codecs._avro import Schema, decode, encode, parse_schema
+from kvformat.codecs._avro import Schema, encode, parse_schema, plan
+from kvformat.codecs._avro.read import read_batch
 from kvformat.registry import Format, get_format
 from kvformat.registry.contract.ddl import parse_schema as parse_table
 from kvformat.registry.contract.schemas import arrow_schema, spark_schema
@@ -186,7 +187,7 @@ def _against_fastavro(
     kind = schema.arrow_type
     tasks: dict[str, Task] = {
         "fastavro + pa.array, decode": lambda: [pa.array([_pairs(_read(parsed, m)) for m in b], kind) for b in lists],
-        "kvformat, decode": lambda: [decode(batch, schema) for batch in messages],
+        "kvformat, decode": _decoding(messages, schema, schema),
         "fastavro from dicts, encode": lambda: [[_written(parsed, row) for row in batch] for batch in values],
         "kvformat, encode": lambda: [encode(batch, schema) for batch in batches],
     }
@@ -262,7 +263,7 @@ def _written_as(node: dict[str, Any], count: int) -> pa.BinaryArray:
 
 
 def _decoding(batches: list[pa.BinaryArray], writer: Schema, reader: Schema) -> Task:
-    return lambda: [decode(batch, writer, reader) for batch in batches]
+    return lambda: [read_batch(batch, [plan(writer, reader)], reader) for batch in batches]
 
 
 def measure_evolved(records: int, rounds: int) -> dict[str, Any]:

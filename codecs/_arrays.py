@@ -1,22 +1,25 @@
-"""Build Arrow arrays from Python values, and convert parts of Arrow arrays."""
+"""Parts of Arrow arrays as numpy arrays, and back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._columnar import Ints, Mask, validity
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkType
 
-Row = tuple[Any, ...]
-"""The values of a row's columns."""
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
 RowsOf = Callable[[Ints], Ints]
 """Maps indices in a nested array to the indices of their top-level rows; -1 for a value inside a null, and for -1."""
 _COUNT = FlinkType("INT")
+
+
+def validity(valid: Mask) -> pa.Buffer | None:
+    """Return Arrow's validity bitmap of a mask; None if all values are valid."""
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 
 def valid_mask(values: pa.Array) -> Mask | None:
@@ -66,50 +69,3 @@ def with_elements(values: pa.Array, target: pa.DataType, elements: pa.Array) -> 
 def map_value_type(t: FlinkType) -> FlinkType:
     """Return the type of a MAP's values, or of a MULTISET's counts."""
     return t.fields[1].type if t.root == "MAP" else _COUNT
-
-
-def to_arrow(rows: Sequence[Row | None], row: FlinkType) -> pa.StructArray:
-    """Build a struct array, nullable at every level; None becomes a null struct."""
-    return _structs(rows, nullable(row))
-
-
-def _array(values: Sequence[Any], t: FlinkType) -> pa.Array:
-    if t.root == "ROW":
-        return _structs(values, t)
-    if t.root == "ARRAY":
-        return _lists(values, t, lambda flat: _array(flat, t.fields[0].type))
-    if t.root in ("MAP", "MULTISET"):
-        return _lists(values, t, lambda flat: _entries(flat, t))
-    return pa.array(values, arrow_type(t))
-
-
-def _structs(rows: Sequence[Row | None], t: FlinkType) -> pa.StructArray:
-    stored = arrow_type(t)
-    nulls = [row is None for row in rows]
-    if not t.fields:
-        return pa.array([None if null else {} for null in nulls], stored)
-    empty: Row = (None,) * len(t.fields)
-    columns = zip(*(empty if row is None else row for row in rows), strict=True) if rows else [()] * len(t.fields)
-    children = [_array(column, field.type) for column, field in zip(columns, t.fields, strict=True)]
-    mask = pa.array(nulls, pa.bool_()) if any(nulls) else None
-    return pa.StructArray.from_arrays(children, fields=list(stored), mask=mask)
-
-
-def _entries(entries: Sequence[tuple[Any, Any]], t: FlinkType) -> pa.StructArray:
-    stored = arrow_type(t)
-    keys = pa.array([key for key, _ in entries], stored.key_type)
-    values = _array([value for _, value in entries], map_value_type(t))
-    return pa.StructArray.from_arrays([keys, values], fields=[stored.key_field, stored.item_field])
-
-
-def _lists(values: Sequence[Sequence[Any] | None], t: FlinkType, child: Callable[[list[Any]], pa.Array]) -> pa.Array:
-    """Build lists; `child` builds their elements: those of an ARRAY, or the entries of a MAP."""
-    flat = [element for value in values if value is not None for element in value]
-    offsets = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter((len(value or ()) for value in values), np.int64, len(values)), out=offsets[1:])
-    if len(flat) > np.iinfo(np.int32).max:
-        raise pa.ArrowCapacityError(f"{len(flat)} elements in one column of a batch; use smaller batches")
-    nulls = [value is None for value in values]
-    valid = pa.array([not null for null in nulls], pa.bool_()).buffers()[1] if any(nulls) else None
-    buffers = [valid, pa.py_buffer(offsets.astype(np.int32))]
-    return pa.Array.from_buffers(arrow_type(t), len(values), buffers, children=[child(flat)])

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
-from kvformat.codecs._avro import ResolutionRules, Schema, parse_schema
+from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.json_encoding import AvroJsonReader, AvroJsonWriter
 from kvformat.codecs._avro.read import read_batch
 from kvformat.codecs._avro.table import lists_of_rows, read_table, write_table
@@ -33,9 +33,6 @@ from kvformat.registry.format import Format
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-READING = ResolutionRules(overflow_as_null=True)
-"""Flink's rules, except that units and scales of the writer are converted."""
 
 
 class AvroFormat(Format):
@@ -79,7 +76,7 @@ class AvroFormat(Format):
             reader = AvroJsonReader(table.row, table.schema, micros_as_millis=table.micros_as_millis)
             rows, errors = reader.read(messages)
             return DecodedBatch(lists_of_rows(rows), None, pa.array(errors, pa.string()) if any(errors) else None)
-        decoded = read_batch(messages, [_avro.plan(table.schema, rules=READING)], table.schema, with_nulls=False)
+        decoded = read_batch(messages, [_avro.plan(table.schema, table.schema)], table.schema, with_nulls=False)
         return read_table(decoded, table.row, micros_as_millis=table.micros_as_millis)
 
     def encode_arrow(
@@ -120,7 +117,7 @@ class AvroFormat(Format):
 
 @dataclass(frozen=True, slots=True)
 class AvroTable:
-    """A table's type and the Avro schema derived from it."""
+    """A table's type and its Avro schema: the one derived from the type, or that of an option."""
 
     row: FlinkType
     schema: Schema

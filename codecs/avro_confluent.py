@@ -19,7 +19,8 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
-from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat, ConfluentTable
+from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
+from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.look import Looker, LookRequest
@@ -52,7 +53,7 @@ class AvroConfluentFormat(ConfluentAvroFormat):
 
         return AvroLooker(self, request)
 
-    def table(self, schema: pa.Schema) -> ConfluentTable:
+    def table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.identifier, self.legacy)
 
     def decode_arrow(
@@ -78,11 +79,11 @@ class AvroConfluentFormat(ConfluentAvroFormat):
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool) -> ConfluentTable:
+def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool) -> AvroTable:
     row = row_type(schema)
     derived = parse_schema(schema_text(row, legacy=legacy))
     if provided is None:
-        return ConfluentTable(row, derived)
+        return AvroTable(row, derived)
     given = provided_schema(provided)
     check_provided(given, row, format, legacy=legacy)
-    return ConfluentTable(row, given)
+    return AvroTable(row, given)

@@ -32,7 +32,7 @@ from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
-from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat, ConfluentTable
+from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs._debezium import flattened_avro
 from kvformat.codecs._debezium.avro_changes import AvroChangeReader, AvroChangeSettings
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
@@ -47,6 +47,7 @@ from kvformat.codecs._debezium.options import (
 )
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS
 from kvformat.codecs._debezium.value_readings import ConnectorModes, flink_misreads, plan_row
+from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
@@ -123,7 +124,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         typed = self.options["types"] == DEBEZIUM and key.identifier == "avro-confluent"
         return ConnectAvroKeyFormat.beside(key, self) if typed else key
 
-    def table(self, schema: pa.Schema) -> ConfluentTable:
+    def table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.legacy)
 
     def check(self, provided: Schema, row: FlinkType) -> None:
@@ -249,9 +250,9 @@ def _envelope(row: FlinkType) -> FlinkType:
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None, legacy: bool) -> ConfluentTable:
+def _table(schema: pa.Schema, provided: str | None, legacy: bool) -> AvroTable:
     row = row_type(schema)
-    return ConfluentTable(_envelope(row), _schema(row, provided, legacy))
+    return AvroTable(_envelope(row), _schema(row, provided, legacy))
 
 
 @cached_by_identity

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
+from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning, MissingExtraError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,13 +22,18 @@ _JAR = re.compile(r"spark-sql-kafka-0-10_[\d.]+[-:](\d+)\.(\d+)([\w.-]*?)(?=\.ja
 _JARS = ("spark.jars", "spark.jars.packages")
 # From this version on Spark uses other classes for streams: a source made for the other side fails.
 _STREAMS_CHANGED = (4, 2)
+# Versions whose progress report fails after a batch that runs again (SPARK-55271), and the setting with which Spark
+# uses its older Kafka source, which has no such report.
+_FAILS_AFTER_REPEAT = re.compile(r"4\.1\.[0-2](?!\d)")
+_OLDER_SOURCE = "spark.sql.streaming.disabledV2MicroBatchReaders"
+_KAFKA_PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 
 
 def check_stream_jar(spark: SparkSession) -> None:
     """Raise `ConfigurationError` if the session's Kafka source was made for an incompatible version of Spark.
 
-    A streaming query would fail with a `NoSuchMethodError` of `HDFSMetadataLog`. Checks jars in the settings
-    of the session, not those among Spark's own jars.
+    A streaming query would fail with a `NoSuchMethodError` of `HDFSMetadataLog`. Warns of a version that ends a query
+    after a batch that runs again. Checks jars in the settings of the session, not those among Spark's own jars.
     """
     running = re.match(r"(\d+)\.(\d+)", spark.version)
     given = ",".join(spark.conf.get(name, "") or "" for name in _JARS)
@@ -38,6 +44,17 @@ def check_stream_jar(spark: SparkSession) -> None:
                 f"the session has spark-sql-kafka-0-10 {major}.{minor}{rest}, which does not fit the streams of Spark "
                 f"{spark.version}: a query would fail with a NoSuchMethodError of HDFSMetadataLog. Start the "
                 f"session with org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}, the version of Spark"
+            )
+        version = f"{major}.{minor}{rest}"
+        if _FAILS_AFTER_REPEAT.match(version) and _KAFKA_PROVIDER not in (spark.conf.get(_OLDER_SOURCE, "") or ""):
+            warnings.warn(
+                f"the session has spark-sql-kafka-0-10 {version}. A query that runs a batch again, as the first start "
+                "after a failure does, ends after it with a NullPointerException in KafkaMicroBatchStream.metrics. The "
+                "batch is complete, and the next start continues. To avoid that, start the session with "
+                "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3, or set "
+                f"'{_OLDER_SOURCE}' to '{_KAFKA_PROVIDER}' before the query starts",
+                KafkaSourceWarning,
+                stacklevel=4,
             )
 
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from kvformat.ingestion import looking
-from kvformat.ingestion.decode import NO_KEY, POSITION, ROW_ERROR
+from kvformat.ingestion.decode import NO_KEY
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, DecodedRows, united
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.store import SchemaStore
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -23,6 +23,8 @@ from kvformat.registry.spark.decoded_columns import exact_column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kvformat.ingestion.looking import Looking
+
 _LOG = logging.getLogger("kvformat.ingest")
 _MOST_LOGGED = 1000  # bad records of a batch that are logged
 _MOST_BYTES = 1024  # of a value that is logged
@@ -31,45 +33,47 @@ _TABLE = "_kvformat_table"
 
 
 def errors_of(
-    looked: DataFrame, decoded: Sequence[tuple[TableId, DataFrame]], refused: Mapping[TableId, str]
-) -> DataFrame:
-    """Return one line per bad record: `_kvformat_table`, the position, `part`, `reason`, `code`.
+    looked: Looking,
+    decoded: Sequence[DecodedRows],
+    refused: Mapping[TableId, str],
+    *,
+    has_unread: bool,
+) -> DataFrame | None:
+    """Return one line per bad record: `_kvformat_table`, the position, `part`, `reason`, `code`; None without records.
 
-    `decoded` are frames with errors, each with its table. All records of a table in `refused` are bad.
+    `decoded` are rows with errors. All records of a table in `refused` are bad. `has_unread` says
+    whether there are records without a table.
     """
     from pyspark.sql import functions as F
 
     places = [F.col(name).alias(to) for name, to in zip(_KAFKA, POSITION, strict=True)]
-    text = exact_column(looking.ERROR)
-    code = F.regexp_extract(text, r"^\[([A-Z_]+)\] ", 1)
-    frames = [
-        looked.where(text.isNotNull()).select(
-            exact_column(looking.TABLE).alias(_TABLE),
-            *places,
-            F.lit("value").alias("part"),
-            F.regexp_replace(text, r"^\[[A-Z_]+\] ", "").alias("reason"),
-            F.when(code == "", ErrorCode.BAD_RECORD.value).otherwise(code).alias("code"),
+    frames = []
+    if has_unread:
+        text = exact_column(looking.ERROR)
+        code = F.regexp_extract(text, r"^\[([A-Z_]+)\] ", 1)
+        frames.append(
+            looked.unpacked(looked.without_table()).select(
+                F.lit(None).cast("string").alias(_TABLE),
+                *places,
+                F.lit("value").alias("part"),
+                F.regexp_replace(text, r"^\[[A-Z_]+\] ", "").alias("reason"),
+                F.when(code == "", ErrorCode.BAD_RECORD.value).otherwise(code).alias("code"),
+            )
         )
-    ]
     for table, why in refused.items():
-        of_table = looked.where(exact_column(looking.TABLE) == looking.table_name(table))
         texts = {"part": "record", "reason": why, "code": ErrorCode.SCHEMA.value}
         errors = [F.lit(text).alias(name) for name, text in texts.items()]
-        frames.append(of_table.select(exact_column(looking.TABLE).alias(_TABLE), *places, *errors))
-    seen: list[tuple[TableId, DataFrame]] = []
-    for table, frame in decoded:
-        if not any(frame is other for _, other in seen):
-            seen.append((table, frame))
-    for table, frame in seen:
+        of_table = looked.unpacked(looked.of_table(table))
+        frames.append(of_table.select(F.lit(looking.table_name(table)).alias(_TABLE), *places, *errors))
+    for rows in decoded:
         error = exact_column(ROW_ERROR)
         columns = [error[name].alias(name) for name in ("part", "reason", "code")]
-        name = F.lit(looking.table_name(table)).alias(_TABLE)
-        frames.append(frame.where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
-    while len(frames) > 1:  # in pairs, because Spark analyzes a chain of unions in quadratic time
-        pairs = [frames[place : place + 2] for place in range(0, len(frames), 2)]
-        frames = [reduce(lambda one, other: one.unionByName(other), pair) for pair in pairs]
-    (found,) = frames
-    several = len(seen) > len({table for table, _ in seen})  # a record may be bad for each of its targets
+        name = F.lit(looking.table_name(rows.table)).alias(_TABLE)
+        frames.append(rows.rows().where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
+    if not frames:
+        return None
+    found = united(frames)
+    several = len(decoded) > len({rows.table for rows in decoded})  # a record may be bad for each of its targets
     return found.dropDuplicates(list(POSITION)) if several else found
 
 
@@ -131,12 +135,12 @@ def check_count(store: SchemaStore, batch: int, summary: Summary, most: int) -> 
         )
 
 
-def letters_of(looked: DataFrame, errors: DataFrame) -> DataFrame:
+def letters_of(looked: Looking, errors: DataFrame) -> DataFrame:
     """Return the bad records as dead letters."""
     from pyspark.sql import functions as F
 
-    names = [name for name in looking.RECORD_COLUMNS if name in looked.columns]
-    records = looked.where(exact_column(looking.NEWS).isNull()).select(*names)
+    names = [name for name in looking.RECORD_COLUMNS if name in looked.records_type.names]
+    records = looked.unpacked(looked.lines.where(F.col(looking.NEWS).isNull())).select(*names)
     same = [F.col(name) == exact_column(to) for name, to in zip(_KAFKA, POSITION, strict=True)]
     parts = F.from_json(exact_column(_TABLE), "ARRAY<STRING>")
     return records.join(errors, same).select(F.array_join(parts, ".").alias("table"), "part", "reason", *names, "code")

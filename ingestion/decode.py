@@ -1,6 +1,6 @@
 """Decode the records of one table to rows of its schema, in Spark: one Python stage.
 
-    key, value, topic, ... -> decoded columns -> columns that are read as text -> columns of the target -> rows, errors
+    packed records -> decoded columns -> columns that are read as text -> columns of the target -> rows, errors
 
 A record is decoded by the known schema of its table. A column whose values the format can't all read by their type is
 decoded as STRING and converted. A record with one bad row is bad: all its rows become one line with an error.
@@ -9,16 +9,27 @@ Bad are messages that can't be decoded, NULL keys, and values that their column 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.ingestion.looking import TABLE, table_name
+from kvformat.ingestion.decoded_rows import (
+    ERROR_FIELDS,
+    POSITION,
+    ROW_ERROR,
+    TIMESTAMP,
+    DecodedRows,
+    error_type,
+    wire_names,
+    wire_type,
+)
+from kvformat.ingestion.looking import Looking
+from kvformat.ingestion.packing import PACKED, unpack
 from kvformat.ingestion.planning import PlanRules
 from kvformat.ingestion.schemas.coerce import arrow_type_of, coerce, fit_rows
 from kvformat.ingestion.schemas.flattened import FlattenedColumns
@@ -30,7 +41,7 @@ from kvformat.ingestion.schemas.types import INTEGER_DIGITS, STRING, TEXT_ROOTS
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.schemas import arrow_schema
-from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type
+from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.format import Format
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.table.decode_records import decode_records
@@ -40,14 +51,10 @@ from kvformat.registry.table.record_layout import RecordLayout
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-ROW_ERROR = "_kvformat_error"
-POSITION = ("_kvformat_topic", "_kvformat_partition", "_kvformat_offset")
-"""The columns of a row that say where its record is."""
-TIMESTAMP = "_kvformat_timestamp"
-"""The timestamp of a row's record, in milliseconds (BIGINT)."""
 NO_KEY = "NO_KEY"
 """The code of an update or a deletion of a table without a key. It is an error of the table, not of the record."""
-_ERROR_FIELDS = ("part", "reason", "code")
+_PLACE = ("topic", "partition", "offset")
+_METADATA = "_kvformat_metadata_"  # before the name of a column of `metadata.list`
 _PARSED = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 """Types of columns into which texts are parsed."""
 _NOT_PLAIN = r"^[+-]?0[0-9]|^\+|\s$|^\s|^[+-]?\."
@@ -104,6 +111,20 @@ def layout_of(
     return layout, flat
 
 
+def decodable_records(records: DataFrame, metadata: Sequence[MetadataColumn]) -> DataFrame:
+    """Return records with the columns that a `TableDecoder` reads beside them: the timestamp and the metadata.
+
+    `records` have the columns of Spark's Kafka source. Raises `SchemaError` for metadata that they do not have.
+    """
+    from pyspark.sql import functions as F
+
+    from kvformat.registry.table.kafka_columns import column_types, metadata_column
+
+    types = column_types(records)
+    columns = [metadata_column(column, types).alias(_METADATA + column.name) for column in metadata]
+    return records.select(*records.columns, F.unix_millis("timestamp").alias(TIMESTAMP), *columns)
+
+
 @dataclass(frozen=True)
 class TableDecoder:
     """Decodes the records of one table; pickled to Spark's workers.
@@ -121,53 +142,42 @@ class TableDecoder:
     inserts_only: bool
     time_zone: str
     flat: FlattenedColumns | None = None
-    in_one_task: bool = False
+    in_one_task: bool = field(default=False, compare=False)
 
     @property
     def result(self) -> TableSchema:
         """The columns of the rows."""
         return self.schema if self.target is None else self.target
 
-    def rows(self, looked: DataFrame) -> DataFrame:
+    def rows(self, looked: Looking) -> DecodedRows:
         """Return the rows of the table's records: columns, `row_kind`, `row_index`, the position, and the error.
 
-        A line with an error has null columns and the position of its record. The formats' own columns, such as
-        `unchanged_columns`, are after those of the table.
+        The look has the rows already if it has a decoder of the table. Its records are `decodable_records`. A line with
+        an error has null columns and the position of its record. The formats' own columns, such as `unchanged_columns`,
+        are after those of the table.
         """
-        from pyspark.sql import functions as F
-
-        from kvformat.registry.table.kafka_columns import binary_column, column_types, metadata_column
-
-        types = column_types(looked)
-        columns = [F.col(name).alias(f"p{n}") for n, name in enumerate(("topic", "partition", "offset"))]
-        columns.append(F.unix_millis("timestamp").alias("p3"))
-        columns.append(binary_column(types, "value").alias("v"))
-        if self.layout.key_format is not None:
-            columns.append(binary_column(types, "key").alias("k"))
-        columns += [metadata_column(c, types).alias(f"m{n}") for n, c in enumerate(self.metadata)]
-        records = looked.where(F.col(TABLE) == table_name(self.table)).select(columns)
-        records = records.coalesce(1) if self.in_one_task else records
-        return _named(records.mapInArrow(self.mapped(), _wire(self.result, self._own())), self.result, self._own())
-
-    def _own(self) -> Mapping[str, str]:
-        return self.layout.value_format.own_columns
+        lines = looked.of_table(self.table).select(PACKED)
+        lines = lines.coalesce(1) if self.in_one_task else lines
+        own = self.layout.value_format.own_columns
+        if self.table in looked.decoders:
+            return DecodedRows(self.table, lines, self.result, own)
+        return DecodedRows.of(self.table, lines, self.mapped(), self.result, own)
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
 
         def decode_table(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
+            for batch in unpack(batches):
                 yield self.decoded(batch)
 
         return decode_table
 
     def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of records."""
-        *position, value = batch.columns[:5]
-        has_key = self.layout.key_format is not None
-        keys = binary_messages(batch.columns[5]) if has_key else None
-        given = batch.columns[5 + has_key :]
-        rows = decode_records(self.layout, keys, binary_messages(value))
+        position = [batch.column(name) for name in (*_PLACE, TIMESTAMP)]
+        keys = binary_messages(batch.column("key")) if self.layout.key_format is not None else None
+        given = [batch.column(_METADATA + column.name) for column in self.metadata]
+        rows = decode_records(self.layout, keys, binary_messages(batch.column("value")))
         records = np.repeat(np.arange(len(batch)), rows.counts)
         taken = pa.array(records)
         physical = len(self.layout.physical.fields)
@@ -185,7 +195,7 @@ class TableDecoder:
         if rows.reasons is not None:
             for at in np.flatnonzero(np.asarray(rows.reasons.is_valid())).tolist():
                 bad[at] = rows.parts[at].as_py(), rows.reasons[at].as_py(), rows.codes[at].as_py()  # type: ignore[index]
-        return found.batch(bad, position, _wire_names(len(columns) + len(self._own())))
+        return found.batch(bad, position, wire_names(len(columns) + len(self.layout.value_format.own_columns)))
 
     def _unnested(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Return the columns that are named by paths instead of the nested columns of the value."""
@@ -288,61 +298,17 @@ class _Lines:
         self, bad: Mapping[int, tuple[str, str, str]], position: list[pa.Array], names: list[str]
     ) -> pa.RecordBatch:
         """Return the rows of good records, then a line for each bad record."""
-        none = pa.nulls(len(self.records), _error_type())
+        none = pa.nulls(len(self.records), error_type())
         arrays = [*self.columns, self.kinds, self.indexes, *self.position, none]
         if not bad:
             return pa.RecordBatch.from_arrays(arrays, names)
         kept = pa.array(~np.isin(np.asarray(self.records), list(bad)))
         lines = pa.array(sorted(bad))
-        errors = pa.array([dict(zip(_ERROR_FIELDS, bad[at], strict=True)) for at in sorted(bad)], _error_type())
+        errors = pa.array([dict(zip(ERROR_FIELDS, bad[at], strict=True)) for at in sorted(bad)], error_type())
         added = [pa.nulls(len(lines), array.type) for array in arrays[: -len(position) - 1]]
         added += [*(column.take(lines) for column in position), errors]
         merged = [pa.concat_arrays([array.filter(kept), more]) for array, more in zip(arrays, added, strict=True)]
         return pa.RecordBatch.from_arrays(merged, names)
-
-
-def _error_type() -> pa.DataType:
-    return pa.struct([(name, pa.string()) for name in _ERROR_FIELDS])
-
-
-# --- columns in Spark ----------------------------------------------------------------------------------------
-
-
-def _wire_names(count: int) -> list[str]:
-    return [*(f"c{n}" for n in range(count)), ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR]
-
-
-def _wire(schema: TableSchema, own: Mapping[str, str]) -> Any:
-    """Return the Spark type of the stage's result."""
-    from pyspark.sql import types as T
-
-    from kvformat.ingestion.schemas.types import parse_column_type
-
-    types = [_wire_type(c.type) for c in schema.columns]
-    types += [spark_type(parse_column_type(text), wire=True) for text in own.values()]
-    last = [T.StringType(), T.IntegerType(), T.StringType(), T.IntegerType(), T.LongType(), T.LongType()]
-    error = T.StructType([T.StructField(name, T.StringType()) for name in _ERROR_FIELDS])
-    names = _wire_names(len(types))
-    return T.StructType([T.StructField(n, t) for n, t in zip(names, [*types, *last, error], strict=True)])
-
-
-def _wire_type(t: FlinkType) -> Any:
-    return spark_type(STRING if t.root in ("TIMESTAMP_TZ", "VARIANT") else t, wire=True)
-
-
-def _named(df: DataFrame, schema: TableSchema, own: Mapping[str, str]) -> DataFrame:
-    """Return the columns of the stage's result with their names and types."""
-    columns = []
-    for place, column in enumerate(schema.columns):
-        wire, final = _wire_type(column.type), _final_type(column.type)
-        found = exact_column(f"c{place}")
-        columns.append((found if wire == final else found.cast(final)).alias(column.name))
-    columns += [exact_column(f"c{len(schema.columns) + n}").alias(name) for n, name in enumerate(own)]
-    return df.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR)
-
-
-def _final_type(t: FlinkType) -> Any:
-    return spark_type(STRING if t.root in ("TIMESTAMP_TZ", "VARIANT") else replace(t, nullable=True))
 
 
 # --- rows that were transformed ------------------------------------------------------------------------------
@@ -350,13 +316,14 @@ def _final_type(t: FlinkType) -> Any:
 
 @dataclass(frozen=True)
 class FitStage:
-    """Fits rows of one schema to another after a transform; pickled to Spark's workers."""
+    """Fits rows of a table to another schema after a transform; pickled to Spark's workers."""
 
+    table: TableId
     source: TableSchema
     target: TableSchema
     time_zone: str
 
-    def fitted(self, rows: DataFrame) -> DataFrame:
+    def fitted(self, rows: DataFrame) -> DecodedRows:
         """Return rows with the columns of the target. A row that does not fit has an error and null columns.
 
         `rows` have the columns of the source, and those of `TableDecoder.rows` without the formats' own.
@@ -366,11 +333,11 @@ class FitStage:
         there = {field.name: field.dataType for field in rows.schema.fields}
         columns = []
         for place, column in enumerate(self.source.columns):
-            wire = _wire_type(column.type)
+            wire = wire_type(column.type)
             found = exact_column(column.name) if column.name in there else F.lit(None)
             columns.append((found if there.get(column.name) == wire else found.cast(wire)).alias(f"c{place}"))
         given = rows.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, F.col(ROW_ERROR))
-        return _named(given.mapInArrow(self.mapped(), _wire(self.target, {})), self.target, {})
+        return DecodedRows.of(self.table, given, self.mapped(), self.target, {})
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
@@ -391,9 +358,9 @@ class FitStage:
         bad = errors.by_record(np.arange(len(batch)))
         if bad:
             bad_rows = [bad.get(row) for row in range(len(batch))]
-            made = [None if e is None else dict(zip(_ERROR_FIELDS, e, strict=True)) for e in bad_rows]
-            rest = [*rest[:-1], pa.array(made, _error_type())]
-        return pa.RecordBatch.from_arrays([*columns, *rest], _wire_names(len(columns)))
+            made = [None if e is None else dict(zip(ERROR_FIELDS, e, strict=True)) for e in bad_rows]
+            rest = [*rest[:-1], pa.array(made, error_type())]
+        return pa.RecordBatch.from_arrays([*columns, *rest], wire_names(len(columns)))
 
 
 def metadata_columns(names: Mapping[str, str], value_format: Format) -> tuple[MetadataColumn, ...]:

@@ -1,23 +1,28 @@
 """Look at the records of a batch, in Spark: the table of each record, and what its message contributes to schemas.
 
-    key, value, topic, ...   ->   key, value, topic, ..., _kvformat_table, _kvformat_error, _kvformat_news
+    key, value, topic, ...   ->   _kvformat_table, _kvformat_packed, _kvformat_news
 
-One Python stage reads the bytes once. A record keeps its columns and gets the name of its table (the JSON of its
-parts). A record whose table can't be told gets an error. A record without rows, such as a heartbeat, is left out. At
-the end, each task adds one line of news: which tables it saw, and their new columns, keys and TRUNCATEs.
+One Python stage reads the bytes once. The records are packed by table (`packing.py`), with the name of the table (the
+JSON of its parts). A record whose table can't be told gets an error. A record without rows, such as a heartbeat, is
+left out. At the end, each task adds one line of news: which tables it saw, and their new columns, keys and TRUNCATEs.
+
+A table that had many records in the last batch, none of them bad or with news, is decoded at once, by the decoder of
+that batch. Its rows are packed instead of its records. If a record is bad, or changes the schema of the table, the look
+is repeated without decoders: the rows must be those of the new schema, and the dead letters need the records.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState
 from kvformat.ingestion.schemas.state import Cause
@@ -30,8 +35,13 @@ from kvformat.registry.format import Format
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
 
-TABLE, ERROR, NEWS = "_kvformat_table", "_kvformat_error", "_kvformat_news"
+TABLE, NEWS = "_kvformat_table", "_kvformat_news"
+DECODED = "_kvformat_decoded"
+"""Whether a cell has rows, and not records."""
+ERROR = "_kvformat_error"
+"""The column of the packed records with the error of a record without a table."""
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of Spark's Kafka source that ingestion reads. The last two may be missing."""
 
@@ -46,17 +56,25 @@ def table_of(name: str) -> TableId:
     return TableId(tuple(json.loads(name)))
 
 
+class RecordDecoder(Protocol):
+    """Decodes the records of a table."""
+
+    def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return rows and bad records; the column `_kvformat_error` is null for a row."""
+
+
 @dataclass(frozen=True)
 class LookStage:
     """Looks at all records. `value` and `key` say what the messages are compared with; `key` is None without keys.
 
-    The looker of keys gets the name of the record's table in place of the topic.
+    The looker of keys gets the name of the record's table in place of the topic. decoders: the tables that are decoded.
     """
 
     value_format: Format
     value: LookRequest
     key_format: Format | None = None
     key: LookRequest | None = None
+    decoders: Mapping[TableId, RecordDecoder] = field(default_factory=dict)
 
     def knowing(self, state: IngestState) -> LookStage:
         """Return the stage that compares with the known tables of a state."""
@@ -67,13 +85,14 @@ class LookStage:
         keys: dict[tuple[str, ...], KnownTable] = {(table_name(t),): s.key for t, s in state.sources.items()}
         return replace(stage, key=replace(self.key, known=keys))
 
-    def looked(self, records: DataFrame) -> DataFrame:
-        """Return the records with their tables, and the lines of news. `records` have `RECORD_COLUMNS`."""
+    def looked(self, records: DataFrame) -> Looking:
+        """Look at records. `records` have `RECORD_COLUMNS`; their other columns are packed too."""
         from pyspark.sql import types as T
 
-        fields = [T.StructField(field.name, field.dataType) for field in records.schema.fields]
-        added = [T.StructField(name, T.StringType()) for name in (TABLE, ERROR, NEWS)]
-        return records.mapInArrow(self.mapped(), T.StructType([*fields, *added]))
+        types = {TABLE: T.StringType(), PACKED: T.BinaryType(), DECODED: T.BooleanType(), NEWS: T.StringType()}
+        lines = records.mapInArrow(self.mapped(), T.StructType([T.StructField(*field) for field in types.items()]))
+        packed = T.StructType([*records.schema.fields, T.StructField(ERROR, T.StringType())])
+        return Looking(lines, packed, self.decoders)
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
@@ -81,11 +100,51 @@ class LookStage:
         def look_at_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             task = _TaskLook(self)
             for batch in batches:
-                yield task.looked(batch)
-            if task.schema is not None:
-                yield task.news_batch()
+                yield from task.looked(batch)
+            yield from task.news_line()
 
         return look_at_records
+
+
+@dataclass(frozen=True)
+class Looking:
+    """The lines of a look: packed records or rows, and news.
+
+    records_type: the type of the packed records. decoders: what has decoded the packed rows.
+    """
+
+    lines: DataFrame
+    records_type: StructType
+    decoders: Mapping[TableId, RecordDecoder]
+
+    def news(self) -> BatchNews:
+        """Return the news of all tasks, by one job."""
+        from pyspark.sql import functions as F
+
+        return merged_news(row[0] for row in self.lines.where(F.col(NEWS).isNotNull()).select(NEWS).collect())
+
+    def of_table(self, table: TableId) -> DataFrame:
+        """Return the lines with the records or the rows of a table."""
+        from pyspark.sql import functions as F
+
+        return self.lines.where(F.col(TABLE) == table_name(table))
+
+    def without_table(self) -> DataFrame:
+        """Return the lines with the records that have an error."""
+        from pyspark.sql import functions as F
+
+        return self.lines.where(F.col(TABLE).isNull() & F.col(NEWS).isNull())
+
+    def unpacked(self, lines: DataFrame) -> DataFrame:
+        """Return the records of those lines that have no rows."""
+        from pyspark.sql import functions as F
+
+        cells = lines.where(~F.col(DECODED)).select(PACKED)
+        return cells.mapInArrow(_unpack_records, self.records_type)
+
+
+def _unpack_records(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return unpack(lines)
 
 
 class _TaskLook:
@@ -96,38 +155,59 @@ class _TaskLook:
         self._keys = None
         if stage.key_format is not None and stage.key is not None:
             self._keys = stage.key_format.looker(stage.key)
-        self.schema: pa.Schema | None = None
         self._tables: dict[str, Cause] = {}
         self._records: dict[str, int] = {}
         self._columns: dict[tuple[str, Part, str], NewColumn] = {}
         self._new_keys: dict[tuple[str, tuple[str, ...]], NewKey] = {}
         self._changes: list[WholeTableChange] = []
+        self._errors, self._is_empty = 0, True
+        self._decoders = {table_name(table): decoder for table, decoder in stage.decoders.items()}
+        self._decoded: dict[str, int] = {}
 
-    def looked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the records of a batch that have a table or an error."""
+    def looked(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Return the records of a batch that have a table or an error, packed, or the rows of a table."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         values = binary_messages(columns["value"])
         found = self._values.look(values, columns["topic"])
         places = _Places(columns)
-        names = pa.array([json.dumps(t, ensure_ascii=False, separators=(",", ":")) for t in found.tables], pa.string())
-        tables = names.take(found.indices) if len(names) else pa.nulls(len(batch), pa.string())
+        names = [table_name(TableId(table)) for table in found.tables]
+        tables = found.indices
         for message, kind in found.changes.items():
-            table = table_of(tables[message].as_py())
+            table = TableId(found.tables[tables[message].as_py()])
             self._changes.append(WholeTableChange(table, kind, places.cause(message), places.time(message)))
         if found.changes:  # such a message has no rows
             gives_rows = pa.array([row not in found.changes for row in range(len(batch))])
-            tables = pc.if_else(gives_rows, tables, pa.scalar(None, pa.string()))
+            tables = pc.if_else(gives_rows, tables, pa.scalar(None, pa.int32()))
         self._note(found, tables, places)
         errors = pa.nulls(len(batch), pa.string())
         if found.errors:
             errors = pa.array([found.errors.get(i) for i in range(len(batch))], pa.string())
         kept = pc.or_(tables.is_valid(), errors.is_valid())
         if self._keys is not None:
-            self._look_at_keys(binary_messages(columns["key"]), tables, places)
-        arrays = [*batch.columns, tables, errors, pa.nulls(len(batch), pa.string())]
-        made = pa.RecordBatch.from_arrays(arrays, [*batch.schema.names, TABLE, ERROR, NEWS])
-        self.schema = made.schema
-        return made if pc.all(kept, min_count=0).as_py() else made.filter(kept)
+            self._look_at_keys(binary_messages(columns["key"]), pa.array(names, pa.string()).take(tables), places)
+        records = pa.RecordBatch.from_arrays([*batch.columns, errors], [*batch.schema.names, ERROR])
+        for column in found.columns:
+            self._decoders.pop(table_name(TableId(column.table)), None)
+        parts: list[tuple[str | None, pa.RecordBatch]] = []
+        decoded: list[tuple[str | None, pa.RecordBatch]] = []
+        for name, part in by_table(records, names, tables, kept):
+            rows = None if name is None else self._rows(name, part)
+            (parts if rows is None else decoded).append((name, part if rows is None else rows))
+        for is_decoded, cells_of in ((False, parts), (True, decoded)):
+            for of_cells, cells in pack(cells_of):
+                yield _lines(of_cells, cells, pa.repeat(is_decoded, len(cells)), pa.nulls(len(cells), pa.string()))
+
+    def _rows(self, name: str, records: pa.RecordBatch) -> pa.RecordBatch | None:
+        """Return the rows of a table's records; None if they are not decoded here, or if one is bad."""
+        decoder = self._decoders.get(name)
+        if decoder is None or not len(records):
+            return None
+        rows = decoder.decoded(records)
+        if rows.column(ERROR).null_count < len(rows):
+            del self._decoders[name]
+            return None
+        self._decoded[name] = self._decoded.get(name, 0) + len(records)
+        return rows
 
     def _look_at_keys(self, keys: pa.BinaryArray, tables: pa.StringArray, places: _Places) -> None:
         assert self._keys is not None
@@ -138,15 +218,17 @@ class _TaskLook:
             table = table_of(column.table[0])
             self._add(NewColumn(table, "key", column.name, column.types, cause, column.place, column.as_text))
 
-    def _note(self, found: Looked, tables: pa.StringArray, places: _Places) -> None:
+    def _note(self, found: Looked, tables: pa.Int32Array, places: _Places) -> None:
         """Remember what a batch contributes; `tables` are the tables of the records with rows."""
         rows = np.flatnonzero(np.asarray(tables.is_valid()))
-        of_rows = np.asarray(found.indices.take(pa.array(rows)))
+        of_rows = np.asarray(tables.take(pa.array(rows)))
         indices, first, counts = np.unique(of_rows, return_index=True, return_counts=True)
         for index, row, count in zip(indices.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
             name, cause = table_name(TableId(found.tables[index])), places.cause(row)
             self._records[name] = self._records.get(name, 0) + count
             self._tables[name] = min(self._tables.get(name, cause), cause, key=_cause_order)
+        self._errors += len(found.errors)
+        self._is_empty = False
         for column in found.columns:
             cause = places.cause(column.message)
             table = TableId(column.table)
@@ -167,19 +249,27 @@ class _TaskLook:
             new = replace(first, types=tuple(types), as_text=known.as_text or new.as_text)
         self._columns[key] = new
 
-    def news_batch(self) -> pa.RecordBatch:
-        """Return the line with all news."""
-        assert self.schema is not None
+    def news_line(self) -> Iterator[pa.RecordBatch]:
+        """Return the line with all news, nothing for a task without records."""
+        if self._is_empty:
+            return
         news = BatchNews(
             {table_of(name): cause for name, cause in self._tables.items()},
             tuple(self._columns.values()),
             tuple(self._new_keys.values()),
             tuple(self._changes),
             {table_of(name): count for name, count in self._records.items()},
+            self._errors,
+            {table_of(name): count for name, count in self._decoded.items()},
         )
-        arrays = [pa.nulls(1, field.type) for field in self.schema]
-        arrays[self.schema.get_field_index(NEWS)] = pa.array([news_to_text(news)])
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+        line = pa.nulls(1, pa.string()), pa.nulls(1, pa.binary()), pa.nulls(1, pa.bool_())
+        yield _lines(*line, pa.array([news_to_text(news)]))
+
+
+def _lines(
+    tables: pa.StringArray, packed: pa.BinaryArray, decoded: pa.BooleanArray, news: pa.StringArray
+) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([tables, packed, decoded, news], [TABLE, PACKED, DECODED, NEWS])
 
 
 class _Places:
@@ -215,6 +305,8 @@ def news_to_text(news: BatchNews) -> str:
         ],
         "keys": [[key.table.parts, key.names, *_cause_order(key.cause)] for key in news.keys],
         "changes": [[c.table.parts, c.kind, *_cause_order(c.cause), c.timestamp] for c in news.changes],
+        "errors": news.errors,
+        "decoded": [[table.parts, count] for table, count in news.decoded.items()],
     }
     return json.dumps(found)
 
@@ -226,8 +318,13 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
     columns: list[NewColumn] = []
     keys: list[NewKey] = []
     changes: list[WholeTableChange] = []
+    decoded: dict[TableId, int] = {}
+    errors = 0
     for text in texts:
         found = json.loads(text)
+        errors += found["errors"]
+        for parts, count in found["decoded"]:
+            decoded[TableId(tuple(parts))] = decoded.get(TableId(tuple(parts)), 0) + count
         for parts, count, *place in found["tables"]:
             cause, table = Cause(*place), TableId(tuple(parts))
             records[table] = records.get(table, 0) + count
@@ -238,4 +335,4 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
         keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in found["keys"])
         for parts, kind, *at, timestamp in found["changes"]:
             changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))
-    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes), records)
+    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes), records, errors, decoded)

@@ -89,6 +89,8 @@ class BatchNews:
     """What the messages of a batch contribute.
 
     tables: the tables that have rows in the batch, each with its first record. records: how many records each has.
+    errors: how many records have no table because they can't be read. decoded: how many records of a table were decoded
+    without an error by the look.
     """
 
     tables: Mapping[TableId, Cause] = field(default_factory=dict)
@@ -96,6 +98,8 @@ class BatchNews:
     keys: tuple[NewKey, ...] = ()
     changes: tuple[WholeTableChange, ...] = ()
     records: Mapping[TableId, int] = field(default_factory=dict)
+    errors: int = 0
+    decoded: Mapping[TableId, int] = field(default_factory=dict)
 
 
 # --- the rules -----------------------------------------------------------------------------------------------

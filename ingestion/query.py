@@ -6,10 +6,10 @@ Spark repeats a failed batch with the same records. The plan of a batch is store
 repeated batch takes the stored plan. So each step gives the same result again. Bad records are written last: a table
 that fails before that adds its records to them.
 
-The records stay in memory or on disk from the look to the end of the batch. There is no shuffle: each table reads the
-cached records by a filter on `_kvformat_table`. With several known tables, the records of a partition are sorted by
-their table, so the filter skips whole blocks by their smallest and largest value. One task decodes a table that has few
-records in the batch, so its rows are grouped by their key without a shuffle.
+The records stay in memory or on disk until their rows do, packed by table. There is no shuffle: each table reads its
+cells by a filter on `_kvformat_table`. With several known tables, the cells of a partition are sorted by their table,
+so the filter skips whole blocks by their smallest and largest value. One task decodes a table that has few records in
+the batch, so its rows are grouped by their key without a shuffle. A table with many records is decoded by the look.
 """
 
 from __future__ import annotations
@@ -24,15 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.ingestion import bad_records, looking, transforming
 from kvformat.ingestion.apply import TargetTables
-from kvformat.ingestion.decode import (
-    POSITION,
-    ROW_ERROR,
-    TIMESTAMP,
-    FitStage,
-    TableDecoder,
-    layout_of,
-    metadata_columns,
-)
+from kvformat.ingestion.decode import FitStage, TableDecoder, decodable_records, layout_of, metadata_columns
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, DecodedRows, with_bad_records
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, Planner, PlanRules
 from kvformat.ingestion.schemas.events import DropTable, TruncateTable
@@ -50,7 +43,7 @@ from kvformat.registry.streams.changes import latest_by_key
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kvformat.ingestion.looking import LookStage
+    from kvformat.ingestion.looking import Looking, LookStage
     from kvformat.ingestion.pipeline import Pipeline
     from kvformat.registry.streams.dead_letters import DeadLetters
 
@@ -120,6 +113,7 @@ class _Memory:
     last: int | None = None
     session: SparkSession | None = None
     analyzed: dict[tuple[TableId, TableSchema], TableSchema] = field(default_factory=dict)
+    decoders: Mapping[TableId, TableDecoder] = field(default_factory=dict)  # that the next look may use
 
     @classmethod
     def of(cls, batch: IngestBatch, spark: SparkSession) -> _Memory:
@@ -164,12 +158,12 @@ class _TableFailed(Exception):
 
 @dataclass(frozen=True)
 class _TableRows:
-    """The rows of a source table for one of its targets, and the frames that have their errors."""
+    """The rows of a source table for one of its targets, and those that have their errors."""
 
     source: TableId
     target: TableId
     rows: DataFrame
-    errors: tuple[DataFrame, ...]
+    errors: tuple[DecodedRows, ...]
     fitted: bool
 
 
@@ -182,6 +176,9 @@ class _BatchRun:
         self.changes_target = batch.target.rows == "changes"
         zone = batch.pipeline.settings.values["local-time-zone"]
         self.zone = str(zone or self.spark.conf.get("spark.sql.session.timeZone"))
+        source = batch.pipeline.source
+        assert source.value_format is not None
+        self.metadata = metadata_columns(memory.rules.metadata, source.value_format)
         self.cached: list[DataFrame] = []
 
     def run(self) -> None:
@@ -193,9 +190,8 @@ class _BatchRun:
 
     def _run(self) -> None:
         memory = self.memory
-        looked = self._looked()
-        lines = looked.where(exact_column(looking.NEWS).isNotNull()).select(looking.NEWS).collect()
-        news = looking.merged_news(row[0] for row in lines)
+        looked = self._looked(memory.decoders)
+        news = looked.news()
         self._done("looked")
         memory.store.check_driver()
         plan = memory.stored if memory.stored is not None else memory.planner.plan(memory.state, news)
@@ -215,21 +211,36 @@ class _BatchRun:
         memory.store.check_driver()  # Spark commits the batch next
         memory.state = plan.state
 
-    def _looked(self) -> DataFrame:
+    def _looked(self, decoders: Mapping[TableId, TableDecoder]) -> Looking:
         memory = self.memory
         names = [name for name in looking.RECORD_COLUMNS if name in self.records.columns]
         records, tasks = self.records.select(*names), self.batch.pipeline.settings.values["parallelism"]
         if tasks is not None:
             records = records.coalesce(tasks)
-        looked = memory.look.knowing(memory.planner.known(memory.state)).looked(records)
+        look = replace(memory.look.knowing(memory.planner.known(memory.state)), decoders=decoders)
+        looked = look.looked(decodable_records(records, self.metadata))
+        lines = looked.lines
         if len(memory.state.sources) > 1:
-            looked = looked.sortWithinPartitions(looking.TABLE)
-        return self._cached(looked)
+            lines = lines.sortWithinPartitions(looking.TABLE)
+        return replace(looked, lines=self._cached(lines))
+
+    def _with_rows(self, looked: Looking, news: BatchNews, decoders: Mapping[TableId, TableDecoder]) -> Looking:
+        """Return a look whose rows are those of the plan's decoders: this one, or a new one without rows."""
+        if not looked.decoders:
+            return looked
+        same = [t for t in news.decoded if news.decoded[t] == news.records[t] and decoders.get(t) == looked.decoders[t]]
+        if len(same) == len(news.decoded):
+            return replace(looked, decoders={table: decoders[table] for table in same})
+        looked.lines.unpersist()
+        return self._looked({})
 
     def _cached(self, frame: DataFrame) -> DataFrame:
         frame = frame.persist()
         self.cached.append(frame)
         return frame
+
+    def _cached_rows(self, rows: DecodedRows) -> DecodedRows:
+        return replace(rows, lines=self._cached(rows.lines))
 
     def _done(self, step: str) -> None:
         if self.batch.step is not None:
@@ -262,7 +273,7 @@ class _BatchRun:
 
     # --- from a plan to the targets ------------------------------------------------------------------------
 
-    def _ingest(self, plan: BatchPlan, news: BatchNews, looked: DataFrame) -> None:
+    def _ingest(self, plan: BatchPlan, news: BatchNews, looked: Looking) -> None:
         state = plan.state
         refused: dict[TableId, str] = {}
         tables = []
@@ -275,9 +286,17 @@ class _BatchRun:
                 refused[table] = "the table is not created, because 'exclude.schema.changes' has 'create.table'"
             else:
                 tables.append(table)
-        found = [rows for t in tables for rows in self._decoded(looked, state, t, few=news.records[t] <= _FEW)]
+        decoders = {table: self._decoder(state, table, few=news.records[table] <= _FEW) for table in tables}
+        looked = self._with_rows(looked, news, decoders)
+        found = [rows for table in tables for rows in self._decoded(looked, state, table, decoders[table])]
         self._done("decoded")
-        found, write_letters = self._without_bad(looked, found, refused, set(state.quarantined))
+        bad = with_bad_records([*dict.fromkeys(rows for of in found for rows in of.errors)])
+        errors = bad_records.errors_of(looked, bad, refused, has_unread=news.errors > 0)
+        write_letters: Callable[[], None] = lambda: None  # noqa: E731
+        if errors is not None:
+            found, write_letters = self._without_bad(looked, found, self._cached(errors), set(state.quarantined))
+        elif not looked.decoders and self.batch.settings.on_table_error == "stop":
+            looked.lines.unpersist()  # its records are decoded, and go to no dead letters
         self._done("checked")
         wholes = [c for c in plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
         targets = sorted({rows.target for rows in found} | {change.caused.event.table for change in wholes})
@@ -289,20 +308,24 @@ class _BatchRun:
         self.memory.store.check_driver()
         write_letters()
         self._done("letters")
+        changed = {rows.table for rows in bad} | {c.table for c in news.columns} | {key.table for key in news.keys}
+        self.memory.decoders = {
+            table: decoder
+            for table, decoder in decoders.items()
+            if not decoder.in_one_task and table not in changed and self._is_written_as_decoded(state, table)
+        }
         _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, len(targets), len(tables))
 
-    def _decoded(self, looked: DataFrame, state: IngestState, table: TableId, *, few: bool) -> list[_TableRows]:
-        """Return the rows of a source table for each of its targets; `few` says that one task decodes all records."""
+    def _decoder(self, state: IngestState, table: TableId, *, few: bool) -> TableDecoder:
+        """Return the decoder of a source table; `few` says that one task decodes all records."""
         memory, source = self.memory, self.batch.pipeline.source
         assert source.value_format is not None
-        rule = memory.rules.rule(table)
-        schema = memory.planner.message_schema(state, table)
         after = state.schemas.sources[table]
-        targets = self._targets(state, table)
-        early = not transforming.needs_rows(rule) and len(targets) == 1
-        wanted = {target: self._columns(state, target) for target in targets}
-        schema = replace(schema, primary_key=after.primary_key)
-        in_spark = replace(memory.planner.row_schema(state, table), primary_key=after.primary_key)
+        schema = replace(memory.planner.message_schema(state, table), primary_key=after.primary_key)
+        in_spark = self._in_spark(state, table)
+        fitted = in_spark if in_spark != schema else None
+        if self._is_written_as_decoded(state, table):
+            fitted = self._columns(state, self._targets(state, table)[0])
         layout, flat = layout_of(
             state.sources[table],
             schema,
@@ -311,32 +334,52 @@ class _BatchRun:
             source.key_format,
             flatten=bool(source.values.get("json.infer-schema.flatten-nested-columns.enable")),
         )
-        if layout.value_format.own_columns and not early:
+        if layout.value_format.own_columns and not self._is_written_as_decoded(state, table):
             raise ConfigurationError(
                 f"table {table}: 'unchanged.columns' = 'keep' needs rows that go to one table as they are. Remove the "
                 "projection, the filter, and the routes to several tables, or the option"
             )
-        decoder = TableDecoder(
+        return TableDecoder(
             table,
             layout,
             schema,
-            metadata_columns(memory.rules.metadata, source.value_format),
-            wanted[targets[0]] if early else in_spark if in_spark != schema else None,
+            self.metadata,
+            fitted,
             not after.primary_key and not self.changes_target,
             self.zone,
             flat,
             few,
         )
-        decoded = self._cached(decoder.rows(looked))
-        good = decoded.where(exact_column(ROW_ERROR).isNull())
-        if early:
+
+    def _is_written_as_decoded(self, state: IngestState, table: TableId) -> bool:
+        """Whether the rows of a source table go to one target, without a transform."""
+        return not transforming.needs_rows(self.memory.rules.rule(table)) and len(self._targets(state, table)) == 1
+
+    def _in_spark(self, state: IngestState, table: TableId) -> TableSchema:
+        """Return the columns of a source table before its transform."""
+        return replace(
+            self.memory.planner.row_schema(state, table), primary_key=state.schemas.sources[table].primary_key
+        )
+
+    def _decoded(self, looked: Looking, state: IngestState, table: TableId, decoder: TableDecoder) -> list[_TableRows]:
+        """Return the rows of a source table for each of its targets."""
+        targets = self._targets(state, table)
+        decoded = decoder.rows(looked)
+        if table in looked.decoders:  # no record is bad
+            return [_TableRows(table, targets[0], decoded.rows(), (), False)]
+        decoded = self._cached_rows(decoded)
+        good = decoded.rows().where(exact_column(ROW_ERROR).isNull())
+        if self._is_written_as_decoded(state, table):
             return [_TableRows(table, targets[0], good, (decoded,), False)]
+        rule, after = self.memory.rules.rule(table), state.schemas.sources[table]
         if rule is not None and transforming.needs_rows(rule):
+            in_spark = self._in_spark(state, table)
             good = transforming.transformed(good, rule, table, in_spark, changes=self.changes_target)
         found = []
         for target in targets:
-            fitted = self._cached(FitStage(after, wanted[target], self.zone).fitted(good))
-            rows = fitted.where(exact_column(ROW_ERROR).isNull())
+            fit = FitStage(table, after, self._columns(state, target), self.zone)
+            fitted = self._cached_rows(fit.fitted(good))
+            rows = fitted.rows().where(exact_column(ROW_ERROR).isNull())
             found.append(_TableRows(table, target, rows, (decoded, fitted), True))
         return found
 
@@ -349,11 +392,9 @@ class _BatchRun:
         return self.memory.tables.expected(target, state.schemas.targets[target])
 
     def _without_bad(
-        self, looked: DataFrame, found: list[_TableRows], refused: Mapping[TableId, str], quarantined: set[TableId]
+        self, looked: Looking, found: list[_TableRows], errors: DataFrame, quarantined: set[TableId]
     ) -> tuple[list[_TableRows], Callable[[], None]]:
         """Count the bad records, and return the rows of good records and a function that writes the dead letters."""
-        errors = bad_records.errors_of(looked, [(r.source, f) for r in found for f in r.errors], refused)
-        errors = self._cached(errors)
         summary = bad_records.Summary.of(errors, quarantined)
         if summary.tables_without_key:
             table = min(summary.tables_without_key)

@@ -135,7 +135,7 @@ def _records(
     if not offsets.has_offsets(spark, checkpoint):
         first_look(pipeline, spark, checkpoint)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", KafkaSourceWarning)  # the pipeline's notes have them
+        warnings.filterwarnings("ignore", "table '", KafkaSourceWarning)  # the pipeline's notes have them
         return table.records_stream(spark, checkpoint_location=checkpoint, spark_options=spark_options)
 
 
@@ -161,7 +161,6 @@ def first_look(pipeline: Pipeline, spark: SparkSession, checkpoint: str) -> None
     planner = Planner(plan_rules(pipeline, quarantine=False), lambda *_: TableSchema(()))
     state = planner.known(IngestState())
     looked = look_stage(pipeline).knowing(state).looked(records.select(*names))
-    lines = looked.where(f"{looking.NEWS} IS NOT NULL").select(looking.NEWS).collect()
-    sources = planner.merged(state, looking.merged_news(row[0] for row in lines))
+    sources = planner.merged(state, looked.news())
     store.make_query_id()
     store.write(FIRST_BATCH, IngestState(), BatchPlan(IngestState(sources)))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvformat.ingestion.blocks.transform import TransformRule
-from kvformat.ingestion.decode import POSITION, ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._columnar import Ints
+from kvformat.codecs._arrays import Ints
 from kvformat.codecs._debezium.embedded_schema import NO_SCHEMA, EmbeddedSchemaReader
 from kvformat.registry import DecodedBatch, EncodedBatch, Format
 from tests.fuzz import bombs, cases, schemas, texts

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kvformat.codecs._avro.resolve import Action, Array, Constant, Enum, Map, Record, ToBranch, Union
+from kvformat.codecs._avro.resolve import Action, Array, Constant, Enum, Map, Record, Union
 from kvformat.codecs._kernel.avro_codes import ADDED_PER_BYTE
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL
 from kvformat.registry.contract.cache import cached_by_identity
@@ -44,8 +44,6 @@ def _added(action: Action) -> int:
             return steps + sum(_added(default) for default in action.defaults.values())
         case Union():
             return max((_added(branch) for branch in action.branches), default=0)
-        case ToBranch():
-            return _added(action.action)
         case _:
             return 0
 

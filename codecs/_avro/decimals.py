@@ -9,14 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 
-from kvformat.codecs._avro.schema import MAX_DECIMAL256
-
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
-
-
-def has_arrow_type(precision: int) -> bool:
-    """Return whether Arrow has decimals with this number of digits."""
-    return precision <= MAX_DECIMAL256
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,10 @@ from decimal import Context
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import to_arrow
+from kvformat.codecs._arrays import Ints, map_value_type
 from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._java.numbers import double_texts
@@ -46,14 +45,12 @@ from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkType, nullable
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
-_Ints = npt.NDArray[np.int64]
 _Converter = Callable[[Any], Any]
 _WholeReader = Callable[[Any], int]
 
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
-_COUNT = FlinkType("INT")
 _NANOS = 1_000_000  # in a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
 _EXACT = Context(prec=100)
@@ -73,7 +70,7 @@ class AvroJsonReader:
     """Reads messages as rows. `schema` is derived from the type `row`."""
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
-        self._row_type = row
+        self._type = arrow_type(nullable(row))
         self._budget = _CellBudget()
         self._record = _Readers(micros_as_millis, self._budget).record(schema, row)
         self._empty_row = _empty_row(schema)
@@ -90,7 +87,7 @@ class AvroJsonReader:
                 self._budget.finish_message()
             rows.append(row)
             errors.append(error)
-        return to_arrow(rows, self._row_type), errors
+        return pa.array(rows, self._type), errors
 
     def _read_message(self, message: bytes, reader: DocumentReader) -> tuple[Any, str | None]:
         if self._empty_row is not None:
@@ -161,7 +158,7 @@ class _Readers:
         if schema.items is not None:
             return _Array(self._value(schema.items, t.fields[0].type), schema.items.cells, self._budget)
         if schema.values is not None:
-            value = self._value(schema.values, t.fields[1].type if t.root == "MAP" else _COUNT)
+            value = self._value(schema.values, map_value_type(t))
             return _Map(value, schema.values.cells, self._budget)
         return _Scalar(self._scalar(schema, t))
 
@@ -380,7 +377,7 @@ class _Batch:
         self.errors: list[str | None] = [None] * rows
         self._micros_as_millis = micros_as_millis
 
-    def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
+    def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: Ints) -> Parts:
         if schema.optional is not None:
             inner = self._plain(values, schema.optional, t, path, row_lookup)
             return keep_nulls(values, ["{" + member_name(schema.optional.full_name) + ":", *inner, "}"])
@@ -388,14 +385,14 @@ class _Batch:
             self._fail(values, schema, path, row_lookup)
         return self._plain(values, schema, t, path, row_lookup)
 
-    def _fail(self, values: pa.Array, schema: Schema, path: str, row_lookup: _Ints) -> None:
+    def _fail(self, values: pa.Array, schema: Schema, path: str, row_lookup: Ints) -> None:
         found = row_lookup[values.is_null().to_numpy(zero_copy_only=False)]
         for row in found[found >= 0].tolist():
             if self.errors[row] is None:
                 text = f"field '{path}': null value for (non-nullable) {schema.full_name}"
                 self.errors[row] = ErrorCode.NULL_VALUE.marked(text)
 
-    def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
+    def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: Ints) -> Parts:
         if schema.type == "record":
             valid = values.is_valid().to_numpy(zero_copy_only=False)
             return keep_nulls(values, self.record(values, schema, t, path, np.where(valid, row_lookup, -1)))
@@ -408,7 +405,7 @@ class _Batch:
             return self._map(values, schema.values, t, path, row_lookup)
         return self._scalar(values, schema, t)
 
-    def record(self, values: pa.StructArray, schema: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
+    def record(self, values: pa.StructArray, schema: Schema, t: FlinkType, path: str, row_lookup: Ints) -> Parts:
         parts: Parts = ["{"]
         for index, (field, column) in enumerate(zip(schema.fields, t.fields, strict=True)):
             at = f"{path}.{field.name}" if path else field.name
@@ -416,12 +413,11 @@ class _Batch:
             parts += self.value(values.field(index), field.schema, column.type, at, row_lookup)
         return [*parts, "}"]
 
-    def _map(self, values: pa.MapArray, inner: Schema, t: FlinkType, path: str, row_lookup: _Ints) -> Parts:
+    def _map(self, values: pa.MapArray, inner: Schema, t: FlinkType, path: str, row_lookup: Ints) -> Parts:
         counts, keys, items = map_entries(values)
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         below = np.repeat(np.where(valid, row_lookup, -1), counts)
-        value_type = t.fields[1].type if t.root == "MAP" else _COUNT
-        parts = self.value(items, inner, value_type, f"{path}.value", below)
+        parts = self.value(items, inner, map_value_type(t), f"{path}.value", below)
         entries: Parts = ['"', escape_json(keys.cast(TEXT)), '":', *parts]
         return keep_nulls(values, ["{", *join_lists(entries, list_offsets(counts)), "}"])
 
@@ -443,7 +439,7 @@ class _Batch:
 def _whole_texts(values: pa.Array, unit: int) -> pa.LargeStringArray:
     """Return the texts of numbers in a coarser unit, rounded down."""
     numbers = values.view(pa.int64())
-    filled: _Ints = numbers.fill_null(0).to_numpy(zero_copy_only=False)
+    filled: Ints = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(filled // unit, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(TEXT)
 
 

@@ -27,16 +27,14 @@ from kvformat.codecs._avro.resolve import (
     Map,
     Null,
     Number,
-    Plan,
     Record,
     Skip,
-    ToBranch,
     Union,
 )
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._kernel import avro, avro_wire, count_messages
 from kvformat.codecs._kernel import avro_codes as codes
-from kvformat.codecs._kernel.avro_columns import FixedBytes, Nulls, RepairedTexts, WideDecimals
+from kvformat.codecs._kernel.avro_columns import FixedBytes, RepairedTexts
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import Pairs
@@ -88,8 +86,6 @@ def make_columns(kind: pa.DataType) -> ColumnNode:
 
 
 def _scalars(kind: pa.DataType) -> Column:
-    if pa.types.is_null(kind):
-        return Nulls(_ANY, kind)
     if pa.types.is_boolean(kind):
         return Booleans(_ANY, kind, bool)
     if pa.types.is_string(kind):
@@ -98,9 +94,7 @@ def _scalars(kind: pa.DataType) -> Column:
         return Binaries(_ANY, kind)
     if pa.types.is_fixed_size_binary(kind):
         return FixedBytes(_ANY, kind)
-    if pa.types.is_decimal256(kind):
-        return WideDecimals(_ANY, kind)
-    if pa.types.is_decimal128(kind):
+    if pa.types.is_decimal(kind):
         return Decimals(_ANY, kind, Decimal)
     stored = "u4" if kind == pa.float32() else f"i{kind.bit_width // 8}"  # floating-point numbers are kept as bits
     return Int64Column(_ANY, kind, None, stored)
@@ -172,10 +166,6 @@ class ReaderMaker:
                 return avro.MapReader(column, key, item, path_words(inside), added=added_per_item(action))
             case Union():
                 return self._union(action, node, path)
-            case ToBranch():
-                target = node.field(action.branch)
-                others = [child.column for child in node.children if child is not target]
-                return avro.BranchReader(column, self.reader(action.action, target, path), others)
 
     def _record(self, action: Record, column: Rows, node: ColumnNode, path: tuple[str, ...]) -> avro_wire.AvroReader:
         parts = [(step.target or step.name, step.target, step.action) for step in action.steps]
@@ -332,28 +322,28 @@ class BatchColumns:
     def _start(self) -> None:
         self._root = self._make_root()
         self._batch = avro.AvroBatch(self._root.column, PLACED, describe)
-        self._numbers: dict[int, tuple[Plan, int]] = {}
+        self._numbers: dict[int, tuple[Action, int]] = {}
 
     @property
     def root(self) -> Column:
         """The column of the values."""
         return self._root.column
 
-    def numbers(self, plans: Sequence[Plan]) -> list[int]:
+    def numbers(self, plans: Sequence[Action]) -> list[int]:
         """Return the number of each plan's reader in the batch."""
         if len(self._numbers.keys() | {id(plan) for plan in plans}) > max(_MOST_READERS, len(plans)):
             self._start()
         return [self._number(plan) for plan in plans]
 
-    def _number(self, plan: Plan) -> int:
+    def _number(self, plan: Action) -> int:
         found = self._numbers.get(id(plan))
         if found is None:
-            reader = ReaderMaker().reader(plan.action, self._root)
+            reader = ReaderMaker().reader(plan, self._root)
             found = self._numbers[id(plan)] = plan, self._batch.add_reader(reader)
         return found[1]
 
     def read(
-        self, messages: pa.BinaryArray, plans: Sequence[Plan], which: Any, start: int, *, with_nulls: bool
+        self, messages: pa.BinaryArray, plans: Sequence[Action], which: Any, start: int, *, with_nulls: bool
     ) -> Decoded:
         """Read the datum of each message. Arguments and result are those of `read_batch`."""
         numbers = np.array([*self.numbers(plans), -1], np.int64)
@@ -369,7 +359,7 @@ def _columns_of(reader: Schema) -> Guarded[BatchColumns]:
 
 def read_batch(
     messages: pa.BinaryArray,
-    plans: Sequence[Plan],
+    plans: Sequence[Action],
     reader: Schema,
     which: Any = None,
     start: int = 0,

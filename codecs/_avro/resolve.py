@@ -7,11 +7,15 @@ Rules: "Schema Resolution" of the Avro specification, as implemented by Java's `
 - Two unions that only differ in namespaces are matched branch by branch.
 - In any other union of the reader, an enum or a fixed matches the branch of its full name. A record matches by its
   full name, or else by its fields.
+- A union of the reader has one type, or one type and null: a table's column can have no other union.
+- Timestamps, times and decimals are converted from the writer's unit or scale to the reader's, unlike in Java's
+  library. A coarser unit rounds down, and a decimal that would lose digits is an error. Between a date, a time and a
+  timestamp, the bare number is taken, as in Java. A decimal with too many digits is null, as in Flink.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -19,6 +23,7 @@ from typing import Any, Final
 from kvformat.codecs._avro import decimals
 from kvformat.codecs._avro.parse import is_valid_default
 from kvformat.codecs._avro.schema import MISSING, NAMED, Field, LogicalType, Schema
+from kvformat.registry.contract.cache import cached_by_identity
 
 _PROMOTED: Final = {
     "int": ("long", "float", "double"),
@@ -29,22 +34,6 @@ _PROMOTED: Final = {
 }
 _PLAIN: Final = {"enum": "string", "fixed": "bytes"}
 _DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
-
-
-@dataclass(frozen=True, slots=True)
-class ResolutionRules:
-    """Choices in which readers of Avro differ.
-
-    convert_units: whether to convert timestamps, times and decimals from the writer's unit or scale to the reader's.
-        A coarser unit rounds down; a decimal that would lose digits is an error. If false, the bare number is taken,
-        as in Java's library. The bare number is always taken between a date, a time and a timestamp.
-    overflow_as_null: whether a decimal with too many digits is null, as in Flink, or an error.
-    named_as_plain: whether an enum is also read as a string, and a fixed as bytes. Java's library refuses both.
-    """
-
-    convert_units: bool = True
-    overflow_as_null: bool = False
-    named_as_plain: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -113,7 +102,6 @@ class Step:
 class Record:
     """Reads the writer's fields in order and adds the defaults of the reader's other fields."""
 
-    reader: Schema
     steps: tuple[Step, ...]
     defaults: dict[str, Action]
 
@@ -142,40 +130,23 @@ class Union:
     branches: tuple[Action, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ToBranch:
-    """Reads a value into one branch of a reader's union that is a struct in Arrow."""
-
-    branch: str
-    action: Action
+Action = Null | Number | ByteString | Enum | Constant | Fail | Skip | Record | Array | Map | Union
 
 
-Action = Null | Number | ByteString | Enum | Constant | Fail | Skip | Record | Array | Map | Union | ToBranch
+@cached_by_identity
+def plan(writer: Schema, reader: Schema, named_as_plain: bool = False) -> Action:
+    """Return the plan to read data of the writer's schema with the reader's schema. Plans are cached.
 
-
-@dataclass(frozen=True, eq=False)
-class Plan:
-    """A writer's and a reader's schema, and the action that reads data. `str(plan)` shows what happens to each part."""
-
-    writer: Schema
-    reader: Schema
-    rules: ResolutionRules
-    action: Action
-
-    def __str__(self) -> str:
-        head = f"{self.writer} -> {self.reader}" if self.writer != self.reader else f"{self.writer}"
-        return "\n".join([head, *_describe(self.action, "  ")])
-
-
-def compile_plan(writer: Schema, reader: Schema, rules: ResolutionRules) -> Plan:
-    """Resolve the two schemas. Raises `SchemaError` if the reader's schema has no Arrow type."""
+    named_as_plain: whether an enum is also read as a string, and a fixed as bytes. Java's library refuses both.
+    Raises `SchemaError` if a table's column can't have the type of a part of the reader's schema.
+    """
     _ = reader.arrow_type
-    return Plan(writer, reader, rules, _Resolver(writer, reader, rules).resolve(writer, reader))
+    return _Resolver(writer, reader, named_as_plain).resolve(writer, reader)
 
 
 class _Resolver:
-    def __init__(self, writer: Schema, reader: Schema, rules: ResolutionRules) -> None:
-        self._rules = rules
+    def __init__(self, writer: Schema, reader: Schema, named_as_plain: bool) -> None:
+        self._named_as_plain = named_as_plain
         self._names: dict[str, str] = {}
         self._fields: dict[str, dict[str, str]] = {}
         self._known: dict[tuple[int, int], Action] = {}
@@ -191,12 +162,12 @@ class _Resolver:
 
     def _resolve(self, w: Schema, r: Schema) -> Action:
         if w.type == "union" and self._equivalent(w, r, {}):
-            pairs = zip(w.branches, r.branches, strict=True)
-            return Union(tuple(self._into(r, mine, self.resolve(theirs, mine)) for theirs, mine in pairs))
+            return Union(tuple(map(self.resolve, w.branches, r.branches)))
         if w.type == "union":
             return Union(tuple(self.resolve(branch, r) for branch in w.branches))
         if r.type == "union":
-            return self._into_union(w, r)
+            branch = self._same_branch(w, r) or self._promoted_branch(w, r)
+            return self._mismatch(w, r) if branch is None else self.resolve(w, branch)
         if w.type == r.type:
             return self._same_type(w, r)
         if r.type not in self._promoted(w):
@@ -230,7 +201,7 @@ class _Resolver:
 
     def _promoted(self, w: Schema) -> tuple[str, ...]:
         """Return the other types that a value of `w` is read as."""
-        if w.type in _PLAIN and self._rules.named_as_plain:
+        if w.type in _PLAIN and self._named_as_plain:
             return (_PLAIN[w.type],)
         return _PROMOTED.get(w.type, ())
 
@@ -268,7 +239,7 @@ class _Resolver:
     # --- kinds ------------------------------------------------------------------------------------------
 
     def _number(self, w: Schema, r: Schema) -> Action:
-        if w.logical is None or r.logical is None or not self._rules.convert_units:
+        if w.logical is None or r.logical is None:
             return Number(w.type, r.type)
         (family, digits), (wanted, wanted_digits) = _quantity_and_digits(w.logical), _quantity_and_digits(r.logical)
         if family != wanted:
@@ -277,12 +248,12 @@ class _Resolver:
         return Number(w.type, r.type, 10 ** max(finer, 0), 10 ** max(-finer, 0))
 
     def _decimal(self, w: Schema, r: Schema) -> decimals.DecimalReading | None:
-        if r.logical is None or r.logical.name != "decimal" or not decimals.has_arrow_type(r.logical.precision):
+        if r.logical is None or r.logical.name != "decimal":
             return None
         scale = r.logical.scale
-        if self._rules.convert_units and w.logical is not None and w.logical.name == "decimal":
+        if w.logical is not None and w.logical.name == "decimal":
             scale = w.logical.scale
-        return decimals.DecimalReading(r.logical.precision, r.logical.scale, scale, self._rules.overflow_as_null)
+        return decimals.DecimalReading(r.logical.precision, r.logical.scale, scale, overflow_as_null=True)
 
     def _enum(self, w: Schema, r: Schema) -> Action:
         if self._short_name(w) != r.name:
@@ -303,7 +274,7 @@ class _Resolver:
             defaults[f.name] = _default(f)
         wanted = {f.name: f.schema for f in r.fields}
         steps = [self._step(name, f, wanted.get(name)) for name, f in named]
-        return Record(r, tuple(steps), defaults)
+        return Record(tuple(steps), defaults)
 
     def _step(self, name: str, f: Field, wanted: Schema | None) -> Step:
         if wanted is None:
@@ -311,17 +282,6 @@ class _Resolver:
         return Step(f.name, name, self.resolve(f.schema, wanted))
 
     # --- unions of the reader ---------------------------------------------------------------------------
-
-    def _into_union(self, w: Schema, r: Schema) -> Action:
-        branch = self._same_branch(w, r) or self._promoted_branch(w, r)
-        if branch is None:
-            return self._mismatch(w, r)
-        return self._into(r, branch, self.resolve(w, branch))
-
-    def _into(self, r: Schema, branch: Schema, action: Action) -> Action:
-        """Wrap the action for a branch of the reader's union, if the union is a struct in Arrow."""
-        plain = branch.type == "null" or r.optional is not None or len(r.branches) == 1
-        return action if plain or isinstance(action, Fail) else ToBranch(branch.full_name, action)
 
     def _equivalent(self, w: Schema, r: Schema, seen: dict[tuple[int, int], bool]) -> bool:
         """Return whether schemas only differ in namespaces, aliases, defaults and logical types.
@@ -348,16 +308,10 @@ class _Resolver:
         return len(ws) == len(rs) and all(self._equivalent(w, r, seen) for w, r in zip(ws, rs, strict=True))
 
     def _same_branch(self, w: Schema, r: Schema) -> Schema | None:
-        alike = [branch for branch in r.branches if branch.type == w.type]
-        if w.type not in NAMED:
-            return alike[0] if alike else None
-        for branch in alike:
-            if branch.full_name == self._name(w):
-                return branch
-        fitting = [branch for branch in alike if w.type == "record" and self._fits(w, branch)]
-        short = self._short_name(w)
-        # Java takes the last record with the same short name, else the first record that fits
-        return next((b for b in reversed(fitting) if b.name == short), fitting[0] if fitting else None)
+        alike = next((branch for branch in r.branches if branch.type == w.type), None)
+        if alike is None or w.type not in NAMED or alike.full_name == self._name(w):
+            return alike
+        return alike if w.type == "record" and self._fits(w, alike) else None
 
     def _fits(self, w: Schema, r: Schema) -> bool:
         """Return whether all fields of two records match at their top level."""
@@ -392,7 +346,7 @@ def _default(f: Field) -> Action:
 def _value(schema: Schema, value: Any) -> Any:
     """Convert a JSON default to the value of a `Constant`. A union's default belongs to its first branch."""
     if schema.type == "union":
-        return _union_value(schema, value)
+        return _value(schema.branches[0], value)
     if schema.type in ("float", "double"):
         return float(value)
     if schema.type in ("bytes", "fixed"):
@@ -408,73 +362,10 @@ def _value(schema: Schema, value: Any) -> Any:
     return value
 
 
-def _union_value(union: Schema, value: Any) -> Any:
-    branch = union.branches[0]
-    inner = _value(branch, value)
-    if branch.type == "null" or union.optional is not None or len(union.branches) == 1:
-        return inner
-    return {branch.full_name: inner}
-
-
 def _bytes_value(schema: Schema, value: bytes) -> bytes | Decimal | None:
     if schema.type == "fixed":
         value = value[: schema.size].ljust(schema.size, b"\0")
     logical = schema.logical
-    if logical is None or logical.name != "decimal" or not decimals.has_arrow_type(logical.precision):
+    if logical is None or logical.name != "decimal":
         return value
     return decimals.DecimalReading(logical.precision, logical.scale, logical.scale, overflow_as_null=False).value(value)
-
-
-# --- as text -------------------------------------------------------------------------------------------------
-
-
-def _describe(action: Action, indent: str) -> Iterator[str]:
-    """Yield a line of text for an action and lines for its parts."""
-    yield indent + _summary(action)
-    if isinstance(action, Record):
-        for step in action.steps:
-            yield from _describe_part(_field_label(step), step.action, indent + "  ")
-        for name, default in action.defaults.items():
-            yield from _describe_part(name, default, indent + "  ")
-    elif isinstance(action, Array):
-        yield from _describe_part("element", action.item, indent + "  ")
-    elif isinstance(action, Map):
-        yield from _describe_part("value", action.value, indent + "  ")
-    elif isinstance(action, Union):
-        for index, branch in enumerate(action.branches):
-            yield from _describe_part(str(index), branch, indent + "  ")
-    elif isinstance(action, ToBranch):
-        yield from _describe_part(action.branch, action.action, indent + "  ")
-
-
-def _describe_part(name: str, action: Action, indent: str) -> Iterator[str]:
-    first, *more = _describe(action, indent)
-    yield f"{indent}{name}: {first.strip()}"
-    yield from more
-
-
-def _field_label(step: Step) -> str:
-    return step.name if step.target in (None, step.name) else f"{step.name} as {step.target}"
-
-
-def _summary(action: Action) -> str:
-    match action:
-        case Number():
-            unit = f" * {action.times}" if action.times > 1 else f" / {action.divisor}" if action.divisor > 1 else ""
-            return action.writer + ("" if action.writer == action.reader else f" -> {action.reader}") + unit
-        case ByteString():
-            kind = "bytes" if action.size is None else f"{action.size} bytes"
-            return f"{kind} -> {action.decimal or action.reader}"
-        case Enum():
-            unknown = action.texts.count(None)
-            return f"enum of {len(action.texts)} symbols" + (f", {unknown} of them errors" if unknown else "")
-        case Constant():
-            return f"default {action.value!r}"
-        case Fail():
-            return f"error: {action.reason}"
-        case Skip():
-            return f"skipped ({action.schema})"
-        case Union():
-            return "union"
-        case _:
-            return type(action).__name__.lower()

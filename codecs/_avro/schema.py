@@ -2,7 +2,7 @@
 
 | Avro | Arrow |
 | --- | --- |
-| null, boolean, int, long, float, double | null, bool, int32, int64, float32, float64 |
+| boolean, int, long, float, double | bool, int32, int64, float32, float64 |
 | bytes, string | binary, string |
 | fixed(n) | fixed_size_binary(n); binary from 1025 bytes on, because a null in Arrow takes n bytes too |
 | enum | string |
@@ -11,13 +11,13 @@
 | record | struct |
 | `["null", T]`, `[T, "null"]` | T, nullable |
 | `[T]` | T |
-| other unions | struct with a nullable field for each branch except null, named like it; one field is set |
-| decimal(p, s) | decimal128(p, s), decimal256 from 39 digits on, the underlying type from 77 on |
+| decimal(p, s) up to 38 digits | decimal128(p, s) |
 | date | date32 |
 | time-millis, time-micros | time32[ms], time64[us] |
 | timestamp-millis, -micros, -nanos | timestamp of that unit, UTC |
 | local-timestamp-millis, -micros, -nanos | timestamp of that unit, without a zone |
 | uuid, duration | the underlying type: string or 16 bytes; 12 bytes |
+| null, other unions, decimals of more digits, recursive records | none: a table's column can't have this type |
 
 Rules: the Avro specification 1.12 and `org.apache.avro.Schema`. A logical type that does not fit its type is ignored.
 """
@@ -39,12 +39,11 @@ PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes
 NAMED: Final = ("record", "enum", "fixed")
 UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 _TYPES: Final = (*PRIMITIVES, *NAMED, "array", "map", "union")
-MAX_DECIMAL128, MAX_DECIMAL256 = 38, 76  # digits
+_MOST_DIGITS = 38  # of a DECIMAL
 MAX_FIXED = 1024  # bytes; a null in Arrow takes as many, so a longer fixed is binary
 
 _LEAST: Final = {"null": 0, "float": 4, "double": 8}
 _ARROW: Final[dict[str, pa.DataType]] = {
-    "null": pa.null(),
     "boolean": pa.bool_(),
     "int": pa.int32(),
     "long": pa.int64(),
@@ -139,7 +138,7 @@ class Schema:
 
     @cached_property
     def arrow_type(self) -> pa.DataType:
-        """The Arrow type of the schema's values. Raises `SchemaError` for a recursive schema."""
+        """The Arrow type of the schema's values. Raises `SchemaError` if a table's column can't have the type."""
         if self.is_recursive:
             raise SchemaError(
                 f"Avro schema {self.full_name} is recursive, and Arrow's types can't be; only fields that are not "
@@ -188,9 +187,7 @@ class Schema:
         """The number of columns that a value or a null fills in Arrow. Not for recursive schemas."""
         if self.type == "record":
             return 1 + sum(f.schema.cells for f in self.fields)
-        if self.type == "union":
-            return max(sum(branch.cells for branch in self.branches if branch.type != "null"), 1)
-        return 1
+        return max((branch.cells for branch in self.branches), default=1)
 
     @property
     def children(self) -> Iterator[Schema]:
@@ -220,43 +217,28 @@ class Schema:
 
 def arrow_field(name: str, schema: Schema) -> pa.Field:
     """Return the Arrow field for a part of a schema."""
-    return pa.field(name, schema.arrow_type, schema.type == "null" or schema.is_nullable)
+    return pa.field(name, schema.arrow_type, schema.is_nullable)
 
 
 def _arrow_type(schema: Schema) -> pa.DataType:
-    if schema.logical is not None:
-        logical = _logical_arrow_type(schema.logical)
-        if logical is not None:
-            return logical
+    logical = schema.logical
+    if logical is not None and logical.name in _LOGICAL_ARROW:
+        return _LOGICAL_ARROW[logical.name]
+    if logical is not None and logical.name == "decimal" and logical.precision <= _MOST_DIGITS:
+        return pa.decimal128(logical.precision, logical.scale)
     if schema.type == "record":
         return pa.struct([arrow_field(f.name, f.schema) for f in schema.fields])
     if schema.items is not None:
         return pa.list_(arrow_field("element", schema.items))
     if schema.values is not None:
         return pa.map_(pa.string(), arrow_field("value", schema.values))
-    if schema.type == "union":
-        return _union_type(schema)
+    if schema.optional is not None or len(schema.branches) == 1:
+        return (schema.optional or schema.branches[0]).arrow_type
+    if (logical is not None and logical.name == "decimal") or schema.type not in (*_ARROW, "fixed"):
+        raise SchemaError(f"no column of a table has the Avro type {schema}", field=schema.full_name)
     if schema.type == "fixed":
         return pa.binary(schema.size) if schema.size <= MAX_FIXED else pa.binary()
     return _ARROW[schema.type]
-
-
-def _logical_arrow_type(logical: LogicalType) -> pa.DataType | None:
-    if logical.name != "decimal":
-        return _LOGICAL_ARROW.get(logical.name)
-    if logical.precision > MAX_DECIMAL256:
-        return None
-    wide = logical.precision > MAX_DECIMAL128
-    return (pa.decimal256 if wide else pa.decimal128)(logical.precision, logical.scale)
-
-
-def _union_type(union: Schema) -> pa.DataType:
-    if union.optional is not None:
-        return union.optional.arrow_type
-    if len(union.branches) == 1:
-        return union.branches[0].arrow_type
-    present = [branch for branch in union.branches if branch.type != "null"]
-    return pa.struct([pa.field(branch.full_name, branch.arrow_type) for branch in present])
 
 
 def _storage_type(t: pa.DataType) -> pa.DataType:

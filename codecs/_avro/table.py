@@ -18,9 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, valid_mask, with_elements
+from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, valid_mask, validity, with_elements
 from kvformat.codecs._avro.read import Decoded
-from kvformat.codecs._columnar import validity
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._avro.schema import Schema
-from kvformat.codecs._columnar import ByteArray, Ints, Mask, WordArray, take_slices
 from kvformat.codecs._java.charsets import java_text
 
 _GAP: Final = 32
@@ -28,6 +29,8 @@ _ALL_CONTINUED: Final = 0x8080808080808080
 _CONTINUED: Final = np.array([_ALL_CONTINUED & (256 ** max(n - 1, 0) - 1) for n in range(11)], _U)
 """For each length in bytes, the top bits of the first eight bytes of a varint."""
 
+ByteArray: TypeAlias = npt.NDArray[np.uint8]
+WordArray: TypeAlias = npt.NDArray[np.uint64]
 Size: TypeAlias = int | Ints
 
 
@@ -104,7 +107,11 @@ def _write_rows(part: _Part, count: int) -> pa.BinaryArray:
             words[at] = store.values
         else:
             _copy(out, words, at, store)
-    return take_slices(out, begin, ends, pa.binary(), None)
+    # one `take` copies all rows: with the offsets [begin0, end0, begin1, end1, ...] they have the even indices
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[0:-1:2], offsets[1::2], offsets[-1] = begin, ends, len(out)
+    rows = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(out)])
+    return rows.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 
 
 def _copy(out: ByteArray, words: WordArray, at: Ints, store: _Copy) -> None:
@@ -149,10 +156,10 @@ def _or_masks(a: Mask | None, b: Mask | None) -> Mask | None:
 
 def _make_part(array: pa.Array, schema: Schema) -> _Part:
     """Return the part of an array of the schema's Arrow type. Refuses nulls unless the schema allows them."""
+    if schema.optional is not None:
+        return _optional_part(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
     if schema.type == "union":
-        return _union_part(array, schema)
-    if schema.type == "null":
-        return _Part(0, ())
+        return _concat_parts([_Part(1, ((0, _Byte(0)),)), _make_part(array, schema.branches[0])])
     part = _present_part(array, schema)
     if not array.null_count:
         return part
@@ -299,8 +306,6 @@ def _enum_part(array: pa.Array, schema: Schema) -> _Part:
 
 def _decimal_part(array: pa.Array, schema: Schema) -> _Part:
     count = len(array)
-    if array.type.bit_width > 128:
-        return _Part(0, (), np.ones(count, bool))  # the exact writer writes more than 38 digits
     words = _numbers(array, "V16").view("<i8").reshape(count, 2)
     low, high = words[:, 0], words[:, 1]
     if array.null_count:
@@ -385,14 +390,6 @@ def _copy_ranges(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
     return _Copy(source, start, bounds[end] - bounds[0] - start)
 
 
-def _union_part(array: pa.Array, schema: Schema) -> _Part:
-    if schema.optional is not None:
-        return _optional_part(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
-    if len(schema.branches) == 1:
-        return _concat_parts([_Part(1, ((0, _Byte(0)),)), _make_part(array, schema.branches[0])])
-    return _struct_union_part(array, schema)
-
-
 def _optional_part(array: pa.Array, some: Schema, null_index: int) -> _Part:
     if not array.null_count:
         return _concat_parts([_Part(1, ((0, _Byte(2 - 2 * null_index)),)), _present_part(array, some)])
@@ -418,32 +415,3 @@ def _copy_valid(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Ma
     bad = np.zeros(len(valid), bool)
     bad[valid] = part.bad
     return copy, bad
-
-
-def _struct_union_part(array: pa.StructArray, schema: Schema) -> _Part:
-    """Return the part of a union that is a struct in Arrow. Refuses a value unless exactly one branch is set."""
-    present = _valid(array)
-    index, chosen = np.zeros(len(array), np.int64), np.zeros(len(array), np.int64)
-    copies: list[_Copy] = []
-    bad: Mask | None = None
-    names = [branch.full_name for branch in schema.branches]
-    for number, branch in enumerate(schema.branches):
-        if branch.type == "null":
-            continue
-        child = array.field(branch.full_name)
-        valid = _valid(child) & present
-        if valid.any():
-            index[valid] = number
-            chosen += valid
-            copy, wrong = _copy_valid(child, branch, valid)
-            copies.append(copy)
-            bad = _or_masks(bad, wrong)
-    wrong = present & (chosen != 1)
-    if "null" in names:
-        index[~present] = names.index("null")
-    else:
-        wrong |= ~present
-    head = _varint_part(_zigzag(index))
-    size = head.size + sum(copy.length for copy in copies)
-    stores = (*head.stores, *((head.size, copy) for copy in copies))
-    return _Part(size, stores, _or_masks(bad, wrong) if wrong.any() else bad)

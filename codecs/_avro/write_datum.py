@@ -2,7 +2,7 @@
 
 It gets the values that the fast writer refuses, and reports their errors. Values have the Python types of
 `Schema.storage_type`: numbers (also for dates and times), bytes, `Decimal`, lists, lists of pairs for maps, dicts for
-records and for unions that are structs.
+records.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def write_datum(schema: Schema, value: Any) -> bytes:
 
 
 def _write_value(schema: Schema, value: Any, out: bytearray) -> None:
-    if value is None and schema.type not in ("null", "union"):
+    if value is None and not schema.is_nullable:
         raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
     _WRITERS[schema.type](schema, value, out)
 
@@ -57,11 +57,6 @@ def _write_long(number: int, out: bytearray) -> None:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
-
-
-def _write_null(schema: Schema, value: Any, out: bytearray) -> None:
-    if value is not None:
-        raise BadDatum(f"{value!r} is not null", ErrorCode.WRONG_TYPE)
 
 
 def _write_integer(schema: Schema, value: int, out: bytearray) -> None:
@@ -143,34 +138,15 @@ def _write_part(schema: Schema, value: Any, name: str, out: bytearray) -> None:
 
 
 def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
-    kinds = [branch.type for branch in schema.branches]
-    if value is None:
-        if "null" not in kinds:
-            raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
-        _write_long(kinds.index("null"), out)
-    elif schema.optional is not None or len(kinds) == 1:
-        index = 1 - kinds.index("null") if schema.optional is not None else 0
-        _write_long(index, out)
-        _write_value(schema.branches[index], value, out)
-    else:
-        _write_branch(schema, value, out)
-
-
-def _write_branch(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
-    """Write a union that is a struct in Arrow. Exactly one field of the struct may be set."""
-    names = [name for name, inner in value.items() if inner is not None]
-    if len(names) != 1:
-        raise BadDatum(
-            f"{len(names)} branches of the union {schema} are set, but it takes exactly one", ErrorCode.WRONG_TYPE
-        )
-    index = next(i for i, branch in enumerate(schema.branches) if branch.full_name == names[0])
+    """Write a union of one type, or of one type and null."""
+    index = next(i for i, branch in enumerate(schema.branches) if (branch.type == "null") == (value is None))
     _write_long(index, out)
-    _write_part(schema.branches[index], value[names[0]], names[0], out)
+    if value is not None:
+        _write_value(schema.branches[index], value, out)
 
 
 _KEY: Final = Schema("string")
 _WRITERS: Final[dict[str, Callable[[Schema, Any, bytearray], None]]] = {
-    "null": _write_null,
     "boolean": _write_boolean,
     "int": _write_integer,
     "long": _write_integer,

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import RowsOf, row_lookup, valid_mask, with_elements
-from kvformat.codecs._columnar import Ints, Mask, validity
+from kvformat.codecs._arrays import Ints, Mask, RowsOf, row_lookup, valid_mask, validity, with_elements
 from kvformat.codecs._json.scalars import preview
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable

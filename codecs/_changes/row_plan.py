@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._arrays import Ints
 from kvformat.codecs._changes.conversions import Conversion, RowErrors
 from kvformat.codecs._changes.envelope import ChangeSettings, Envelope
 from kvformat.codecs._changes.read import ChangeReader
-from kvformat.codecs._columnar import Ints
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.join_batches import fail_rows, join_decoded
 from kvformat.registry.contract.types import FlinkType

@@ -24,7 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._columnar import Mask
+from kvformat.codecs._arrays import Mask
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import ErrorCode

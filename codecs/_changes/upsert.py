@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE, BatchReader, Envelope
 from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.unchanged import KEEP, OWN_COLUMNS, UNCHANGED_OPTION, UnchangedColumns
-from kvformat.codecs._columnar import Ints, Mask
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.options import Direction, Option

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -34,7 +33,7 @@ from kvformat.codecs._confluent import (
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import AVRO_OPTIONS
-from kvformat.codecs.avro import READING, encode_rows
+from kvformat.codecs.avro import AvroTable, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError
@@ -42,15 +41,6 @@ from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import FlinkType
 
 _Mask = npt.NDArray[np.bool_]
-_PLAIN_READING = replace(READING, named_as_plain=True)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfluentTable:
-    """A table's type and its schema: the option `schema`, or the schema derived from the type."""
-
-    row: FlinkType
-    schema: Schema
 
 
 _read_lists = partial(read_batch, with_nulls=False)
@@ -78,7 +68,7 @@ class ConfluentAvroFormat(RegistryFormat):
         return {"read-enum-and-fixed": "true", **options}
 
     @abstractmethod
-    def table(self, schema: pa.Schema) -> ConfluentTable:
+    def table(self, schema: pa.Schema) -> AvroTable:
         """Return the type and the schema of the datums of a table."""
 
     def check(self, provided: Schema, row: FlinkType) -> None:
@@ -136,8 +126,7 @@ class ConfluentAvroFormat(RegistryFormat):
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        rules = _PLAIN_READING if self.options["read-enum-and-fixed"] else READING
-        plans = [_avro.plan(writer, reader, rules) for writer in writers]
+        plans = [_avro.plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
         decoded = read(messages, plans, reader, writer_index, PREFIX)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded

@@ -51,28 +51,29 @@ class Confluent(SchemaRegistry):
         def call() -> int:
             return _check_id(self._client.register_schema(subject, self._schema_class(schema.text, schema.kind)))
 
-        return self._of_subject(subject, call, "registering a schema under")
+        return self._ask("registering a schema under", subject, call)
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
         def call() -> int:
             found = self._client.lookup_schema(subject, self._schema_class(schema.text, schema.kind))
             return _check_id(found.schema_id)
 
-        return self._of_subject(subject, call, "the schema's id under")
+        return self._ask("the schema's id under", subject, call)
 
     def latest(self, subject: str) -> tuple[int, RegistrySchema] | Refused:
-        return self._of_subject(
-            subject, lambda: self._id_and_schema(self._client.get_latest_version(subject)), "the latest schema of"
-        )
+        def call() -> tuple[int, RegistrySchema]:
+            return self._id_and_schema(self._client.get_latest_version(subject))
+
+        return self._ask("the latest schema of", subject, call)
 
     def version(self, subject: str, version: int) -> tuple[int, RegistrySchema] | Refused:
-        return self._of_subject(
-            subject,
-            lambda: self._id_and_schema(self._client.get_version(subject, version)),
-            f"version {version} of the schema of",
-        )
+        def call() -> tuple[int, RegistrySchema]:
+            return self._id_and_schema(self._client.get_version(subject, version))
 
-    def _of_subject(self, subject: str, call: Callable[[], _T | Refused], what: str) -> _T | Refused:
+        return self._ask(f"version {version} of the schema of", subject, call)
+
+    def _ask(self, what: str, subject: str, call: Callable[[], _T | Refused]) -> _T | Refused:
+        """Call the registry for something of a subject."""
         if not subject:
             return Refused("the option 'subject' is empty")
         return self._request(call, f"{what} subject {subject!r}", subject=subject)

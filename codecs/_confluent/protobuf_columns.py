@@ -28,9 +28,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import RowsOf, as_integers, as_type, map_value_type, row_lookup, valid_mask, with_elements
+from kvformat.codecs._arrays import (
+    Ints,
+    Mask,
+    RowsOf,
+    as_integers,
+    as_type,
+    map_value_type,
+    row_lookup,
+    valid_mask,
+    validity,
+    with_elements,
+)
 from kvformat.codecs._changes.conversions import Conversion, RowErrors
-from kvformat.codecs._columnar import Ints, Mask, validity
 from kvformat.codecs._confluent.protobuf_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
 from kvformat.codecs._confluent.protobuf_text import VALUE, WRAPPED
 from kvformat.codecs._java.parse import fit_decimal

@@ -19,7 +19,14 @@ _AUTHORIZATION = re.compile(r"\b(Basic|Bearer)(\s+|%20|\+)(?=\S{0,99}[\d=._-])[\
 
 def scrubbed(text: str, secrets: Iterable[str]) -> str:
     """Mask these secrets, credentials of an Authorization header, and credentials in URLs."""
-    forms = {form for secret in secrets for form in _forms(secret)}
+    folded = text.casefold()
+    forms = {
+        form
+        for secret in secrets
+        if len(secret) <= len(text)  # no form is shorter than its secret
+        for form in _forms(secret)
+        if form.casefold() in folded  # a pattern of all forms of a long secret takes seconds to compile
+    }
     if forms:
         longest_first = sorted(forms, key=len, reverse=True)
         text = re.sub("|".join(map(_pattern, longest_first)), _MASK, text, flags=re.IGNORECASE)

@@ -9,34 +9,21 @@ import pyarrow as pa
 from kvformat.codecs._csv.error_messages import CsvErrorMessages
 from kvformat.codecs._csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS, scalar_converter
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel import csv as cells
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Decimals, Doubles, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.csv import CsvBatch
 from kvformat.codecs._kernel.csv_records import CsvTokenizer
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.codecs._rows import RowReader
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 
-class CsvReader:
+class CsvReader(RowReader):
     """Reads batches of messages as rows. `check_types` must have accepted the type `row`."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:
-        def batch() -> CsvBatch:
-            return _Schema(settings).batch(row)
-
-        self._batch = Guarded(batch)
-
-    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """Return a list of one row per message: null for a null message or an error, empty if it is skipped."""
-        count_messages(len(messages))
-        with self._batch.use() as batch:  # the columns grow in place
-            rows = batch.read_batch(messages)
-            errors, codes = batch.errors()
-        return DecodedBatch(rows, None, errors, codes)
+        super().__init__(lambda: _Schema(settings).batch(row))
 
 
 class _Schema:

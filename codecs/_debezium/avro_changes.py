@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._avro import Decoded, Plan, Schema
+from kvformat.codecs._arrays import validity
+from kvformat.codecs._avro import Action, Decoded, Schema
 from kvformat.codecs._avro.read import BatchColumns, ColumnNode, make_columns
 from kvformat.codecs._avro.table import read_rows, with_reasons
 from kvformat.codecs._changes.envelope import Envelope
 from kvformat.codecs._changes.operations import kind_texts, operation_rows
 from kvformat.codecs._changes.other_messages import ERROR
 from kvformat.codecs._changes.upsert import without_before_rows
-from kvformat.codecs._columnar import validity
 from kvformat.codecs._java.charsets import java_text
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.avro_changes import ChangeArrays, Envelopes, FlatChanges, Image
@@ -35,7 +35,7 @@ class ChangeColumns(BatchColumns):
     """The columns of changes. The values of a batch are the image, the changes, and what `explain` returns."""
 
     def read(
-        self, messages: pa.BinaryArray, plans: Sequence[Plan], which: Any, start: int, *, with_nulls: bool
+        self, messages: pa.BinaryArray, plans: Sequence[Action], which: Any, start: int, *, with_nulls: bool
     ) -> Decoded:
         read = super().read(messages, plans, which, start, with_nulls=with_nulls)
         changes: Any = self.root
@@ -89,7 +89,9 @@ class AvroChangeReader:
         images = (ColumnNode(image.kind, column, image.children) for column in (before, after))
         return ColumnNode(kind, root, (*images, text))
 
-    def read(self, messages: pa.BinaryArray, plans: Sequence[Plan], reader: Schema, which: Any, start: int) -> Decoded:
+    def read(
+        self, messages: pa.BinaryArray, plans: Sequence[Action], reader: Schema, which: Any, start: int
+    ) -> Decoded:
         """Read the datum of each message. Arguments are those of `read_batch`, the result is for `rows_of`."""
         count_messages(len(messages))
         with self._batch.use() as columns:  # the columns grow in place

@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import validity
 from kvformat.codecs._changes.other_messages import ERROR
 from kvformat.codecs._changes.upsert import without_before_rows
-from kvformat.codecs._columnar import validity
 from kvformat.codecs._confluent import with_frame_errors
 from kvformat.codecs._debezium.envelopes import CHANGE
 from kvformat.registry.contract.batches import DecodedBatch

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import as_integers, as_type
+from kvformat.codecs._arrays import Mask, as_integers, as_type
 from kvformat.codecs._changes.conversions import Conversion, EachValue
-from kvformat.codecs._columnar import Mask
 from kvformat.codecs._debezium.decimals import decimal_array, decimal_digits, offsets_of
 from kvformat.codecs._debezium.parse_texts import parse_instant
 from kvformat.registry.contract.error_codes import ErrorCode

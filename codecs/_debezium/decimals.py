@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._columnar import Ints, Mask, validity
+from kvformat.codecs._arrays import Ints, Mask, validity
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _MOST_BYTES, _MOST_SCALE = 64, 150

@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._changes.conversions import RefusedValues, RowErrors
 from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs._changes.metadata import TEXT, SchemaNumber
 from kvformat.codecs._changes.read import ChangeReader
 from kvformat.codecs._changes.row_plan import convert_columns, join_parts, replace_columns, take_messages
-from kvformat.codecs._columnar import Ints, Mask
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_json, parse_json
 from kvformat.codecs._debezium.value_readings import ConnectorModes, ValueReading, absent_reading, value_reading
 from kvformat.codecs._json.error_messages import JsonErrorMessages

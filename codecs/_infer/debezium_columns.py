@@ -41,7 +41,7 @@ MARKS = ("__op", "__deleted")
 """Members that state the operation in flattened rows; they are not columns."""
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 _SET = f"{_DATA}EnumSet"
-_PRIMITIVES = {
+PRIMITIVES = {
     "boolean": FlinkType("BOOLEAN"),
     "int8": FlinkType("TINYINT"),
     "int16": FlinkType("SMALLINT"),
@@ -199,7 +199,7 @@ def type_of_connect(schema: ConnectSchema, inside: bool = False) -> FlinkType:
     if schema.items is not None:
         items = type_of_connect(schema.items, True)
         return array_of(items) if schema.type == "array" else map_of(items)
-    return _PRIMITIVES.get(schema.type, STRING)
+    return PRIMITIVES.get(schema.type, STRING)
 
 
 def _decimal(schema: ConnectSchema) -> FlinkType:

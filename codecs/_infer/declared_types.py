@@ -16,7 +16,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._infer.column_types import BYTES, STRING, Notes, array_of, is_name, map_of
+from kvformat.codecs._infer.column_types import STRING, Notes, array_of, is_name, map_of
+from kvformat.codecs._infer.debezium_columns import PRIMITIVES
 from kvformat.codecs._infer.value_summary import MAX_DEPTH, MOST_DIGITS, form_of
 from kvformat.codecs._json.scalars import Converter, ScalarRules, scalar_converter
 from kvformat.codecs._kernel.tree import Fraction, Node
@@ -60,19 +61,7 @@ def _converter(t: FlinkType, iso: bool) -> Converter:
 
 # --- Kafka Connect ---------------------------------------------------------------------------------------
 
-_CONNECT = {
-    "boolean": FlinkType("BOOLEAN"),
-    "int8": FlinkType("TINYINT"),
-    "int16": FlinkType("SMALLINT"),
-    "int32": FlinkType("INT"),
-    "int64": FlinkType("BIGINT"),
-    "float": FlinkType("FLOAT"),
-    "float32": FlinkType("FLOAT"),
-    "double": FlinkType("DOUBLE"),
-    "float64": FlinkType("DOUBLE"),
-    "string": STRING,
-    "bytes": BYTES,
-}
+_CONNECT = {**PRIMITIVES, "float": FlinkType("FLOAT"), "double": FlinkType("DOUBLE"), "string": STRING}
 _ZONED = "io.debezium.time.ZonedTimestamp"
 _MEANS = {  # how the value of a logical type is written
     "io.debezium.time.Date": "days since 1970: date_from_unix_date(d) in Spark",

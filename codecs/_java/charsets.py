@@ -460,7 +460,8 @@ def _convert_pieces(
     places, converted = np.empty(len(offsets), np.int64), bytearray()
     for at, end in pieces:
         here = slice(*np.searchsorted(offsets, (at, end)))
-        places[here] = len(converted) + _running_total(sizes(data[at:end]))[offsets[here] - at]
+        totals = np.concatenate(([0], np.cumsum(sizes(data[at:end]))))
+        places[here] = len(converted) + totals[offsets[here] - at]
         converted += convert(data[at:end])
     places[np.searchsorted(offsets, len(data)) :] = len(converted)
     return places, converted
@@ -498,11 +499,6 @@ def _with_nulls(texts: pa.StringArray, places: Collection[int]) -> pa.StringArra
     gone = np.zeros(len(texts), np.bool_)
     gone[list(places)] = True
     return pc.if_else(pa.array(gone), pa.scalar(None, pa.string()), texts)
-
-
-def _running_total(sizes: _Numbers) -> _Numbers:
-    """Return the running total of sizes, from 0."""
-    return np.concatenate(([0], np.cumsum(sizes)))
 
 
 def _make_array(values: pa.Array, type: pa.DataType, offsets: _Numbers, data: bytearray) -> pa.Array:

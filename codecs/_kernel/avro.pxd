@@ -1,8 +1,7 @@
 # The C types of avro.py.
 cimport cython
-from kvformat.codecs._kernel.avro_columns cimport add_integer, add_null_integer, add_null_text, end_text
 from kvformat.codecs._kernel.avro_wire cimport ANY_FORM, AvroReader, AvroWire, BOOLEAN_FORM, DOUBLE_FORM, INT_FORM, LONG_FORM, SKIPPED_INT, TEXT_FORM, read_int, read_long, read_size
-from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts
+from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts, add_integer, add_null_integer, add_null_text, end_text
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, bits_of, bits_of_single, byte, nearest_single, part, single_of_bits, word
 from kvformat.codecs._kernel.messages cimport Messages
@@ -28,7 +27,7 @@ cdef int AS_SINGLE
 cdef int AS_DOUBLE
 
 
-@cython.locals(c=cython.int, form=cython.int, found=cython.ulonglong)
+@cython.locals(c=cython.int)
 cdef inline Py_ssize_t read_field(AvroReader reader, AvroWire w, Py_ssize_t at) except -1
 cdef inline Py_ssize_t add_text(Texts column, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
@@ -73,7 +72,6 @@ cdef class FixedWidthReader(WordReader):
     cdef int how
     cdef Py_ssize_t width
 
-    @cython.locals(found=cython.ulonglong)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
@@ -106,7 +104,6 @@ cdef class DecimalReader(ColumnReader):
     cdef long long times
     cdef long long divisor
 
-    @cython.locals(size=cython.Py_ssize_t, found=cython.int, number=cython.longlong, i=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
     cdef Py_ssize_t read_any(self, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
@@ -117,7 +114,6 @@ cdef class RecordReader(ColumnReader):
     cdef list paths
     cdef Py_ssize_t count
 
-    @cython.locals(i=cython.Py_ssize_t, readers=list, rows=Rows)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
@@ -142,15 +138,6 @@ cdef class UnionReader(AvroReader):
     cdef int count
 
 
-cdef class BranchReader(ColumnReader):
-    cdef Rows rows
-    cdef AvroReader value
-    cdef list others  # list[Column], filled by the constructor: the casts are unchecked
-
-    @cython.locals(i=cython.Py_ssize_t)
-    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
-
-
 cdef class AvroBatch(Messages):
     cdef readonly Column root
     cdef list texts
@@ -159,7 +146,7 @@ cdef class AvroBatch(Messages):
     cdef list readers  # list[AvroReader], filled by `add_reader`: the casts are unchecked
 
     cpdef Py_ssize_t add_reader(self, AvroReader reader) except -1
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t, w=AvroWire, root=Column, number=cython.Py_ssize_t, found=cython.Py_ssize_t)
+    @cython.locals(begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, number=cython.Py_ssize_t)
     cpdef int run(self, object messages, const long long[::1] numbers, Py_ssize_t start, bint with_nulls) except -1
-    @cython.locals(w=AvroWire, known=tuple, words=list, out=Bytes, path=bytes)
+    @cython.locals(known=tuple, words=list)
     cdef int add_fault(self) except -9

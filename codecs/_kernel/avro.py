@@ -58,8 +58,8 @@ if not cython.compiled:
         SKIPPED_INT,
         TEXT_FORM,
     )
-    from kvformat.codecs._kernel.avro_columns import add_integer, add_null_integer, add_null_text, end_text
     from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_size
+    from kvformat.codecs._kernel.columns import add_integer, add_null_integer, add_null_text, end_text
     from kvformat.codecs._kernel.memory import (
         append,
         append_bytes,
@@ -307,13 +307,12 @@ class DecimalReader(ColumnReader):
     """Reads a decimal from bytes, or from a fixed if `size` is not negative.
 
     `convert` returns the decimal of bytes, or None for null. It raises ValueError if there is none. Numbers of up to
-    eight bytes within `most` do not need it in a column of `Decimals`: they are multiplied by `times`, or divided by
-    `divisor` if that is exact.
+    eight bytes within `most` do not need it: they are multiplied by `times`, or divided by `divisor` if that is exact.
     """
 
     def __init__(
         self,
-        column: Column,
+        column: Decimals,
         size: int,
         convert: Callable[[bytes], Any],
         describe: Callable[[bytes, ValueError], Said],
@@ -324,8 +323,8 @@ class DecimalReader(ColumnReader):
     ) -> None:
         super().__init__(column)
         self.size, self.convert, self.describe = size, convert, describe
-        self.is_short = isinstance(column, Decimals) and max(times, divisor) <= LARGEST
-        self.decimals: Decimals = column if isinstance(column, Decimals) else None  # type: ignore[assignment]
+        self.is_short = max(times, divisor) <= LARGEST
+        self.decimals = column
         self.most, self.times, self.divisor = (most, times, divisor) if self.is_short else (0, 1, 1)
 
     def read_value(self, w: AvroWire, at: int) -> int:
@@ -469,22 +468,6 @@ class UnionReader(AvroReader):
             return at
         branch: AvroReader = cython.cast(AvroReader, self.branches[w.value])
         return branch.read_value(w, at)
-
-
-class BranchReader(ColumnReader):
-    """Reads a value into one branch of a reader's union that is a struct in Arrow. The `others` become null."""
-
-    def __init__(self, column: Rows, value: AvroReader, others: list[Column]) -> None:
-        super().__init__(column)
-        self.rows, self.value, self.others = column, value, list(others)
-
-    def read_value(self, w: AvroWire, at: int) -> int:
-        for i in range(len(self.others)):
-            cython.cast(Column, self.others[i]).null()
-        at = read_field(self.value, w, at)
-        if at >= 0:
-            self.rows.end_row()
-        return at
 
 
 class AvroBatch(Messages):

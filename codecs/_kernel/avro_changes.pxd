@@ -17,7 +17,6 @@ cdef class Image(Rows):
     cpdef int start(self, Py_ssize_t capacity) except -1
     cdef int null(self) except -1
     cdef int truncate(self, Py_ssize_t length) except -1
-    @cython.locals(image=Rows)
     cdef int end_row(self) except -1
 
 
@@ -41,10 +40,9 @@ cdef class Changes(Rows):
     cdef int null(self) except -1
     cdef int truncate(self, Py_ssize_t length) except -1
     cdef int end_message(self) except -1
-    @cython.locals(operation=OperationRows, i=cython.int, found=cython.int, place=cython.Py_ssize_t, row=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cdef int add_rows(self, Py_ssize_t message) except -1
     cdef int find_operation(self, Py_ssize_t message) except -9
-    @cython.locals(i=cython.int, number=cython.int, start=cython.Py_ssize_t, end=cython.Py_ssize_t, first=cython.Py_ssize_t, size=cython.Py_ssize_t)
+    @cython.locals(i=cython.int, start=cython.Py_ssize_t, end=cython.Py_ssize_t, first=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef int find_text(self, Texts texts, Py_ssize_t index) except -9
     cdef Py_ssize_t place_of(self, OperationRows operation, int number, Py_ssize_t message) except -9
 
@@ -56,7 +54,7 @@ cdef class Envelopes(Changes):
     cdef bint bare_deletes
 
     cdef int truncate(self, Py_ssize_t length) except -1
-    @cython.locals(is_before=cython.bint, image=Image)
+    @cython.locals(is_before=cython.bint)
     cdef Py_ssize_t place_of(self, OperationRows operation, int number, Py_ssize_t message) except -9
 
 
@@ -69,7 +67,6 @@ cdef class FlatChanges(Changes):
     cdef int upserted
     cdef int deleted
 
-    @cython.locals(row=cython.Py_ssize_t)
     cdef int find_operation(self, Py_ssize_t message) except -9
-    @cython.locals(flag=Booleans, texts=Texts, start=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    @cython.locals(start=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef bint is_deleted(self, Py_ssize_t row) except -1

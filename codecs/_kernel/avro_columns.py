@@ -1,4 +1,4 @@
-"""Columns for Avro only: bytes of a fixed size, decimals of up to 76 digits, texts that may not be UTF-8, nulls."""
+"""Columns for Avro only: bytes of a fixed size, and texts that may not be UTF-8."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.charsets import java_text
-from kvformat.codecs._kernel.columns import Binaries, Column, Int64Column, Texts, unscaled_of
+from kvformat.codecs._kernel.columns import Binaries, Texts
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -17,34 +17,7 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.memory import append_bytes, ascii_end, byte
-
-    # The compiled versions are in the .pxd, so that other modules can inline them.
-
-    def add_integer(words: Int64Column, value: int, end: int) -> int:
-        """Append a value that ends at the offset `end`. Return `end`."""
-        return words.add_value(value, end)
-
-    def add_null_integer(words: Int64Column, end: int) -> int:
-        """Append a null. Return `end`."""
-        words.null()
-        return end
-
-    def add_null_text(texts: Texts, end: int) -> int:
-        """Append a null. Return `end`."""
-        texts.null()
-        return end
-
-    def end_text(texts: Texts) -> int:
-        """End a value whose bytes were appended to the column's text. Return 0."""
-        return texts.ended(True)
-
-
-class Nulls(Column):
-    """The type of nothing but nulls."""
-
-    def finish(self) -> pa.Array:
-        return pa.nulls(self.length, self.kind)
+    from kvformat.codecs._kernel.memory import ascii_end, byte
 
 
 class RepairedTexts(Texts):
@@ -86,13 +59,3 @@ class FixedBytes(Binaries):
             spread[np.diff(offsets) > 0] = data.reshape(-1, size)
             data = spread.reshape(-1)
         return [pa.py_buffer(data)]
-
-
-class WideDecimals(FixedBytes):
-    """DECIMAL(p, s) of up to 76 digits: 32 bytes per value."""
-
-    def put(self, value: Any) -> int:
-        if value is None:
-            return self.null()
-        append_bytes(self.text, unscaled_of(value, self.kind.scale).to_bytes(32, "little", signed=True))
-        return self.ended(True)

@@ -62,16 +62,14 @@ cdef class AvroWire:
 
     cdef int open(self, const unsigned char[::1] data) except -1
     cdef int start(self, Py_ssize_t begin, Py_ssize_t end) except -1
-    @cython.locals(over=cython.Py_ssize_t)
     cdef int charge(self) except -1
     cdef Py_ssize_t fail(self, int code, unsigned long long first, unsigned long long second) noexcept nogil
-    @cython.locals(found=cython.ulonglong, c=cython.ulonglong, i=cython.int)
+    @cython.locals(c=cython.ulonglong)
     cdef Py_ssize_t read_slow(self, Py_ssize_t at, int most) noexcept nogil
     cdef Py_ssize_t fail_size(self, Py_ssize_t at) noexcept nogil
     cdef inline Py_ssize_t skip_bytes(self, Py_ssize_t at, Py_ssize_t size) noexcept nogil
     cdef inline Py_ssize_t read_branch(self, Py_ssize_t at, int branches) noexcept nogil
     cdef inline Py_ssize_t read_count(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(left=cython.Py_ssize_t)
     cdef Py_ssize_t check_count(self, Py_ssize_t at, Py_ssize_t least_size, Py_ssize_t added) noexcept nogil
 
 
@@ -132,7 +130,7 @@ cdef class AvroReader:
     cdef int add_null(self) except -1
 
 
-@cython.locals(c=cython.int, form=cython.int)
+@cython.locals(c=cython.int)
 cdef inline Py_ssize_t skip_field(AvroReader reader, AvroWire w, Py_ssize_t at) except -1
 
 
@@ -152,7 +150,6 @@ cdef class RecordSkipper(AvroReader):
     cdef list fields  # list[AvroReader], set by `fill`: the casts are unchecked
     cdef Py_ssize_t count
 
-    @cython.locals(i=cython.Py_ssize_t, fields=list)
     cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 

@@ -30,7 +30,6 @@ cdef class EnvelopeMembers(Members):
     cdef int compared  # how many objects and arrays of this message
 
     cdef Py_ssize_t find_members(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(c=cython.int, cache=PreviousValueCache)
     cdef Py_ssize_t skip_value(self, Reader r, int number, Py_ssize_t at) except -1
 
 
@@ -57,46 +56,31 @@ cdef class ChangeBatch(Batch):
     cdef Py_ssize_t after_end  # where the rows of the last change end
     cdef Py_ssize_t before_end
 
-    @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, r=Reader)
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
-    @cython.locals(count=cython.Py_ssize_t, weight=cython.Py_ssize_t)
     cdef int finish_message(self, Py_ssize_t rows) except -9
-    @cython.locals(r=Reader, end=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t read_change_message(self, Py_ssize_t at, bint loose) except -1
     cdef Py_ssize_t find_envelope(self, Py_ssize_t at) except -1
     cdef Py_ssize_t refuse_value(self, Py_ssize_t at, bint loose) except -1
-    @cython.locals(r=Reader, c=cython.int, element=cython.Py_ssize_t)
+    @cython.locals(element=cython.Py_ssize_t)
     cdef Py_ssize_t find_only_element(self, Py_ssize_t at, bint loose) except -1
-    @cython.locals(r=Reader, found=cython.Py_ssize_t, operation=OperationRows)
     cdef Py_ssize_t read_change(self, Py_ssize_t at) except -1
-    @cython.locals(r=Reader, offset=cython.Py_ssize_t)
     cdef bint has_payload(self) except -1
-    @cython.locals(offset=cython.Py_ssize_t)
     cdef bint passes_filter(self, int number) except -1
-    @cython.locals(r=Reader, offset=cython.Py_ssize_t, start=cython.Py_ssize_t, i=cython.int, operation=OperationRows, uncommon=OperationRows)
+    @cython.locals(start=cython.Py_ssize_t, i=cython.int, uncommon=OperationRows)
     cdef OperationRows find_operation(self, Py_ssize_t at)
     cdef object message_node(self, Py_ssize_t at)
-    @cython.locals(r=Reader)
     cdef object array_lengths(self)
     cdef Py_ssize_t read_rows(self, OperationRows operation) except -1
-    @cython.locals(offset=cython.Py_ssize_t)
     cdef bint is_delete_without_row(self, OperationRows operation) except -1
-    @cython.locals(r=Reader, after=cython.Py_ssize_t, before=cython.Py_ssize_t, index=cython.Py_ssize_t)
+    @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t read_row_arrays(self, OperationRows operation) except -1
-    @cython.locals(i=cython.int, member=cython.int, own=cython.Py_ssize_t, laid=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef Py_ssize_t read_row_pair(self, OperationRows operation, Py_ssize_t before, Py_ssize_t after, Py_ssize_t index) except -1
-    @cython.locals(r=Reader, end=cython.Py_ssize_t, image=Rows)
     cdef Py_ssize_t read_row(self, Py_ssize_t at, Py_ssize_t laid, int kind) except -1
-    @cython.locals(member=cython.int, found=cython.Py_ssize_t)
+    @cython.locals(member=cython.int)
     cdef Py_ssize_t check_unused(self, object members) except -1
-    @cython.locals(r=Reader, found=cython.Py_ssize_t)
     cdef Py_ssize_t check_elements(self, int member, Py_ssize_t at, Py_ssize_t index) except -1
-    @cython.locals(found=cython.Py_ssize_t)
     cdef Py_ssize_t check_row(self, int member, Py_ssize_t at, Py_ssize_t index) except -1
-    @cython.locals(r=Reader)
     cdef Py_ssize_t next_element(self, Py_ssize_t at) except -1
-    @cython.locals(r=Reader, c=cython.int)
     cdef bint is_opened(self, int opening, int member, Py_ssize_t at, Py_ssize_t index) except -1
-    @cython.locals(r=Reader, offset=cython.Py_ssize_t)
     cdef Py_ssize_t add_error_path(self, Py_ssize_t code, int member, bint overlaid, Py_ssize_t index) except -1

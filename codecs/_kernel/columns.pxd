@@ -49,7 +49,6 @@ cdef class Column:
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t read_uncommon(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t read_slow(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read_slow_text(self, Reader r, Py_ssize_t at, int first) except -1
     cdef int put(self, object value) except -1
     @cython.final
@@ -66,7 +65,6 @@ cdef class Int64Column(Column):
 
 
 cdef class Booleans(Int64Column):
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
@@ -75,14 +73,14 @@ cdef class Integers(Int64Column):
     cdef long long factor
     cdef bint cuts
 
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t, value=cython.ulonglong, size=cython.longlong)
+    @cython.locals(size=cython.longlong)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
 cdef class Doubles(Int64Column):
     cdef bint short
 
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t, value=cython.double, quoted=cython.bint, start=cython.Py_ssize_t)
+    @cython.locals(quoted=cython.bint)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
@@ -91,10 +89,8 @@ cdef class Decimals(Column):
     cdef int precision
     cdef int scale
 
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t, start=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.final
-    @cython.locals(value=cython.ulonglong, unit=cython.ulonglong, shift=cython.longlong)
     cdef bint add_number(self, unsigned long long mantissa, long long exponent, bint negative) except -1
     @cython.final
     cdef inline int add_decimal(self, unsigned long long low, unsigned long long high) except -1
@@ -109,7 +105,6 @@ cdef class Slices(Column):
 cdef class Texts(Slices):
     cdef Bytes text
 
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.final
     cdef inline Py_ssize_t done(self, Reader r, Py_ssize_t end) except -1
@@ -120,7 +115,44 @@ cdef class Texts(Slices):
 
 
 cdef class Binaries(Texts):
-    @cython.locals(end=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(bits=cython.ulonglong, i=cython.int, padded=cython.int)
+    @cython.locals(i=cython.int, padded=cython.int)
     cdef bint decoded(self, Reader r, Py_ssize_t at, Py_ssize_t end) except -1
+
+
+# Appends a value that ends at the offset `end`. Returns `end`.
+cdef inline Py_ssize_t add_integer(Int64Column words, long long value, Py_ssize_t end) except -1:
+    cdef Py_ssize_t at = words.length
+    if at == words.capacity:
+        words.grow(words.capacity * 2)
+    words.values[at] = value
+    words.valid[at] = True
+    words.length = at + 1
+    return end
+
+
+# Appends a null. Returns `end`.
+cdef inline Py_ssize_t add_null_integer(Int64Column words, Py_ssize_t end) except -1:
+    end = add_integer(words, 0, end)
+    words.valid[words.length - 1] = False
+    words.nulls += 1
+    return end
+
+
+# Ends a value whose bytes were appended to the column's text. Returns 0.
+cdef inline int end_text(Texts texts) except -1:
+    cdef Py_ssize_t at = texts.length
+    if at == texts.capacity:
+        texts.grow(texts.capacity * 2)
+    texts.offsets[at + 1] = texts.text.size
+    texts.valid[at] = True
+    texts.length = at + 1
+    return 0
+
+
+# Appends a null. Returns `end`.
+cdef inline Py_ssize_t add_null_text(Texts texts, Py_ssize_t end) except -1:
+    end_text(texts)
+    texts.valid[texts.length - 1] = False
+    texts.nulls += 1
+    return end

@@ -8,7 +8,6 @@ type's function in `_json.scalars`. It has the complete rule of the type; the co
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -492,18 +491,14 @@ class Decimals(Column):
     def put(self, value: Any) -> int:
         if value is None:
             return self.null()
-        unscaled = unscaled_of(value, self.scale)
+        sign, digits, exponent = value.as_tuple()
+        unscaled = int("".join(map(str, digits))) * 10 ** (self.scale + exponent)
+        if sign:
+            unscaled = -unscaled
         return self.add_decimal(unscaled & 0xFFFFFFFFFFFFFFFF, unscaled >> 64 & 0xFFFFFFFFFFFFFFFF)
 
     def buffers(self) -> list[pa.Buffer]:
         return [filled(self.values, self.length * 2)]
-
-
-def unscaled_of(value: Decimal, scale: int) -> Any:
-    """Return a decimal of a scale as its unscaled integer: the value times 10**scale."""
-    sign, digits, exponent = value.as_tuple()
-    number = int("".join(map(str, digits))) * 10 ** (scale + int(exponent))
-    return -number if sign else number
 
 
 class Slices(Column):
@@ -641,3 +636,24 @@ class Binaries(Texts):
     def put(self, value: Any) -> int:
         append_bytes(self.text, value)
         return self.ended(True)
+
+
+if not cython.compiled:  # the compiled versions are in the .pxd, so that other modules can inline them
+
+    def add_integer(words: Int64Column, value: int, end: int) -> int:
+        """Append a value that ends at the offset `end`. Return `end`."""
+        return words.add_value(value, end)
+
+    def add_null_integer(words: Int64Column, end: int) -> int:
+        """Append a null. Return `end`."""
+        words.null()
+        return end
+
+    def add_null_text(texts: Texts, end: int) -> int:
+        """Append a null. Return `end`."""
+        texts.null()
+        return end
+
+    def end_text(texts: Texts) -> int:
+        """End a value whose bytes were appended to the column's text. Return 0."""
+        return texts.ended(True)

@@ -25,11 +25,10 @@ cdef class Names:
     cdef readonly Py_ssize_t value
     cdef int doubt
 
-    @cython.locals(hash=cython.Py_ssize_t, number=cython.int, start=cython.Py_ssize_t)
+    @cython.locals(start=cython.Py_ssize_t)
     cdef inline int find(self, Reader r, Py_ssize_t at, Py_ssize_t width) except -9 nogil
-    @cython.locals(start=cython.Py_ssize_t, width=cython.Py_ssize_t, number=cython.int)
+    @cython.locals(start=cython.Py_ssize_t, width=cython.Py_ssize_t)
     cdef inline int read_name(self, Reader r, Py_ssize_t at, int before) except -9
-    @cython.locals(stop=cython.Py_ssize_t, number=cython.int)
     cdef int search(self, Reader r, Py_ssize_t at, int before) except -9
     cdef int search_escaped(self, Reader r, Py_ssize_t at) except -9
 
@@ -38,9 +37,7 @@ cdef class Lists(Slices):
     cdef readonly Column element
     cdef Py_ssize_t counted  # cells of an element, 0 if they need not be counted
 
-    @cython.locals(element=Column, first=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(start=cython.Py_ssize_t, depth=cython.int)
     cdef Py_ssize_t read_element(self, Reader r, Column column, Py_ssize_t at, Py_ssize_t first) except -1
     cdef bint has_open(self) except -1
     cdef int end(self) except -1
@@ -51,13 +48,9 @@ cdef class Maps(Lists):
     cdef readonly Texts keys
     cdef readonly Column items
 
-    @cython.locals(first=cython.Py_ssize_t, length=cython.Py_ssize_t, outer=cython.bint)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(hashes=cython.Py_ssize_t, text=cython.Py_ssize_t)
     cdef Py_ssize_t read_entries(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
-    @cython.locals(end=cython.Py_ssize_t, value=cython.Py_ssize_t, kept=cython.Py_ssize_t)
     cdef Py_ssize_t read_by_name(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
-    @cython.locals(place=cython.Py_ssize_t, start=cython.Py_ssize_t)
     cdef Py_ssize_t read_last_values(self, Reader r, dict places, Py_ssize_t first) except -1
     cdef Py_ssize_t read_named_value(self, Reader r, Py_ssize_t at, object name) except -1
     cdef object name_step(self, Reader r, object name)
@@ -74,25 +67,17 @@ cdef class Rows(Column):
     cdef Members noted
     cdef readonly Py_ssize_t looked_at  # the end of the object at the last careful reading, or a code
 
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(number=cython.int, before=cython.int, column=Column, start=cython.Py_ssize_t, depth=cython.int, c=cython.int, names=Names, columns=list, noted=Members)
     cdef Py_ssize_t read_members(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(number=cython.int, column=Column, place=cython.Py_ssize_t, end=cython.Py_ssize_t)
+    @cython.locals(column=Column, place=cython.Py_ssize_t)
     cdef Py_ssize_t read_members_carefully(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(number=cython.int)
     cdef int put(self, object value) except -1
-    @cython.locals(number=cython.int)
     cdef int null(self) except -1
-    @cython.locals(number=cython.int)
     cdef int truncate(self, Py_ssize_t length) except -1
     @cython.locals(column=Column, all=cython.Py_ssize_t)
     cdef Py_ssize_t weight(self) noexcept
-    @cython.locals(column=Column, number=cython.int, place=cython.Py_ssize_t)
     cdef Py_ssize_t repeat_row(self, Reader r, Members own, Members laid) except -1
-    @cython.locals(column=Column, number=cython.int)
     cdef Py_ssize_t close(self, Reader r, Py_ssize_t end) except -1
-    @cython.locals(column=Column, number=cython.int)
     cdef int end_row(self) except -1
 
 
@@ -102,6 +87,5 @@ cdef class Members:
 
     @cython.final
     cdef int forget(self) except -1
-    @cython.locals(number=cython.int, before=cython.int, c=cython.int)
     cdef Py_ssize_t find_members(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t skip_value(self, Reader r, int number, Py_ssize_t at) except -1

@@ -1,6 +1,6 @@
 # The C types of csv.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, TENS, Texts
+from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, TENS, Texts, add_integer, add_null_integer, end_text
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.csv_records cimport BLOCK, CsvTokenizer
 from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, eight_digits, few_digits, is_character, matches, next_of_two, part, single, word
@@ -28,10 +28,7 @@ cdef unsigned long long ONES
 cdef unsigned long long POINTS
 cdef unsigned long long ZEROS
 
-@cython.locals(length=cython.Py_ssize_t)
-cdef inline int add_word(Int64Column words, long long value) except -1
-cdef inline int add_null(Int64Column words) except -1
-@cython.locals(rest=cython.ulonglong, point=cython.ulonglong, before=cython.ulonglong, value=cython.longlong, fraction=cython.longlong)
+@cython.locals(fraction=cython.longlong)
 cdef inline long long short_number(unsigned long long found, int size) noexcept nogil
 cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)
 
@@ -49,12 +46,9 @@ cdef class Cell:
     cdef int result
 
     @cython.final
-    @cython.locals(size=cython.Py_ssize_t, result=cython.int)
     cdef inline int read(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
-    @cython.locals(i=cython.Py_ssize_t)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.final
-    @cython.locals(start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef int read_any(self, CsvTokenizer records, Py_ssize_t i) except -1
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
     cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
@@ -67,18 +61,15 @@ cdef class WordCell(Cell):
     cdef bint trims
     cdef Int64Column words
 
-    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, c=cython.int)
     cdef int read_uncommon(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
-    @cython.locals(result=cython.int)
     cdef int read_trimmed(self, Reader r, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t first, Py_ssize_t last) except -1
 
 
 cdef class IntegerCell(WordCell):
     cdef long long most
 
-    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, value=cython.longlong, low=cython.longlong)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    @cython.locals(at=cython.Py_ssize_t, negative=cython.bint, value=cython.longlong, last=cython.longlong, size=cython.Py_ssize_t)
+    @cython.locals(negative=cython.bint)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
@@ -88,30 +79,26 @@ cdef class NumberCell(WordCell):
     cdef Py_ssize_t digit_count
 
     @cython.final
-    @cython.locals(first=cython.Py_ssize_t, size=cython.Py_ssize_t, point=cython.Py_ssize_t, mantissa=cython.ulonglong, c=cython.int, found=cython.longlong)
     cdef inline Py_ssize_t parse(self, Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
 
 
 cdef class DoubleCell(NumberCell):
     cdef bint short
 
-    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, found=cython.longlong, value=cython.double)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    @cython.locals(fraction=cython.Py_ssize_t, value=cython.double)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class DecimalCell(NumberCell):
     cdef Decimals decimals
 
-    @cython.locals(r=Reader, decimals=Decimals, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, found=cython.longlong, shift=cython.int, most=cython.ulonglong, length=cython.Py_ssize_t)
+    @cython.locals(shift=cython.int)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    @cython.locals(fraction=cython.Py_ssize_t)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class BooleanCell(WordCell):
-    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, is_true=cython.bint)
+    @cython.locals(is_true=cython.bint)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.locals(is_true=cython.bint)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
@@ -120,7 +107,7 @@ cdef class BooleanCell(WordCell):
 cdef class TextCell(Cell):
     cdef Texts texts
 
-    @cython.locals(r=Reader, texts=Texts, text=Bytes, i=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t, length=cython.Py_ssize_t, is_null=cython.bint)
+    @cython.locals(is_null=cython.bint)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
@@ -128,28 +115,23 @@ cdef class TextCell(Cell):
 cdef class BinaryCell(Cell):
     cdef Binaries binaries
 
-    @cython.locals(size=cython.Py_ssize_t)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class DateCell(WordCell):
-    @cython.locals(days=cython.longlong)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class TimeCell(WordCell):
     cdef long long unit
 
-    @cython.locals(micros=cython.longlong)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class TimestampCell(WordCell):
     cdef bint zoned
 
-    @cython.locals(r=Reader, i=cython.Py_ssize_t, start=cython.Py_ssize_t, size=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    @cython.locals(end=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
@@ -172,7 +154,6 @@ cdef class ArrayCell(ContainerCell):
     cdef Lists lists
     cdef readonly Cell element
 
-    @cython.locals(end=cython.Py_ssize_t, result=cython.int)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
@@ -183,7 +164,6 @@ cdef class RowCell(ContainerCell):
     cdef readonly Py_ssize_t found
     cdef readonly Cell bad_member
 
-    @cython.locals(end=cython.Py_ssize_t, result=cython.int, number=cython.Py_ssize_t, cell=Cell)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
     @cython.final
     cdef Py_ssize_t count_elements(self, Reader r, Py_ssize_t end, Py_ssize_t stop) except -1
@@ -204,26 +184,18 @@ cdef class CsvBatch(TextBatch):
     cdef object bad
 
     cdef object recode(self, object message)
-    @cython.locals(r=Reader, first=cython.int, second=cython.int)
     cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     cdef int read_recoded(self, object message) except -9
     cdef int reject_encoding(self) except -9
-    @cython.locals(r=Reader, records=CsvTokenizer)
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     @cython.final
-    @cython.locals(r=Reader, records=CsvTokenizer)
     cdef Py_ssize_t find_record(self, Py_ssize_t at, bint loose) except -1
-    @cython.locals(r=Reader, records=CsvTokenizer)
     cdef Py_ssize_t read_others(self, Py_ssize_t at, bint loose) except -1
-    @cython.locals(r=Reader, records=CsvTokenizer)
     cdef Py_ssize_t end_record(self, Py_ssize_t at, bint loose) except -1
     cdef int reject(self) except -9
     @cython.final
-    @cython.locals(root=Rows, records=CsvTokenizer, most=cython.Py_ssize_t, first=cython.Py_ssize_t, size=cython.Py_ssize_t, stop=cython.Py_ssize_t, last=cython.Py_ssize_t)
     cdef int read_records(self) except -1
-    @cython.locals(cell=Cell, number=cython.Py_ssize_t, place=cython.Py_ssize_t, last=cython.Py_ssize_t)
     cdef Py_ssize_t read_columns(self, Py_ssize_t first, Py_ssize_t stop) except -1
-    @cython.locals(current=cython.Py_ssize_t)
     cdef int add_value_error(self, Py_ssize_t message) except -1
     cdef int undo(self, Py_ssize_t rows) except -1
     cdef int end_batch(self) except -1

@@ -47,7 +47,16 @@ else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
-    from kvformat.codecs._kernel.columns import EXACT_DOUBLE, HALF_WAY, LOW_BITS, POWERS, TENS
+    from kvformat.codecs._kernel.columns import (
+        EXACT_DOUBLE,
+        HALF_WAY,
+        LOW_BITS,
+        POWERS,
+        TENS,
+        add_integer,
+        add_null_integer,
+        end_text,
+    )
     from kvformat.codecs._kernel.csv_records import BLOCK
     from kvformat.codecs._kernel.memory import (
         DIGIT_0,
@@ -101,25 +110,6 @@ class CsvWords(Protocol):
 def text_of(r: Reader, start: int, stop: int) -> str:
     """Return a part of the data as text. Surrogates may be encoded."""
     return part(r.data, start, stop).decode("utf-8", "surrogatepass")
-
-
-def add_word(words: Int64Column, value: int) -> int:
-    """Append a value to a column. `Int64Column.add_value` does the same, but no other module can inline it."""
-    length = words.length
-    if length == words.capacity:
-        words.grow(length * 2)
-    words.values[length] = value
-    words.valid[length] = True
-    words.length = length + 1
-    return 0
-
-
-def add_null(words: Int64Column) -> int:
-    """Append a null to a column, like `Int64Column.null`."""
-    add_word(words, 0)
-    words.valid[words.length - 1] = False
-    words.nulls += 1
-    return 0
 
 
 def short_number(found: int, size: int) -> int:
@@ -276,9 +266,9 @@ class IntegerCell(WordCell):
                     low = eight_digits(word(r.data, start + size - 8))
                     value = value * 100_000_000 + low if value >= 0 and low >= 0 else -1
             if 0 <= value <= self.most:
-                add_word(self.words, value)
+                add_integer(self.words, value, 0)
             elif size == 0 and self.empty_is_null:
-                add_null(self.words)
+                add_null_integer(self.words, 0)
             elif self.read_any(records, i) < 0:
                 return i
         return last
@@ -301,7 +291,7 @@ class IntegerCell(WordCell):
             return self.read_uncommon(r, start, stop)
         if value > self.most:
             return self.read_uncommon(r, start, stop)
-        return add_word(self.words, -value if negative else value)
+        return add_integer(self.words, -value if negative else value, 0)
 
 
 class NumberCell(WordCell):
@@ -359,9 +349,9 @@ class DoubleCell(NumberCell):
                 found = short_number(word(r.data, start), size)
             if found >= 0:
                 value = float(found >> 4)
-                add_word(self.words, bits_of(value / POWERS[found & 15]))
+                add_integer(self.words, bits_of(value / POWERS[found & 15]), 0)
             elif size == 0 and self.empty_is_null:
-                add_null(self.words)
+                add_null_integer(self.words, 0)
             elif self.read_any(records, i) < 0:
                 return i
         return last
@@ -382,7 +372,7 @@ class DoubleCell(NumberCell):
             if not 1.1754943508222875e-38 <= abs(value) < 3.4028234e38 or bits_of(value) & LOW_BITS == HALF_WAY:
                 return self.read_slow(r, start, stop)
             value = single(value)
-        return add_word(self.words, bits_of(value))
+        return add_integer(self.words, bits_of(value), 0)
 
 
 class DecimalCell(NumberCell):
@@ -439,10 +429,10 @@ class BooleanCell(WordCell):
                 # of texts with blanks after them, only those with "true" are special
                 is_true = (word(r.data, start) | LOWER_CASE) & FOUR_BYTES == TRUE_TEXT
                 if not is_true or size == 4:
-                    add_word(self.words, is_true)
+                    add_integer(self.words, is_true, 0)
                     continue
             if size == 0 and self.empty_is_null:
-                add_null(self.words)
+                add_null_integer(self.words, 0)
             elif self.read_any(records, i) < 0:
                 return i
         return last
@@ -453,7 +443,7 @@ class BooleanCell(WordCell):
         while stop > start and byte(r.data, stop - 1, stop) <= SPACE:
             stop -= 1
         is_true = stop - start == 4 and (word(r.data, start) | LOWER_CASE) & FOUR_BYTES == TRUE_TEXT
-        return add_word(self.words, is_true)
+        return add_integer(self.words, is_true, 0)
 
 
 class TextCell(Cell):
@@ -495,12 +485,7 @@ class TextCell(Cell):
         append(self.texts.text, r.data, start, stop)
         if self.texts.text.size > MOST_BYTES:
             return FAULT
-        if self.texts.length == self.texts.capacity:
-            self.texts.grow(self.texts.capacity * 2)
-        self.texts.valid[self.texts.length] = True
-        self.texts.length += 1
-        self.texts.offsets[self.texts.length] = self.texts.text.size
-        return 0
+        return end_text(self.texts)
 
 
 class BinaryCell(Cell):
@@ -528,7 +513,7 @@ class DateCell(WordCell):
         days = days_of(r, start, stop) if stop - start == 10 else NO_TIME
         if days == NO_TIME:
             return self.read_uncommon(r, start, stop)
-        return add_word(self.words, days)
+        return add_integer(self.words, days, 0)
 
 
 class TimeCell(WordCell):
@@ -542,7 +527,7 @@ class TimeCell(WordCell):
         micros = micros_of_day(r, start, stop)
         if micros == NO_TIME:
             return self.read_uncommon(r, start, stop)
-        return add_word(self.words, micros // self.unit * self.unit * 1000)
+        return add_integer(self.words, micros // self.unit * self.unit * 1000, 0)
 
 
 class TimestampCell(WordCell):
@@ -561,10 +546,10 @@ class TimestampCell(WordCell):
                 days = days_of(r, start, start + size)
                 micros = micros_of_day(r, start + 11, start + size)
                 if days != NO_TIME and micros != NO_TIME:
-                    add_word(self.words, days * MICROS_OF_A_DAY + micros)
+                    add_integer(self.words, days * MICROS_OF_A_DAY + micros, 0)
                     continue
             if size == 0 and self.empty_is_null:
-                add_null(self.words)
+                add_null_integer(self.words, 0)
             elif self.read_any(records, i) < 0:
                 return i
         return last
@@ -581,7 +566,7 @@ class TimestampCell(WordCell):
         micros = micros_of_day(r, start + 11, end)
         if NO_TIME in (days, micros):
             return self.read_uncommon(r, start, stop)
-        return add_word(self.words, days * MICROS_OF_A_DAY + micros)
+        return add_integer(self.words, days * MICROS_OF_A_DAY + micros, 0)
 
 
 class ContainerCell(Cell):

@@ -46,33 +46,22 @@ cdef class CsvTokenizer:
     cdef bint has_more
     cdef bint is_unescaped
 
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef Py_ssize_t record_start(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(end=cython.Py_ssize_t, begin=cython.Py_ssize_t, start=cython.Py_ssize_t, stop=cython.Py_ssize_t, found=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cdef Py_ssize_t read_usual(self, Py_ssize_t at) except -1 nogil
-    @cython.locals(place=cython.Py_ssize_t)
     cdef int add(self) except -1 nogil
-    @cython.locals(place=cython.Py_ssize_t)
     cdef int add_missing(self) except -1 nogil
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t, stop=cython.Py_ssize_t)
     cdef Py_ssize_t read_column(self, Py_ssize_t at) except -1 nogil
-    @cython.locals(c=cython.int, end=cython.Py_ssize_t)
     cdef inline Py_ssize_t skip_blanks(self, Py_ssize_t at) noexcept nogil
     cdef inline int trim_end(self) except -1 nogil
-    @cython.locals(end=cython.Py_ssize_t)
     cdef inline Py_ssize_t end_column(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t skip_line_break(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(end=cython.Py_ssize_t, span=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t read_unquoted(self, Py_ssize_t at) except -1 nogil
-    @cython.locals(end=cython.Py_ssize_t, at=cython.Py_ssize_t, span=cython.Py_ssize_t, size=cython.Py_ssize_t, c=cython.int)
+    @cython.locals(size=cython.Py_ssize_t)
     cdef Py_ssize_t read_quoted(self, Py_ssize_t opening) except -1 nogil
     cdef inline int keep(self, Py_ssize_t start, Py_ssize_t stop) except -1 nogil
-    @cython.locals(after=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t unescape(self, Py_ssize_t at) except -1 nogil
     cdef inline int end_text(self, Py_ssize_t span, Py_ssize_t stop) except -1 nogil
     cdef int open_unescaped(self) except -1
     cdef int start_block(self) except -1
     cdef int release(self) except -1
-    @cython.locals(i=cython.Py_ssize_t, c=cython.int)
     cdef bint is_blank(self) except -1

@@ -17,6 +17,6 @@ cdef class FlatBatch(ChangeBatch):
     cdef list watched
     cdef const unsigned char[::1] true  # with quotes
 
-    @cython.locals(r=Reader, deletion=cython.Py_ssize_t, offset=cython.Py_ssize_t, c=cython.int, number=cython.int, uncommon=OperationRows)
+    @cython.locals(number=cython.int, uncommon=OperationRows)
     cdef OperationRows find_operation(self, Py_ssize_t at)
     cdef Py_ssize_t add_error_path(self, Py_ssize_t code, int member, bint overlaid, Py_ssize_t index) except -1

@@ -215,7 +215,10 @@ class LookBatch(TextBatch):
                 return at
             if number >= 0:
                 before = number
-                at = self.value(table, number, at)
+                if byte(r.data, at, r.end) == QUOTE and table.rules[number * STRIDE] & ANY:
+                    at = r.string(at)
+                else:
+                    at = self.value(table, number, at)
             elif byte(r.data, at, r.end) == LOWER_N and not table.is_strict:
                 at = r.literal(at, NULL_TEXT, 4)
             else:

@@ -429,6 +429,5 @@ cdef class Hashes:
     cdef Py_ssize_t size
 
     cdef int grow(self) except -1 nogil
-    @cython.locals(mixed=cython.ulonglong)
     cdef int push(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil
     cdef bint repeated(self, Py_ssize_t first) except -1

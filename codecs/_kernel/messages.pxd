@@ -20,7 +20,6 @@ cdef class Faults:
     cdef Py_ssize_t[::1] numbers
     cdef Py_ssize_t count
 
-    @cython.locals(size=cython.Py_ssize_t)
     cdef int end(self, Py_ssize_t message, Py_ssize_t code) except -1
 
 
@@ -49,9 +48,8 @@ cdef class TextBatch(Messages):
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
     cdef int end_batch(self) except -1
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, stop=cython.Py_ssize_t, checked=cython.Py_ssize_t, last=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, found=cython.int, shift=cython.Py_ssize_t, rows=cython.Py_ssize_t, place=cython.Py_ssize_t, r=Reader)
+    @cython.locals(begin=cython.Py_ssize_t, end=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t)
     cpdef int run(self, object messages) except -1
-    @cython.locals(found=cython.int, data="const unsigned char[::1]")
     cdef int read_recoded(self, object message) except -9
     cdef int reject_encoding(self) except -9
 
@@ -64,31 +62,22 @@ cdef class Batch(TextBatch):
     cdef Tree nodes
 
     cdef object recode(self, object message)
-    @cython.locals(r=Reader, first=cython.int)
     cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
-    @cython.locals(r=Reader)
     cdef Py_ssize_t check_end(self, Py_ssize_t end, bint loose) except -1
-    @cython.locals(r=Reader, c=cython.int)
     cdef int add_value_error(self) except -9
-    @cython.locals(r=Reader, end=cython.Py_ssize_t)
     cdef object only_value(self, Py_ssize_t at, bint loose)
-    @cython.locals(r=Reader, known=tuple, text=bytes)
+    @cython.locals(known=tuple, text=bytes)
     cdef int add_syntax_error(self, bint loose) except -9
 
 
 cdef class JsonBatch(Batch):
     cdef readonly Rows root
 
-    @cython.locals(at=cython.Py_ssize_t, found=cython.Py_ssize_t, rows=cython.Py_ssize_t, c=cython.int, r=Reader)
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
-    @cython.locals(r=Reader)
     cdef Py_ssize_t document(self, Py_ssize_t at, bint loose) except -1
-    @cython.locals(c=cython.int, index=cython.Py_ssize_t, start=cython.Py_ssize_t, r=Reader)
+    @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t elements(self, Py_ssize_t at) except -1
-    @cython.locals(r=Reader)
     cdef int no_rows(self, Py_ssize_t at, bint loose) except -9
-    @cython.locals(r=Reader, found=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef int reread(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -9
-    @cython.locals(r=Reader)
     cdef Py_ssize_t read_carefully(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -1
     cdef int undo(self, Py_ssize_t rows) except -1

@@ -23,11 +23,8 @@ cdef class PreviousValueCache:
     cdef int count
     cdef int doubt
 
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t skip(self, Reader r, Py_ssize_t at) except -1 nogil
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t compare(self, Reader r, Py_ssize_t at) except -9 nogil
-    @cython.locals(start=cython.Py_ssize_t, previous=cython.Py_ssize_t, stop=cython.Py_ssize_t, size=cython.Py_ssize_t, i=cython.int)
+    @cython.locals(i=cython.int)
     cdef Py_ssize_t skip_alike(self, Reader r, Py_ssize_t at) except -9 nogil
-    @cython.locals(start=cython.Py_ssize_t, c=cython.int)
     cdef int note_value(self, Reader r, Py_ssize_t at, Py_ssize_t end) except -1 nogil

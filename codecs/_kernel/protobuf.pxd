@@ -63,20 +63,15 @@ cdef class Wire:
     cdef int start(self, Py_ssize_t begin, Py_ssize_t end) except -1
     cdef Py_ssize_t count_cells(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
-    @cython.locals(c=cython.int)
     cdef inline Py_ssize_t read_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(c=cython.ulonglong, found=cython.ulonglong, start=cython.Py_ssize_t, i=cython.int)
+    @cython.locals(c=cython.ulonglong, found=cython.ulonglong, i=cython.int)
     cdef Py_ssize_t read_long_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(start=cython.Py_ssize_t, size=cython.ulonglong)
     cdef inline Py_ssize_t read_size(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(start=cython.Py_ssize_t, tag=cython.ulonglong)
     cdef inline Py_ssize_t read_tag(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     cdef inline Py_ssize_t skip_fixed(self, Py_ssize_t at, Py_ssize_t end, int size) noexcept nogil
-    @cython.locals(start=cython.Py_ssize_t, found=cython.ulonglong)
     cdef inline Py_ssize_t read_number(self, int how, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     cdef inline long long as_signed(self, unsigned long long found) noexcept nogil
     cdef Py_ssize_t skip(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(start=cython.Py_ssize_t, number=cython.int)
     cdef Py_ssize_t skip_group(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 
 
@@ -118,7 +113,6 @@ cdef class NumberReader(FieldReader):
     cdef long long value
 
     cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    @cython.locals(low=cython.Py_ssize_t, high=cython.Py_ssize_t, middle=cython.Py_ssize_t)
     cdef bint is_known(self, long long number) except -1 nogil
     cdef int close(self, Wire w) except -1
 
@@ -132,7 +126,6 @@ cdef class TextReader(FieldReader):
     cdef Py_ssize_t stop
     cdef bint is_broken
 
-    @cython.locals(stop=cython.Py_ssize_t, good=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
 
@@ -148,11 +141,8 @@ cdef class MessageReader:
     cdef dict sparse
 
     cdef inline Py_ssize_t find(self, int number) except -9
-    @cython.locals(seen=cython.ulonglong, start=cython.Py_ssize_t, slot=cython.Py_ssize_t, field=FieldReader)
     cdef Py_ssize_t read_fields(self, Wire w, Py_ssize_t at, Py_ssize_t end, int group) except -1
-    @cython.locals(i=cython.Py_ssize_t)
     cdef int close(self, Wire w) except -1
-    @cython.locals(i=cython.Py_ssize_t, field=FieldReader)
     cdef int discard(self) except -1
 
 
@@ -172,7 +162,6 @@ cdef class RepeatedReader(FieldReader):
     cdef Py_ssize_t counted
 
     cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    @cython.locals(stop=cython.Py_ssize_t)
     cdef Py_ssize_t read_packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
     cdef int discard(self) except -1
@@ -184,7 +173,6 @@ cdef class EntriesReader(FieldReader):
     cdef NumberReader number
     cdef Py_ssize_t counted
 
-    @cython.locals(number=NumberReader)
     cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef int close(self, Wire w) except -1
     cdef int discard(self) except -1
@@ -198,7 +186,6 @@ cdef class ProtobufBatch(Messages):
     cdef bint lenient
     cdef Wire wire
 
-    @cython.locals(i=cython.Py_ssize_t, count=cython.Py_ssize_t, begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t, w=Wire)
+    @cython.locals(begin=cython.Py_ssize_t, end=cython.Py_ssize_t, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t, place=cython.Py_ssize_t)
     cpdef int run(self, object messages) except -1
-    @cython.locals(w=Wire)
     cdef bint read_message(self, Py_ssize_t begin, Py_ssize_t end) except -1

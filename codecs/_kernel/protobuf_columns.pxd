@@ -16,10 +16,10 @@ cdef class Pairs(Lists):
     cdef Texts texts
     cdef bint has_equal
 
-    @cython.locals(first=cython.Py_ssize_t, last=cython.Py_ssize_t, i=cython.Py_ssize_t, k=cython.Py_ssize_t)
+    @cython.locals(first=cython.Py_ssize_t)
     cdef int compare(self) except -1
     @cython.final
-    @cython.locals(start=cython.Py_ssize_t, size=cython.Py_ssize_t, texts=Texts)
+    @cython.locals(start=cython.Py_ssize_t, size=cython.Py_ssize_t)
     cdef inline bint equal(self, Py_ssize_t a, Py_ssize_t b) except -1
 
 

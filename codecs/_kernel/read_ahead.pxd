@@ -33,16 +33,10 @@ cdef class ReadAhead:
     cdef int begin_message(self, Py_ssize_t rows_before) except -1
     cdef int begin_object(self, Reader r) except -1
     cdef bint wants(self, int number) noexcept
-    @cython.locals(row=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t read_value(self, Reader r, int number, Py_ssize_t at) except -1
-    @cython.locals(end=cython.Py_ssize_t, depth=cython.int)
     cdef Py_ssize_t read_row(self, Reader r, Py_ssize_t at) except -1
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read_noting(self, Reader r, Members members, Py_ssize_t at) except -1
     cdef bint accept(self, Reader r, Members members, OperationRows operation) except -1
-    @cython.locals(i=cython.int)
     cdef bint are_wanted(self, Members members, OperationRows operation) except -1
-    @cython.locals(i=cython.int)
     cdef bint finish_open_row(self, Reader r, Members members, OperationRows operation) except -1
-    @cython.locals(end=cython.Py_ssize_t)
     cdef bint lay_over(self, Reader r, Py_ssize_t at) except -1

@@ -90,7 +90,6 @@ cdef class Reader:
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
     cpdef int start_batch(self, Py_ssize_t cells) except -1
     cdef inline Py_ssize_t count_cells(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
-    @cython.locals(out=cython.Py_ssize_t)
     cdef int charge_cells(self) except -1
     cdef Py_ssize_t reject(self, Py_ssize_t at, object culprit) except -1
     cdef inline Py_ssize_t literal(self, Py_ssize_t at, unsigned long long text, int size) noexcept nogil
@@ -98,30 +97,27 @@ cdef class Reader:
     cdef inline Py_ssize_t string(self, Py_ssize_t at) noexcept nogil
     cdef Py_ssize_t escaped_string(self, Py_ssize_t opening, Py_ssize_t at) noexcept nogil
     cdef Py_ssize_t string_into(self, Py_ssize_t at, Bytes out) except -1 nogil
-    @cython.locals(code=cython.int, low=cython.int, span=cython.Py_ssize_t, found=cython.ulonglong)
+    @cython.locals(code=cython.int, low=cython.int)
     cdef Py_ssize_t escapes_into(self, Py_ssize_t opening, Py_ssize_t at, Bytes out) except -1 nogil
     cdef Py_ssize_t fail_escape(self, Py_ssize_t opening, Py_ssize_t at) noexcept nogil
     cdef bint is_plain(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
-    @cython.locals(mantissa=cython.ulonglong, c=cython.int)
     cdef inline Py_ssize_t digits(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(count=cython.Py_ssize_t, fraction=cython.Py_ssize_t)
     cdef Py_ssize_t number(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(power=cython.longlong, c=cython.int, down=cython.bint)
+    @cython.locals(power=cython.longlong, down=cython.bint)
     cdef Py_ssize_t power(self, Py_ssize_t start, Py_ssize_t at, Py_ssize_t fraction) noexcept nogil
     cdef inline Py_ssize_t colon(self, Py_ssize_t at) noexcept nogil
     cdef inline Py_ssize_t name(self, Py_ssize_t at) noexcept nogil
     cdef inline Py_ssize_t scalar(self, Py_ssize_t at) noexcept nogil
-    @cython.locals(c=cython.int, depth=cython.int, closing=cython.int, start=cython.Py_ssize_t)
+    @cython.locals(depth=cython.int, closing=cython.int)
     cdef Py_ssize_t skip(self, Py_ssize_t at) except -1 nogil
-    @cython.locals(size=cython.Py_ssize_t, end=cython.Py_ssize_t, c=cython.int)
     cdef Py_ssize_t skip_cached(self, Py_ssize_t at) except -1 nogil
     cdef Py_ssize_t compact(self, Py_ssize_t at, Bytes out) except -1
-    @cython.locals(c=cython.int, depth=cython.int, base=cython.Py_ssize_t)
+    @cython.locals(depth=cython.int)
     cdef Py_ssize_t compact_tokens(self, Py_ssize_t at, Py_ssize_t stop, Bytes out) except -1
     cdef bint is_usual_fraction(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(c=cython.int, second=cython.int, found=cython.ulonglong, high=cython.ulonglong, size=cython.Py_ssize_t, begin=cython.Py_ssize_t, checked=cython.Py_ssize_t)
+    @cython.locals(c=cython.int, second=cython.int)
     cdef Py_ssize_t utf8_end(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
-    @cython.locals(c=cython.int, need=cython.int)
+    @cython.locals(need=cython.int)
     cdef bint is_loose(self, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
     cpdef object text(self, Py_ssize_t start, Py_ssize_t stop)
     cpdef object string_text(self, Py_ssize_t start, Py_ssize_t stop)

@@ -17,12 +17,11 @@ cdef unsigned long long MONTH_DAY_LIMITS
 cdef unsigned long long TIME
 cdef unsigned long long TIME_LIMITS
 
-@cython.locals(rest=cython.ulonglong)
 cdef inline unsigned long long digits_of(unsigned long long found, unsigned long long pattern, unsigned long long limits) noexcept nogil
 cdef inline int two(unsigned long long digits, int place) noexcept nogil
-@cython.locals(days=cython.longlong, digits=cython.ulonglong, last_two=cython.ulonglong, year=cython.uint, month=cython.uint, day=cython.uint, last=cython.uint)
+@cython.locals(days=cython.longlong, year=cython.uint, month=cython.uint, day=cython.uint, last=cython.uint)
 cdef long long days_of(Reader r, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-@cython.locals(micros=cython.longlong, fraction=cython.longlong, count=cython.int, digits=cython.ulonglong, hour=cython.longlong, minute=cython.int, second=cython.int)
+@cython.locals(micros=cython.longlong, count=cython.int, hour=cython.longlong)
 cdef long long micros_of_day(Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
 
 
@@ -35,12 +34,10 @@ cdef class Moments(Int64Column):
 
 
 cdef class Dates(Moments):
-    @cython.locals(end=cython.Py_ssize_t, days=cython.longlong)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
 cdef class Times(Moments):
-    @cython.locals(end=cython.Py_ssize_t, micros=cython.longlong)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
@@ -50,5 +47,4 @@ cdef class Timestamps(Moments):
     cdef long long unit
     cdef int width
 
-    @cython.locals(end=cython.Py_ssize_t, stop=cython.Py_ssize_t, days=cython.longlong, micros=cython.longlong)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1

@@ -11,10 +11,8 @@ cdef class Repeats(Int64Column):
     cdef Py_ssize_t size
 
     cpdef int start(self, Py_ssize_t capacity) except -1
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
 cdef class Presence(Int64Column):
-    @cython.locals(end=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1

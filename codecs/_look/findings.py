@@ -176,9 +176,12 @@ class Findings:
     def set_tables(self, slots: memoryview[int], names: Sequence[TableName]) -> None:
         """Say to which tables messages belong: by their index in `names`, -1 for messages that are left as they are."""
         found = np.asarray(slots)[: len(self._indices)]
-        used = np.unique(found[found >= 0])
-        for slot in used.tolist():
-            self._indices[found == slot] = self.table(names[slot]).number
+        counts = np.bincount(found + 1, minlength=len(names) + 1)
+        numbers = np.full(len(names) + 1, -1, np.int32)  # the last one is that of messages without a table
+        for slot in np.flatnonzero(counts[1:]).tolist():
+            numbers[slot] = self.table(names[slot]).number
+        made = numbers[found]
+        self._indices = np.where(found < 0, self._indices, made) if counts[0] else made
 
     def set_change(self, message: int, table: TableFindings, change: Literal["truncate", "drop"]) -> None:
         """Say that a message truncates or drops its table."""

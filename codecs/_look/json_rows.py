@@ -6,7 +6,10 @@ of flattened rows may be named by its path.
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._json.document_reader import JsonSyntaxError
@@ -64,9 +67,7 @@ class JsonLooker:
 
     def _look_by_kernel(self, messages: pa.BinaryArray, topics: pa.StringArray, found: Findings) -> None:
         """Look at messages that the kernel can't tell to fit."""
-        encoded = topics.dictionary_encode()
-        names: list[str] = encoded.dictionary.to_pylist()
-        numbers = encoded.indices.to_numpy(zero_copy_only=False)
+        names, numbers = _numbered(topics)
 
         def closer(index: int) -> None:
             number = int(numbers[index])
@@ -77,7 +78,7 @@ class JsonLooker:
                 batch.tables[number] = self._table(table.effective(), number, table.fresh)
 
         batch = LookBatch()
-        batch.topics = memoryview(numbers.astype("i4"))
+        batch.topics = numbers.data
         for number, name in enumerate(names):
             if name not in self._prepared:
                 known = self._request.known.get((name,))
@@ -148,3 +149,11 @@ class JsonLooker:
                 "table's name"
             )
         return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _numbered(topics: pa.StringArray) -> tuple[list[str], npt.NDArray[np.int32]]:
+    """Return the different topics, and the index of each message's topic among them."""
+    if len(topics) and pc.all(pc.equal(topics, topics[0])).as_py():
+        return [topics[0].as_py()], np.zeros(len(topics), np.int32)
+    encoded = topics.dictionary_encode()
+    return encoded.dictionary.to_pylist(), np.asarray(encoded.indices).astype(np.int32)

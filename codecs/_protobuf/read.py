@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.charsets import java_text
-from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel import protobuf as wire
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Int64Column, Texts
@@ -20,8 +19,7 @@ from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import Required
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.codecs._protobuf.words import said
-from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.codecs._rows import BodyReader
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 UNRECOGNIZED = "UNRECOGNIZED"
@@ -60,7 +58,7 @@ class Settings:
     empty_lists: bool = False
 
 
-class ProtobufReader:
+class ProtobufReader(BodyReader):
     """Reads batches of messages as rows. `check_table` must have accepted the type `row`."""
 
     def __init__(self, row: FlinkType, types: MessageTypes, settings: Settings) -> None:
@@ -68,19 +66,7 @@ class ProtobufReader:
             message, root = _Schema(types, settings).rows(row, types.message)
             return wire.ProtobufBatch(root, message, said, Required(types).lacking, lenient=settings.lenient)
 
-        self._batch = Guarded(batch)
-
-    def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
-        """Return a list of one row per message: null for an error, empty if errors are ignored.
-
-        `skip` is the number of bytes before each message.
-        """
-        count_messages(len(messages))
-        with self._batch.use() as batch:  # the columns grow in place
-            batch.skip = skip
-            rows = batch.read_batch(messages)
-            errors, codes = batch.errors()
-        return DecodedBatch(rows, None, errors, codes)
+        super().__init__(batch)
 
 
 class _Schema:

@@ -90,14 +90,15 @@ class DeltaTarget(SqlTarget):
         if not isinstance(event, _OF_COLUMNS) or f"{_CONSTRAINTS}{_REQUIRED}" not in self._properties(name):
             super().change(event, schema, batch)
             return
-        self._sql(f"ALTER TABLE {name} DROP CONSTRAINT IF EXISTS {_REQUIRED}")
-        try:
-            super().change(event, schema, batch)
-        finally:
-            there = self._columns(name).names
-            required = [column for column in schema.primary_key if column in there]
-            if required:
-                self.require(name, required)
+        with self._without_position(batch.query):
+            self._sql(f"ALTER TABLE {name} DROP CONSTRAINT IF EXISTS {_REQUIRED}")
+            try:
+                super().change(event, schema, batch)
+            finally:
+                there = self._columns(name).names
+                required = [column for column in schema.primary_key if column in there]
+                if required:
+                    self.require(name, required)
 
     def written(self, name: str, query: str) -> int:
         """Return the position of the query's last write among the last commits, or -1.

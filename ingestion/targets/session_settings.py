@@ -1,7 +1,7 @@
 """Settings of a session for statements that take no options, such as MERGE.
 
 A query writes several tables at the same time in one session. Statements with the same settings run together. One with
-other settings waits until they have ended.
+other settings, or with none, waits until they have ended.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kvformat.registry.contract.fork_safe import Guarded
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_WAIT = 0.05  # seconds; only a table with a TRUNCATE has settings of its own, and a statement takes seconds
+_WAIT = 0.05  # seconds; few tables have a change or a TRUNCATE in a batch, and a statement takes seconds
 
 
 @dataclass

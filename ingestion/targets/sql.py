@@ -23,7 +23,7 @@ import logging
 import re
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -201,13 +201,15 @@ class SqlTarget(Target):
         marks = {_TABLE: self._parts(table), _PARTITIONS: options.partition_keys}
         properties = {**self.own_properties(), **self.properties, **options.properties, _OWNER: owner}
         properties |= {key: json.dumps(value, ensure_ascii=False) for key, value in marks.items()}
-        self._sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
-        self._sql(
-            f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)})"
-            + (f" USING {self.provider}" if self.provider else "")
-            + (f" PARTITIONED BY ({', '.join(map(quoted, options.partition_keys))})" if options.partition_keys else "")
-            + f" TBLPROPERTIES ({_pairs(properties)})"
-        )
+        partitions = ", ".join(map(quoted, options.partition_keys))
+        with self._without_position(owner):
+            self._sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+            self._sql(
+                f"CREATE TABLE IF NOT EXISTS {name} ({', '.join(columns)})"
+                + (f" USING {self.provider}" if self.provider else "")
+                + (f" PARTITIONED BY ({partitions})" if partitions else "")
+                + f" TBLPROPERTIES ({_pairs(properties)})"
+            )
 
     def unlike(self, table: TableId, options: TableOptions) -> list[str]:
         """Return the options of the rules that a table was created without."""
@@ -220,7 +222,8 @@ class SqlTarget(Target):
         """Make the query the owner of a table that is there."""
         name = self._name(table)
         if self._properties(name).get(_OWNER) != owner:
-            self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({_OWNER: owner})})")
+            with self._without_position(owner):
+                self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({_OWNER: owner})})")
 
     def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         """Apply a change of a table. Raises `UnsupportedChangeError` for a type that the table can't get in place."""
@@ -237,7 +240,8 @@ class SqlTarget(Target):
             found = self._columns(name)
             if found is None:
                 raise SchemaChangeError(f"table {event.table}: there is no table {name}", table=str(event.table))
-            self._alter(name, event, {column.name: column.dataType for column in found.fields})
+            with self._without_position(batch.query):
+                self._alter(name, event, {column.name: column.dataType for column in found.fields})
 
     def can_change(self, now: DataType, wanted: FlinkType) -> bool:
         """Whether the table gets the type in place."""
@@ -275,11 +279,12 @@ class SqlTarget(Target):
         for key, value in self.kept_properties(properties).items():
             writer = writer.tableProperty(key, value)
         partitions = [exact_column(key) for key in json.loads(properties.get(_PARTITIONS, "[]"))]
-        (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
-        made = self._columns(name)
-        lost = [c.name for c in now.fields if made[c.name].nullable and c.name in schema.primary_key]
-        if lost:
-            self.require(name, lost)
+        with self._without_position(properties[_OWNER]):
+            (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
+            made = self._columns(name)
+            lost = [c.name for c in now.fields if made[c.name].nullable and c.name in schema.primary_key]
+            if lost:
+                self.require(name, lost)
 
     def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
         """Write the rows of a batch: a MERGE for a table with a key, an append for others."""
@@ -414,6 +419,13 @@ class SqlTarget(Target):
         else:
             with shared_settings(self.spark, batch.query, settings):
                 write()
+
+    def _without_position(self, query: str) -> AbstractContextManager[None]:
+        """Run statements that are not writes of rows, while no write of the query gives the session its position.
+
+        A commit with that position counts as the write of its table, which would then be left out.
+        """
+        return shared_settings(self.spark, query, {})
 
     def _added(self, column: SchemaColumn) -> str:
         return _column_ddl(replace(column, type=self._normalized_flink(column.type)), required=False)

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 
 PROGRAM = """
 import sys
@@ -65,6 +65,9 @@ class _Session:
 
 
 PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+OLDER_SOURCE = {
+    "spark_sql_streaming_disabledV2MicroBatchReaders": "x.Y,org.apache.spark.sql.kafka010.KafkaSourceProvider"
+}
 
 
 @pytest.mark.parametrize(
@@ -86,10 +89,20 @@ def test_warning_if_the_kafka_source_is_of_another_spark(version: str, settings:
     ("version", "settings"),
     [
         ("4.3.0", {"spark_jars": "/jars/spark-sql-kafka-0-10_2.13-4.2.0.jar"}),
-        ("4.1.1", {"spark_jars_packages": f"{PACKAGE}:4.1.0"}),
+        ("4.1.1", {"spark_jars_packages": f"{PACKAGE}:4.1.3"}),
+        ("4.1.1", {"spark_jars_packages": f"{PACKAGE}:4.1.1", **OLDER_SOURCE}),
         ("4.1.1", {"spark_jars_packages": "a:b:1.0"}),
         ("4.3.0", {}),
     ],
 )
 def test_no_warning_for_kafka_sources_known_to_work(version: str, settings: dict[str, str]) -> None:
     check_stream_jar(_Session(version, **settings))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"spark_jars_packages": f"{PACKAGE}:4.1.0"}, {"spark_jars": "/jars/spark-sql-kafka-0-10_2.13-4.1.2.jar"}],
+)
+def test_warning_if_the_kafka_source_fails_after_a_repeated_batch(settings: dict[str, str]) -> None:
+    with pytest.warns(KafkaSourceWarning, match=r"KafkaMicroBatchStream.*_2\.13:4\.1\.3, or set "):
+        check_stream_jar(_Session("4.1.1", **settings))  # type: ignore[arg-type]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib
 import json
 import lzma
 import pickle
@@ -246,8 +244,6 @@ def options(rng: random.Random) -> Given:
 def use_options(given: Given) -> None:
     """Options are refused with a `KvFormatError`, or the format can decode a message and encode a row."""
     name, options = given
-    with contextlib.suppress(ImportError):  # takes seconds on a busy machine, and only once
-        importlib.import_module("confluent_kafka.schema_registry")
     started = time.process_time()
     schema = "a STRING" if name == "raw" else "a STRING, b INT, c ARRAY<STRING>"
     try:

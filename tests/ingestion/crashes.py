@@ -1,7 +1,7 @@
 """Kill queries that ingest a topic, at each step of a batch and at any time, and compare the tables at the end.
 
     scripts/crash_tests --only ingest --kills 28                      tables at a path
-    scripts/crash_tests --only ingest --kills 6 --target delta        tables of Delta, which need PySpark 4.1
+    scripts/crash_tests --only ingest --kills 6 --target delta        tables of Delta or Iceberg, with PySpark 4.1
 
 The topic has three partitions and the changes of a generated database (`database.py`). A query runs in its own process.
 At a step it kills itself, its JVM and its workers with SIGKILL. It starts again until it was killed at each step.
@@ -54,6 +54,8 @@ STEPS += ("written", "letters")
 _OF_TABLES = ("changed", "noted", "table")
 _ANY_TIME = "any time"
 CHANGES = {column.name for column in CHANGE_COLUMNS}
+QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings for small batches: to compile their plans would take most of the time."""
 
 
 @dataclass
@@ -123,10 +125,8 @@ _KILL = _Kill()
 
 def lake_settings(target: str, folder: Path) -> dict[str, str]:
     """Return the settings of a session for a target. Its tables are below a folder."""
-    # The batches are small, so compiling their plans would take most of the time
-    quick = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
     if target == "parquet":
-        return quick
+        return QUICK
     names = {
         "delta": ("io.delta.sql.DeltaSparkSessionExtension", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
         "iceberg": (
@@ -153,7 +153,7 @@ def lake_settings(target: str, folder: Path) -> dict[str, str]:
         "spark.jars": services.jars(target),
         "spark.sql.extensions": extension,
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        **quick,
+        **QUICK,
         **more,
     }
 
@@ -304,6 +304,7 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--kills", type=int, default=len(STEPS) + 2)
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--batch", type=int, default=24, help="records of a batch, at most")
     arguments.add_argument("--seconds", type=float, default=3600, help="kill no more after this time")
     arguments.add_argument("--target", choices=("parquet", "delta", "iceberg"), default="parquet")
     arguments.add_argument("--write-mode", choices=("merge", "append"), default="merge")
@@ -320,8 +321,8 @@ def main() -> None:
         broker.start()
         try:
             chance = random.Random(asked.seed)
-            modes = {"target": asked.target, "write_mode": asked.write_mode}
-            report = ingest_with_kills(broker, folder, asked.kills, chance, seconds=asked.seconds, **modes)
+            more = {"target": asked.target, "write_mode": asked.write_mode, "batch": asked.batch}
+            report = ingest_with_kills(broker, folder, asked.kills, chance, seconds=asked.seconds, **more)
             print(json.dumps(asdict(report)), flush=True)
         finally:
             broker.kill()

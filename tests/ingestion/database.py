@@ -372,13 +372,14 @@ def check_tables(
             assert (table.name, places) == (table.name, Counter(table.changes))
             compared += places.total()
             frame = latest_by_key(frame, ["id"], [*_PLACE]).drop(*_PLACE, "_kvformat_topic")
-        assert (table.name, frame.dtypes) == (table.name, [*table.types().items()])
+        assert frame.dtypes == [*table.types().items()], f"{table.name}: {frame.dtypes}, not {table.types()}"
         rows = sorted((tuple(row) for row in frame.collect()), key=repr)
         compared += 0 if changes else len(rows)
         expected = table.expected()
         if table.name == "broken" and not changes:
             lost = [row for place, ids in database.of_broken.items() if found.pop(place, 0) for row in ids]
             expected = [row for row in expected if row[0] not in lost]
-        assert (table.name, rows) == (table.name, expected)
+        missing, extra = [row for row in expected if row not in rows], [row for row in rows if row not in expected]
+        assert rows == expected, f"{table.name}: the rows {missing} are missing, and {extra} are too many"
     assert found == Counter(database.bad), "the dead letters"
     return compared

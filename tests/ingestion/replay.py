@@ -10,8 +10,9 @@ import base64
 import datetime as dt
 import json
 import re
+import shutil
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import KeyValueFormat
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.decode import POSITION, ROW_ERROR, TableDecoder, layout_of
+from kvformat.ingestion.decode import TableDecoder, layout_of
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.looking import ERROR, NEWS, RECORD_COLUMNS, TABLE, merged_news, table_name
+from kvformat.ingestion.packing import PACKED, unpack
 from kvformat.ingestion.planning import Planner
 from kvformat.ingestion.rules import look_stage, plan_rules
 from kvformat.ingestion.schemas.coerce import fit_rows
@@ -30,7 +33,7 @@ from kvformat.ingestion.schemas.known import IngestState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
-from tests.ingestion.history import SOURCE, BatchQuery
+from tests.ingestion.history import SOURCE
 from tests.support import recordings
 from tests.support.recordings import Record, Row, Table
 
@@ -41,6 +44,9 @@ _OF_TYPES = ("binary.handling.mode",)
 """Options that are also needed where the messages have schemas."""
 _NUMBERS = ("int", "bool", "boolint", "float4", "float8", "bigtime")
 _TEXTS = ("json", "text")
+_OF_FORM = ("flattened", "schema-include")
+"""Options of messages that can't be read by one query. With the others, the messages of all recordings are read."""
+_DATABASE = re.compile(rb'("source":\{[^{}]*?"db":")[^"]*')
 _KINDS = (pa.binary(), pa.binary(), pa.string(), pa.int32(), pa.int64(), pa.timestamp("us", "UTC"))
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
@@ -156,28 +162,62 @@ def _on_the_wire(value: Any, kind: str, *, is_text: bool) -> Any:
     return value
 
 
-class Replay(BatchQuery):
-    """A query that ingests the records of a recording."""
+@dataclass
+class Together:
+    """Recordings that one query reads: they have the same format, and messages of the same form.
 
-    def __init__(self, spark: Any, folder: Path, recording: str, **more: Any) -> None:
-        self.recorded = recordings.tables(recording)
-        self.records = list(recordings.records(recording))
-        options = source_options(recording, folder)
-        more.setdefault("transform", [])
-        super().__init__(spark, folder, options, **more)
+    options: of the source. records: of all topics, by offset. tables: those that have a key.
+    """
 
-    def run_all(self, size: int) -> int:
-        """Run all records in batches, and return the number of batches."""
-        count = 0
-        for count, batch in enumerate(batches(self.records, size), 1):  # noqa: B007
-            self.run(batch)
-        return count
+    options: dict[str, str] = field(default_factory=dict)
+    records: list[Record] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
 
-    def found(self, table: Table) -> Any:
-        """Return the frame of a table."""
-        memory = self._batch._memory
-        assert memory is not None
-        return self.table(table_of_recording(table, memory.state.schemas.targets).parts)
+
+def together(folder: Path) -> dict[str, Together]:
+    """Return all recordings in as few groups as their formats allow, by the form of their messages.
+
+    Schemas of registries are written to a folder.
+
+    Tables of one name would become one table. So the name of the database in a message is replaced by the recording's.
+    Schemas of one number would be mixed up. So each recording has numbers of its own. A table without a key has
+    updates, which are an error, so its topic is left out.
+    """
+    found: dict[str, Together] = {}
+    for number, recording in enumerate(recordings.names()):
+        options = {k: v for k, v in source_options(recording, folder).items() if not k.endswith(_OF_TYPES)}
+        name = options["value.format"]
+        form = " ".join([name, *(of for of in _OF_FORM if f"{name}.{of}" in options)])
+        group = found.setdefault(form, Together())
+        for url in [key for key in options if key.endswith(".url")]:
+            numbered = folder / "numbered"
+            numbered.mkdir(exist_ok=True)
+            for path in (folder / recording).glob("*.avsc"):
+                shutil.copy(path, numbered / f"{_numbered(int(path.stem), number)}.avsc")
+            options[url] = f"file:{numbered}"
+        group.options |= options
+        tables = recordings.tables(recording)
+        left_out = {table.topic for table in tables if not table.key}
+        group.tables += [table for table in tables if table.topic not in left_out]
+        group.records += [
+            replace(record, key=_apart(record.key, recording, number), value=_apart(record.value, recording, number))
+            for record in recordings.records(recording)
+            if record.topic not in left_out
+        ]
+    return found
+
+
+def _numbered(schema: int, recording: int) -> int:
+    return 1000 * recording + schema
+
+
+def _apart(message: bytes | None, recording: str, number: int) -> bytes | None:
+    """Return a message with the recording's name as its database, and with its own numbers of schemas."""
+    if message is None:
+        return None
+    if message[:1] == b"\0":
+        return b"\0" + _numbered(int.from_bytes(message[1:5], "big"), number).to_bytes(4, "big") + message[5:]
+    return _DATABASE.sub(rb"\g<1>" + recording.encode(), message, count=1)
 
 
 class FoldedReplay:
@@ -204,14 +244,15 @@ class FoldedReplay:
         columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), _KINDS, strict=False)]
         records = pa.RecordBatch.from_arrays(columns, list(RECORD_COLUMNS[: len(columns)]))
         stage = look_stage(self.pipeline).knowing(self._planner.known(self.state))
-        looked = pa.Table.from_batches(stage.mapped()(iter([records])))
-        self.errors += looked[ERROR].drop_null().to_pylist()
-        news = merged_news(looked[NEWS].drop_null().to_pylist())
+        lines = pa.Table.from_batches(stage.mapped()(iter([records])))
+        news = merged_news(lines[NEWS].drop_null().to_pylist())
+        unread = unpacked(lines.filter(pc.and_(lines[TABLE].is_null(), lines[NEWS].is_null())))
+        self.errors += [error for batch in unread for error in batch[ERROR].to_pylist()]
         self.state = self._planner.plan(self.state, news).state
         for table in sorted(news.tables):
             if table in self.state.schemas.targets and table not in self.state.quarantined:
-                own = looked.filter(pc.equal(looked[TABLE], table_name(table)))
-                self._decode(table, own.combine_chunks().to_batches()[0])
+                for own in unpacked(lines.filter(pc.equal(lines[TABLE], table_name(table)))):
+                    self._decode(table, own)
 
     def _decode(self, table: TableId, records: pa.RecordBatch) -> None:
         source, after = self.pipeline.source, self.state.schemas.targets[table]
@@ -219,10 +260,7 @@ class FoldedReplay:
         schema = replace(self._planner.message_schema(self.state, table), primary_key=after.primary_key)
         layout, flat = layout_of(self.state.sources[table], schema, self._rules, source.value_format, source.key_format)
         decoder = TableDecoder(table, layout, schema, (), after, not after.primary_key, "UTC", flat)
-        names = ["topic", "partition", "offset", "timestamp", "value", *(["key"] if layout.key_format else [])]
-        given = [records[name] for name in names]
-        given[3] = given[3].cast(pa.int64())
-        rows = decoder.decoded(pa.RecordBatch.from_arrays(given, [f"p{n}" for n in range(len(given))]))
+        rows = decoder.decoded(records.append_column(TIMESTAMP, records["timestamp"].cast(pa.int64())))
         self._decoded.setdefault(table, []).append((after, rows))
 
     def types(self, table: Table) -> dict[str, str]:
@@ -258,9 +296,16 @@ class FoldedReplay:
         return pa.table(taken)
 
 
+def unpacked(lines: pa.Table) -> list[pa.RecordBatch]:
+    """Return the records of some lines of a look."""
+    return list(unpack(iter(lines.select([PACKED]).to_batches())))
+
+
 def table_of_recording(table: Table, found: Iterable[TableId]) -> TableId:
     """Return the name that ingestion gives to a table."""
     parts = tuple(table.name.split("."))
-    hits = [name for name in found if name.parts[-len(parts) :] == parts or name.parts == (table.topic,)]
+    apart = [(table.recording, *parts), (table.recording, *parts[1:])]
+    hits = [name for name in found if name.parts in apart]
+    hits = hits or [name for name in found if name.parts[-len(parts) :] == parts or name.parts == (table.topic,)]
     assert len(hits) == 1, (table.name, list(found))
     return hits[0]

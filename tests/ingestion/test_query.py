@@ -11,10 +11,14 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import Pipeline, ingest
+from kvformat.ingestion import ParquetTarget, Pipeline, ingest
 from kvformat.ingestion import query as query_module
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.looking import LookStage
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import SchemaStore
+from kvformat.ingestion.targets.target import BatchWrite
 from kvformat.registry.contract.errors import ConfigurationError, DecodeError
 from tests.ingestion.history import BY_ID, RECORDS, SOURCE, BatchQuery, History, expected, generated
 
@@ -46,15 +50,87 @@ def _compare(query: BatchQuery, history: History) -> int:
 def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = generated(3, 40)
     compared, types = 0, []
-    for size in (1000, 11):
-        monkeypatch.setattr(query_module, "_FEW", 10 if size == 1000 else 10_000)  # several tasks, or one
-        query = BatchQuery(spark, tmp_path / str(size))
+    for size, few in ((1000, 10), (11, 10_000), (11, 0)):  # several tasks, or one; several, and the look decodes
+        monkeypatch.setattr(query_module, "_FEW", few)
+        query = BatchQuery(spark, tmp_path / f"{size}-{few}")
         for records in history.batches(size):
             query.run(records)
         compared += _compare(query, history)
         types.append({table: sorted(query.table(table).dtypes) for table in history.tables})
-    assert types[0] == types[1]
-    assert compared >= 60
+    assert types[0] == types[1] == types[2]
+    assert compared >= 90
+
+
+def _count_looks(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Let the look decode all tables, and return a list that gets the tables that each look may decode."""
+    monkeypatch.setattr(query_module, "_FEW", 0)
+    looks: list[list[str]] = []
+    looked = LookStage.looked
+
+    def counted(stage: LookStage, records: Any) -> Any:
+        looks.append(sorted(map(str, stage.decoders)))
+        return looked(stage, records)
+
+    monkeypatch.setattr(LookStage, "looked", counted)
+    return looks
+
+
+def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = _count_looks(monkeypatch)
+    kept = str(tmp_path / "dead")
+    settings = {"on_table_error": "quarantine"}
+    query = BatchQuery(spark, tmp_path, {"ingestion.ignore-errors": "true"}, letters=kept, settings=settings)
+    ids = iter(range(100))
+
+    def orders(*rows: dict[str, Any]) -> list[Any]:
+        return _changes(*((None, {"id": next(ids), **row}) for row in rows))
+
+    def looks_of(records: list[Any], kill: str | None = None) -> list[list[str]]:
+        looks.clear()
+        query.run(records, kill)
+        return [*looks]
+
+    items = _changes((None, {"id": 1}), table="items")
+    assert looks_of([*orders({"v": 1}, {"v": 2}), *items]) == [[]]
+    assert looks_of([*orders({"v": 3}), *items]) == [[]]  # the batch before had news
+    both = ["shop.items", "shop.orders"]
+    assert looks_of(orders({"v": 4}, {})) == [both]
+    assert looks_of(orders({"v": 5}), "written") == [["shop.orders"], []]  # a new start knows no decoders
+    assert looks_of(orders({"v": 6}, {"v": 7}, {"v": 8, "w": "x"})) == [["shop.orders"], []]  # a column is new
+    assert looks_of(orders({"v": 9}, {"w": "y"})) == [[]]
+    assert looks_of(orders({"v": 10}, {"id": None}, {"v": 11})) == [["shop.orders"], []]  # a record is bad
+    assert looks_of(orders({"v": 12})) == [[]]
+    assert looks_of([*orders({"v": 13}), (None, b"{", "shop", 1, 0, None, 0, None)]) == [["shop.orders"]]
+    rows = query.rows("shop.orders")
+    assert [row["v"] for row in rows] == [1, 2, 3, 4, None, 5, 6, 7, 8, 9, None, 10, 11, 12, 13]
+    assert [row["w"] for row in rows if row["w"]] == ["x", "y"]
+    letters = spark.read.parquet(kept).toArrow().to_pylist()
+    assert sorted((row["table"] or "", row["partition"]) for row in letters) == [("", 1), ("shop.orders", 0)]
+
+
+class _RefusingTarget(ParquetTarget):
+    def write(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
+        if batch.batch_id == 2:
+            raise SchemaChangeError("no room", table=str(table))
+        super().write(table, schema, rows, batch)
+
+
+def test_records_that_the_look_decodes_are_kept_if_their_table_fails(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = _count_looks(monkeypatch)
+    kept = str(tmp_path / "dead")
+    settings = {"on_table_error": "quarantine"}
+    target = _RefusingTarget(str(tmp_path / "out"))
+    query = BatchQuery(spark, tmp_path, target=target, letters=kept, settings=settings)
+    for ids in ([1, 2], [3], [4, 5]):
+        query.run(_changes(*((None, {"id": n}) for n in ids)))
+    assert looks == [[], [], ["shop.orders"], []]
+    assert query.rows("shop.orders") == [{"id": 1}, {"id": 2}, {"id": 3}]
+    letters = spark.read.parquet(kept).orderBy("offset").toArrow().to_pylist()
+    assert [json.loads(row["value"])["after"]["id"] for row in letters] == [4, 5]
+    assert {row["table"] for row in letters} == {"shop.orders"}
+    assert "no room" in letters[0]["reason"]
 
 
 @pytest.mark.slow

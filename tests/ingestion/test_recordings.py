@@ -7,21 +7,26 @@ from typing import Any
 
 import pytest
 
-from tests.ingestion.replay import FoldedReplay, Replay, final_rows
+from kvformat.ingestion import Pipeline, read_table
+from kvformat.ingestion.store import SchemaStore
+from tests.ingestion.crashes import QUICK
+from tests.ingestion.history import SOURCE
+from tests.ingestion.replay import FoldedReplay, final_rows, table_of_recording, together
 from tests.support import recordings
 
 FEWEST_TABLES = 99
 FEWEST_ROWS = 1350
-IN_SPARK = {
-    "maria-unwrap-tombstone-json": 100,
-    "maxwell": 1000,
-    "my-json-schemas": 100,
-    "pg-avro-unwrap-connect": 1000,
-    "pg-one-topic": 1000,
+FORMS = {
+    "debezium-json": (30, 446),
+    "debezium-avro-confluent": (7, 69),
+    "debezium-avro-confluent flattened": (8, 115),
+    "canal-json": (3, 23),
+    "debezium-json schema-include": (23, 236),
+    "debezium-json flattened": (15, 279),
+    "maxwell-json": (4, 62),
+    "debezium-json flattened schema-include": (9, 126),
 }
-"""Recordings that differ in format, in schemas and in keys, each with the number of records of a batch."""
-FEWEST_TABLES_IN_SPARK = 17
-FEWEST_ROWS_IN_SPARK = 250
+"""The forms of messages that a query can read together, each with the number of its tables and rows."""
 TYPES = {
     "my-json-schemas: shop.num": {"n102": "DECIMAL(10, 2)", "ti": "SMALLINT", "iu": "BIGINT", "r": "FLOAT"},
     "my-json-schemas: shop.tim": {"d": "DATE", "t6": "TIME(6)", "tn": "STRING", "s3": "TIMESTAMP(3)"},
@@ -58,18 +63,43 @@ def test_the_rows_of_all_recordings(tmp_path: Path, size: int) -> None:
     assert typed == len(TYPES)
 
 
+def test_each_form_of_messages_is_replayed_in_spark(tmp_path: Path) -> None:
+    assert [*together(tmp_path)] == [*FORMS]
+    assert sum(tables for tables, _ in FORMS.values()) >= FEWEST_TABLES
+    assert sum(rows for _, rows in FORMS.values()) >= FEWEST_ROWS
+
+
 @pytest.mark.spark
+@pytest.mark.services
 @pytest.mark.slow
-def test_topics_become_tables_in_spark(spark: Any, tmp_path: Path) -> None:
-    tables = rows = 0
-    for recording, size in IN_SPARK.items():
-        replay = Replay(spark, tmp_path / recording, recording)
-        replay.run_all(size)
-        for table in replay.recorded:
-            found = final_rows(table, replay.found(table).toArrow(), tmp_path)
-            assert recordings.differences(table, found) == [], str(table)
-            tables += 1
-            rows += len(found)
-    print(f"{tables} tables of {len(IN_SPARK)} recordings, {rows} rows")
-    assert tables >= FEWEST_TABLES_IN_SPARK
-    assert rows >= FEWEST_ROWS_IN_SPARK
+@pytest.mark.once
+@pytest.mark.parametrize("form", FORMS)
+def test_all_topics_of_a_form_become_tables_in_spark(
+    spark: Any, broker: Any, tmp_path: Path, request: pytest.FixtureRequest, form: str
+) -> None:
+    """One query reads the topics of all recordings with messages of one form."""
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
+    request.addfinalizer(lambda: [spark.conf.unset(name) for name in QUICK])
+    group = together(tmp_path / "schemas")[form]
+    partitions: dict[tuple[str, int], list[tuple[bytes | None, bytes | None]]] = {}
+    for record in group.records:
+        partitions.setdefault((record.topic, record.partition), []).append((record.key, record.value))
+    topics = {topic: number + 1 for topic, number in sorted(partitions)}
+    for topic, count in topics.items():
+        broker.create(topic, count)
+    for (topic, partition), records in partitions.items():
+        broker.send(topic, records, partition=partition)
+    place = {"topic": ";".join(topics), "properties.bootstrap.servers": broker.bootstrap}
+    pipeline = Pipeline({**SOURCE, **group.options, **place}, {"type": "parquet", "path": str(tmp_path / "lake")})
+    query = pipeline.start(spark, checkpoint_location=tmp_path / "checkpoint", trigger={"availableNow": True})
+    assert query.awaitTermination(500), "the query did not end"
+    assert query.exception() is None, query.exception()
+    names = SchemaStore(spark, str(tmp_path / "checkpoint")).load()[0].schemas.targets
+    rows = 0
+    for table in group.tables:
+        found = read_table(spark, tmp_path / "lake", table_of_recording(table, names)).toArrow()
+        assert recordings.differences(table, final_rows(table, found, tmp_path)) == [], str(table)
+        rows += len(found)
+    print(f"{len(topics)} topics, {len(group.tables)} tables, {rows} rows")
+    assert (len(group.tables), rows) == FORMS[form]

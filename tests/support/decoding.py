@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from kvformat.codecs._avro.batches import view_as
 from kvformat.registry import DecodedBatch, Format
 
 
@@ -57,7 +56,7 @@ def answers(batch: DecodedBatch) -> list[Answer]:
     """Return the result of each message. NaN equals NaN, -0.0 differs from 0.0, dates and times are numbers."""
     values = batch.rows.flatten()  # without the values that are stored at nulls
     assert len(values) == len(batch.rows.values)
-    rows = list(map(repr, view_as(batch.rows.values, storage(values.type)).to_pylist()))
+    rows = list(map(repr, batch.rows.values.view(storage(values.type)).to_pylist()))
     kinds = batch.row_kinds.to_pylist() if batch.row_kinds is not None else ["+I"] * len(rows)
     errors = batch.errors.to_pylist() if batch.errors is not None else [None] * len(batch.rows)
     offsets = batch.rows.offsets.to_pylist()

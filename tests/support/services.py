@@ -58,10 +58,13 @@ def jars(configuration: str) -> str:
 
 
 def kafka_jars() -> str:
-    """Return the jars of Spark's Kafka source and sink. Later versions can use 4.2's; streams in 4.1 need 4.1's."""
+    """Return the jars of Spark's Kafka source and sink. Later versions can use 4.2's; streams in 4.1 need 4.1's.
+
+    Before 4.1.3, a query ends after a batch that runs again (SPARK-55271).
+    """
     import pyspark
 
-    return jars("spark-kafka-4.1" if pyspark.__version__.startswith("4.1.") else "spark-kafka")
+    return jars("spark-kafka-4.1.3" if pyspark.__version__.startswith("4.1.") else "spark-kafka")
 
 
 def free_port() -> int:

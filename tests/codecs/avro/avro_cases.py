@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro import Decoded, Schema, decode, parse_schema
-from kvformat.codecs._avro.batches import view_as
+from kvformat.codecs._avro import Decoded, Schema, parse_schema, plan
+from kvformat.codecs._avro.read import read_batch
 from kvformat.registry.contract.error_codes import prefix_codes
 
 MANY = 40
 """The messages of a batch."""
+
+
+def decode(
+    messages: pa.BinaryArray, writer: Schema, reader: Schema | None = None, *, start: int = 0, plain: bool = False
+) -> Decoded:
+    """Read messages of one writer. Without a reader's schema, the writer's is used. `plain`: `named_as_plain`."""
+    reader = reader or writer
+    return read_batch(messages, [plan(writer, reader, plain)], reader, None, start)
+
+
+def decode_mixed(messages: pa.BinaryArray, writers: Sequence[Schema], which: Any, reader: Schema) -> Decoded:
+    """Read messages of several writers. `which` has the index of each message's schema, -1 to skip the message."""
+    return read_batch(messages, [plan(writer, reader) for writer in writers], reader, which)
 
 
 def schema_of(node: Any) -> Schema:
@@ -66,5 +79,4 @@ def error(message: bytes | str, writer: Any, reader: Any = None, **options: Any)
 
 def shown(values: pa.Array, schema: Schema) -> list[str]:
     """Return each value as a string for comparison: NaN equals NaN, -0.0 differs from 0.0, dates are numbers."""
-    fresh = values.take(pa.array(np.arange(len(values))))
-    return [repr(value) for value in view_as(fresh, schema.storage_type).to_pylist()]
+    return [repr(value) for value in values.view(schema.storage_type).to_pylist()]

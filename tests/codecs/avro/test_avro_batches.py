@@ -11,19 +11,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvformat.codecs import KERNEL
-from kvformat.codecs._avro import batches, decode, encode, plan
+from kvformat.codecs._avro import encode, plan
 from kvformat.codecs._avro.bounds import added_per_item
 from kvformat.codecs._avro.write_datum import write_datum
 from kvformat.registry.contract.errors import SchemaError
 from tests.codecs.avro import avro_mutation
-from tests.codecs.avro.avro_cases import MANY, array, error, read, record, schema_of, shown, texts
+from tests.codecs.avro.avro_cases import MANY, array, decode, error, read, record, schema_of, shown, texts
 from tests.codecs.avro.avro_mutation import Case
 from tests.codecs.avro.avro_random import Maker, arrow_value, written
 from tests.support.extent import case_count
@@ -55,8 +54,8 @@ def test_reads_and_writes_as_fastavro(seed: int) -> None:
     encoded = encode(array, schema)
     assert encoded.errors is None
     assert encoded.messages.to_pylist() == messages
-    fresh = batches.view_as(array.take(pa.array(np.arange(len(array)))), schema.storage_type)
-    assert [write_datum(schema, value) for value in fresh.to_pylist()] == messages
+    values = array.view(schema.storage_type).to_pylist()
+    assert [write_datum(schema, value) for value in values] == messages
 
 
 # --- hostile messages ----------------------------------------------------------------------------------
@@ -124,13 +123,12 @@ _BILLION = "8094ebdc03"  # 500 million
         ("bytes", _BILLION + "00"),
         ({"type": "array", "items": "int"}, _HUGE + "00"),
         ({"type": "array", "items": "int"}, _BILLION + "00"),
-        ({"type": "array", "items": "null"}, _BILLION + "00"),
         ({"type": "array", "items": record(name="Empty")}, _BILLION + "00"),
         ({"type": "array", "items": {"type": "fixed", "name": "F", "size": 0}}, _BILLION + "00"),
-        ({"type": "array", "items": "null"}, "02" * 5000),
+        ({"type": "array", "items": record(name="Empty")}, "02" * 5000),
         ({"type": "array", "items": {"type": "array", "items": "double"}}, "02" + _BILLION + "00"),
         ({"type": "array", "items": "double"}, "ffffffffffffffffff0100"),
-        ({"type": "map", "values": "null"}, _BILLION + "00"),
+        ({"type": "map", "values": record(name="Empty")}, _BILLION + "00"),
         ({"type": "map", "values": "int"}, "02" + _BILLION + "00"),
         ({"type": "fixed", "name": "F", "size": 2**31 - 1}, "00"),
         (["null", {"type": "fixed", "name": "F", "size": 2**31 - 1}], "02"),
@@ -139,7 +137,7 @@ _BILLION = "8094ebdc03"  # 500 million
 def test_a_huge_length_is_refused_quickly(node: Any, message: str) -> None:
     for writer, reader in ((node, None), (record(node), record())):
         w, r = schema_of(writer), schema_of(reader or writer)
-        plan(w, r)
+        plan(w, r)  # before memory is measured
         tracemalloc.start()
         try:
             decoded = decode(array(*[message] * MANY), w, r)
@@ -153,10 +151,10 @@ def test_a_huge_length_is_refused_quickly(node: Any, message: str) -> None:
 
 
 def test_items_without_bytes_are_counted_per_message() -> None:
-    node = record({"type": "array", "items": {"type": "array", "items": "null"}})
+    node = record({"type": "array", "items": {"type": "array", "items": record(name="Empty")}})
     items = "e807" + "00"  # 500 items without bytes
     few, many = "04" + items * 2 + "00", "06" + items * 3 + "00"
-    assert read(few, node)["f0"] == [[None] * 500] * 2
+    assert read(few, node)["f0"] == [[{}] * 500] * 2
     found = "[TOO_LARGE] field f0.element.element: 1500 items without bytes, but a message may have at most 1000"
     assert error(many, node) == found
     decoded = decode(array(*[few, many] * MANY), schema_of(node))  # each message may have a thousand
@@ -197,7 +195,7 @@ def test_short_symbols_and_defaults_are_not_counted() -> None:
     item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 40}]}
     for node, long in ((item, False), (_ITEM_WITH_DEFAULT, True)):
         writer, reader = (schema_of(record({"type": "array", "items": n})) for n in (_ITEM, node))
-        assert bool(added_per_item(plan(writer, reader).action.steps[0].action)) is long
+        assert bool(added_per_item(plan(writer, reader).steps[0].action)) is long
 
 
 def test_a_skipped_map_with_negative_lengths_ends() -> None:
@@ -283,12 +281,6 @@ def test_reads(node: Any, message: str, value: Any) -> None:
         ({"type": "enum", "name": "E", "symbols": ["A"]}, "02", "there is no enum symbol 1", "MALFORMED"),
         ({"type": "array", "items": "int"}, "0202", "the message ends within a number", "MALFORMED"),
         ({"type": "bytes", "logicalType": "decimal", "precision": 4}, "00", "a decimal has no bytes", "MALFORMED"),
-        (
-            {"type": "bytes", "logicalType": "decimal", "precision": 1},
-            "020a",
-            "more digits than decimal",
-            "OUT_OF_RANGE",
-        ),
     ],
 )
 def test_errors_name_code_field_and_reason(node: Any, message: str, reason: str, code: str) -> None:
@@ -354,7 +346,7 @@ def test_a_record_of_many_kinds() -> None:
             {"type": "array", "items": record("string", ["null", "int"], name="Item")},
             {"type": "map", "values": "string"},
             ["null", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}],
-            ["null", "long", "string"],
+            ["string"],
             {"type": "enum", "name": "E", "symbols": ["A", "B"]},
         )
     )
@@ -365,10 +357,10 @@ def test_a_record_of_many_kinds() -> None:
         "f3": [{"f0": "a", "f1": None}, {"f0": "b", "f1": 2}],
         "f4": [("k", "v"), ("l", "w")],
         "f5": Decimal("-1.29"),
-        "f6": {"string": "x"},
+        "f6": "x",
         "f7": "B",
     }
-    empty = {**row, "f1": None, "f2": None, "f3": [], "f4": [], "f5": None, "f6": None}
+    empty = {**row, "f1": None, "f2": None, "f3": [], "f4": [], "f5": None, "f6": ""}
     values = pa.array([row, empty] * MANY, schema.arrow_type)
     messages = encode(values, schema).messages
     assert decode(messages, schema).values.to_pylist() == values.to_pylist()
@@ -390,30 +382,28 @@ def test_a_value_that_can_not_be_written_does_not_change_others() -> None:
             "long",
             {"type": "enum", "name": "E", "symbols": ["A"]},
             {"type": "array", "items": "string"},
-            ["int", "string"],
+            ["int"],
         )
     )
-    good = {"f0": 1, "f1": "A", "f2": ["x"], "f3": {"int": 1}}
+    good = {"f0": 1, "f1": "A", "f2": ["x"], "f3": 1}
     rows = [
         good,
         {**good, "f0": None},
         {**good, "f1": "B"},
         {**good, "f2": ["x", None]},
-        {**good, "f3": {"int": 1, "string": "x"}},
         {**good, "f3": None},
         good,
     ]
     encoded = encode(pa.array(rows, schema.arrow_type), schema)
     first = encode(pa.array([good], schema.arrow_type), schema).messages[0].as_py()
-    assert encoded.messages.to_pylist() == [first, None, None, None, None, None, first]
+    assert encoded.messages.to_pylist() == [first, None, None, None, None, first]
     assert encoded.errors is not None
     texts = encoded.errors.to_pylist()
     assert texts[0] is None
     assert texts[1] == "[NULL_VALUE] field f0: null value for (non-nullable) long"
     assert "[WRONG_TYPE] field f1: 'B' is not a symbol of enum E; it has A" in texts[2]
     assert "field f2.element: null value" in texts[3]
-    assert "2 branches of the union" in texts[4]
-    assert "field f3: null value" in texts[5]
+    assert "field f3: null value for (non-nullable) [int]" in texts[4]
 
 
 def test_invalid_utf8_is_replaced_when_written() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._avro import decode, encode, parse_schema, plan
+from kvformat.codecs._avro import encode, parse_schema, plan
 from kvformat.registry.contract.errors import SchemaError
-from tests.codecs.avro.avro_cases import MANY, array, error, read, record, schema_of
+from tests.codecs.avro.avro_cases import MANY, array, decode, error, read, record, schema_of
 from tests.codecs.avro.avro_random import Maker
 
 _SEEDS = st.integers(0, 2**32)
@@ -203,18 +203,11 @@ def test_a_schema_too_large_with_references_resolved_is_refused() -> None:
         parse_schema(json.dumps(records))
 
 
-def test_the_text_of_a_plan() -> None:
-    writer = record({"name": "a", "type": "int"}, {"name": "b", "type": "string"}, {"name": "c", "type": "string"})
-    reader = record(
-        {"name": "a", "type": "long"}, {"name": "c", "type": "int"}, {"name": "d", "type": "int", "default": 7}
+def test_plans_are_cached() -> None:
+    writer = record(
+        {"name": "a", "type": "int"}, {"name": "b", "type": {"type": "enum", "name": "E", "symbols": ["A"]}}
     )
+    reader = record({"name": "b", "type": "string"})
     compiled = plan(schema_of(writer), schema_of(reader))
     assert plan(schema_of(writer), schema_of(reader)) is compiled
-    assert str(compiled).splitlines() == [
-        "record R -> record R",
-        "  record",
-        "    a: int -> long",
-        "    b: skipped (string)",
-        "    c: error: Found string, expecting int",
-        "    d: default 7",
-    ]
+    assert plan(schema_of(writer), schema_of(reader), True) is not compiled

@@ -9,11 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._arrays import to_arrow
 from kvformat.codecs._csv.scalars import scalar_converter
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from tests.support import vectors
 from tests.support.decoding import decoded
 from tests.support.extent import case_count
@@ -76,7 +75,7 @@ def test_values_are_those_of_the_rule(name: str) -> None:
             continue
         assert error is None, (text, wanted)
         good += 1
-        expected = vectors.from_arrow(to_arrow([(wanted,)], row)[0], row)
+        expected = vectors.from_arrow(pa.array([(wanted,)], arrow_type(nullable(row)))[0], row)
         assert vectors.same(vectors.from_arrow(rows.values[0], row), expected, row), (text, rows)
     assert good > 100
     assert bad > 300 or name == "BOOLEAN"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -19,8 +22,10 @@ from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColu
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn
 from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets import sql
 from kvformat.ingestion.targets.delta import DeltaTarget
 from kvformat.ingestion.targets.iceberg import IcebergTarget
+from kvformat.ingestion.targets.session_settings import shared_settings
 from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target
 from kvformat.ingestion.testing import TargetSuite
@@ -31,6 +36,7 @@ from kvformat.registry.contract.types import quoted
 from tests.ingestion.history import BY_ID, SOURCE, expected, generated
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
+KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "2"))
 REQUIRED = "KVFORMAT_TEST_LAKES"
 """The environment variable with which scripts/test makes missing versions an error instead of a skip."""
 
@@ -189,6 +195,31 @@ class LakeSuite(TargetSuite):
             again.ready(table, schema, later)
             assert (f"the changed {told} of its transform" in caplog.text) is bool(told), caplog.text
 
+    def test_a_change_beside_writes_of_other_tables_is_not_a_write(self, target: Target) -> None:
+        """Writes of other tables give the session their position, which is that of the table's own write, too."""
+        assert isinstance(target, SqlTarget)
+        batch = BatchWrite(self.query, 3)
+        schema = table_schema("id INT", "v INT", key=["id"])
+        table = self.created(target, schema)
+        position = target.position_settings(self.query, (3 * sql._MOST_PARTS) * 2 + 1)
+        if position is None:
+            pytest.skip("the catalog keeps the positions of appends only")
+        added = AddColumns(table, (AddedColumn(SchemaColumn("w", parse_column_type("INT"))),))
+        wider = AlterColumnTypes(table, (("v", parse_column_type("STRING")),))
+
+        def change() -> None:
+            target.change(added, added.apply(schema), batch)
+            target.rewrite(table, wider.apply(added.apply(schema)))
+
+        with ThreadPoolExecutor(1) as pool:
+            with shared_settings(target.spark, self.query, position):
+                changed = pool.submit(change)
+                with pytest.raises(TimeoutError):
+                    changed.result(3)
+            changed.result(120)
+        self.write(target, table, wider.apply(added.apply(schema)), [(1, "a", 2, "+U")], 3)
+        assert self.rows(target, table) == [(1, "a", 2)]
+
     def test_a_large_table_is_not_rewritten(self, target: Target) -> None:
         assert isinstance(target, SqlTarget)
         small = type(target)(catalog=target.catalog, rewrite_max_bytes=10).with_session(target.spark)
@@ -315,6 +346,20 @@ def test_a_history_of_a_topic(lakes: Any, broker: Any, tmp_path: Path, sink: dic
         compared += len(rows)
     assert compared >= 5
     assert types >= {"bigint", "double", "string", "timestamp_ntz"}  # columns of all these got wider
+
+
+@pytest.mark.usefixtures("lakes")
+@pytest.mark.parametrize(("target", "mode"), [("delta", "merge"), ("iceberg", "append")])
+def test_a_killed_query_loses_nothing_and_writes_nothing_twice(target: str, mode: str) -> None:
+    """In processes of their own, because the tables have a catalog of their own."""
+    command = [sys.executable, "-m", "tests.ingestion.crashes", "--kills", str(KILLS), "--batch", "12"]
+    command += ["--target", target, "--write-mode", mode]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr[-4000:]
+    report = json.loads(run.stdout)
+    assert sum(report["kills"].values()) == KILLS
+    assert report["mid_batch"] > 0
+    assert report["rows"] >= 10
 
 
 @pytest.mark.parametrize("sink", _SINKS, ids=lambda sink: sink["type"])

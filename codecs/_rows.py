@@ -1,0 +1,59 @@
+"""Reads messages as rows with a batch of the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import pyarrow as pa
+
+from kvformat.codecs._kernel import count_messages
+from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.fork_safe import Guarded
+
+
+class RowBatch(Protocol):
+    """A batch of the kernel."""
+
+    def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
+        """Return the rows of each message."""
+
+    def errors(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+        """Return the error texts and codes, with one entry per message, or None if there are no errors."""
+
+
+class BodyBatch(RowBatch, Protocol):
+    """A batch of the kernel that reads messages after their first `skip` bytes."""
+
+    skip: int
+
+
+class RowReader:
+    """Reads messages with the batch that a function makes."""
+
+    def __init__(self, make_batch: Callable[[], RowBatch]) -> None:
+        self._batch = Guarded(make_batch)
+
+    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
+        """Return a list of rows per message: null for a null message or an error, empty if it is skipped."""
+        count_messages(len(messages))
+        with self._batch.use() as batch:  # the columns grow in place
+            rows = batch.read_batch(messages)
+            errors, codes = batch.errors()
+        return DecodedBatch(rows, None, errors, codes)
+
+
+class BodyReader:
+    """Reads what follows the first bytes of messages with the batch that a function makes."""
+
+    def __init__(self, make_batch: Callable[[], BodyBatch]) -> None:
+        self._batch = Guarded(make_batch)
+
+    def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
+        """Return what `RowReader` does. `skip` is the number of bytes before the text or datum of each message."""
+        count_messages(len(messages))
+        with self._batch.use() as batch:  # the columns grow in place
+            batch.skip = skip
+            rows = batch.read_batch(messages)
+            errors, codes = batch.errors()
+        return DecodedBatch(rows, None, errors, codes)

@@ -1,0 +1,143 @@
+"""The rows of one table in a batch, packed: what decoding and fitting give, with the number of bad records.
+
+    one Python stage -> _kvformat_packed, _kvformat_bad -> cached -> rows, each time that they are read
+
+A row has the columns of its table, its kind and index, the position and timestamp of its record, and an error. A bad
+record is one line with null columns. Cells of bytes are cached, because Spark takes longer to make its own columns of
+rows than Python to return them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from kvformat.ingestion.packing import PACKED, pack, unpack
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.ingestion.schemas.types import STRING, parse_column_type
+from kvformat.registry.contract.types import FlinkType, spark_type
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+ROW_ERROR = "_kvformat_error"
+ERROR_FIELDS = ("part", "reason", "code")
+POSITION = ("_kvformat_topic", "_kvformat_partition", "_kvformat_offset")
+"""The columns of a row that say where its record is."""
+TIMESTAMP = "_kvformat_timestamp"
+"""The timestamp of a row's record, in milliseconds (BIGINT)."""
+_BAD = "_kvformat_bad"  # how many bad records the batch of a cell has
+_Batches = Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedRows:
+    """Rows of a source table in packed lines. own: the formats' own columns, which are after those of the table."""
+
+    table: TableId
+    lines: DataFrame
+    columns: TableSchema
+    own: Mapping[str, str]
+
+    @classmethod
+    def of(
+        cls,
+        table: TableId,
+        records: DataFrame,
+        decoded: Callable[[_Batches], _Batches],
+        columns: TableSchema,
+        own: Mapping[str, str],
+    ) -> DecodedRows:
+        """Return the rows that a Python stage makes. `decoded` returns columns with `wire_names`."""
+        from pyspark.sql import types as T
+
+        stage = T.StructType([T.StructField(PACKED, T.BinaryType()), T.StructField(_BAD, T.LongType())])
+        return cls(table, records.mapInArrow(_packing(decoded), stage), columns, own)
+
+    def rows(self) -> DataFrame:
+        """Return the rows and the lines with errors, with the names and types of the table."""
+        rows = self.lines.select(PACKED).mapInArrow(_unpack_rows, _wire(self.columns, self.own))
+        columns = []
+        for place, column in enumerate(self.columns.columns):
+            wire, final = wire_type(column.type), _final_type(column.type)
+            found = exact_column(f"c{place}")
+            columns.append((found if wire == final else found.cast(final)).alias(column.name))
+        count = len(self.columns.columns)
+        columns += [exact_column(f"c{count + n}").alias(name) for n, name in enumerate(self.own)]
+        return rows.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR)
+
+
+def with_bad_records(found: Sequence[DecodedRows]) -> list[DecodedRows]:
+    """Return those that have bad records, by one job, which makes the rows of all."""
+    from pyspark.sql import functions as F
+
+    frames = [rows.lines.select(F.lit(n).alias("n"), _BAD) for n, rows in enumerate(found)]
+    if not frames:
+        return []
+    lines = united(frames).where(exact_column(_BAD) > 0).select("n").collect()
+    return [found[n] for n in sorted({line["n"] for line in lines})]
+
+
+def united(frames: list[DataFrame]) -> DataFrame:
+    """Return the rows of all frames. Pairs are united, because Spark analyzes a chain of unions in quadratic time."""
+    while len(frames) > 1:
+        pairs = [frames[place : place + 2] for place in range(0, len(frames), 2)]
+        frames = [reduce(lambda one, other: one.unionByName(other), pair) for pair in pairs]
+    return frames[0]
+
+
+def _packing(decoded: Callable[[_Batches], _Batches]) -> Callable[[_Batches], _Batches]:
+    """Return a stage that packs the rows of another one, with the name of that one."""
+
+    def pack_decoded(batches: _Batches) -> _Batches:
+        for rows in decoded(batches):
+            bad = len(rows) - rows.column(ROW_ERROR).null_count
+            for _, cells in pack([(None, rows)]):
+                yield pa.RecordBatch.from_arrays([cells, pa.repeat(pa.scalar(bad), len(cells))], [PACKED, _BAD])
+
+    pack_decoded.__name__ = decoded.__name__
+    return pack_decoded
+
+
+def _unpack_rows(batches: _Batches) -> _Batches:
+    return unpack(batches)
+
+
+# --- columns of the stage ------------------------------------------------------------------------------------
+
+
+def wire_names(count: int) -> list[str]:
+    """Return the names of the stage's columns: `count` columns of the table and its formats, then those of each row."""
+    return [*(f"c{n}" for n in range(count)), ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR]
+
+
+def error_type() -> pa.DataType:
+    """Return the type of an error."""
+    return pa.struct([(name, pa.string()) for name in ERROR_FIELDS])
+
+
+def wire_type(t: FlinkType) -> Any:
+    """Return the Spark type of a column between Spark and Python."""
+    return spark_type(STRING if t.root in ("TIMESTAMP_TZ", "VARIANT") else t, wire=True)
+
+
+def _final_type(t: FlinkType) -> Any:
+    return spark_type(STRING if t.root in ("TIMESTAMP_TZ", "VARIANT") else replace(t, nullable=True))
+
+
+def _wire(schema: TableSchema, own: Mapping[str, str]) -> Any:
+    """Return the Spark type of the rows."""
+    from pyspark.sql import types as T
+
+    types = [wire_type(c.type) for c in schema.columns]
+    types += [spark_type(parse_column_type(text), wire=True) for text in own.values()]
+    last = [T.StringType(), T.IntegerType(), T.StringType(), T.IntegerType(), T.LongType(), T.LongType()]
+    error = T.StructType([T.StructField(name, T.StringType()) for name in ERROR_FIELDS])
+    names = wire_names(len(types))
+    return T.StructType([T.StructField(n, t) for n, t in zip(names, [*types, *last, error], strict=True)])

@@ -7,6 +7,7 @@ import datetime as dt
 import shutil
 import tempfile
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 from kvformat.registry import available_formats
@@ -219,6 +220,51 @@ class TestJsonDebeziumRegistry(FormatContract):
         ),
     )
     bad = (b"\0\0", b"{}", b'\0\0\0\0\x01{"op":"x"}')
+
+
+_CHANGES: Final = Path(_FOLDER, "changes")
+_CHANGES.mkdir()
+(_CHANGES / "1.avsc").write_text(
+    """{"type": "record", "name": "Envelope", "fields": [{"name": "before", "type": ["null",
+    {"type": "record", "name": "Value", "fields": [{"name": "id", "type": ["null", "int"]}]}]},
+    {"name": "after", "type": ["null", "Value"]}, {"name": "op", "type": "string"}]}"""
+)
+(_CHANGES / "2.proto").write_text(
+    """syntax = "proto3"; message Envelope { Value before = 1; Value after = 2; string op = 3;
+    message Value { optional int32 id = 1; } }"""
+)
+
+
+class TestAvroDebeziumRegistry(FormatContract):
+    format = "avro-debezium-registry"
+    options = {"url": f"file:{_CHANGES}"}
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[b"\0\0\0\0\1\0\2\2\2\2c", b"\0\0\0\0\1\2\2\4\0\2d"],
+        ),
+    )
+    unsupported = _INTERVALS
+    bad = (b"\0\0", b"{}", b"\0\0\0\0\1\0")
+
+
+class TestProtoDebeziumRegistry(FormatContract):
+    format = "proto-debezium-registry"
+    options = {"url": f"file:{_CHANGES}"}
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[b"\0\0\0\0\2\0\x12\2\x08\1\x1a\1c", b"\0\0\0\0\2\0\x0a\2\x08\2\x1a\1d"],
+        ),
+    )
+    unsupported = _INTERVALS
+    bad = (b"\0\0", b"{}", b"\0\0\0\0\2", b"\0\0\0\0\2\0\x1a\1x")
 
 
 class TestCanalJson(FormatContract):

@@ -2,14 +2,19 @@
 
     scripts/benchmark kafka_table --only batch
     scripts/benchmark kafka_table --only stream
+    scripts/benchmark kafka_table --only once
+    scripts/benchmark kafka_table --only once_stream --records 100000
 
-The records are orders of about 220 bytes as json, with their id as json key. Two parts, each with its figures in
+The records are orders of about 220 bytes as json, with their id as json key. Four parts, each with its figures in
 `results/kafka_table.json`:
 
     batch     reads a topic and writes it to another one: with `KafkaTable`, with `KeyValueFormat` and Spark's options,
               and with the formats' Columns and Spark's options. The broker's CPU time is a separate figure
     stream    writes ten times as many records from topic to topic in 250 micro-batches, and measures the memory of the
               JVM, of Python's workers and of the driver: in the first and the last third of the time after five batches
+    once      reads a topic and writes it to another one, exactly once and with Spark's own sink: rows, decoded and
+              encoded again, and the bytes of records
+    once_stream  the same as stream, exactly once
 
 `tests/support/services.py` downloads the broker (Java, on this machine) and Spark's Kafka source.
 """
@@ -48,9 +53,11 @@ FORMATS = {
     "value.format": "json",
     "value.fields-include": "EXCEPT_KEY",
 }
+ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "benchmark"}
 PARTITIONS = 4
 # Micro-batches of the stream. A worker's caches keep entries of its last 256 tasks; the last third begins after that.
 BATCHES = 250
+ONCE_BATCHES = 50  # fewer, because each begins and commits transactions
 WARM_UP = 5  # micro-batches in which processes start and fill their heaps
 TIMES = 10  # how often the stream's topic has the records
 _PERIOD = 0.5  # seconds between two questions to a query
@@ -182,13 +189,45 @@ def measure_batch(records: int, rounds: int) -> dict[str, Any]:
     return document({**speeds, **of_broker}, pairs, records)
 
 
+def measure_once(records: int, rounds: int) -> dict[str, Any]:
+    """Measure exactly-once tables, compared with Spark's own sink."""
+    with _running() as (kafka, spark):
+        rows, target = kafka.topic("orders"), kafka.target("written")
+        kafka.fill("orders", records)
+        raw = {"key.format": "raw", "key.fields": "k", "value.format": "raw", "value.fields-include": "EXCEPT_KEY"}
+        options = {"connector": "kafka", "properties.bootstrap.servers": kafka.broker.bootstrap}
+        source = KafkaTable(
+            "k BYTES, v BYTES", {**options, **raw, "topic": "orders", "scan.startup.mode": "earliest-offset"}
+        )
+        bytes_target = source.with_options({"topic": "written"})
+        tasks: dict[str, Task] = {
+            "rows, at least once": lambda: target.write(rows.read(spark)),
+            "rows, exactly once": lambda: target.with_options(ONCE).write(rows.read(spark)),
+            "bytes, at least once": lambda: bytes_target.write(source.read(spark)),
+            "bytes, exactly once": lambda: bytes_target.with_options(ONCE).write(source.read(spark)),
+        }
+        speeds = measure(tasks, records=records, rounds=rounds, clock=lambda: tree_cpu_seconds() - kafka.cpu_seconds())
+    print(table("topic to topic, records per CPU-second", speeds, "rows, at least once"))
+    pairs = [(f"{what}, exactly once", f"{what}, at least once") for what in ("rows", "bytes")]
+    return document(speeds, pairs, records)
+
+
 def measure_stream(records: int, rounds: int) -> dict[str, Any]:
     """Measure the memory of one query. It runs once; `rounds` is ignored."""
+    return _stream(records, {}, BATCHES)
+
+
+def measure_once_stream(records: int, rounds: int) -> dict[str, Any]:
+    """Measure the memory of one exactly-once query. It runs once; `rounds` is ignored."""
+    return _stream(records, ONCE, ONCE_BATCHES)
+
+
+def _stream(records: int, options: dict[str, str], batches: int) -> dict[str, Any]:
     count = TIMES * records
     with _running() as (kafka, spark), tempfile.TemporaryDirectory() as checkpoint:
-        source, target = kafka.topic("orders"), kafka.target("written")
+        source, target = kafka.topic("orders"), kafka.target("written").with_options(options)
         kafka.fill("orders", records, TIMES)
-        stream = source.read_stream(spark, spark_options={"maxOffsetsPerTrigger": count // BATCHES})
+        stream = source.read_stream(spark, spark_options={"maxOffsetsPerTrigger": count // batches})
         started = time.monotonic()
         query = target.write_stream(stream, checkpoint_location=checkpoint, trigger={"availableNow": True})
         while query.isActive and len(query.recentProgress) < WARM_UP:
@@ -196,16 +235,16 @@ def measure_stream(records: int, rounds: int) -> dict[str, Any]:
         with MemoryMonitor(kafka.process) as monitor:
             query.awaitTermination()
         seconds = time.monotonic() - started
-        batches = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
-        assert sum(batches) == count, f"{sum(batches)} of {count} records"
+        sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+        assert sum(sizes) == count, f"{sum(sizes)} of {count} records"
     memory = monitor.thirds()
-    print(f"\nstream of {count:,} records in {len(batches)} batches, {seconds:.0f} s, MB")
+    print(f"\nstream of {count:,} records in {len(sizes)} batches, {seconds:.0f} s, MB")
     for name, of in memory.items():
         print(f"  {name:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
     return {
         "memory": memory,
         "records": count,
-        "batches": len(batches),
+        "batches": len(sizes),
         "seconds": round(seconds),
         "environment": environment(*PACKAGES),
     }
@@ -215,7 +254,7 @@ if __name__ == "__main__":
     run(
         "kafka_table",
         __doc__ or "",
-        {"batch": measure_batch, "stream": measure_stream},
+        {"batch": measure_batch, "stream": measure_stream, "once": measure_once, "once_stream": measure_once_stream},
         {"schema": SCHEMA, "options": FORMATS, "seed": SEED},
         records=1_000_000,
     )

@@ -30,13 +30,14 @@ TIMEOUT = 15.0
 """Seconds that an answer may take: a broker nearby needs a hundredth of it, with a slow network a few seconds."""
 
 Answer = TypeVar("Answer")
-# Temporary errors: a topic was just created, or a broker was just lost.
+# Temporary errors: a topic was just created, a broker was just lost, or a transaction is being committed.
 _PASSING = (
     "LEADER_NOT_AVAILABLE",
     "NOT_LEADER_FOR_PARTITION",
     "COORDINATOR_LOAD_IN_PROGRESS",
     "COORDINATOR_NOT_AVAILABLE",
     "NOT_COORDINATOR",
+    "UNSTABLE_OFFSET_COMMIT",
 )
 _PAUSE = 0.2  # seconds before the next attempt
 # Settings with the same name and meaning.
@@ -141,6 +142,7 @@ def _unusable(name: str, why: str, mend: str = "", options: Mapping[str, str] | 
         f"'{PREFIX}{name}' {why}. Spark supports that, but the client that asks brokers for offsets does not. "
         f"{told[:1].upper()}{told[1:]}",
         option=f"{PREFIX}{name}",
+        reason=f"'{PREFIX}{name}' {why}",
     )
 
 
@@ -253,8 +255,8 @@ def ask(
                 continue
             client.poll(0)  # calls `error_cb`
             reason = error.str() if isinstance(error, KafkaError) else str(cause) or "there was no answer in time"
-            reason = scrubbed(reason, _secrets(options))  # an endpoint for tokens may repeat the credentials
-            said = f" ({scrubbed('; '.join(dict.fromkeys(_said)), _secrets(options))})" if _said else ""
+            reason = scrubbed(reason, secrets(options))  # an endpoint for tokens may repeat the credentials
+            said = f" ({scrubbed('; '.join(dict.fromkeys(_said)), secrets(options))})" if _said else ""
             raise BrokerError(
                 f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: "
                 f"{reason}{said}. Check that this machine reaches them, and that '{PREFIX}*' has the security settings "
@@ -264,7 +266,7 @@ def ask(
             ) from cause
 
 
-def _secrets(options: Mapping[str, str]) -> list[str]:
+def secrets(options: Mapping[str, str]) -> list[str]:
     """Return a client's passwords and secrets, also in the form `user:secret`."""
     settings = client_settings(options)
     found = [text for name, text in settings.items() if name.endswith(("password", "secret"))]

@@ -89,11 +89,17 @@ def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
 
 def _writing(kv: KeyValueFormat) -> dict[str, Any]:
     try:
-        options = sink.options(kv)
+        once = sink.is_exactly_once(kv)
+        options = sink.transactions(kv).shown() if once else _shown(sink.options(kv))
     except ConfigurationError as error:
         return {"refused": str(error)}
     notes = list(sink.differences(kv))
-    return {"steps": _steps(kv, _SINK_STEPS, WRITING), "options": _shown(options), "notes": notes}
+    return {
+        "guarantee": "exactly-once" if once else "at-least-once",
+        "steps": _steps(kv, _SINK_STEPS, WRITING),
+        "options": options,
+        "notes": notes,
+    }
 
 
 def _gives(kv: KeyValueFormat, streaming: bool) -> str:
@@ -169,7 +175,7 @@ def _read(plan: Mapping[str, Any], what: str) -> list[str]:
 def _written(plan: Mapping[str, Any]) -> list[str]:
     if "refused" in plan:
         return [f"Writing is refused: {plan['refused']}"]
-    return ["Writing, at least once:", *_asked(plan)]
+    return [f"Writing, {plan['guarantee'].replace('-', ' ')}:", *_asked(plan)]
 
 
 def _asked(plan: Mapping[str, Any]) -> list[str]:

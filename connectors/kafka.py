@@ -20,9 +20,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors import offsets, sink, source, table_rows, topics
+from kvformat.connectors.exactly_once import job_query
 from kvformat.connectors.explain import explain
 from kvformat.connectors.replay import Replayed, replay
-from kvformat.registry.contract.errors import KafkaSourceWarning
+from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.streams.dead_letters import DeadLetters, write_dead_letters
 from kvformat.registry.table.producer import producer_options
@@ -204,6 +205,7 @@ class KafkaTable:
         self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
     ) -> DataFrame:
         """Return the records that `write` gives Spark's sink: `kv.encode`, then the table's `sink.*` options."""
+        sink.options(self._kv)
         return sink.Writer.made(self._kv, metadata, changelog_mode).records(df)
 
     def write(
@@ -214,19 +216,28 @@ class KafkaTable:
         changelog_mode: ChangelogMode | None = None,
         dead_letters: DeadLetterTarget | None = None,
         extra_columns: ExtraColumns = "warn",
+        job_id: str | None = None,
     ) -> None:
-        """Append rows, or changes, to the table's topic, each at least once.
+        """Append rows, or changes, to the table's topic, each at least once, or as `sink.delivery-guarantee` says.
 
         Columns of `df` that the table does not have are not written. A `KafkaSinkWarning` names them; with
         `extra_columns="error"` they raise `SchemaError`, with "ignore" nothing happens. `metadata` and
         `changelog_mode` are those of `KeyValueFormat.encode`. With `dead_letters`, `df` also has bad records, as
         `read(..., errors="capture")` gives them; they are written there (see `write_dead_letters`).
+        With `exactly-once`, a job that failed goes on where it stopped if it is called again with the same `job_id`
+        and the same rows. Without `job_id` each call is a new job.
         Raises `ConfigurationError` before a job for options that Spark's sink does not support, and `BrokerError` if
         no broker answers. A `KafkaSinkWarning` names each option that Spark's sink follows in another way.
+        A `DeliveryError` tells why a job can't go on exactly once.
         """
+        if job_id is not None and not sink.is_exactly_once(self._kv):
+            raise ConfigurationError("job_id needs 'sink.delivery-guarantee' = 'exactly-once'")
+        query = job_query(job_id)
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
         sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
+        if sink.is_exactly_once(self._kv):
+            writer = writer.with_transactions(df, query, None)
         writer.save(df) if writer.dead_letters is None else writer.save_parted(df, None)
 
     def write_stream(
@@ -242,16 +253,19 @@ class KafkaTable:
         dead_letters: DeadLetterTarget | None = None,
         extra_columns: ExtraColumns = "warn",
     ) -> StreamingQuery:
-        """Start the query that writes a stream of rows, or changes, to the table's topic, each at least once.
+        """Start the query that writes a stream of rows, or changes, to the table's topic.
 
-        `trigger` has Spark's arguments: `{"availableNow": True}`, `{"processingTime": "10 seconds"}`. `output_mode` is
-        Spark's; an upsert table accepts "update" for an aggregate. `metadata`, `changelog_mode`, `dead_letters`,
-        `extra_columns` and the exceptions are those of `write`.
+        Each is written at least once, or as `sink.delivery-guarantee` says. `trigger` has Spark's arguments:
+        `{"availableNow": True}`, `{"processingTime": "10 seconds"}`. `output_mode` is Spark's; an
+        upsert table accepts "update" for an aggregate. `metadata`, `changelog_mode`, `dead_letters`, `extra_columns`
+        and the exceptions are those of `write`.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
         sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
-        if writer.dead_letters is None:
+        if sink.is_exactly_once(self._kv):
+            writer = writer.with_transactions(df, None, checkpoint_location)
+        if writer.dead_letters is None and writer.once is None:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
         else:
             stream = df.writeStream.foreachBatch(writer)

@@ -63,8 +63,9 @@ _SCAN = {
     "scan.watermark.emit.on-event.gap": Effect("warned", "Spark moves the watermark with each micro-batch"),
     "scan.watermark.idle-timeout": Effect("warned", "a partition without records does not hold up Spark's watermark"),
 }
-_GUARANTEE = Effect("mapped", "Spark's sink writes at least once; 'none' gives a warning, 'exactly-once' an error")
-_TRANSACTIONS = Effect("warned", "Spark's Kafka sink has no transactions, it writes at least once")
+_GUARANTEE = Effect(
+    "mapped", "Spark's sink writes at least once; 'none' gives a warning; 'exactly-once' writes transactions instead"
+)
 _SINK = {
     "sink.parallelism": Effect("mapped", "repartition by the key after encoding, or coalesce without a key"),
     "sink.buffer-flush.max-rows": Effect("mapped", "of this many records of a task the last of each key is written"),
@@ -72,8 +73,8 @@ _SINK = {
     "sink.partitioner": Effect("mapped", "'fixed' by Spark's task; otherwise Kafka's client chooses"),
     "sink.delivery-guarantee": _GUARANTEE,
     "sink.semantic": _GUARANTEE,
-    "sink.transactional-id-prefix": _TRANSACTIONS,
-    "sink.transaction-naming-strategy": _TRANSACTIONS,
+    "sink.transactional-id-prefix": Effect("mapped", "begins the names of transactions; only for 'exactly-once'"),
+    "sink.transaction-naming-strategy": Effect("warned", "a transaction is named after its query and its task"),
 }
 
 READING: Mapping[str, Effect] = {

@@ -2,8 +2,9 @@
 
     rows -> kv.encode -> sink.parallelism -> sink.buffer-flush -> sink.partitioner -> Spark's sink
 
-Spark's sink writes at least once and has no transactions. Options that need more raise `OptionError`, or give a
-`KafkaSinkWarning`. Rules: Flink's `KafkaDynamicSink`, `ReducingUpsertWriter`, `FlinkFixedPartitioner`.
+Spark's sink writes at least once and has no transactions. With `exactly-once`, `exactly_once.py` takes its place.
+Options that Spark's sink follows in another way give a `KafkaSinkWarning`.
+Rules: Flink's `KafkaDynamicSink`, `ReducingUpsertWriter`, `FlinkFixedPartitioner`.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from __future__ import annotations
 import contextlib
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from kvformat.connectors import topics
 from kvformat.connectors.buffer import last_of_buffers
+from kvformat.connectors.exactly_once import ExactlyOnce
 from kvformat.connectors.option_effects import WRITING
+from kvformat.connectors.producer_settings import without_effect
 from kvformat.connectors.properties import misspelt, unreadable_key
+from kvformat.connectors.transaction_client import TransactionSettings
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import (
     ConfigurationError,
@@ -32,7 +36,7 @@ from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
 from kvformat.registry.sql.connector_options import UPSERT_KAFKA, delivery_guarantee
 from kvformat.registry.streams.changes import split_errors
-from kvformat.registry.streams.dead_letters import DeadLetters
+from kvformat.registry.streams.dead_letters import DeadLetters, letter_records
 from kvformat.registry.table.metadata import requested_metadata
 from kvformat.registry.table.producer import producer_options, producer_risks
 
@@ -43,6 +47,7 @@ if TYPE_CHECKING:
     from kvformat.registry.table.metadata import MetadataKeys
 
 ExtraColumns: TypeAlias = Literal["warn", "error", "ignore"]
+_PREFIX = "sink.transactional-id-prefix"
 _MOST_NAMED = 20  # columns in a warning
 # The error class, in PySpark 4.1 to 4.3, of an output mode that a plan does not support.
 _OUTPUT_MODE = re.compile(r"STREAMING_OUTPUT_MODE|output mode not supported", re.IGNORECASE)
@@ -51,20 +56,34 @@ _OUTPUT_MODE = re.compile(r"STREAMING_OUTPUT_MODE|output mode not supported", re
 def options(kv: KeyValueFormat) -> dict[str, str]:
     """Return the options of Spark's Kafka sink; raises `OptionError` for options that it does not support."""
     values = kv.connector_options("encode")
-    key, guarantee = delivery_guarantee(values)
-    if guarantee == "exactly-once":
+    key = delivery_guarantee(values)[0]
+    if is_exactly_once(kv):
         raise OptionError(
-            f"'{key}' = '{values[key]}': Spark's Kafka sink has no transactions; it writes at least once, and after a "
-            "failure the topic may have records of the last batch twice. Set 'at-least-once' and make repeats "
-            "harmless: write to an upsert-kafka table (the last record of a key counts, a compacted topic keeps only "
-            "it), or let readers recognize repeats by a key",
+            f"'{key}' = '{values[key]}': Spark's Kafka sink has no transactions; it writes at least once. Use `write` "
+            "or `write_stream`, which write transactions without Spark's sink. For code that calls Spark's sink, "
+            "set 'at-least-once' and make repeats harmless: write to an upsert-kafka table (the last record of a "
+            "key counts, a compacted topic keeps only it), or let readers recognize repeats by a key",
             option=key,
         )
     found = producer_options(kv.options)
-    topics = values["topic"]
-    if topics is not None and len(topics) == 1:
-        found["topic"] = topics[0]
+    names = values["topic"]
+    if names is not None and len(names) == 1:
+        found["topic"] = names[0]
     return found
+
+
+def is_exactly_once(kv: KeyValueFormat) -> bool:
+    """Return whether the table is written with transactions."""
+    return delivery_guarantee(kv.connector_options("encode"))[1] == "exactly-once"
+
+
+def transactions(kv: KeyValueFormat, topics: Sequence[str] | None = None) -> TransactionSettings:
+    """Return the settings of transactions, with secrets; raises `OptionError` for options that can't be kept.
+
+    `topics` are those that the table writes, by default those of its option `topic`.
+    """
+    values = kv.connector_options("encode")
+    return TransactionSettings.of(kv.options, topics or values["topic"] or (), values[_PREFIX])
 
 
 def warn(kv: KeyValueFormat, *, stacklevel: int) -> None:
@@ -82,7 +101,12 @@ def differences(kv: KeyValueFormat) -> Iterator[str]:
     for name, effect in WRITING.items():
         if name in kv.options and effect.kind == "warned":
             yield f"'{name}' has no effect: {effect.why}"
-    yield from producer_risks(kv.options)
+    if guarantee == "exactly-once":
+        yield from without_effect(kv.options).values()
+    else:
+        if _PREFIX in kv.options:
+            yield f"'{_PREFIX}' has no effect: only 'exactly-once' has transactions"
+        yield from producer_risks(kv.options)
     yield from (misspelt(kv.options) | unreadable_key(kv.options)).values()
 
 
@@ -168,6 +192,8 @@ class Writer:
     #: the number of partitions of each topic, for the partitioner 'fixed'
     partitions: Mapping[str, int] | None
     dead_letters: DeadLetters | None = None
+    #: writes with transactions, instead of Spark's sink
+    once: ExactlyOnce | None = None
 
     @classmethod
     def made(
@@ -178,7 +204,7 @@ class Writer:
         dead_letters: DeadLetters | None = None,
     ) -> Writer:
         """Make the writer; raises errors of the table's options."""
-        found = options(kv)
+        found = {} if is_exactly_once(kv) else options(kv)
         check_topic(kv, metadata)
         partitions = None
         if kv.connector_options("encode").get("sink.partitioner") == "fixed":
@@ -197,43 +223,87 @@ class Writer:
             names += self.dead_letters.topics
         topics.check(self.kv, names, df)
 
+    def with_transactions(self, df: DataFrame, query: str | None, checkpoint_location: str | None) -> Writer:
+        """Return the writer of an exactly-once table, after checks of its brokers and of Spark's executors.
+
+        `query` is the id of a job; a stream has a `checkpoint_location`. Raises as `ExactlyOnce.checked` does.
+        """
+        values = self.kv.connector_options("encode")
+        names = values["topic"] or sorted(topics.partitions(self.kv))
+        letters = () if self.dead_letters is None else self.dead_letters.topics
+        # Dead letters share the transactions, but the first topic of the table carries the marks.
+        settings = replace(transactions(self.kv, names), topics=(*names, *letters))
+        once = ExactlyOnce(settings, values["sink.parallelism"], query, checkpoint_location)
+        return replace(self, once=once.checked(df))
+
     def records(self, df: DataFrame) -> DataFrame:
         """Return the records of rows: encoded, distributed over tasks, with a partition if the table sets it."""
-        from pyspark.sql import functions as F
+        return self._placed(self._encoded(df))
 
+    def _encoded(self, df: DataFrame) -> DataFrame:
         values = self.kv.connector_options("encode")
         records = self.kv.encode(df, metadata=self.metadata, changelog_mode=self.changelog_mode)
         tasks = values["sink.parallelism"]
-        if tasks is not None:
+        if tasks is not None and self.once is None:
             # A shuffle keeps the order of the rows of each sending task. The changes of a key come from one task,
             # as they come from one partition of a topic, so they stay in order in one task. Without a key Spark
             # would shuffle rows in any order.
             records = records.repartition(tasks, "key") if "key" in records.columns else records.coalesce(tasks)
         if values.get("sink.buffer-flush.max-rows"):
             records = last_of_buffers(records, values["sink.buffer-flush.max-rows"])
+        return records
+
+    def _placed(self, records: DataFrame) -> DataFrame:
+        """Add the partition of each record, for the partitioner 'fixed'."""
+        from pyspark.sql import functions as F
+
         if self.partitions is None:
             return records
         task = F.spark_partition_id()
         if "topic" not in records.columns:
-            return records.withColumn("partition", task % self.partitions[self.options["topic"]])
+            return records.withColumn("partition", task % next(iter(self.partitions.values())))
         counts = F.create_map(*(F.lit(part) for pair in sorted(self.partitions.items()) for part in pair))
         return records.withColumn("partition", task % counts[F.col("topic")])
 
-    def save(self, rows: DataFrame) -> None:
+    def save(self, rows: DataFrame, batch_id: int | None = None) -> None:
         """Write the rows of a batch."""
-        self.records(rows).write.format("kafka").options(**self.options).save()
+        if self.once is None:
+            self.records(rows).write.format("kafka").options(**self.options).save()
+        else:
+            self.once.write(self._encoded(rows), batch_id or 0, self._placed)
 
     def save_parted(self, df: DataFrame, batch_id: int | None) -> None:
-        """Write a batch with bad records: first the bad records to the dead letters, then the rows."""
+        """Write a batch with bad records: first the bad records to the dead letters, then the rows.
+
+        Exactly-once, records and letters of a topic are written by the same transactions.
+        """
         assert self.dead_letters is not None
         df = df.persist()  # it is read twice
         try:
             good, bad = split_errors(df)
-            self.dead_letters.write(bad, batch_id)
-            self.save(good)
+            if self.once is None or self.dead_letters.topic is None:
+                self.dead_letters.write(bad, batch_id)
+                self.save(good, batch_id)
+            else:
+                self.once.write(self._with_letters(good, bad), batch_id or 0, self._placed)
         finally:
             df.unpersist()
 
+    def _with_letters(self, good: DataFrame, bad: DataFrame) -> DataFrame:
+        """Return the records of rows and of dead letters, each with its topic."""
+        from pyspark.sql import functions as F
+
+        assert self.dead_letters is not None
+        assert self.once is not None
+        records, letters = self._encoded(good), letter_records(bad)
+        if "topic" not in records.columns:
+            records = records.withColumn("topic", F.lit(self.once.settings.topic))
+        letters = letters.withColumn("topic", F.lit(self.dead_letters.topic))
+        return records.unionByName(letters, allowMissingColumns=True)
+
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         """Write a micro-batch, for `foreachBatch`."""
-        self.save_parted(batch, batch_id)
+        if self.dead_letters is None:
+            self.save(batch, batch_id)
+        else:
+            self.save_parted(batch, batch_id)

@@ -80,7 +80,7 @@ def check(kv: Named, names: Iterable[str], spark: object) -> dict[str, int]:
     try:
         there = _topics_seen(client, kv, spark)
     except BrokerError:
-        if _is_connect(spark):
+        if is_connect(spark):
             return {}
         raise
     names = list(names)
@@ -108,7 +108,7 @@ def check_reading(kv: KeyValueFormat, spark: SparkSession, ask_spark: Callable[[
     try:
         there = _topics_seen(client, kv, spark)
     except BrokerError as error:
-        if not _is_connect(spark):
+        if not is_connect(spark):
             raise
         try:
             return _asked_of_spark(kv, ask_spark, "")
@@ -143,7 +143,8 @@ def _asked_of_spark(kv: KeyValueFormat, ask_spark: Callable[[], object], hint: s
         ) from cause
 
 
-def _is_connect(spark: object) -> bool:
+def is_connect(spark: object) -> bool:
+    """Return whether a session or a DataFrame is one of Spark Connect, whose client may not reach the brokers."""
     return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
@@ -152,7 +153,7 @@ def _topics_seen(client: Any, kv: Named, spark: object) -> dict[str, Any]:
 
     With Spark Connect an error is cached for a while, so that a client that can't reach the brokers waits only once.
     """
-    if not _is_connect(spark):
+    if not is_connect(spark):
         return _topics(client, kv)
     option = f"{PREFIX}bootstrap.servers"
     servers = kv.options[option]

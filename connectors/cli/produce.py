@@ -24,6 +24,7 @@ from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli._values import python_value
 from kvformat.connectors.cli.decode import files_argument, opened
 from kvformat.connectors.cli.encode import EncodedRow, Encoder
+from kvformat.connectors.producer_settings import LARGEST_BATCH, largest_messages
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import OptionError
@@ -43,7 +44,6 @@ _SETTINGS: Final = {
 }
 """Settings of Java's producer, and their names in librdkafka."""
 _DEFAULTS: Final = {"enable.idempotence": "true", "delivery.timeout.ms": "120000"}  # those of Java's producer
-_LARGEST_BATCH: Final = 1_000_000  # bytes: the client's own default, and nearly that of brokers
 _PATIENCE: Final = 0.5
 """Seconds to wait before a record is added to a full queue again."""
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -93,7 +93,8 @@ def produce_command(
     if delivery_guarantee(found.kv.connector_options("encode"))[1] == "exactly-once":
         note("records are written at least once, without transactions")
     partitions = partitions_of(found.kv.options, topics, None)
-    with _producing(found.kv.options, _batch_size(found.kv.options, topics)) as producer:
+    batch_size = min([LARGEST_BATCH, *largest_messages(found.kv.options, topics)])
+    with _producing(found.kv.options, batch_size) as producer:
         sink = _Topic(producer, found.kv.options, topics, partitions, stop=errors == "stop")
         encoder = Encoder(found, sink, stop=errors == "stop", about=about.of)
         encoder.run(opened(files))
@@ -210,27 +211,6 @@ class _Topic:
         self.failed += 1
         fault = {"message": message.number, "code": error.name(), "reason": error.str(), "head": head(message.line)}
         tell(fault)
-
-
-def _batch_size(options: Mapping[str, str], topics: Sequence[str]) -> int:
-    """Return the largest size, in bytes, of a batch of records.
-
-    A broker rejects a whole batch that is larger than the topic's `max.message.bytes`, with all its records. Java's
-    client then splits the batch; librdkafka does not, so it must not make one.
-    """
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
-
-    sizes = [_LARGEST_BATCH]
-    if not topics:
-        return sizes[0]
-    client = brokers.admin(options)
-    for future in client.describe_configs(
-        [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
-    ).values():
-        with contextlib.suppress(KafkaException, TimeoutError, KeyError):  # the user may have no permission
-            sizes.append(int(future.result(brokers.TIMEOUT)["max.message.bytes"].value))
-    return max(min(sizes), 1)
 
 
 @contextlib.contextmanager

@@ -15,6 +15,7 @@
     ├── ContractError (TypeError)            a format returns a result that breaks the contract of formats
     ├── SchemaRegistryError (ConnectionError) a schema registry is unreachable, or its response is invalid
     ├── BrokerError (ConnectionError)        Kafka's brokers are unreachable, or refuse the request
+    ├── DeliveryError (RuntimeError)         a batch can't be written exactly once
     └── DataError (ValueError)               a record is bad
         ├── DecodeError                          a message can't be read
         └── EncodeError                          a row can't be written
@@ -130,6 +131,10 @@ class SchemaRegistryError(KvFormatError, ConnectionError):
 
 class BrokerError(KvFormatError, ConnectionError):
     """Kafka's brokers are unreachable, or refuse the request. The message names them, without secrets."""
+
+
+class DeliveryError(KvFormatError, RuntimeError):
+    """A batch can't be written exactly once. Nothing was written twice; the message says how to go on."""
 
 
 class DataError(KvFormatError, ValueError):

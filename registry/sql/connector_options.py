@@ -118,14 +118,17 @@ _SHARED = (
         type="enum",
         default="at-least-once",
         allowed=_GUARANTEES,
-        doc="`at-least-once` and `none` are the same; `exactly-once` is refused: Spark's sink has no transactions",
+        doc="`at-least-once` and `none` are the same, by Spark's sink; `exactly-once` writes transactions",
     ),
-    Option(name="sink.transactional-id-prefix", doc="no effect, with a warning: there are no transactions"),
+    Option(
+        name="sink.transactional-id-prefix",
+        doc="begins the names of transactions; required for `exactly-once`, otherwise without effect, with a warning",
+    ),
     Option(
         name="sink.transaction-naming-strategy",
         type="enum",
         allowed=("INCREMENTING", "POOLING"),
-        doc="no effect, with a warning: there are no transactions",
+        doc="no effect, with a warning: a transaction is named after its query and its task",
     ),
     Option(name="property-version", doc="no effect: the options have had one meaning so far"),
 )

@@ -98,12 +98,12 @@ class DeadLetters:
         if callable(self.to):
             self.to(bad, -1 if batch_id is None else batch_id)
         elif self.topic is not None:
-            _as_records(bad).write.format("kafka").options(**self.options, topic=self.topic).save()
+            letter_records(bad).write.format("kafka").options(**self.options, topic=self.topic).save()
         else:
             _write_folder(bad, str(self.to), batch_id)
 
 
-def _as_records(bad: DataFrame) -> DataFrame:
+def letter_records(bad: DataFrame) -> DataFrame:
     """Return the dead letters with the columns that Spark's Kafka sink writes: `key`, `value`, `headers`."""
     from pyspark.sql import functions as F
     from pyspark.sql import types as T

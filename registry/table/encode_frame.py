@@ -33,6 +33,7 @@ from kvformat.registry.spark.columns import wire_column
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
+from kvformat.registry.sql.connector_options import delivery_guarantee
 from kvformat.registry.table.encode_records import checked_kinds, encode_records, hold_back
 from kvformat.registry.table.record_layout import RecordLayout
 
@@ -101,7 +102,7 @@ def _warn_about_sink(plan: TablePlan, metadata: Sequence[str]) -> None:
             KafkaSinkWarning,
             stacklevel=4,
         )
-    if "timestamp" in metadata:
+    if "timestamp" in metadata and delivery_guarantee(plan.values)[1] != "exactly-once":
         warnings.warn(
             f"table '{plan.table.name}' writes the metadata 'timestamp', but Spark's Kafka sink ignores this column: "
             "the records get the time at which they are written. Flink writes the column's time",

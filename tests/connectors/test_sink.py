@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
 import warnings
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.connectors import KafkaTable, sink
+from kvformat.connectors import KafkaTable, producer_settings, sink
 from kvformat.connectors.buffer import buffered
 from kvformat.connectors.properties import CLIENT_SETTINGS, misspelt
 from kvformat.connectors.source import planned
@@ -54,11 +55,125 @@ def told(table: KafkaTable) -> list[str]:
 
 
 @pytest.mark.parametrize("make", [kafka, upsert])
-def test_exactly_once_is_refused_with_advice(make: Any) -> None:
+def test_options_of_sparks_sink_are_refused_with_advice_if_exactly_once(make: Any) -> None:
     table = make(**{"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"})
     with pytest.raises(OptionError, match=r"no transactions.*'at-least-once'.*upsert") as error:
         table.sink_options()
     assert error.value.option == "sink.delivery-guarantee"
+
+
+ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
+
+
+@pytest.mark.parametrize("make", [kafka, upsert])
+def test_exactly_once_needs_a_prefix(make: Any) -> None:
+    with pytest.raises(OptionError, match=r"sink.transactional-id-prefix must be specified") as error:
+        sink.transactions(make(**{"sink.delivery-guarantee": "exactly-once"}).kv)
+    assert error.value.option == "sink.transactional-id-prefix"
+
+
+def test_settings_of_java_have_their_names_in_librdkafka() -> None:
+    given = {
+        "max.request.size": "5000000",
+        "buffer.memory": "67108864",
+        "batch.size": "16384",
+        "compression.type": "zstd",
+        "compression.zstd.level": "7",
+        "linger.ms": "3",
+        "send.buffer.bytes": "-1",
+        "receive.buffer.bytes": "70000",
+        "transaction.timeout.ms": "60000",
+        "acks": "-1",
+        "client.id": "me",
+        "auto.offset.reset": "earliest",
+    }
+    table = kafka(**ONCE, **{f"properties.{name}": text for name, text in given.items()})
+    settings = sink.transactions(table.kv)
+    assert {**settings.producer, **settings.client()} == {
+        "acks": "-1",
+        "batch.size": 16384,
+        "bootstrap.servers": "b:1",
+        "client.id": "me",
+        "compression.level": "7",
+        "compression.type": "zstd",
+        "delivery.timeout.ms": 60000,
+        "linger.ms": "3",
+        "message.max.bytes": 5_000_000,
+        "partitioner": "murmur2_random",
+        "queue.buffering.max.kbytes": 65536,
+        "queue.buffering.max.messages": 0,
+        "socket.receive.buffer.bytes": "70000",
+        "socket.send.buffer.bytes": "0",
+        "transaction.timeout.ms": 60000,
+    }
+    assert list(sink.differences(table.kv)) == []
+    assert (settings.topic, settings.names("q").task(3)) == ("t", "p-q-3")
+
+
+def test_librdkafka_accepts_all_settings() -> None:
+    """A misnamed setting would be an error of every task. Java's defaults, and each setting with a value of Java's."""
+    from confluent_kafka import Producer
+
+    values = dict.fromkeys(producer_settings._SAME, "1000")
+    values |= {"acks": "all", "enable.idempotence": "true", "compression.type": "gzip", "compression.gzip.level": "5"}
+    values |= {"max.in.flight.requests.per.connection": "5", "metadata.recovery.strategy": "rebootstrap"}
+    values |= {"enable.metrics.push": "false", "delivery.timeout.ms": "90000", "send.buffer.bytes": "4096"}
+    for given in ({}, values):
+        settings = sink.transactions(kafka(**ONCE, **{f"properties.{name}": text for name, text in given.items()}).kv)
+        Producer({**settings.client(), **settings.producer, "transactional.id": "x", "log_level": 0})
+    assert len(values) >= 18
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("acks", "1", "acknowledgement of all replicas"),
+        ("enable.idempotence", "false", "idempotent producer"),
+        ("max.in.flight.requests.per.connection", "6", "5 requests at most"),
+        ("partitioner.class", "org.example.Mine", "is a class of Java"),
+        ("interceptor.classes", "org.example.Traced", "is a class of Java"),
+        ("partitioner.ignore.keys", "true", "chooses partitions by key"),
+        ("transaction.timeout.ms", "10", "at least 1000"),
+        ("transaction.timeout.ms", "soon", "must be a whole number"),
+        ("max.request.size", "1 MB", "must be a whole number"),
+        ("sasl.login.class", "org.example.Login", "is a class of Java. librdkafka, which writes the transactions"),
+    ],
+)
+def test_settings_that_transactions_cannot_keep_are_refused(option: str, value: str, words: str) -> None:
+    table = kafka(**ONCE, **{f"properties.{option}": value})
+    with pytest.raises(OptionError, match=re.escape(words)) as error:
+        sink.transactions(table.kv)
+    assert error.value.option == f"properties.{option}"
+    assert words in table.explain()
+
+
+def test_stores_of_java_are_refused_by_name() -> None:
+    options = {"properties.security.protocol": "SSL", "properties.ssl.truststore.location": "/etc/trust.jks"}
+    with pytest.raises(
+        OptionError, match=r"truststore.location' is a file of type JKS.*PEM or PKCS12.*'at-least-once'"
+    ):
+        sink.transactions(kafka(**ONCE, **options).kv)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("properties.metric.reporters", "librdkafka, which writes the transactions, does not have it"),
+        ("properties.transactional.id", "named by 'sink.transactional-id-prefix'"),
+        ("sink.transaction-naming-strategy", "named after its query and its task"),
+    ],
+)
+def test_options_without_effect_on_transactions_are_told(option: str, words: str) -> None:
+    found = list(sink.differences(kafka(**ONCE, **{option: "POOLING"}).kv))
+    assert len(found) == 1
+    assert option in found[0]
+    assert words in found[0]
+
+
+def test_explain_shows_transactions() -> None:
+    text = kafka(**ONCE).explain()
+    assert "Writing, exactly once:" in text
+    assert "transactional.id = 'p-<query>-<task>'" in text
 
 
 def test_old_option_name_of_the_guarantee_is_accepted() -> None:

@@ -337,7 +337,7 @@ def test_explain_needs_no_broker_and_shows_no_secrets() -> None:
         "'scan.watermark.idle-timeout' has no effect: a partition without records does not hold up Spark's watermark",
         "Writing, at least once:",
         "sink.parallelism = 3: repartition by the key after encoding",
-        "'sink.transactional-id-prefix' has no effect: Spark's Kafka sink has no transactions",
+        "'sink.transactional-id-prefix' has no effect: only 'exactly-once' has transactions",
     ):
         assert line in told, line
     assert "startingOffsets" not in told

@@ -1,0 +1,327 @@
+"""Exactly-once delivery into Kafka as a Spark job: the protocol of `transactions.py` on a driver and its tasks.
+
+    records -> a task for each record, by its contents -> mapInArrow: write_task in each task -> one row per task
+    before: take_over                                                                            after: finish
+
+A shuffle by the hash of the key (without a key, of the whole record) decides the task of a record. So the task depends
+on nothing else: not on the plan, its partitions, adaptive execution or the source. The records of a key that come from
+one task stay in order. `xxhash64` of each record is added up to the digest of a task.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import pickle
+import re
+import uuid
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.connectors.topics import is_connect
+from kvformat.connectors.transaction_client import KafkaBrokers, TransactionSettings, broker_settings
+from kvformat.connectors.transactions import (
+    Mark,
+    QueryNames,
+    TakenOver,
+    WrittenTask,
+    check_repeated,
+    finish,
+    take_over,
+    whole,
+    write_task,
+)
+from kvformat.registry.contract.errors import (
+    ConfigurationError,
+    KafkaSinkWarning,
+    KvFormatError,
+    MissingExtraError,
+    listed,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_Answer = TypeVar("_Answer")
+_Task: TypeAlias = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_HASH: Final = "__kvformat_hash"
+_CONTENTS: Final = ("topic", "key", "value", "headers", "timestamp")
+"""Columns that the hash of a record covers. A partition is not among them: the partitioner 'fixed' may change it."""
+_RESULT: Final = "task INT, rows BIGINT, digest BINARY, before BOOLEAN"
+_ONCE: Final = "once-"  # begins the id of a job without `job_id`
+_JOB_ID: Final = re.compile(r"[A-Za-z0-9._:+-]{1,200}")
+_JOB_ID_WORDS: Final = "letters, digits and ._:+-, at most 200"
+# Spark's functions that give other values when a batch is repeated, in the text of a plan.
+_VARYING: Final = (
+    "rand",
+    "randn",
+    "randstr",
+    "uniform",
+    "uuid",
+    "shuffle",
+    "monotonically_increasing_id",
+    "spark_partition_id",
+)
+_CLOCKS: Final = (
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "now",
+    "unix_timestamp",
+    "curdate",
+)
+_GLOB: Final = re.compile(r"([\\{}\[\]*?])")
+
+
+@dataclass(frozen=True, repr=False)
+class ExactlyOnce:
+    """Writes batches of records exactly once; pickled for `foreachBatch`.
+
+    query: the id of a job; None for a stream, whose checkpoint has the id.
+    tasks: the number of tasks that write, None for that of a small job.
+    """
+
+    settings: TransactionSettings
+    tasks: int | None = None
+    query: str | None = None
+    checkpoint_location: str | None = None
+    #: what the driver knows from one batch to the next: "query", "next" and "taken"
+    state: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    def checked(self, df: DataFrame) -> ExactlyOnce:
+        """Check executors and brokers with a small job, and return the writer with the number of its tasks.
+
+        Raises `MissingExtraError` if executors lack confluent-kafka, `OptionError` for a timeout that brokers refuse,
+        `BrokerError` if executors do not reach them.
+        """
+        self._warn_about_plan(df)
+        rows = df.sparkSession.range(1000).mapInArrow(_probing(self.settings), "missing STRING").collect()
+        missing = [row.missing for row in rows]
+        if any(missing):
+            raise MissingExtraError(
+                "'sink.delivery-guarantee' = 'exactly-once' needs confluent-kafka on Spark's executors: "
+                f"pip install 'kvformat[kafka]' there ({next(filter(None, missing))})"
+            )
+        limited = _on_driver(df.sparkSession, self.settings.limited)
+        tasks = self.tasks or len(missing)  # a range has the default number of tasks
+        return ExactlyOnce(limited, tasks, self.query, self.checkpoint_location)
+
+    def write(self, records: DataFrame, batch: int, placed: Callable[[DataFrame], DataFrame]) -> None:
+        """Write a batch, or what an earlier attempt has not written of it.
+
+        `placed` adds columns that depend on a record's task. Raises `BrokerError`, `DeliveryError`.
+        """
+        spark = records.sparkSession
+        names = self.settings.names(self._query(spark))
+        found = self._taken(spark, names, batch)
+        parted = placed(_parted(records, found.tasks))
+        mark = Mark(batch, found.tasks, generation=found.generation)
+        repeated = found.done is not None or bool(found.written)
+        if repeated:
+            parted = parted.persist()  # it is read twice, and must be the same both times
+        try:
+            if repeated:
+                check_repeated(names, batch, found, _collected(parted, _digests))
+            if found.done is None:
+                writing = _writing(self.settings, names, mark, frozenset(found.written))
+                total = whole(_collected(parted, writing), mark)
+                _on_driver(spark, functools.partial(_finish, self.settings, names, total))
+        finally:
+            if repeated:
+                parted.unpersist()
+        self.state.update(next=batch + 1, taken=TakenOver(found.generation, found.tasks))
+
+    def _query(self, spark: SparkSession) -> str:
+        if "query" not in self.state:
+            self.state["query"] = self.query or _checkpoint_id(spark, str(self.checkpoint_location))
+        found: str = self.state["query"]
+        return found
+
+    def _taken(self, spark: SparkSession, names: QueryNames, batch: int) -> TakenOver:
+        """Return what is known about a batch; takes over the query before its first batch."""
+        assert self.tasks is not None
+        if self.state.pop("next", None) == batch:
+            taken: TakenOver = self.state["taken"]
+            return taken
+        planned = None if self.query else _planned(spark, str(self.checkpoint_location), batch)
+        found = _on_driver(spark, functools.partial(_take_over, self.settings, names, batch, self.tasks, planned))
+        if found.unmarked:
+            warnings.warn(
+                f"the query '{names.driver}' has no mark of an earlier batch: it was not 'exactly-once' before, or it "
+                f"rested for longer than brokers keep marks. It goes on with batch {batch}. If an earlier run began "
+                "to write this batch without 'exactly-once', its records may be there twice",
+                KafkaSinkWarning,
+                stacklevel=3,
+            )
+        return found
+
+    def _warn_about_plan(self, df: DataFrame) -> None:
+        """Warn of functions whose values differ when a batch is repeated: then the batch is refused, not repeated."""
+        if self.query is not None and self.query.startswith(_ONCE):
+            return  # a job without job_id is not repeated
+        plan = _plan(df)
+        varying = _VARYING if self.checkpoint_location else (*_VARYING, *_CLOCKS)  # a stream keeps a batch's time
+        found = [name for name in varying if re.search(rf"(?<![\w.]){name}\(", plan, re.IGNORECASE)]
+        if found:
+            warnings.warn(
+                f"the rows depend on {listed(f'{name}()' for name in found)}, whose value differs when a batch is "
+                "repeated. If a failure leaves a batch written in part, the query stops with a DeliveryError instead "
+                "of going on. Compute such values from the rows, or write them to a table first",
+                KafkaSinkWarning,
+                stacklevel=5,
+            )
+
+
+def job_query(job_id: str | None) -> str:
+    """Return the id of a job; without a `job_id` it is new. Raises `ConfigurationError` for an invalid `job_id`."""
+    if job_id is None:
+        return f"{_ONCE}{uuid.uuid4().hex}"
+    if not isinstance(job_id, str) or not _JOB_ID.fullmatch(job_id):
+        raise ConfigurationError(f"job_id must be a text of {_JOB_ID_WORDS}, not {job_id!r}")
+    return f"job-{job_id}"
+
+
+# --- the driver ------------------------------------------------------------------------------------------------
+
+
+def _on_driver(spark: SparkSession, function: Callable[[], _Answer]) -> _Answer:
+    """Call a function that asks brokers: here, or with Spark Connect in a task, because a client may not reach them."""
+    if not is_connect(spark):
+        return function()
+
+    def on_driver(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        try:
+            answer: object = function()
+        except KvFormatError as error:
+            error.__cause__ = None  # a client's exception can't be pickled
+            answer = error
+        yield pa.RecordBatch.from_pydict({"answer": [pickle.dumps(answer)]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(on_driver, "answer BINARY").collect()
+    answer: Any = pickle.loads(row.answer)
+    if isinstance(answer, KvFormatError):
+        raise answer
+    return answer  # type: ignore[no-any-return]
+
+
+def _take_over(
+    settings: TransactionSettings, names: QueryNames, batch: int, tasks: int, planned: float | None
+) -> TakenOver:
+    return take_over(KafkaBrokers(settings), names, batch, tasks, planned=planned)
+
+
+def _finish(settings: TransactionSettings, names: QueryNames, mark: Mark) -> None:
+    finish(KafkaBrokers(settings), names, mark)
+
+
+def _checkpoint_id(spark: SparkSession, checkpoint_location: str) -> str:
+    """Return the id of a query, which Spark writes to a new checkpoint before the first batch."""
+    lines = _lines(spark, checkpoint_location, "metadata")
+    return str(json.loads("".join(lines))["id"])
+
+
+def _planned(spark: SparkSession, checkpoint_location: str, batch: int) -> float:
+    """Return the time in seconds since 1970 at which Spark planned a batch for the first time."""
+    for line in _lines(spark, checkpoint_location, f"offsets/{batch}"):
+        if "batchTimestampMs" in line:
+            return float(json.loads(line)["batchTimestampMs"]) / 1000
+    raise ConfigurationError(f"the checkpoint '{checkpoint_location}' has no time of batch {batch}")
+
+
+def _lines(spark: SparkSession, checkpoint_location: str, name: str) -> list[str]:
+    path = _GLOB.sub(r"\\\1", checkpoint_location.rstrip("/"))
+    return [row.value for row in spark.read.text(f"{path}/{name}").collect()]
+
+
+def _plan(df: DataFrame) -> str:
+    """Return the text of a plan, as `explain` prints it."""
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        df.explain(extended=True)
+    return text.getvalue()
+
+
+# --- the tasks -------------------------------------------------------------------------------------------------
+
+
+def _parted(records: DataFrame, tasks: int) -> DataFrame:
+    """Return the records with their hash, each in the task that its contents decide."""
+    from pyspark.sql import functions as F
+
+    contents = [name for name in _CONTENTS if name in records.columns]
+    if "timestamp" in contents:
+        records = records.withColumn("timestamp", F.unix_millis("timestamp"))
+    by = [F.col(_HASH)]
+    if "key" in contents:
+        by = [F.col("key"), F.when(F.col("key").isNull(), F.col(_HASH))]
+    return records.withColumn(_HASH, F.xxhash64(*contents)).repartition(tasks, *by)
+
+
+def _collected(parted: DataFrame, task: _Task) -> list[WrittenTask]:
+    rows = parted.mapInArrow(task, _RESULT).collect()
+    return [WrittenTask(row.task, row.rows, int.from_bytes(row.digest, "big"), row.before) for row in rows]
+
+
+def _hashed(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, int, int]]:
+    """Yield records without their hashes, their number, and their digest."""
+    for batch in batches:
+        place = batch.schema.get_field_index(_HASH)
+        hashes = batch.column(place).to_numpy(zero_copy_only=False).view(np.uint64)
+        yield batch.remove_column(place), len(batch), int(hashes.sum(dtype=np.uint64))
+
+
+def _row(found: WrittenTask) -> pa.RecordBatch:
+    values = {"rows": [found.rows], "digest": [found.digest.to_bytes(8, "big")], "before": [found.before]}
+    return pa.RecordBatch.from_pydict({"task": pa.array([found.task], pa.int32()), **values})
+
+
+def _task() -> int:
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None
+    return context.partitionId()
+
+
+def _writing(settings: TransactionSettings, names: QueryNames, mark: Mark, written: frozenset[int]) -> _Task:
+    """Return the function for `mapInArrow` that writes the records of a task."""
+
+    def write_exactly_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield _row(write_task(KafkaBrokers(settings), names, mark, _task(), _hashed(batches), written=written))
+
+    return write_exactly_once
+
+
+def _digests(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the number of records of a task and their digest, for `mapInArrow`."""
+    count = digest = 0
+    for _, number, part in _hashed(batches):
+        count, digest = count + number, digest + part
+    yield _row(WrittenTask(_task(), count, digest % (1 << 64)))
+
+
+def _probing(settings: TransactionSettings) -> _Task:
+    """Return the function for `mapInArrow` that tells why an executor can't write; the first task asks the brokers."""
+
+    def check_executor(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            pass
+        missing = None
+        try:
+            import confluent_kafka  # noqa: F401 - only checked
+        except ImportError as cause:
+            missing = str(cause)
+        if missing is None and _task() == 0:
+            broker_settings(settings.options)
+        yield pa.RecordBatch.from_pydict({"missing": pa.array([missing], pa.string())})
+
+    return check_executor

@@ -1,0 +1,295 @@
+"""Kill exactly-once queries, their workers and brokers, and check that each record is there exactly once.
+
+    python -m tests.connectors.once_crashes --kills 20      all scenarios, with a report (scripts/crash_tests)
+
+The source has changes of keys and bad records. A query copies the changes to another topic, and the bad records to a
+topic of dead letters. `test_once_crashes.py` runs each scenario with few kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import json
+import os
+import random
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.connectors.crashes import KEYS, Query, Report, changes, session
+from tests.connectors.tables import upsert
+from tests.support import services
+
+BATCH = 12_000
+"""Records of a micro-batch, at most."""
+SCHEMA = "id INT NOT NULL, n BIGINT, pad STRING"
+_PAD = "x" * 500  # so that a transaction takes some time
+_BAD_AFTER = 100  # changes between two bad records
+
+
+class OnceQuery(Query):
+    """A query that copies a table exactly once, in its own process."""
+
+    module = "tests.connectors.once_crashes"
+
+    def alive(self) -> bool:
+        """Return whether the process is running."""
+        return self._process is not None and self._process.poll() is None
+
+    def writers(self, port: int) -> list[psutil.Process]:
+        """Return the Python workers with a connection to the broker: those whose task is writing."""
+        assert self._process is not None
+        found = []
+        for process in psutil.Process(self._process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                connected = (one.raddr.port for one in process.net_connections("tcp") if one.raddr)
+                if process.name().startswith("python") and port in connected:
+                    found.append(process)
+        return found
+
+
+def run_query(settings: dict[str, Any]) -> None:
+    """Run a query until its process is killed. A failed task is tried again, as on a cluster."""
+    spark = session(**{"spark.master": "local[2,8]", "spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
+    options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "crash"}
+    source = upsert(settings["bootstrap"], settings["source"], SCHEMA)
+    target = upsert(
+        settings["bootstrap"],
+        settings["target"],
+        SCHEMA,
+        **options,
+        **{"sink.parallelism": settings["tasks"], "properties.transaction.timeout.ms": 120_000},
+    )
+    records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
+    stream = records.option("maxOffsetsPerTrigger", BATCH).option("includeHeaders", "true").load()
+    query = target.write_stream(
+        source.kv.decode(stream, errors="capture"),
+        checkpoint_location=str(Path(settings["folder"], "checkpoint")),
+        dead_letters=settings["dead"],
+        extra_columns="ignore",
+    )
+    query.awaitTermination()
+
+
+class Copy:
+    """A source with changes and bad records, the topics that a query copies them to, and the query."""
+
+    def __init__(self, broker: services.KafkaBroker, folder: Path, records: int, chance: random.Random) -> None:
+        name = f"once-{chance.randrange(10**9)}"
+        self.broker, self.chance = broker, chance
+        self.count = records // KEYS
+        self.source, self.target = broker.create(f"{name}-source", 4), broker.create(f"{name}-target", 3)
+        self.dead = broker.create(f"{name}-dead", 2)
+        self.bad = [(b'{"id":%d}' % (n % KEYS), b"no json %d" % n) for n in range(records // _BAD_AFTER)]
+        self.mixed = list[tuple[bytes, bytes | None]]()
+        for n, (key, value) in enumerate(changes(self.count)):
+            if n % _BAD_AFTER == 0 and n // _BAD_AFTER < len(self.bad):
+                self.mixed.append(self.bad[n // _BAD_AFTER])
+            self.mixed.append((key, None if value is None else value[:-1] + b',"pad":"%s"}' % _PAD.encode()))
+        topics = {"source": self.source, "target": self.target, "dead": self.dead}
+        self._watching = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "watching", "log_level": 0})
+        self.query = OnceQuery(folder, "once", bootstrap=broker.bootstrap, **topics)
+        self.query.settings(tasks=3)
+
+    def all_read(self) -> bool:
+        return self.query.read() >= len(self.mixed)
+
+    def wait(self, until: Callable[[], bool]) -> None:
+        """Wait for a condition, and start a query again that has ended, as an operator would."""
+
+        def found() -> bool:
+            if not self.query.alive():
+                self.query.start()
+            return until()
+
+        self.query.wait(found)
+
+    def wait_for_transaction(self) -> None:
+        """Wait until a batch is being written: its first records are in the log."""
+        done = self.query.batches()
+        self.wait(lambda: self.query.in_flight() >= done or self.all_read())
+        written = self._written()
+        self.wait(lambda: self._written() > written or self.query.batches() > done or self.all_read())
+
+    def _written(self) -> int:
+        """Return the number of records in the log of the target, also of open transactions."""
+        partitions = (TopicPartition(self.target, number) for number in range(3))
+        return sum(self._watching.get_watermark_offsets(one, timeout=30)[1] for one in partitions)
+
+    def check(self, report: Report) -> None:
+        """Check that a reader of committed records sees each exactly once, and those of a key in order."""
+        found: dict[int, list[int]] = {key: [] for key in range(KEYS)}
+        messages = self.broker.records(self.target)
+        for message in messages:
+            n = self.count - 1 if message.value() is None else json.loads(message.value())["n"]
+            found[json.loads(message.key())["id"]].append(n)
+        assert len(messages) == KEYS * self.count, f"{len(messages)} of {KEYS * self.count} records"
+        for key, numbers in found.items():
+            assert numbers == list(range(self.count)), f"key {key}"
+        letters = [(message.key(), message.value()) for message in self.broker.records(self.dead)]
+        assert sorted(letters) == sorted(self.bad), f"{len(letters)} of {len(self.bad)} dead letters"
+        report.records = len(messages) + len(letters)
+        # What aborted transactions left in the log, and the markers of transactions.
+        report.repeats = len(self.broker.records(self.target, committed_only=False)) - len(messages)
+
+
+def kill_queries(broker: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random) -> Report:
+    """Kill the query and its JVM in the middle of batches; now and then it goes on with another number of tasks."""
+    begun, report = time.monotonic(), Report("exactly once, the query killed")
+    copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
+    broker.send(copy.source, copy.mixed)
+    try:
+        while report.mid_batch < kills and not copy.all_read():
+            copy.query.settings(tasks=chance.randrange(2, 5))
+            copy.wait_for_transaction()
+            time.sleep(chance.random() * 0.3)
+            copy.query.kill()
+            report.kills += 1
+            report.mid_batch += copy.query.in_flight() >= 0
+        copy.wait(copy.all_read)
+    finally:
+        copy.query.kill()
+    copy.check(report)
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def kill_workers(broker: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random) -> Report:
+    """Kill a Python worker in the middle of a transaction; Spark tries its task again."""
+    begun, report = time.monotonic(), Report("exactly once, Python workers killed")
+    copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
+    broker.send(copy.source, copy.mixed)
+    try:
+        port = int(broker.bootstrap.rpartition(":")[2])
+        while report.kills < kills and not copy.all_read():
+            writers: list[psutil.Process] = []
+            done = copy.query.batches()
+
+            def writing(writers: list[psutil.Process] = writers) -> bool:
+                writers[:] = copy.query.writers(port)
+                return bool(writers) or copy.all_read()
+
+            copy.wait(writing)
+            time.sleep(chance.random() * 0.1)
+            for process in writers[:1]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, signal.SIGKILL)
+                    report.kills += 1
+                    report.mid_batch += copy.query.in_flight() >= 0
+            copy.wait(lambda done=done: copy.query.batches() > done or copy.all_read())
+        copy.wait(copy.all_read)
+    finally:
+        copy.query.kill()
+    copy.check(report)
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def kill_brokers(_: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random) -> Report:
+    """Kill the broker in the middle of batches, and start it again."""
+    begun, report = time.monotonic(), Report("exactly once, the broker killed")
+    broker = services.KafkaBroker(folder)
+    broker.start()
+    copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
+    broker.send(copy.source, copy.mixed)
+    try:
+        while report.kills < kills and not copy.all_read():
+            copy.wait_for_transaction()
+            report.mid_batch += copy.query.in_flight() >= 0
+            broker.kill()
+            report.kills += 1
+            time.sleep(chance.random() * 3)
+            broker.start()
+            done = copy.query.batches()
+            copy.wait(lambda done=done: copy.query.batches() > done or copy.all_read())
+        copy.wait(copy.all_read)
+        copy.query.kill()
+        copy.check(report)
+    finally:
+        copy.query.kill()
+        broker.kill()
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def start_second_drivers(
+    broker: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random
+) -> Report:
+    """Start a second query on the same checkpoint while records arrive; one of the two ends, or both."""
+    begun, report = time.monotonic(), Report("exactly once, a second driver on the same checkpoint")
+    copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
+    topics = {"source": copy.source, "target": copy.target, "dead": copy.dead}
+    second = OnceQuery(folder, "once", bootstrap=broker.bootstrap, **topics)
+    second.settings(tasks=4)
+    part = len(copy.mixed) // (kills * 120)
+    pieces = [copy.mixed[start : start + part] for start in range(0, len(copy.mixed), part)]
+    try:
+        while report.kills < kills and pieces:
+            broker.send(copy.source, pieces.pop(0))
+            copy.wait_for_transaction()
+            second.start()
+            report.kills += 1
+            while pieces and second.alive() and copy.query.alive():
+                broker.send(copy.source, pieces.pop(0))
+                time.sleep(0.5)
+            report.mid_batch += not (second.alive() and copy.query.alive())
+            second.kill()
+        for piece in pieces:
+            broker.send(copy.source, piece)
+        copy.wait(copy.all_read)
+    finally:
+        copy.query.kill()
+        second.kill()
+    copy.check(report)
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+SCENARIOS: dict[str, Callable[[services.KafkaBroker, Path, int, int, random.Random], Report]] = {
+    "query": kill_queries,
+    "workers": kill_workers,
+    "broker": kill_brokers,
+    "second": start_second_drivers,
+}
+
+
+def main() -> None:
+    """Run the scenarios and print a report."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--kills", type=int, default=20)
+    arguments.add_argument("--records", type=int, default=200_000)
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--only", choices=("exactly-once",))
+    arguments.add_argument("--scenario", choices=tuple(SCENARIOS))
+    arguments.add_argument("--query", help=argparse.SUPPRESS)
+    asked = arguments.parse_args()
+    if asked.query:
+        run_query(json.loads(asked.query))
+        return
+    print(f"seed {asked.seed}, {asked.kills} kills, {datetime.date.today()}")
+    with tempfile.TemporaryDirectory() as scratch:
+        broker = services.KafkaBroker(Path(scratch))
+        broker.start()
+        try:
+            for name in [asked.scenario] if asked.scenario else SCENARIOS:
+                folder = Path(scratch, name)
+                folder.mkdir()
+                report = SCENARIOS[name](
+                    broker, folder, asked.kills, asked.records, random.Random(f"{asked.seed}-{name}")
+                )
+                print(json.dumps(asdict(report)), flush=True)
+        finally:
+            broker.kill()
+
+
+if __name__ == "__main__":
+    main()

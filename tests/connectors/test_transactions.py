@@ -1,0 +1,325 @@
+"""The protocol of exactly-once delivery, with brokers in memory: crashes, zombies, several drivers, lost marks."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from kvformat.connectors.transactions import (
+    Mark,
+    QueryNames,
+    TakenOver,
+    WrittenTask,
+    check_repeated,
+    finish,
+    take_over,
+    whole,
+    write_task,
+)
+from kvformat.registry import DeliveryError
+from tests.support.extent import case_count
+
+NAMES = QueryNames("p", "q")
+BATCHES, ROWS = 3, 9
+Row = tuple[int, int]
+"""The batch and the number of a row."""
+
+
+class Crash(BaseException):
+    """Ends an actor without any cleanup, like SIGKILL."""
+
+
+class Brokers:
+    """Brokers in memory. Each request first waits for its turn, `step`."""
+
+    def __init__(self, step: Callable[[], None] = lambda: None, retention: float = 1e9) -> None:
+        self.step, self._retention = step, retention
+        self.epochs: dict[str, int] = {}
+        self.written: list[Row] = []
+        self.kept: dict[str, Mark] = {}
+
+    def begin(self, name: str) -> Transaction:
+        self.step()
+        self.epochs[name] = self.epochs.get(name, 0) + 1
+        return Transaction(self, name)
+
+    def marks(self, names: Sequence[str]) -> dict[str, Mark]:
+        self.step()
+        return {name: self.kept[name] for name in names if name in self.kept}
+
+    def retention(self) -> float:
+        return self._retention
+
+
+class Transaction:
+    """A transaction; rows become visible with its commit."""
+
+    def __init__(self, brokers: Brokers, name: str) -> None:
+        self._brokers, self._name, self._epoch = brokers, name, brokers.epochs[name]
+        self._rows: list[Row] = []
+
+    def write(self, rows: list[Row]) -> None:
+        self._request()
+        self._rows += rows
+
+    def commit(self, mark: Mark) -> None:
+        self._request()
+        self._brokers.written += self._rows
+        self._brokers.kept[self._name] = mark
+        self._rows = []
+        self._brokers.step()  # the answer may be lost
+
+    def close(self) -> None:
+        self._rows = []
+
+    def _request(self) -> None:
+        self._brokers.step()
+        if self._brokers.epochs[self._name] != self._epoch:
+            raise DeliveryError("fenced")
+
+
+class Actors:
+    """Threads that run one at a time. A random choice decides which one goes on, and which one crashes."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance, self.crashes = chance, 0.02
+        self._turns: dict[threading.Thread, threading.Semaphore] = {}
+        self._back = threading.Semaphore(0)
+
+    def start(self, act: Callable[[], None]) -> threading.Thread:
+        turn = threading.Semaphore(0)
+
+        def run() -> None:
+            turn.acquire()
+            try:
+                act()
+            except (Crash, DeliveryError):
+                pass
+            finally:
+                del self._turns[thread]
+                self._back.release()
+
+        thread = threading.Thread(target=run, daemon=True)
+        self._turns[thread] = turn
+        thread.start()
+        return thread
+
+    def step(self) -> None:
+        """Let other actors go on; the actor may crash here."""
+        self._back.release()
+        self._turns[threading.current_thread()].acquire()
+        if self.chance.random() < self.crashes:
+            raise Crash
+
+    def run(self) -> None:
+        while self._turns:
+            self._turns[self.chance.choice(list(self._turns))].release()
+            self._back.acquire()
+
+
+def rows_of(batch: int) -> list[Row]:
+    return [(batch, n) for n in range(ROWS)]
+
+
+def parts(batch: int, tasks: int, rows: Sequence[Row]) -> list[list[Row]]:
+    """Return the rows of each task, decided by their contents."""
+    return [[row for row in rows if hash((batch, row)) % tasks == task] for task in range(tasks)]
+
+
+def batches(rows: list[Row]) -> Iterator[tuple[list[Row], int, int]]:
+    """Yield rows in pieces, with their number and digest."""
+    for start in range(0, len(rows), 2):
+        piece = rows[start : start + 2]
+        yield piece, len(piece), sum(hash(row) % 2**64 for row in piece)
+
+
+def digest(task: int, rows: list[Row]) -> WrittenTask:
+    return WrittenTask(task, len(rows), sum(hash(row) % 2**64 for row in rows) % 2**64)
+
+
+class Cluster:
+    """Drivers with a checkpoint, each with its tasks; a task may be tried again, or twice at the same time."""
+
+    def __init__(self, seed: int) -> None:
+        self.actors = Actors(random.Random(seed))
+        self.brokers = Brokers(self.actors.step)
+        self.finished = 0  # batches in the checkpoint
+
+    def drive(self, tasks: int) -> None:
+        """Run the batches after the checkpoint, as Spark does."""
+        found: TakenOver | None = None
+        for batch in range(self.finished, BATCHES):
+            if found is None:
+                found = take_over(self.brokers, NAMES, batch, tasks, planned=time.time())
+            rows = rows_of(batch)
+            self.actors.chance.shuffle(rows)
+            parted = parts(batch, found.tasks, rows)
+            mark = Mark(batch, found.tasks, generation=found.generation)
+            if found.done or found.written:
+                check_repeated(NAMES, batch, found, [digest(n, part) for n, part in enumerate(parted)])
+            if found.done is None:
+                results = self._run(mark, parted, set(found.written))
+                finish(self.brokers, NAMES, whole(results, mark))
+            found = TakenOver(found.generation, found.tasks)
+            self.actors.step()
+            if self.finished > batch:
+                return  # Spark: "concurrent stream log update"
+            self.finished = batch + 1
+
+    def _run(self, mark: Mark, parted: list[list[Row]], written: set[int]) -> list[WrittenTask]:
+        results: dict[int, WrittenTask] = {}
+        failed: dict[int, int] = {}
+
+        def attempt(task: int) -> Callable[[], None]:
+            def act() -> None:
+                failed[task] = failed.get(task, 0) + 1
+                try:
+                    results[task] = write_task(self.brokers, NAMES, mark, task, batches(parted[task]), written=written)
+                    failed[task] -= 1
+                except (Crash, DeliveryError):
+                    if failed[task] < 4 and task not in results:
+                        self.actors.start(attempt(task))
+
+            return act
+
+        for task in range(len(parted)):
+            for _ in range(1 + (self.actors.chance.random() < 0.2)):
+                self.actors.start(attempt(task))
+        for _ in range(500):
+            if len(results) == len(parted):
+                return list(results.values())
+            self.actors.step()
+        raise Crash
+
+
+@pytest.mark.parametrize("seed", range(case_count(quick=200, all=3000)))
+def test_each_row_is_written_once_whatever_crashes(seed: int) -> None:
+    cluster = Cluster(seed)
+    chance = cluster.actors.chance
+    for _ in range(chance.randrange(1, 4)):  # several drivers at the same time, with other numbers of tasks
+        for _ in range(chance.randrange(1, 3)):
+            tasks = chance.randrange(1, 6)
+            cluster.actors.start(lambda tasks=tasks: cluster.drive(tasks))
+        cluster.actors.run()
+    cluster.actors.crashes = 0.0
+    for _ in range(3):
+        cluster.actors.start(lambda: cluster.drive(2))
+        cluster.actors.run()
+    assert cluster.finished == BATCHES
+    assert sorted(cluster.brokers.written) == [row for batch in range(BATCHES) for row in rows_of(batch)]
+    assert [batch for batch, _ in cluster.brokers.written] == sorted(batch for batch, _ in cluster.brokers.written)
+
+
+# --- single steps ------------------------------------------------------------------------------------------
+
+
+def written(brokers: Brokers, batch: int, tasks: int, only: Sequence[int] | None = None) -> TakenOver:
+    """Write a batch, or only some of its tasks."""
+    found = take_over(brokers, NAMES, batch, tasks)
+    mark = Mark(batch, found.tasks, generation=found.generation)
+    results = [
+        write_task(brokers, NAMES, mark, task, batches(part), written=set(found.written))
+        for task, part in enumerate(parts(batch, found.tasks, rows_of(batch)))
+        if only is None or task in only
+    ]
+    if only is None:
+        finish(brokers, NAMES, whole(results, mark))
+    return found
+
+
+def test_a_batch_written_in_part_keeps_its_number_of_tasks() -> None:
+    brokers = Brokers()
+    written(brokers, 0, 4, only=[1, 2])
+    found = take_over(brokers, NAMES, 0, 7)
+    assert (found.tasks, sorted(found.written), found.done) == (4, [1, 2], None)
+    assert written(brokers, 0, 7).tasks == 4
+    assert sorted(brokers.written) == rows_of(0)
+    assert take_over(brokers, NAMES, 1, 7).tasks == 7
+
+
+def test_a_finished_batch_is_not_written_again() -> None:
+    brokers = Brokers()
+    written(brokers, 0, 2)
+    found = take_over(brokers, NAMES, 0, 3)
+    assert found.done is not None
+    assert (found.done.rows, found.tasks) == (ROWS, 2)
+    check_repeated(NAMES, 0, found, [digest(0, rows_of(0)[:4]), digest(1, rows_of(0)[4:])])
+    with pytest.raises(
+        DeliveryError, match=r"batch 0 of the query 'p-q' can't be repeated: it was written before.*8 rows"
+    ):
+        check_repeated(NAMES, 0, found, [digest(0, rows_of(0)[1:])])
+
+
+def test_other_rows_of_a_repeated_batch_are_refused() -> None:
+    brokers = Brokers()
+    written(brokers, 0, 3, only=[0])
+    found = take_over(brokers, NAMES, 0, 3)
+    same = [digest(task, part) for task, part in enumerate(parts(0, 3, rows_of(0)))]
+    check_repeated(NAMES, 0, found, same)
+    check_repeated(NAMES, 0, found, [same[0]])  # the other tasks have written nothing
+    with pytest.raises(DeliveryError, match=r"1 of its 3 tasks were written before.*rand\(\).*'at-least-once'"):
+        check_repeated(NAMES, 0, found, [WrittenTask(0, same[0].rows, same[0].digest + 1), *same[1:]])
+    with pytest.raises(DeliveryError, match="can't be repeated"):
+        check_repeated(NAMES, 0, found, same[1:])
+
+
+def test_a_task_without_rows_asks_no_broker() -> None:
+    def step() -> None:
+        raise AssertionError("a request")
+
+    empty = iter([([], 0, 0)])
+    assert write_task(Brokers(step), NAMES, Mark(0, 1), 0, empty) == WrittenTask(0, 0, 0)
+
+
+def test_a_task_of_an_older_driver_gives_up() -> None:
+    brokers = Brokers()
+    old = take_over(brokers, NAMES, 0, 2)
+    take_over(brokers, NAMES, 0, 2)
+    mark = Mark(0, 2, generation=old.generation)
+    with pytest.raises(DeliveryError, match=r"another driver has taken over the query 'p-q'"):
+        write_task(brokers, NAMES, mark, 0, batches(rows_of(0)))
+    with pytest.raises(DeliveryError, match="another driver"):
+        finish(brokers, NAMES, mark)
+    assert brokers.written == []
+
+
+def test_a_checkpoint_that_is_older_than_the_records_is_refused() -> None:
+    brokers = Brokers()
+    for batch in range(3):
+        written(brokers, batch, 2)
+    with pytest.raises(DeliveryError, match=r"has written batch 2, but its checkpoint goes on with batch 1"):
+        take_over(brokers, NAMES, 1, 2)
+
+
+def test_expired_marks_are_refused_if_the_batch_may_have_been_written() -> None:
+    brokers = Brokers(retention=600.0)
+    with pytest.raises(DeliveryError, match=r"planned 11 minutes ago, and brokers delete marks after 10 minutes"):
+        take_over(brokers, NAMES, 4, 2, planned=time.time() - 660)
+    assert brokers.kept == {}
+    found = take_over(brokers, NAMES, 4, 2, planned=time.time() - 60)
+    assert found.unmarked
+    assert not take_over(Brokers(retention=600.0), NAMES, 0, 2, planned=time.time()).unmarked
+
+
+def test_a_mark_whose_batch_has_no_state_any_more_is_refused() -> None:
+    brokers = Brokers()
+    written(brokers, 0, 2, only=[0])
+    del brokers.kept[NAMES.driver]  # the state expires before the marks of the tasks
+    with pytest.raises(DeliveryError, match=r"'p-q-0' has written its part of batch 0 in an earlier run.*expired"):
+        written(brokers, 0, 2)
+
+
+def test_marks_are_read_as_they_were_committed() -> None:
+    mark = Mark(7, 3, 12, 2**64 - 1, "g")
+    assert Mark.of("p-q", 8, mark.metadata) == mark
+
+
+@pytest.mark.parametrize("metadata", [None, "", "x", "[]", "{}", '{"tasks":1}', "7"])
+def test_offsets_of_other_programs_are_no_marks(metadata: Any) -> None:
+    with pytest.raises(DeliveryError, match=r"consumer group 'p-q' has the offset 8 .* set another prefix"):
+        Mark.of("p-q", 8, metadata)

@@ -22,6 +22,12 @@ class RowBatch(Protocol):
         """Return the error texts and codes, with one entry per message, or None if there are no errors."""
 
 
+class BodyBatch(RowBatch, Protocol):
+    """A batch of the kernel that reads messages after their first `skip` bytes."""
+
+    skip: int
+
+
 class RowReader:
     """Reads messages with the batch that a function makes."""
 
@@ -32,6 +38,22 @@ class RowReader:
         """Return a list of rows per message: null for a null message or an error, empty if it is skipped."""
         count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
+            rows = batch.read_batch(messages)
+            errors, codes = batch.errors()
+        return DecodedBatch(rows, None, errors, codes)
+
+
+class BodyReader:
+    """Reads what follows the first bytes of messages with the batch that a function makes."""
+
+    def __init__(self, make_batch: Callable[[], BodyBatch]) -> None:
+        self._batch = Guarded(make_batch)
+
+    def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
+        """Return what `RowReader` does. `skip` is the number of bytes before the text or datum of each message."""
+        count_messages(len(messages))
+        with self._batch.use() as batch:  # the columns grow in place
+            batch.skip = skip
             rows = batch.read_batch(messages)
             errors, codes = batch.errors()
         return DecodedBatch(rows, None, errors, codes)

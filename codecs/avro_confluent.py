@@ -19,7 +19,7 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
-from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class AvroConfluentFormat(RegistryFormat):
+class AvroConfluentFormat(ConfluentAvroFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
@@ -54,7 +54,7 @@ class AvroConfluentFormat(RegistryFormat):
         return AvroLooker(self, request)
 
     def table(self, schema: pa.Schema) -> AvroTable:
-        return _table(schema, self.options["schema"])
+        return _table(schema, self.options["schema"], self.identifier, self.legacy)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -67,10 +67,10 @@ class AvroConfluentFormat(RegistryFormat):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        return self.encode_datums(rows, self.table(schema))
+        return self.encode_datums(rows, schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=True))
+        schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=self.legacy))
         if schema_id is None or self.options["schema"] not in (None, derived.text):
             return None  # the id is unknown here, or Spark's function has other types for these columns
         from kvformat.codecs._avro.native import encode_native
@@ -79,11 +79,11 @@ class AvroConfluentFormat(RegistryFormat):
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None) -> AvroTable:
+def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool) -> AvroTable:
     row = row_type(schema)
-    derived = parse_schema(schema_text(row, legacy=True))
+    derived = parse_schema(schema_text(row, legacy=legacy))
     if provided is None:
         return AvroTable(row, derived)
     given = provided_schema(provided)
-    check_provided(given, row, AvroConfluentFormat.identifier)
+    check_provided(given, row, format, legacy=legacy)
     return AvroTable(row, given)

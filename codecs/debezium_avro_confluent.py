@@ -32,7 +32,7 @@ from kvformat.codecs._changes.reading_only import check_reading_only
 from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
-from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs._debezium import flattened_avro
 from kvformat.codecs._debezium.avro_changes import AvroChangeReader, AvroChangeSettings
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
@@ -64,12 +64,12 @@ _KEY_OPTIONS = ("types", "binary.handling.mode")
 """Options of the format of values that hold for keys too."""
 
 
-class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
+class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     """The `debezium-avro-confluent` format."""
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
     option_specs: ClassVar[tuple[Option, ...]] = (
-        *RegistryFormat.option_specs,
+        *ConfluentAvroFormat.option_specs,
         *AVRO_TYPE_OPTIONS,
         OTHER_MESSAGES,
         MODE_OPTION,
@@ -125,10 +125,10 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         return ConnectAvroKeyFormat.beside(key, self) if typed else key
 
     def table(self, schema: pa.Schema) -> AvroTable:
-        return _table(schema, self.options["schema"])
+        return _table(schema, self.options["schema"], self.legacy)
 
     def check(self, provided: Schema, row: FlinkType) -> None:
-        _check(provided, row)
+        _check(provided, row, legacy=self.legacy)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -215,7 +215,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         modes = modes_of(options) if options["types"] == DEBEZIUM else None
         bare = self.upsert and self.row_key is not None and self.row_key.in_record
         settings = AvroChangeSettings(options[OTHER_MESSAGES.name], self.upsert and not flat, bare)
-        return _reading(row, writer, options["schema"], modes, flat, settings)
+        return _reading(row, writer, options["schema"], modes, flat, settings, self.legacy)
 
     def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
         """The batch with hints at the errors of MongoDB's messages."""
@@ -240,7 +240,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         envelopes = pa.StructArray.from_arrays(
             [before, after, op], names=[field.name for field in table.row.fields], mask=rows.is_null()
         )
-        return self.encode_datums(envelopes, table)
+        return self.encode_datums(envelopes, schema)
 
 
 def _envelope(row: FlinkType) -> FlinkType:
@@ -250,19 +250,19 @@ def _envelope(row: FlinkType) -> FlinkType:
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None) -> AvroTable:
+def _table(schema: pa.Schema, provided: str | None, legacy: bool) -> AvroTable:
     row = row_type(schema)
-    return AvroTable(_envelope(row), _schema(row, provided))
+    return AvroTable(_envelope(row), _schema(row, provided, legacy))
 
 
 @cached_by_identity
-def _schema(row: FlinkType, provided: str | None) -> Schema:
+def _schema(row: FlinkType, provided: str | None, legacy: bool) -> Schema:
     """Return the schema of envelopes: the given one, or the one for rows of this type."""
     envelope = _envelope(row)
     if provided is None:
-        return parse_schema(schema_text(envelope, legacy=True, optional=True))
+        return parse_schema(schema_text(envelope, legacy=legacy, optional=True))
     given = provided_schema(provided)
-    _check(given, envelope)
+    _check(given, envelope, legacy=legacy)
     return given
 
 
@@ -285,6 +285,7 @@ def _reading(
     modes: ConnectorModes | None,
     flat: bool,
     settings: AvroChangeSettings,
+    legacy: bool,
 ) -> _Reading:
     plan, wire, refusal = None, row, ""
     if modes is not None:
@@ -294,19 +295,25 @@ def _reading(
     if flat:
         wire = flattened_avro.add_marks(wire, writer)
         refusal = "" if writer is None else flattened_avro.refusal_of(writer, row)
-    reader = _reader(wire, len(row.fields), provided, flat, refusal, settings)
+    reader = _reader(wire, len(row.fields), provided, flat, refusal, settings, legacy)
     return _Reading(plan, reader, f"{plan} {wire.summary()} {refusal}")
 
 
 @cached_by_identity
 def _reader(
-    wire: FlinkType, columns: int, provided: str | None, flat: bool, refusal: str, settings: AvroChangeSettings
+    wire: FlinkType,
+    columns: int,
+    provided: str | None,
+    flat: bool,
+    refusal: str,
+    settings: AvroChangeSettings,
+    legacy: bool,
 ) -> AvroChangeReader:
     """Return the reader of rows of a type. Writers whose columns are read alike share it."""
     if flat:
-        schema = parse_schema(schema_text(wire, legacy=True, optional=True))
+        schema = parse_schema(schema_text(wire, legacy=legacy, optional=True))
         return AvroChangeReader(wire, columns, schema, ROW_ALONE, settings, refusal)
-    return AvroChangeReader(wire, columns, _schema(wire, provided), CHANGE, settings, refusal)
+    return AvroChangeReader(wire, columns, _schema(wire, provided, legacy), CHANGE, settings, refusal)
 
 
 @cached_by_identity
@@ -326,9 +333,9 @@ def _warn_of_types(row: FlinkType, writer: Schema, flat: bool) -> None:
             )
 
 
-def _check(provided: Schema, row: FlinkType) -> None:
+def _check(provided: Schema, row: FlinkType, *, legacy: bool) -> None:
     """Raise `SchemaError` if the given schema is not exactly that of the envelope."""
-    found = row_of_schema(provided)
+    found = row_of_schema(provided, legacy=legacy)
     if found != row:
         raise SchemaError(
             "Schema provided for 'debezium-avro-confluent' format must be a nullable record type with fields 'before', "
@@ -354,7 +361,7 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
     @classmethod
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
         """Return the format that reads keys declared as avro-confluent, for records with values of format `value`."""
-        schema = next(spec for spec in RegistryFormat.option_specs if spec.name == "schema")
+        schema = next(spec for spec in ConfluentAvroFormat.option_specs if spec.name == "schema")
         given = {name: text for name, text in key._given.items() if name not in schema.keys(key._given)}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         return cls({**given, **modes, "flattened": True})

@@ -98,11 +98,11 @@ class DebeziumJsonFormat(JsonChangeFormat):
         return debezium_looker(self, request)
 
     def for_key(self, key: Format) -> Format:
-        typed = self.options["types"] == DEBEZIUM or self.options["schema-include"]
+        typed = self.options["types"] == DEBEZIUM or self.options.get("schema-include", False)
         return ConnectKeyFormat.beside(key, self) if typed and key.identifier == "json" else key
 
     def is_tombstone(self, message: bytes) -> bool:
-        return self.nulls_delete and is_null(message, wrapped=self.options["schema-include"])
+        return self.nulls_delete and is_null(message, wrapped=self.options.get("schema-include", False))
 
     @property
     def reads_presence(self) -> bool:
@@ -126,7 +126,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
         super().validate(direction)
         check_types(self, direction)
         check_reading_only(self, direction, FLATTENED, "whole changes", ". Rows alone are written by format json")
-        if direction == "encode" and self.options["schema-include"]:
+        if direction == "encode" and self.options.get("schema-include", False):
             raise ReadingOnlyError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",
                 format=self.identifier,

@@ -64,8 +64,7 @@ def replay(
         raise ConfigurationError(f"dead_letters must be a topic or a path, not {dead_letters!r}")
     if not callable(to) and not hasattr(to, "write_stream"):
         raise ConfigurationError(
-            "to must be a KafkaTable, or a function of the rows and the batch's number, not "
-            f"{type(to).__name__}"
+            f"to must be a KafkaTable, or a function of the rows and the batch's number, not {type(to).__name__}"
         )
     if not is_topic(dead_letters):
         return _from_path(kv, spark, dead_letters.rstrip("/"), to, metadata)

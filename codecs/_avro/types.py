@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -188,40 +189,46 @@ _FROM_LOGICAL: dict[str, FlinkType] = {
     "timestamp-millis": FlinkType("TIMESTAMP", precision=3),
     "timestamp-micros": FlinkType("TIMESTAMP", precision=6),
 }
+_FROM_TIMESTAMPS = _FROM_LOGICAL | {
+    f"{local}timestamp-{unit}": FlinkType("TIMESTAMP" if local else "TIMESTAMP_LTZ", precision=digits)
+    for local in ("", "local-")
+    for unit, digits in (("millis", _MILLIS), ("micros", _MICROS))
+}
+"""Flink's types with `timestamp_mapping.legacy=false`."""
 _OTHER_UNION = FlinkType("RAW")
 
 
-def row_of_schema(schema: Schema) -> FlinkType:
-    """Return Flink's type of a schema, with the legacy mapping of timestamps.
+def row_of_schema(schema: Schema, *, legacy: bool = True) -> FlinkType:
+    """Return Flink's type of a schema. `legacy`: Flink's option `timestamp_mapping.legacy`.
 
     A union of more than null and one other type is RAW, and `null` is NULL. No column has these types.
     Raises `SchemaError` for a recursive schema.
     """
     if schema.is_recursive:
         raise SchemaError(f"the Avro schema {schema.full_name} is recursive, and a table's type can't be")
-    return _type(schema)
+    return _type(schema, _FROM_LOGICAL if legacy else _FROM_TIMESTAMPS)
 
 
-def _type(schema: Schema) -> FlinkType:
+def _type(schema: Schema, logical: Mapping[str, FlinkType]) -> FlinkType:
     if schema.type == "union":
         if len(schema.branches) == 1:
-            return _type(schema.branches[0])
-        return replace(_type(schema.optional), nullable=True) if schema.optional is not None else _OTHER_UNION
-    return replace(_type_not_null(schema), nullable=False)
+            return _type(schema.branches[0], logical)
+        return replace(_type(schema.optional, logical), nullable=True) if schema.optional is not None else _OTHER_UNION
+    return replace(_type_not_null(schema, logical), nullable=False)
 
 
-def _type_not_null(schema: Schema) -> FlinkType:
+def _type_not_null(schema: Schema, logical: Mapping[str, FlinkType]) -> FlinkType:
     if schema.type == "record":
-        return FlinkType("ROW", fields=tuple(FlinkField(f.name, _type(f.schema)) for f in schema.fields))
+        return FlinkType("ROW", fields=tuple(FlinkField(f.name, _type(f.schema, logical)) for f in schema.fields))
     if schema.items is not None:
-        return FlinkType("ARRAY", fields=(FlinkField("element", _type(schema.items)),))
+        return FlinkType("ARRAY", fields=(FlinkField("element", _type(schema.items, logical)),))
     if schema.values is not None:
         key = replace(_FROM_PRIMITIVE["string"], nullable=False)
-        return FlinkType("MAP", fields=(FlinkField("key", key), FlinkField("value", _type(schema.values))))
+        return FlinkType("MAP", fields=(FlinkField("key", key), FlinkField("value", _type(schema.values, logical))))
     if schema.logical is not None and schema.logical.name == "decimal":
         return FlinkType("DECIMAL", precision=schema.logical.precision, scale=schema.logical.scale)
-    if schema.logical is not None and schema.logical.name in _FROM_LOGICAL:
-        return _FROM_LOGICAL[schema.logical.name]
+    if schema.logical is not None and schema.logical.name in logical:
+        return logical[schema.logical.name]
     if schema.type == "fixed":
         return FlinkType("VARBINARY", length=schema.size)
     return _FROM_PRIMITIVE[schema.type]
@@ -235,9 +242,9 @@ def provided_schema(text: str) -> Schema:
         raise SchemaError(f"Could not parse Avro schema string. {cause}", field=cause.field) from cause
 
 
-def check_provided(schema: Schema, row: FlinkType, format: str) -> None:
+def check_provided(schema: Schema, row: FlinkType, format: str, *, legacy: bool = True) -> None:
     """Raise `SchemaError` if the schema of the option `schema` has another type than the table."""
-    provided = row_of_schema(schema)
+    provided = row_of_schema(schema, legacy=legacy)
     if replace(provided, nullable=False) != replace(row, nullable=False):
         raise SchemaError(
             f"Schema provided for '{format}' format does not match the table schema: {schema.text}. Its type is "

@@ -112,6 +112,8 @@ class ChangeSettings:
     """Whether, with `upsert`, a deletion without a row gives a row of nulls; the record's key says which row it is."""
     reads_presence: bool = False
     """Whether a column after those of the table says which columns the row after the change has."""
+    skip: int = 0
+    """The number of bytes before the text of each message."""
 
 
 class BatchReader(Protocol):

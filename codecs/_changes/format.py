@@ -47,6 +47,8 @@ class JsonChangeFormat(ChangeDataFormat):
 
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
     envelope: ClassVar[Envelope]
+    skip: ClassVar[int] = 0
+    """The number of bytes before the text of each message, such as those of a frame."""
     envelope_description: ClassVar[str]
     """A description of messages with this envelope. It continues the text "3 of 5 messages"."""
 
@@ -81,6 +83,10 @@ class JsonChangeFormat(ChangeDataFormat):
         presence = _presence_reader(row, self).read(messages) if self.envelope.rows_in_arrays else None
         return self.unchanged.apply(batch, [field.name for field in row.fields], presence)
 
+    def read_settings(self) -> ReadSettings:
+        """Return how values are read."""
+        return ReadSettings.of(self.options)
+
     @property
     def reads_presence(self) -> bool:
         return not self.envelope.rows_in_arrays
@@ -113,13 +119,14 @@ class JsonChangeFormat(ChangeDataFormat):
 
 def _settings(format: JsonChangeFormat) -> ChangeSettings:
     return ChangeSettings(
-        values=ReadSettings.of(format.options),
+        values=format.read_settings(),
         wrapped=format.options.get("schema-include", False),
         filters=format.filters(),
         other_messages=format.options[OTHER_MESSAGES.name],
         upsert=format.upsert,
         bare_deletes=format.row_key is not None and format.row_key.in_record,
         reads_presence=format.unchanged is not None and format.unchanged.reads_presence,
+        skip=format.skip,
     )
 
 

@@ -32,9 +32,7 @@ def operation_rows(envelope: Envelope, other_messages: str, *, upsert: bool) -> 
         used = {numbers[name] for row in rows for name in (row.member, row.over) if name is not None}
         return OperationRows(found, [number for number in looked_at if number not in used])
 
-    skipped = {
-        text: NO_ROWS for text, other in envelope.other_by_operation.items() if other.is_skipped(other_messages)
-    }
+    skipped = {text: NO_ROWS for text, other in envelope.other_by_operation.items() if other.is_skipped(other_messages)}
     return {text: of(rows) for text, rows in read_rows(envelope, other_messages).items()} | skipped
 
 

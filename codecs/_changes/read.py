@@ -49,7 +49,9 @@ class ChangeReader:
 
         def made() -> tuple[EnvelopePlan, ChangeBatch]:
             plan = plan_class(row, envelope, settings, [column for _, column in columns])
-            return plan, plan.batch()
+            batch = plan.batch()
+            batch.skip = settings.skip
+            return plan, batch
 
         self._batch = Guarded(made)
 

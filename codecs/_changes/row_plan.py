@@ -102,8 +102,10 @@ def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
 def take_messages(batch: DecodedBatch, places: Ints) -> DecodedBatch:
     """Return the messages with these numbers, in their order."""
     chosen, buffers = pa.array(places), batch.rows.buffers()[:2]
-    kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
+    kinds_taken = None
+    if batch.row_kinds is not None:
+        kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
+        kinds_taken = kinds.take(chosen).flatten()
     errors = None if batch.errors is None else batch.errors.take(chosen)
     codes = None if batch.codes is None else batch.codes.take(chosen)
-    kinds_taken = kinds.take(chosen).flatten()
     return replace(batch, rows=batch.rows.take(chosen), row_kinds=kinds_taken, errors=errors, codes=codes)

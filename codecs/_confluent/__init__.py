@@ -6,7 +6,8 @@ with the same settings share them. A registry that can't be reached, is too slow
 
     http://..., https://...   Confluent's REST interface, with the client of confluent-kafka
     mock://<scope>            confluent-kafka's registry in memory, one per scope and process
-    file:<folder>             a folder with a file `<id>.avsc` per schema; a new schema gets the next free id
+    file:<folder>             a folder with a file per schema, `<id>.avsc`, `<id>.json` or `<id>.proto`; a new schema
+                              gets the next free id
 
 Rules: Flink's "Confluent Avro Format" page, and the options that Flink passes to Confluent's Java client.
 """
@@ -14,15 +15,28 @@ Rules: Flink's "Confluent Avro Format" page, and the options that Flink passes t
 from __future__ import annotations
 
 from kvformat.codecs._confluent.cache import id_of_schema, latest_schema, schemas_by_id, subject_schema
-from kvformat.codecs._confluent.frames import PREFIX, Frames, distinct_ids, prefix, read_frames
-from kvformat.codecs._confluent.registry import Refused
+from kvformat.codecs._confluent.frames import (
+    PREFIX,
+    Frames,
+    bodies,
+    distinct_ids,
+    prefix,
+    read_frames,
+    with_frame_errors,
+)
+from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF, Refused, RegistrySchema
 from kvformat.codecs._confluent.settings import RegistrySettings
 
 __all__ = [
+    "AVRO",
+    "JSON",
     "PREFIX",
+    "PROTOBUF",
     "Frames",
     "Refused",
+    "RegistrySchema",
     "RegistrySettings",
+    "bodies",
     "distinct_ids",
     "id_of_schema",
     "latest_schema",
@@ -30,4 +44,5 @@ __all__ = [
     "read_frames",
     "schemas_by_id",
     "subject_schema",
+    "with_frame_errors",
 ]

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from kvformat.codecs._confluent.client import IN_MEMORY, Confluent
-from kvformat.codecs._confluent.registry import Folder, Refused, SchemaRegistry, registry_error
-from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
+from kvformat.codecs._confluent.registry import Folder, Refused, RegistrySchema, SchemaRegistry, registry_error
+from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.registry.contract.errors import SchemaRegistryError
 from kvformat.registry.contract.fork_safe import Guarded
 
 _T = TypeVar("_T")
+_Id = TypeVar("_Id", int, str)
 _CLIENTS, _ANSWERS = 64, 10_000  # bounds of the caches
 _UNKNOWN_FOR = 2.0  # seconds; after this time, a new schema is found, also one that a replica did not have yet
 _LONGEST_UNKNOWN = 600.0  # seconds; the time doubles with each lookup of an id that is still unknown
@@ -66,13 +67,13 @@ class _Cache(Generic[_T]):
 
 
 _registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
-_texts: _Cache[str] = _Cache(_ANSWERS)
+_schemas: _Cache[RegistrySchema] = _Cache(_ANSWERS)
 _ids: _Cache[int] = _Cache(_ANSWERS)
 _unknown: _Cache[_UnknownId] = _Cache(_ANSWERS)
 
 
-def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, str | Refused]:
-    """Look up the texts of schemas by their ids. Requests ids that are not cached in this order, some in parallel.
+def schemas_by_id(settings: RegistrySettings, ids: Sequence[_Id]) -> dict[_Id, RegistrySchema | Refused]:
+    """Look up schemas by their ids, numbers or GUIDs. Requests ids that are not cached in this order, some in parallel.
 
     Unknown ids are cached for a while; otherwise each batch would request them. There is no limit on known ids. After
     `_MOST_UNKNOWN` unknown ids, the other ids are refused without a request, and are not cached: many messages with
@@ -106,56 +107,58 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int]) -> dict[int, s
     return answers
 
 
-def _cached_schema(settings: RegistrySettings, schema_id: int) -> str | Refused | None:
+def _cached_schema(settings: RegistrySettings, schema_id: int | str) -> RegistrySchema | Refused | None:
     """Return the cached answer for an id, None if there is none or it is too old."""
-    text = _texts.get((settings, schema_id))
-    if text is not None:
-        return text
+    schema = _schemas.get((settings, schema_id))
+    if schema is not None:
+        return schema
     unknown = _unknown.get((settings, schema_id))
     return unknown.refused if unknown is not None and time.monotonic() < unknown.until else None
 
 
-def _request_schema(settings: RegistrySettings, schema_id: int) -> str | Refused:
+def _request_schema(settings: RegistrySettings, schema_id: int | str) -> RegistrySchema | Refused:
     """Request the schema of an id and cache the answer."""
     key = (settings, schema_id)
     answer = _registry(settings).schema(schema_id)
     if not isinstance(answer, Refused):
-        return _texts.put(key, answer)
+        return _schemas.put(key, answer)
     before = _unknown.get(key)
     seconds = _UNKNOWN_FOR if before is None else min(before.seconds * 2, _LONGEST_UNKNOWN)
     _unknown.put(key, _UnknownId(answer, time.monotonic() + seconds, seconds), replace=True)
     return answer
 
 
-def id_of_schema(settings: RegistrySettings, subject: str, text: str, *, register: bool) -> int | Refused:
+def id_of_schema(settings: RegistrySettings, subject: str, schema: RegistrySchema, *, register: bool) -> int | Refused:
     """Return the id of a schema under a subject. With `register`, registers the schema if it is new. Cached."""
-    key = (settings, subject, text)
+    key = (settings, subject, schema)
     known = _ids.get(key)
     if known is not None:
         return known
     registry = _registry(settings)
-    answer = registry.register(subject, text) if register else registry.lookup(subject, text)
+    answer = registry.register(subject, schema) if register else registry.lookup(subject, schema)
     if not isinstance(answer, int):
         return answer
     _unknown.drop((settings, answer))  # a message may have had the id before its schema was registered
     return _ids.put(key, answer)
 
 
-def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, str] | Refused:
-    """Return id and text of a subject's latest schema. Cached from the first request on."""
+def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, RegistrySchema] | Refused:
+    """Return a subject's latest schema after its id. Cached from the first request on."""
     key = (settings, subject, "latest")
     schema_id = _ids.get(key)
-    text = None if schema_id is None else _texts.get((settings, schema_id))
-    if schema_id is not None and text is not None:
-        return schema_id, text
+    schema = None if schema_id is None else _schemas.get((settings, schema_id))
+    if schema_id is not None and schema is not None:
+        return schema_id, schema
     answer = _registry(settings).latest(subject)
     if isinstance(answer, Refused):
         return answer
-    return _ids.put(key, answer[0]), _texts.put((settings, answer[0]), answer[1])
+    return _ids.put(key, answer[0]), _schemas.put((settings, answer[0]), answer[1])
 
 
-def subject_schema(settings: RegistrySettings, subject: str, version: int | None) -> tuple[int, str] | Refused:
-    """Return id and text of a version of a subject, None for the latest version. Not cached."""
+def subject_schema(
+    settings: RegistrySettings, subject: str, version: int | None
+) -> tuple[int, RegistrySchema] | Refused:
+    """Return a version of a subject after its id, None for the latest version. Not cached."""
     in_memory = settings.url.startswith(IN_MEMORY)
     registry = _registry(settings) if in_memory else _new_registry(settings)  # clients have caches too
     return registry.latest(subject) if version is None else registry.version(subject, version)
@@ -169,6 +172,6 @@ def _registry(settings: RegistrySettings) -> SchemaRegistry:
 def _new_registry(settings: RegistrySettings) -> SchemaRegistry:
     if not settings.url.strip():
         raise SchemaRegistryError(
-            "the option 'url' is empty; set it to the URL of the schema registry", format=FORMAT, url=""
+            "the option 'url' is empty; set it to the URL of the schema registry", format=settings.format, url=""
         )
     return Folder(settings) if settings.url.startswith("file:") else Confluent(settings)

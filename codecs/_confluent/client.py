@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import random
 import re
@@ -13,8 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kvformat.codecs._confluent.registry import Refused, SchemaRegistry, cause_without_secrets, registry_error, shorten
-from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings, userinfo
+from kvformat.codecs._confluent.registry import (
+    AVRO,
+    Refused,
+    RegistrySchema,
+    SchemaRegistry,
+    cause_without_secrets,
+    registry_error,
+    shorten,
+)
+from kvformat.codecs._confluent.settings import RegistrySettings, userinfo
 from kvformat.registry.contract.errors import MissingExtraError, OptionError
 
 _T = TypeVar("_T")
@@ -32,34 +39,36 @@ class Confluent(SchemaRegistry):
         self._settings = settings
         self._client, self._schema_class, self._error_class = _client(settings)
 
-    def schema(self, schema_id: int) -> str | Refused:
-        def call() -> str | Refused:
-            found = self._client.get_schema(schema_id)
-            return self._refuse_other_type(found, f"schema {schema_id}") or self._complete_text(found)
+    def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
+        def call() -> RegistrySchema:
+            by_guid = isinstance(schema_id, str)
+            found = self._client.get_schema_by_guid(schema_id) if by_guid else self._client.get_schema(schema_id)
+            return self._complete(found)
 
         return self._request(call, f"schema id {schema_id}", schema_id=schema_id)
 
-    def register(self, subject: str, text: str) -> int | Refused:
+    def register(self, subject: str, schema: RegistrySchema) -> int | Refused:
         def call() -> int:
-            return _check_id(self._client.register_schema(subject, self._schema_class(text, "AVRO")))
+            return _check_id(self._client.register_schema(subject, self._schema_class(schema.text, schema.kind)))
 
         return self._ask("registering a schema under", subject, call)
 
-    def lookup(self, subject: str, text: str) -> int | Refused:
+    def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
         def call() -> int:
-            return _check_id(self._client.lookup_schema(subject, self._schema_class(text, "AVRO")).schema_id)
+            found = self._client.lookup_schema(subject, self._schema_class(schema.text, schema.kind))
+            return _check_id(found.schema_id)
 
         return self._ask("the schema's id under", subject, call)
 
-    def latest(self, subject: str) -> tuple[int, str] | Refused:
-        def call() -> tuple[int, str] | Refused:
-            return self._id_and_text(self._client.get_latest_version(subject), subject)
+    def latest(self, subject: str) -> tuple[int, RegistrySchema] | Refused:
+        def call() -> tuple[int, RegistrySchema]:
+            return self._id_and_schema(self._client.get_latest_version(subject))
 
         return self._ask("the latest schema of", subject, call)
 
-    def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
-        def call() -> tuple[int, str] | Refused:
-            return self._id_and_text(self._client.get_version(subject, version), subject)
+    def version(self, subject: str, version: int) -> tuple[int, RegistrySchema] | Refused:
+        def call() -> tuple[int, RegistrySchema]:
+            return self._id_and_schema(self._client.get_version(subject, version))
 
         return self._ask(f"version {version} of the schema of", subject, call)
 
@@ -69,35 +78,33 @@ class Confluent(SchemaRegistry):
             return Refused("the option 'subject' is empty")
         return self._request(call, f"{what} subject {subject!r}", subject=subject)
 
-    def _id_and_text(self, found: Any, subject: str) -> tuple[int, str] | Refused:
-        refused = self._refuse_other_type(found.schema, f"the schema of subject {subject!r}")
-        return refused or (_check_id(found.schema_id), self._complete_text(found.schema))
+    def _id_and_schema(self, found: Any) -> tuple[int, RegistrySchema]:
+        return _check_id(found.schema_id), self._complete(found.schema)
 
-    def _refuse_other_type(self, schema: Any, what: str) -> Refused | None:
-        """Refuse a schema of another type than Avro."""
-        kind = schema.schema_type or "AVRO"
-        return None if kind == "AVRO" else self._refused(f"{what} is not an Avro schema but {kind}")
-
-    def _complete_text(self, schema: Any) -> str:
-        """Return the text of a schema with its references resolved. Raises `ValueError` if there is no text."""
+    def _complete(self, schema: Any) -> RegistrySchema:
+        """Return a schema with those that it refers to. Raises `ValueError` if it has no text."""
         if not isinstance(schema.schema_str, str):
             raise ValueError("the answer has no schema")
-        if not schema.references:
-            return schema.schema_str
-        definitions: dict[str, Any] = {}
+        texts: dict[str, str] = {}
         waiting = [schema]
         while waiting:
             for reference in waiting.pop().references or ():
-                if reference.name in definitions:
+                if reference.name in texts:
                     continue
-                if len(definitions) >= _MOST_REFERENCES:
+                if len(texts) >= _MOST_REFERENCES:
                     raise ValueError(f"the schema refers to more than {_MOST_REFERENCES} others")
                 waiting.append(self._client.get_version(reference.subject, reference.version).schema)
-                definitions[reference.name] = json.loads(waiting[-1].schema_str)
-        return json.dumps(_inline_references(json.loads(schema.schema_str), "", definitions, set()))
+                texts[reference.name] = waiting[-1].schema_str
+        kind = shorten(self._settings.scrubbed(schema.schema_type or AVRO))  # errors name it
+        return RegistrySchema(kind, schema.schema_str, tuple(texts.items()))
 
     def _request(
-        self, call: Callable[[], _T | Refused], what: str, *, schema_id: int | None = None, subject: str | None = None
+        self,
+        call: Callable[[], _T | Refused],
+        what: str,
+        *,
+        schema_id: int | str | None = None,
+        subject: str | None = None,
     ) -> _T | Refused:
         """Call the registry within the timeout. Retries temporary failures with increasing waits."""
         settings, deadline = self._settings, time.monotonic() + self._settings.timeout
@@ -164,34 +171,6 @@ def _call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
     return value  # type: ignore[return-value]  # None only if the call returns None
 
 
-def _inline_references(node: Any, space: str, definitions: dict[str, Any], known: set[str]) -> Any:
-    """Return a schema in which the definition replaces the first use of each name from another schema."""
-    if isinstance(node, list):
-        return [_inline_references(branch, space, definitions, known) for branch in node]
-    if isinstance(node, str):
-        full = node if "." in node or not space else f"{space}.{node}"
-        name = full if full in definitions else node
-        if name not in definitions or name in known:
-            return node
-        known.add(name)
-        return _inline_references(definitions[name], "", definitions, known)
-    if not isinstance(node, dict):
-        return node
-    if "name" in node:
-        name = str(node["name"])
-        space = name.rpartition(".")[0] if "." in name else str(node.get("namespace", space))
-    inner = {
-        key: _inline_references(node[key], space, definitions, known)
-        for key in ("type", "items", "values")
-        if key in node
-    }
-    if isinstance(node.get("fields"), list):
-        inner["fields"] = [
-            {**f, "type": _inline_references(f["type"], space, definitions, known)} for f in node["fields"]
-        ]
-    return {**node, **inner}
-
-
 def _cause_text(cause: Exception) -> str:
     return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
 
@@ -213,7 +192,8 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
         from confluent_kafka.schema_registry.error import SchemaRegistryError as ClientError
     except ImportError as cause:
         raise MissingExtraError(
-            f"format '{FORMAT}' needs the client of confluent-kafka: pip install 'kvformat[confluent]'", format=FORMAT
+            f"format '{settings.format}' needs the client of confluent-kafka: pip install 'kvformat[confluent]'",
+            format=settings.format,
         ) from cause
     settings.check_authentication()
     try:
@@ -229,8 +209,9 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
         return client, Schema, ClientError
     reason = shorten(settings.scrubbed(str(failure)))
     raise OptionError(
-        f"format '{FORMAT}': the client for the schema registry at {settings.shown_url} can't be created: {reason}",
-        format=FORMAT,
+        f"format '{settings.format}': the client for the schema registry at {settings.shown_url} can't be created: "
+        f"{reason}",
+        format=settings.format,
         reason=reason,
     ) from cause_without_secrets(settings, failure)
 
@@ -288,20 +269,20 @@ def client_configuration(settings: RegistrySettings) -> dict[str, Any]:
     conf |= {key: value for key, value in properties.items() if _PASSED_ON.fullmatch(key)}
     # `_request` retries itself. The client's timeout only ends calls that `_call_with_timeout` has given up.
     conf |= {"max.retries": 0, "timeout": settings.timeout + 1}
-    conf |= _basic_authentication(properties, userinfo(urls[0]))
+    conf |= _basic_authentication(properties, userinfo(urls[0]), settings.format)
     conf |= _bearer_authentication(properties)
-    conf |= _tls(properties)
+    conf |= _tls(properties, settings.format)
     return conf
 
 
-def _basic_authentication(properties: dict[str, str], from_url: str) -> dict[str, str]:
+def _basic_authentication(properties: dict[str, str], from_url: str, format: str) -> dict[str, str]:
     source = properties.get("basic.auth.credentials.source", "")
     given = properties.get("basic.auth.user.info", "")
     if source == "SASL_INHERIT":
         raise OptionError(
             "SASL_INHERIT is not supported; use 'basic-auth.credentials-source' = 'USER_INFO' and "
             "'basic-auth.user-info' = '<user>:<password>'",
-            format=FORMAT,
+            format=format,
             option="basic-auth.credentials-source",
         )
     chosen = {"USER_INFO": given, "URL": from_url, "": from_url or given}.get(source, "")
@@ -322,32 +303,32 @@ def _bearer_authentication(properties: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def _tls(properties: dict[str, str]) -> dict[str, str]:
+def _tls(properties: dict[str, str], format: str) -> dict[str, str]:
     """Return the configuration of TLS: paths of PEM files instead of Java key stores."""
     conf = {}
     trusted = properties.get(f"{_FLINK_SSL}truststore.location")
     if trusted:
-        conf["ssl.ca.location"] = _pem(trusted, "ssl.truststore.location")
+        conf["ssl.ca.location"] = _pem(trusted, "ssl.truststore.location", format)
     own = properties.get(f"{_FLINK_SSL}keystore.location")
     if own:
-        conf["ssl.certificate.location"] = _pem(own, "ssl.keystore.location")
+        conf["ssl.certificate.location"] = _pem(own, "ssl.keystore.location", format)
         password = properties.get(f"{_FLINK_SSL}keystore.password")
         if password:
             conf["ssl.key.password"] = password
     return conf
 
 
-def _pem(path: str, option: str) -> str:
+def _pem(path: str, option: str, format: str) -> str:
     try:
         head = Path(path).read_bytes()
     except OSError as cause:
-        raise OptionError(f"option '{option}': {cause}", format=FORMAT, option=option) from cause
+        raise OptionError(f"option '{option}': {cause}", format=format, option=option) from cause
     if _PEM not in head:
         raise OptionError(
             f"option '{option}': {path} is not a PEM file, which Python's TLS needs. Convert a Java key store with "
             "`keytool -importkeystore -srckeystore <it> -destkeystore store.p12 -deststoretype PKCS12` and "
             "`openssl pkcs12 -in store.p12 -out store.pem`",
-            format=FORMAT,
+            format=format,
             option=option,
         )
     return path

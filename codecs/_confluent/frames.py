@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 
 PREFIX = 5
 """Bytes before the datum."""
@@ -78,6 +80,33 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int32)
     magic = data[np.minimum(offsets[:-1], len(data) - 1)] if long is not present else data[starts]
     return Frames(ids, long & (magic == 0), present, magic, lengths)
+
+
+def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
+    """Return the messages, null where the frame is bad, and the errors of bad frames; None if all frames are good."""
+    _, places, data = messages.buffers()
+    if not messages.null_count and data is not None and len(messages):  # without reading the ids, which takes longer
+        offsets = np.frombuffer(places, np.int32, len(messages) + 1, messages.offset * 4)
+        starts, ends = offsets[:-1], offsets[1:]
+        if (ends - starts).min() >= PREFIX and not np.frombuffer(data, np.uint8)[starts].any():
+            return messages, None
+    frames = read_frames(messages, np.asarray(messages.is_valid()))
+    usable = frames.good | ~frames.present
+    if usable.all():
+        return messages, None
+    errors = pa.array(frames.errors(), pa.string())
+    return pc.if_else(pa.array(usable), messages, pa.scalar(None, pa.binary())), errors
+
+
+def with_frame_errors(batch: DecodedBatch, frame_errors: pa.StringArray | None) -> DecodedBatch:
+    """Return a batch whose messages with a bad frame have the frame's error."""
+    if frame_errors is None:
+        return batch
+    errors, codes = split_codes(frame_errors)
+    if batch.errors is not None:
+        own, own_codes = (batch.errors, batch.codes) if batch.codes is not None else split_codes(batch.errors)
+        errors, codes = pc.coalesce(errors, own), pc.coalesce(codes, own_codes)
+    return replace(batch, errors=errors, codes=codes)
 
 
 def distinct_ids(ids: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:

@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from kvformat.codecs._confluent.settings import FORMAT, RegistrySettings
+from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.registry.contract.errors import SchemaRegistryError
 
+AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
+"""Kinds of schemas, by the names of Confluent's REST interface."""
+_NAMES = {AVRO: "an Avro schema", JSON: "a JSON Schema", PROTOBUF: "a Protobuf schema"}
+_ENDINGS = {".avsc": AVRO, ".json": JSON, ".proto": PROTOBUF}
+"""The kind of a schema in a folder, by the ending of its file's name."""
 _LONGEST_TEXT = 1000  # characters
 
 
@@ -24,28 +29,45 @@ class Refused:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class RegistrySchema:
+    """A schema in a registry.
+
+    kind: AVRO, JSON, PROTOBUF, or another word of the registry.
+    references: the texts of the schemas that it refers to, directly or through others, each after its name.
+    """
+
+    kind: str
+    text: str
+    references: tuple[tuple[str, str], ...] = ()
+
+    def of_kind(self, kind: str, what: str) -> RegistrySchema | Refused:
+        """Return the schema, or a refusal if it is of another kind. `what` names the schema in the refusal."""
+        return self if self.kind == kind else Refused(f"{what} is not {_NAMES[kind]} but {self.kind}")
+
+
 class SchemaRegistry(abc.ABC):
     """A schema registry. Every method raises `SchemaRegistryError` if there is no usable answer."""
 
     @abc.abstractmethod
-    def schema(self, schema_id: int) -> str | Refused:
-        """Return the text of a schema, with its references resolved."""
+    def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
+        """Return the schema with an id, a number or the text of a GUID."""
 
     @abc.abstractmethod
-    def register(self, subject: str, text: str) -> int | Refused:
+    def register(self, subject: str, schema: RegistrySchema) -> int | Refused:
         """Return the id of a schema under a subject. Registers the schema if it is new."""
 
     @abc.abstractmethod
-    def lookup(self, subject: str, text: str) -> int | Refused:
+    def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
         """Return the id of a schema that is registered under the subject."""
 
     @abc.abstractmethod
-    def latest(self, subject: str) -> tuple[int, str] | Refused:
-        """Return id and text of the subject's latest schema."""
+    def latest(self, subject: str) -> tuple[int, RegistrySchema] | Refused:
+        """Return the subject's latest schema after its id."""
 
     @abc.abstractmethod
-    def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
-        """Return id and text of a version of the subject's schema."""
+    def version(self, subject: str, version: int) -> tuple[int, RegistrySchema] | Refused:
+        """Return a version of the subject's schema after its id."""
 
 
 def shorten(text: str) -> str:
@@ -67,14 +89,15 @@ def cause_without_secrets(settings: RegistrySettings, cause: Exception) -> Excep
 
 
 def registry_error(
-    settings: RegistrySettings, why: str, *, schema_id: int | None = None, subject: str | None = None
+    settings: RegistrySettings, why: str, *, schema_id: int | str | None = None, subject: str | None = None
 ) -> SchemaRegistryError:
     """Return the error of a registry without a usable answer."""
     reason = shorten(settings.scrubbed(why))
     return SchemaRegistryError(
-        f"format '{FORMAT}': the schema registry at {settings.shown_url} gave no usable answer about {reason}. "
-        "The messages are not the cause, and none was read or written; try again when the registry is available",
-        format=FORMAT,
+        f"format '{settings.format}': the schema registry at {settings.shown_url} gave no usable answer about "
+        f"{reason}. The messages are not the cause, and none was read or written; try again when the registry is "
+        "available",
+        format=settings.format,
         reason=reason,
         url=settings.shown_url,
         schema_id=schema_id,
@@ -83,53 +106,67 @@ def registry_error(
 
 
 class Folder(SchemaRegistry):
-    """A folder of `<id>.avsc` files, without subjects."""
+    """A folder of schemas, without subjects: `<id>.avsc`, `<id>.json` and `<id>.proto` for Avro, JSON and Protobuf."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
         path = settings.url.removeprefix("file:")
         self._folder = Path(urllib.parse.unquote(path.removeprefix("//")))
 
-    def schema(self, schema_id: int) -> str | Refused:
-        file = self._folder / f"{schema_id}.avsc"
+    def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
+        if isinstance(schema_id, str):
+            return Refused(f"a folder knows schemas by their ids, not by the GUID {schema_id}")
         with self._file_errors(schema_id=schema_id):
             if not self._folder.is_dir():
                 raise FileNotFoundError(f"no folder {self._folder}")
-            return file.read_text("utf-8") if file.is_file() else Refused(f"there is no file {file.name}")
+            files = [self._folder / f"{schema_id}{ending}" for ending in _ENDINGS]
+            found = next((file for file in files if file.is_file()), None)
+            return Refused(f"there is no file {files[0].name}") if found is None else self._read(found)
 
-    def register(self, subject: str, text: str) -> int | Refused:
+    def register(self, subject: str, schema: RegistrySchema) -> int | Refused:
         with self._file_errors(subject=subject):
             while True:
-                known = self.lookup(subject, text)
+                known = self.lookup(subject, schema)
                 if isinstance(known, int):
                     return known
                 schema_id = max(self._files(), default=0) + 1
-                with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}.avsc", "x") as file:
-                    file.write(text)
+                ending = next(ending for ending, kind in _ENDINGS.items() if kind == schema.kind)
+                with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}{ending}", "x") as file:
+                    file.write(schema.text)
 
-    def lookup(self, subject: str, text: str) -> int | Refused:
-        wanted = json.loads(text)
+    def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
+        wanted = _canonical(schema)
         with self._file_errors(subject=subject):
             for schema_id, file in sorted(self._files().items()):
                 with contextlib.suppress(ValueError):  # another process is writing the file
-                    if json.loads(file.read_text("utf-8")) == wanted:
+                    if _canonical(self._read(file)) == wanted:
                         return schema_id
-        return Refused(f"no file in {self._folder} contains the schema {text}")
+        return Refused(f"no file in {self._folder} contains the schema {schema.text}")
 
-    def latest(self, subject: str) -> tuple[int, str] | Refused:
+    def latest(self, subject: str) -> tuple[int, RegistrySchema] | Refused:
         return Refused("a folder has no subjects, and so no versions of a subject")
 
-    def version(self, subject: str, version: int) -> tuple[int, str] | Refused:
+    def version(self, subject: str, version: int) -> tuple[int, RegistrySchema] | Refused:
         return self.latest(subject)
+
+    @staticmethod
+    def _read(file: Path) -> RegistrySchema:
+        return RegistrySchema(_ENDINGS[file.suffix], file.read_text("utf-8"))
 
     def _files(self) -> dict[int, Path]:
         if not self._folder.is_dir():
             raise FileNotFoundError(f"no folder {self._folder}")
-        return {int(f.stem): f for f in self._folder.glob("*.avsc") if f.stem.isascii() and f.stem.isdigit()}
+        known = (file for file in self._folder.iterdir() if file.suffix in _ENDINGS)
+        return {int(file.stem): file for file in known if file.stem.isascii() and file.stem.isdigit()}
 
     @contextlib.contextmanager
-    def _file_errors(self, *, schema_id: int | None = None, subject: str | None = None) -> Iterator[None]:
+    def _file_errors(self, *, schema_id: int | str | None = None, subject: str | None = None) -> Iterator[None]:
         try:
             yield
         except OSError as cause:
             raise registry_error(self._settings, str(cause), schema_id=schema_id, subject=subject) from cause
+
+
+def _canonical(schema: RegistrySchema) -> tuple[str, object]:
+    """Return what equal schemas have in common. Raises `ValueError` for text that is not JSON but should be."""
+    return schema.kind, schema.text.strip() if schema.kind == PROTOBUF else json.loads(schema.text)

@@ -10,19 +10,22 @@ from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import mask_userinfo
 
-FORMAT = "avro-confluent"
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """Settings of a schema registry. `properties` are those of Confluent's Java client; times are in seconds."""
+    """Settings of a schema registry. `properties` are those of Confluent's Java client; times are in seconds.
+
+    `format` is the format that errors name.
+    """
 
     url: str = field(repr=False)
     properties: tuple[tuple[str, str], ...] = field(repr=False, default=())
     timeout: float = 30.0
     retries: int = 3
     backoff: float = 0.5
+    format: str = "avro-confluent"
 
     @property
     def shown_url(self) -> str:
@@ -35,7 +38,7 @@ class RegistrySettings:
         if properties.get("basic.auth.credentials.source") and properties.get("bearer.auth.credentials.source"):
             raise OptionError(
                 "Only one of 'basic-auth.credentials-source' and 'bearer-auth.credentials-source' may be specified",
-                format=FORMAT,
+                format=self.format,
                 option="bearer-auth.credentials-source",
             )
 

@@ -20,6 +20,7 @@ Flink derives a reader schema from the columns, and this schema cannot read enum
 
 from __future__ import annotations
 
+import contextlib
 import io
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,14 +29,14 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
-from kvformat.codecs._confluent import Refused, schemas_by_id
+from kvformat.codecs._confluent import AVRO, Refused, RegistrySchema, schemas_by_id
+from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs._infer.change_data import MARKED_DESCRIPTION, NAMED_DESCRIPTION
 from kvformat.codecs._infer.column_types import Notes, shown
 from kvformat.codecs._infer.confluent_frames import (
-    AVRO,
     CHANGES,
     MARKED_ROWS,
     MAX_IDS,
@@ -51,7 +52,7 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 
 if TYPE_CHECKING:
-    from kvformat.codecs._confluent.format import RegistryFormat
+    from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 
 _FLATTENED_KINDS = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
 _OF_LOGICAL = ("logicalType", "precision", "scale")
@@ -103,7 +104,9 @@ def propose_confluent(sample: MessageSample, options: Mapping[str, Any], setting
     return columns_of_schema(_merge_records(schemas, notes), options, notes)
 
 
-def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat) -> SchemaProposal:
+def propose_debezium_avro(
+    sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat
+) -> SchemaProposal:
     """Propose the columns of the rows before and after a change, from the schemas in the messages.
 
     If the schemas have Debezium's own types and `types` is not given, the proposal sets 'types' = 'debezium'.
@@ -136,11 +139,11 @@ def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[Key
     if not ids:
         return names_of_json(keys)
     found = Counter[KeyNames]()
-    for schema_id, text in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(MAX_IDS)]).items():
-        try:
-            names = () if isinstance(text, Refused) else tuple(field.name for field in parse_any(text).fields)
-        except SchemaError:
-            names = ()
+    for schema_id, answer in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(MAX_IDS)]).items():
+        names: KeyNames = ()
+        if isinstance(answer, RegistrySchema) and answer.kind == AVRO:
+            with contextlib.suppress(SchemaError):
+                names = tuple(field.name for field in parse_complete(answer).fields)
         if names:
             found[names] += ids[schema_id]
     return found
@@ -167,12 +170,13 @@ def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) ->
         notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
     asked = [schema_id for schema_id, _ in ids.most_common(MAX_IDS) if schema_id is not None]
     schemas: list[Schema] = []
-    for schema_id, text in sorted(schemas_by_id(settings, asked).items(), reverse=True):
+    for schema_id, answer in sorted(schemas_by_id(settings, asked).items(), reverse=True):
+        found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
         try:
-            if isinstance(text, Refused):
-                notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {text.reason}")
+            if isinstance(found, Refused):
+                notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {found.reason}")
             else:
-                schemas.append(parse_any(text))
+                schemas.append(parse_complete(found))
         except SchemaError as bad:
             notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {settings.scrubbed(str(bad))}")
     return schemas
@@ -184,18 +188,13 @@ def propose_avro_files(sample: MessageSample) -> SchemaProposal:
         text = _header_schema(message)
         if text is not None:
             why = "each message is an Avro container file of its own; Flink's formats read single datums only"
-            found = columns_of_schema(parse_any(text), {}, Notes())
+            found = columns_of_schema(parse_schema(text, check_defaults=False), {}, Notes())
             return replace(found, options={}, notes=(*found.notes, why), unreadable=why)
     raise SchemaError(
         "format 'avro': a message is the datum alone and says nothing of its schema. Give the schema that the producer "
         "wrote with; ddl_from_subject reads it from a registry",
         format="avro",
     )
-
-
-def parse_any(text: str) -> Schema:
-    """Parse an Avro schema without checking its defaults."""
-    return parse_schema(text, check_defaults=False)
 
 
 # --- schemas to columns ----------------------------------------------------------------------------------

@@ -269,5 +269,3 @@ def _is_map(seen: ValueSummary) -> bool:
 def is_name(name: str) -> bool:
     """Whether a column can have the name: a character other than a blank, and no half of one."""
     return bool(name.strip()) and not any("\ud800" <= c <= "\udfff" for c in name)
-
-

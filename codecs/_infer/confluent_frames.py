@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from kvformat.codecs._avro import parse_schema
-from kvformat.codecs._confluent import Refused, schemas_by_id
+from kvformat.codecs._confluent import AVRO, Refused, RegistrySchema, schemas_by_id
+from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._infer.change_data import DEBEZIUM_MEMBERS, is_named_by_debezium
 from kvformat.codecs._infer.message_kinds import CONFLUENT, indices_of, schema_id_of
@@ -20,7 +20,7 @@ from kvformat.registry.contract.samples import MessageSample
 if TYPE_CHECKING:
     from kvformat.codecs._confluent.format import RegistryFormat
 
-NOT_ASKED, UNKNOWN, AVRO, CHANGES = "not asked", "unknown", "AVRO", "changes"
+NOT_ASKED, UNKNOWN, CHANGES = "not asked", "unknown", "changes"
 MARKED_ROWS, NAMED_ROWS = "marked rows", "named rows"
 """Debezium's rows alone: with a member that marks deleted rows; with its members, or named by its connectors."""
 MAX_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
@@ -70,18 +70,17 @@ def confluent_frames(sample: MessageSample) -> ConfluentFrames:
     return ConfluentFrames({kind: tuple(indices) for kind, indices in kinds.items()}, description)
 
 
-def _kind(answer: str | Refused | None) -> str:
+def _kind(answer: RegistrySchema | Refused | None) -> str:
     """The kind of schema that a registry has for an id."""
-    if isinstance(answer, str):
-        return _kind_of_avro(answer)
-    _, mark, kind = (answer.reason if answer is not None else "").partition("is not an Avro schema but ")
-    return kind.split()[0] if mark and kind else UNKNOWN
+    if isinstance(answer, RegistrySchema):
+        return _kind_of_avro(answer) if answer.kind == AVRO else answer.kind
+    return UNKNOWN
 
 
-def _kind_of_avro(text: str) -> str:
+def _kind_of_avro(found: RegistrySchema) -> str:
     """Whether an Avro schema is Debezium's of changes, or of rows alone."""
     try:
-        schema = parse_schema(text, check_defaults=False)
+        schema = parse_complete(found)
     except SchemaError:
         return AVRO
     names = {field.name for field in schema.fields}

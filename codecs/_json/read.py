@@ -6,11 +6,11 @@ from kvformat.codecs._json.error_messages import JsonErrorMessages
 from kvformat.codecs._json.schema import JsonSchema
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel.messages import JsonBatch
-from kvformat.codecs._rows import RowReader
+from kvformat.codecs._rows import BodyReader
 from kvformat.registry.contract.types import FlinkType
 
 
-class JsonReader(RowReader):
+class JsonReader(BodyReader):
     """Decodes batches of messages to rows of one type. Raises `SchemaError` for types that JSON does not support."""
 
     def __init__(self, row: FlinkType, settings: ReadSettings) -> None:

@@ -47,11 +47,14 @@ from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType
 
 __all__ = [
+    "MILLIS",
     "BadValue",
     "Converter",
     "ScalarRules",
     "conversion_error_code",
     "conversion_error_text",
+    "epoch_converter",
+    "epoch_factor",
     "field_path",
     "preview",
     "scalar_converter",
@@ -60,6 +63,8 @@ __all__ = [
 Converter = Callable[[Any], Any]
 
 _SHOWN = 60
+MILLIS = 3
+"""Digits of a fraction of a second in milliseconds."""
 _WRONG_TYPE, _OUT_OF_RANGE = ErrorCode.WRONG_TYPE, ErrorCode.OUT_OF_RANGE  # an enum's own lookup is slow
 
 
@@ -363,6 +368,34 @@ def _pattern(expression: str) -> Callable[[Node], tuple[str, ...]]:
         return found.groups()
 
     return groups
+
+
+def epoch_factor(t: FlinkType) -> int:
+    """Return the units of the column's Arrow type in the unit of a number for a date or time in JSON.
+
+    The numbers are Kafka Connect's: days, milliseconds of a day, and milliseconds since 1970. A TIMESTAMP of more than
+    three digits is microseconds, as in Flink on Confluent Cloud.
+    """
+    if t.root == "DATE":
+        return 1
+    return 1_000_000 if t.root == "TIME" else 1000 if (t.precision or 0) <= MILLIS else 1
+
+
+def epoch_converter(t: FlinkType, rules: ScalarRules) -> Converter:
+    """Return the converter of a date or time that is a number, or a text as in Flink's format."""
+    factor, bits = epoch_factor(t), 32 if t.root == "DATE" else 64
+    of_text = scalar_converter(t, rules)
+
+    def convert(value: Node) -> Any:
+        if type(value) is not Integer and type(value) is not Fraction:
+            return of_text(value)
+        number = parse_decimal(value)
+        stored = int(number) * factor
+        if number != int(number) or not -(2 ** (bits - 1)) <= stored < 2 ** (bits - 1):
+            raise ValueError
+        return stored
+
+    return convert
 
 
 def _date(t: FlinkType, rules: ScalarRules) -> Converter:

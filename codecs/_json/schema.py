@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kvformat.codecs._arrays import map_value_type
-from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
+from kvformat.codecs._json.scalars import ScalarRules, epoch_converter, epoch_factor, scalar_converter
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.value_converters import ConvertedType
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
@@ -13,6 +13,8 @@ from kvformat.codecs._kernel.times import Dates, Times, Timestamps
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
+EPOCHS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+"""Types that are numbers with the setting `epochs`."""
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "INTERVAL YEAR TO MONTH": 32}
 
 
@@ -63,13 +65,18 @@ class JsonSchema:
             keys = self.column(t.fields[0].type)
             assert isinstance(keys, Texts)
             return Maps(t, _arrow_type(t), keys, self.column(map_value_type(t)))
-        kind, convert = _arrow_type(t), scalar_converter(t, self.rules)
+        epochs = self._settings.epochs and t.root in EPOCHS
+        kind, convert = _arrow_type(t), (epoch_converter if epochs else scalar_converter)(t, self.rules)
+        factor = epoch_factor(t) if epochs else 0
         if t.root in _BITS:
             return Integers(t, kind, convert, _BITS[t.root])
         if t.root == "INTERVAL DAY TO SECOND":
             return Integers(t, kind, convert, 64, factor=1000)  # milliseconds, stored as microseconds
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-            return Timestamps(t, kind, convert, iso=self._settings.iso, zoned=t.root == "TIMESTAMP_LTZ")
+            zoned = t.root == "TIMESTAMP_LTZ"
+            return Timestamps(t, kind, convert, iso=self._settings.iso, zoned=zoned, factor=factor)
+        if t.root in ("DATE", "TIME"):
+            return (Dates if t.root == "DATE" else Times)(t, kind, convert, factor)
         return _SCALARS[t.root](t, kind, convert)
 
     def _converted_column(self, t: ConvertedType) -> Column:

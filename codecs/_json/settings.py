@@ -47,13 +47,15 @@ class ReadSettings:
 
     `streaming` is `decode.json-parser.enabled`: it selects the rules of Flink's streaming reader. Without it, the rules
     of Flink's tree reader apply, as in all change-data formats. `lenient` is `ignore-parse-errors`, `fail_on_missing`
-    is `fail-on-missing-field`, and `iso` selects ISO-8601 timestamps.
+    is `fail-on-missing-field`, and `iso` selects ISO-8601 timestamps. With `epochs`, dates and times are also read from
+    numbers, as Kafka Connect writes them.
     """
 
     streaming: bool = True
     lenient: bool = False
     fail_on_missing: bool = False
     iso: bool = False
+    epochs: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> ReadSettings:
@@ -70,7 +72,8 @@ class ReadSettings:
 class WriteSettings:
     """How values are written. `null_key_mode` is FAIL, DROP or LITERAL.
 
-    `trimmed_decimals`: whether plain decimals have no zeros at their ends, as in Flink 1.
+    `trimmed_decimals`: whether plain decimals have no zeros at their ends, as in Flink 1. `epochs`: whether dates and
+    times are numbers, as Kafka Connect writes them.
     """
 
     iso: bool = False
@@ -79,6 +82,7 @@ class WriteSettings:
     plain_decimals: bool = False
     ignore_null_fields: bool = False
     trimmed_decimals: bool = False
+    epochs: bool = False
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> WriteSettings:

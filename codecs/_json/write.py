@@ -26,7 +26,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import as_integers, as_type
 from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
+from kvformat.codecs._json.scalars import epoch_factor
+from kvformat.codecs._json.schema import EPOCHS
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError, listed
@@ -169,6 +172,8 @@ class _Batch:
         if not accepts(values.type):
             raise _wrong_arrow_type(values, t, path)
         try:
+            if self._settings.epochs and t.root in EPOCHS:
+                return _epoch(values, t)
             return text(values, t, self._settings)
         except pa.ArrowInvalid as e:
             raise _wrong_arrow_type(values, t, path) from e
@@ -350,6 +355,18 @@ def _string(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
 
 def _binary(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     return quote_texts(base64_texts(values.cast(pa.large_binary())))
+
+
+def _epoch(values: pa.Array, t: FlinkType) -> Parts:
+    """Dates and times as numbers; `epoch_factor` tells their units. Smaller units are truncated."""
+    if t.root == "DATE":
+        return [values.cast(pa.date32()).view(pa.int32()).cast(TEXT)]
+    if t.root == "TIME":
+        return [values.cast(pa.time32("ms"), safe=False).view(pa.int32()).cast(TEXT)]
+    have, want = _PER_DAY[values.type.unit], _PER_DAY["ms" if epoch_factor(t) > 1 else "us"]
+    numbers = as_integers(values)
+    numbers = numbers // (have // want) if have > want else numbers * (want // have)
+    return [as_type(numbers, pa.int64(), values).cast(TEXT)]
 
 
 def _date(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:

@@ -28,6 +28,7 @@ cdef class Messages:
     cdef readonly int[::1] offsets
     cdef unsigned char[::1] present
     cdef public Py_ssize_t rows
+    cdef public Py_ssize_t skip
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t current  # the index of the message that is read
     cdef readonly Py_ssize_t usual_rows

@@ -106,10 +106,12 @@ class Messages:
     """The result of a batch of messages in any format.
 
     `offsets` has the first row of each message, `present` is 0 for a null message and for a message with an error,
-    `faults` has the errors, and `rows` is the number of rows so far.
+    `faults` has the errors, and `rows` is the number of rows so far. `skip` is the number of bytes before each message,
+    such as those of a frame. No message that is not null is shorter.
     """
 
     def __init__(self) -> None:
+        self.skip = 0
         self.faults = Faults()
         self.rows = 0
         self.usual_rows = 0
@@ -206,7 +208,7 @@ class TextBatch(Messages):
                 self.present[i] = 0
                 continue
             self.present[i] = 1
-            begin = offsets[place]
+            begin = offsets[place] + self.skip
             end = offsets[place + 1]
             if not 0 <= begin <= end <= len(r.data):
                 raise ValueError("a message outside of the data")
@@ -221,7 +223,7 @@ class TextBatch(Messages):
                 or byte(r.data, begin, end) & 0xC0 == 0x80
             ):
                 stop = r.utf8_end(begin, end)
-                if end > checked:
+                if end > checked and not self.skip:  # bytes before messages are not text
                     checked = r.utf8_end(end, last)
             if begin == end:
                 found = self.read_empty(begin)

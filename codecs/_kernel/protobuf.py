@@ -675,7 +675,7 @@ class ProtobufBatch(Messages):
                 if not self.lenient:
                     self.add_error(self.describe(NULL_MESSAGE, 0, []))
                 continue
-            begin = offsets[place]
+            begin = offsets[place] + self.skip
             end = offsets[place + 1]
             if not 0 <= begin <= end <= len(w.data):
                 raise ValueError("a message outside of the data")

@@ -1,6 +1,6 @@
 # The C types of times.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport POINT, QUOTE, UPPER_Z, byte, few_digits, word
+from kvformat.codecs._kernel.memory cimport DIGIT_0, DIGIT_9, MINUS, POINT, QUOTE, UPPER_Z, byte, few_digits, word
 from kvformat.codecs._kernel.columns cimport Int64Column, TENS
 from kvformat.codecs._kernel.reader cimport Reader
 
@@ -25,15 +25,23 @@ cdef long long days_of(Reader r, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 cdef long long micros_of_day(Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
 
 
-cdef class Dates(Int64Column):
+cdef class Moments(Int64Column):
+    cdef long long factor
+    cdef unsigned long long most
+
+    @cython.locals(c=cython.int, end=cython.Py_ssize_t, size=cython.longlong)
+    cdef Py_ssize_t read_number(self, Reader r, Py_ssize_t at) except -1
+
+
+cdef class Dates(Moments):
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
-cdef class Times(Int64Column):
+cdef class Times(Moments):
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
 
 
-cdef class Timestamps(Int64Column):
+cdef class Timestamps(Moments):
     cdef int between
     cdef bint zoned
     cdef long long unit

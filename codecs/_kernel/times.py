@@ -22,7 +22,7 @@ else:
 
 if not cython.compiled:
     from kvformat.codecs._kernel.columns import TENS
-    from kvformat.codecs._kernel.memory import POINT, QUOTE, UPPER_Z, byte, few_digits, word
+    from kvformat.codecs._kernel.memory import DIGIT_0, DIGIT_9, MINUS, POINT, QUOTE, UPPER_Z, byte, few_digits, word
 
 HIGHS = 0x8080808080808080
 NO_DIGITS = 0xFFFFFFFFFFFFFFFF
@@ -108,15 +108,39 @@ def micros_of_day(r: Reader, at: int, stop: int) -> int:
     return NO_TIME if fraction < 0 else micros + fraction * TENS[6 - count]
 
 
-class Dates(Int64Column):
+class Moments(Int64Column):
+    """Dates and times. A number is stored times `factor`; it is left to `convert` if that is 0."""
+
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any], stored: Any, factor: int) -> None:
+        super().__init__(type, kind, convert, stored)
+        self.factor = factor
+        self.most = (2 ** (8 * np.dtype(stored).itemsize - 1) - 1) // factor if factor else 0
+
+    def read_number(self, r: Reader, at: int) -> int:
+        """Read a value that is not a text."""
+        c = byte(r.data, at, r.end)
+        if not self.factor or (c != MINUS and not DIGIT_0 <= c <= DIGIT_9):
+            return self.read_uncommon(r, at)
+        end = r.number(at)
+        if end < 0:
+            return end
+        if not r.whole or r.digit_count > 18 or r.mantissa > self.most:
+            return self.read_slow(r, at)
+        size: int = r.mantissa
+        if r.negative:
+            size = -size
+        return self.add_value(size * self.factor, end)
+
+
+class Dates(Moments):
     """DATE, in days."""
 
-    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
-        super().__init__(type, kind, convert, np.int32)
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any], factor: int = 0) -> None:
+        super().__init__(type, kind, convert, np.int32, factor)
 
     def read_value(self, r: Reader, at: int) -> int:
         if byte(r.data, at, r.end) != QUOTE:
-            return self.read_uncommon(r, at)
+            return self.read_number(r, at)
         end = r.string(at)
         if end < 0:
             return end
@@ -126,15 +150,15 @@ class Dates(Int64Column):
         return self.add_value(days, end)
 
 
-class Times(Int64Column):
+class Times(Moments):
     """TIME, in nanoseconds, cut to milliseconds as in Flink."""
 
-    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any]) -> None:
-        super().__init__(type, kind, convert, np.int64)
+    def __init__(self, type: Any, kind: pa.DataType, convert: Callable[[Any], Any], factor: int = 0) -> None:
+        super().__init__(type, kind, convert, np.int64, factor)
 
     def read_value(self, r: Reader, at: int) -> int:
         if byte(r.data, at, r.end) != QUOTE:
-            return self.read_uncommon(r, at)
+            return self.read_number(r, at)
         end = r.string(at)
         if end < 0:
             return end
@@ -144,7 +168,7 @@ class Times(Int64Column):
         return self.add_value(micros // 1000 * 1_000_000, end)
 
 
-class Timestamps(Int64Column):
+class Timestamps(Moments):
     """TIMESTAMP and TIMESTAMP_LTZ (`zoned`), in microseconds. With `iso` a T separates date and time, else a blank.
 
     Values are cut to a multiple of `unit` microseconds. If `width` is not 0, this class reads only texts of `width`
@@ -161,14 +185,15 @@ class Timestamps(Int64Column):
         zoned: bool,
         unit: int = 1,
         width: int = 0,
+        factor: int = 0,
     ) -> None:
-        super().__init__(type, kind, convert, np.int64)
+        super().__init__(type, kind, convert, np.int64, factor)
         self.between, self.zoned = ord("T" if iso else " "), zoned
         self.unit, self.width = unit, width
 
     def read_value(self, r: Reader, at: int) -> int:
         if byte(r.data, at, r.end) != QUOTE:
-            return self.read_uncommon(r, at)
+            return self.read_number(r, at)
         end = r.string(at)
         if end < 0:
             return end

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._changes.other_messages import find_by_members
-from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
@@ -44,7 +44,7 @@ _Types = Mapping[str, FlinkType]
 class AvroLooker:
     """Looks at messages of format avro-confluent; see `Looker`."""
 
-    def __init__(self, format: RegistryFormat, request: LookRequest) -> None:
+    def __init__(self, format: ConfluentAvroFormat, request: LookRequest) -> None:
         self._format, self._request = format, request
         self._types: dict[int, _Types] = {}
 
@@ -106,12 +106,12 @@ class AvroLooker:
 class DebeziumAvroLooker(AvroLooker):
     """Looks at messages of format debezium-avro-confluent; see `Looker`."""
 
-    def __init__(self, format: RegistryFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
+    def __init__(self, format: ConfluentAvroFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
         given = {name: value for name, value in given.items() if name not in _PROVIDED}
         super().__init__(type(format)(given), request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
         self._deletions = DeletionTables(request.known) if self._flat else None
-        names = {name for spec in RegistryFormat.option_specs for name in spec.keys(given)}
+        names = {name for spec in ConfluentAvroFormat.option_specs for name in spec.keys(given)}
         self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
 
     def _place(

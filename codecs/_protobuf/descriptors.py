@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kvformat.codecs._protobuf.java import java_names
+from kvformat.codecs._protobuf.proto_text import params_of
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.errors import MissingExtraError, OptionError, did_you_mean, listed
 from kvformat.registry.contract.options import mask_userinfo
@@ -90,7 +91,12 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
             option=CLASS_OPTION,
             reason="no such message",
         )
-    return _Reading(files).types(pool.FindMessageTypeByName(full), hashlib.sha256(data + full.encode()).hexdigest())
+    return read_types(files, pool.FindMessageTypeByName(full), hashlib.sha256(data + full.encode()).hexdigest())
+
+
+def read_types(files: dict[str, Any], root: Any, digest: str) -> MessageTypes:
+    """Return the type of a message and all types that it uses, from the descriptor `root` and the files by name."""
+    return _Reading(files).types(root, digest)
 
 
 def _names(files: Any) -> dict[str, str]:
@@ -145,6 +151,7 @@ class _Reading:
                     checked=kind == "string" and (is_entry or self._checks_text(field)),
                     oneof=real.index(field.containing_oneof) if field.containing_oneof in real else -1,
                     default=_default(kind, default, repeated=field.is_repeated),
+                    params=params_of(field.GetOptions().SerializeToString()) if field.has_options else (),
                 )
             )
         return MessageType(message.full_name, tuple(fields), is_entry)

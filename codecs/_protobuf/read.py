@@ -19,7 +19,7 @@ from kvformat.codecs._protobuf.binding import TEXTS
 from kvformat.codecs._protobuf.required import Required
 from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.codecs._protobuf.words import said
-from kvformat.codecs._rows import RowReader
+from kvformat.codecs._rows import BodyReader
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 UNRECOGNIZED = "UNRECOGNIZED"
@@ -48,13 +48,17 @@ _STORED = {"INT": "i4", "BIGINT": "i8", "FLOAT": "u4", "DOUBLE": "i8"}
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The options `ignore-parse-errors` and `read-default-values`."""
+    """The options `ignore-parse-errors` and `read-default-values`.
 
-    lenient: bool
-    defaults: bool
+    `empty_lists`: whether lists and maps without elements are empty, otherwise NULL.
+    """
+
+    lenient: bool = False
+    defaults: bool = False
+    empty_lists: bool = False
 
 
-class ProtobufReader(RowReader):
+class ProtobufReader(BodyReader):
     """Reads batches of messages as rows. `check_table` must have accepted the type `row`."""
 
     def __init__(self, row: FlinkType, types: MessageTypes, settings: Settings) -> None:
@@ -122,6 +126,7 @@ class _Schema:
 
     def _column_field(self, column: FlinkField, field: FieldType) -> wire.FieldReader:
         t, entry, defaults = column.type, self._types.entry(field), self._settings.defaults
+        lists = defaults or self._settings.empty_lists
         if entry is not None:
             parts = {part.name: part for part in t.fields}
             made = {
@@ -131,10 +136,10 @@ class _Schema:
             value = made["value"]
             number = value if isinstance(value, wire.NumberReader) and value.is_closed else None
             message = self._filled(wire.MessageReader(), entry, made)
-            return wire.EntriesReader(field.name, pairs, message, number, has_default=defaults)
+            return wire.EntriesReader(field.name, pairs, message, number, has_default=lists)
         if field.repeated:
             element = self._value(field, t.fields[0].type)
-            return wire.RepeatedReader(Lists(t, _stored(t), element.column), element, has_default=defaults)
+            return wire.RepeatedReader(Lists(t, _stored(t), element.column), element, has_default=lists)
         simple = field.kind not in (MESSAGE, GROUP)
         has_default = defaults or (simple and (self._types.proto3 or not field.presence))
         return self._value(field, t, has_default=has_default)

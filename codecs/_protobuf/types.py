@@ -17,7 +17,7 @@ class FieldType:
     `kind` is the name of a scalar type, or `enum`, `message` or `group`. For these `type_name` is the type's full name.
     `presence` is true if the wire format distinguishes an absent field from zero. `default` is the value of an absent
     field: bytes for text, a number for an enum, None for a message. `oneof` is the number of the field's oneof, or -1.
-    If `checked`, text that is not UTF-8 is an error.
+    If `checked`, text that is not UTF-8 is an error. `params` are the parameters of Confluent's option `field_meta`.
     """
 
     name: str
@@ -31,6 +31,7 @@ class FieldType:
     checked: bool = False
     oneof: int = -1
     default: Any = None
+    params: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

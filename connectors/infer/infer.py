@@ -92,9 +92,7 @@ def _looked(sample: MessageSample, format: str, options: Mapping[str, Any]) -> S
             t = functools.reduce(merge_types, map(nullable, column.types))
             fields.append(FlinkField(column.name, t))
             if column.as_text and t != STRING:
-                notes.append(
-                    f"{column.name}: the format does not read all values as {t}; ingestion reads their texts"
-                )
+                notes.append(f"{column.name}: the format does not read all values as {t}; ingestion reads their texts")
     if found.errors:
         texts, _ = split_codes(pa.array(list(found.errors.values())))
         assert texts is not None

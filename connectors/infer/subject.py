@@ -5,24 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from kvformat.codecs._confluent import Refused, subject_schema
-from kvformat.codecs._infer.avro_schemas import columns_of_schema, parse_any
+from kvformat.codecs._confluent import AVRO, JSON, PROTOBUF, Refused, RegistrySchema, subject_schema
+from kvformat.codecs._confluent.avro_references import parse_complete
+from kvformat.codecs._infer.avro_schemas import columns_of_schema
 from kvformat.codecs._infer.column_types import Notes
+from kvformat.codecs._infer.json_schemas import columns_of_json_schema
+from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.contract.samples import SchemaProposal
 
 BOOTSTRAP = "localhost:9092"
 """The broker in a CREATE TABLE, unless another one is given."""
-_FORMAT = "avro-confluent"
+_FORMATS = {AVRO: "avro-confluent", JSON: "json-registry", PROTOBUF: "proto-registry"}
+"""The format that reads the messages of each kind of schema."""
 
 
 def schema_from_subject(
     url: str, subject: str, *, version: int | Literal["latest"] = "latest", options: Mapping[str, Any] | None = None
 ) -> InferredSchema:
-    """Return the columns for a subject's schema, and the options of `avro-confluent` that read them.
+    """Return the columns for a subject's schema, and the options of the format that reads its messages.
 
-    `options` are options of the format `avro-confluent` (`basic-auth.user-info`, ...), without a prefix.
+    The format is `avro-confluent`, `json-registry` or `proto-registry`. `options` are options of the format about the
+    registry (`basic-auth.user-info`, ...), without a prefix.
     Raises `SchemaError` if the registry does not know the subject or the version, or if a table can't have the schema;
     `SchemaRegistryError` if the registry does not answer; `OptionError` for bad options.
     """
@@ -31,17 +37,30 @@ def schema_from_subject(
     given = {"url": url, **(options or {})}
     settings = AvroConfluentFormat(given).settings
     found = subject_schema(settings, subject, None if version == "latest" else version)
+    what = f"subject {subject!r} has no readable version {version!r}"
     if isinstance(found, Refused):
-        raise SchemaError(
-            f"subject {subject!r} has no readable version {version!r}: {found.reason}", format=_FORMAT
-        )
+        raise SchemaError(f"{what}: {found.reason}", format=_FORMATS[AVRO])
+    schema_id, schema = found
+    if schema.kind not in _FORMATS:
+        kinds = " or ".join(_FORMATS)
+        raise SchemaError(f"{what}: the schema of subject {subject!r} is not {kinds} but {schema.kind}")
+    format = _FORMATS[schema.kind]
     try:
-        return InferredSchema.of(_FORMAT, given, columns_of_schema(parse_any(found[1]), given, Notes()))
+        return InferredSchema.of(format, given, _proposal(schema, given))
     except SchemaError as bad:
         reason = settings.scrubbed(str(bad))
         raise SchemaError(
-            f"subject {subject!r}, schema {found[0]}: {reason}", format=_FORMAT, field=bad.field
+            f"subject {subject!r}, schema {schema_id}: {reason}", format=format, field=bad.field
         ) from None
+
+
+def _proposal(schema: RegistrySchema, options: Mapping[str, Any]) -> SchemaProposal:
+    """Return the columns for a schema."""
+    notes = Notes()
+    if schema.kind == AVRO:
+        return columns_of_schema(parse_complete(schema), options, notes)
+    columns = columns_of_json_schema if schema.kind == JSON else columns_of_proto_schema
+    return SchemaProposal(columns(schema, notes), options, (), notes.texts())
 
 
 def ddl_from_subject(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kvformat.codecs._confluent import AVRO, PROTOBUF
 from kvformat.codecs._infer import confluent_frames as frames
 from kvformat.codecs._infer.message_kinds import (
     AVRO_FILE,
     BROKEN_JSON,
     COMPRESSED,
-    CONFLUENT_JSON,
     JAVA,
     SINGLE_OBJECT,
     message_kinds,
@@ -28,17 +28,9 @@ class _Unreadable:
     confidence: float = 1.0
 
 
-_CUT_FRAME = (
-    "No format reads JSON behind five other bytes: cut these off before, `substring(value, 6)` in Spark, then json"
-)
 _KINDS = {
     BROKEN_JSON: _Unreadable(
         "broken JSON", "begin like JSON, but are not valid", '`errors="capture"` says what is wrong with each'
-    ),
-    CONFLUENT_JSON: _Unreadable(
-        "json-schema",
-        "begin with 00 and a schema id, Confluent's frame, and go on as JSON: Confluent's JSON Schema serializer",
-        _CUT_FRAME,
     ),
     AVRO_FILE: _Unreadable(
         "avro file", "are Avro container files", "Flink's formats read single datums, not whole files"
@@ -55,9 +47,11 @@ _KINDS = {
         for name in COMPRESSED
     },
 }
-_REMEDIES = {"PROTOBUF": "The format protobuf reads messages without this frame"}
-_NAMES = {"PROTOBUF": "protobuf", "JSON": "json-schema"}
-_READABLE = (frames.NOT_ASKED, frames.AVRO, frames.CHANGES, frames.MARKED_ROWS, frames.NAMED_ROWS)
+_REMEDIES = {
+    "JSON": "What follows the frame is not JSON: `json-registry` says why",
+}
+_NAMES = {"JSON": "json-schema"}
+_READABLE = (frames.NOT_ASKED, AVRO, PROTOBUF, frames.CHANGES, frames.MARKED_ROWS, frames.NAMED_ROWS)
 
 
 def unreadable_messages(sample: MessageSample) -> Iterator[tuple[Recognition, str]]:
@@ -77,6 +71,6 @@ def unreadable_messages(sample: MessageSample) -> Iterator[tuple[Recognition, st
             are = f"{confluent.description}, {why}"
             yield Recognition(messages, 0.3, are, format="binary"), "Look for the registry of the producer"
         elif kind not in _READABLE:
-            remedy = _REMEDIES.get(kind, _CUT_FRAME)
+            remedy = _REMEDIES.get(kind, "No format reads schemas of this type")
             are = f"{confluent.description}; the registry says {kind}. {remedy}"
             yield Recognition(messages, 1.0, are, format=_NAMES.get(kind, kind.lower())), remedy

@@ -122,7 +122,7 @@ class SchemaRegistryError(KvFormatError, ConnectionError):
         format: str | None = None,
         reason: str | None = None,
         url: str | None = None,
-        schema_id: int | None = None,
+        schema_id: int | str | None = None,
         subject: str | None = None,
     ) -> None:
         super().__init__(message, format=format, reason=reason)

@@ -201,8 +201,8 @@ def test_versions_of_a_subject(registry: Registry) -> None:
 
 
 def test_schemas_of_other_kinds_are_refused(registry: Registry) -> None:
-    registry.types[register(registry, {"type": "object"}, "thing")] = "JSON"
-    with pytest.raises(SchemaError, match="is not an Avro schema but JSON"):
+    registry.types[register(registry, {"type": "object"}, "thing")] = "THRIFT"
+    with pytest.raises(SchemaError, match="is not AVRO or JSON or PROTOBUF but THRIFT"):
         ddl_from_subject(registry.url, "thing")
 
 

@@ -80,6 +80,12 @@ def _confluent(rng: random.Random, message: bytes) -> bytes:
     return message[:5] + _avro(rng, message[5:])
 
 
+def _framed_json(rng: random.Random, message: bytes) -> bytes:
+    if rng.random() < 0.1:
+        return rng.choice([b"\x00", b"\x01", b""]) + rng.choice([b"\0\0\0\x02", rng.randbytes(4)]) + message[5:]
+    return message[:5] + changed(rng, "json", message[5:], [message[5:], b"{}"])
+
+
 def _raw(rng: random.Random, message: bytes) -> bytes:
     return rng.choice([message + b"\0", message[1:], rng.randbytes(rng.choice([0, 1, 2, 4, 8])), message + message])
 
@@ -91,4 +97,6 @@ _OF_FORMAT: dict[str, Mutation] = {
     "avro-confluent": _confluent,
     "debezium-avro-confluent": _confluent,
     "raw": _raw,
+    "json-registry": _framed_json,
+    "proto-registry": lambda rng, message: message[:5] + changed(rng, "protobuf", message[5:], [message[5:], b"\x00"]),
 }

@@ -87,8 +87,10 @@ class Registry:
         )
 
     def _post(self, path: list[str], body: Any) -> Answer:
-        subject, schema = path[1], json.loads(body["schema"])
-        found = next((i for i, text in self.ids.items() if json.loads(text) == schema), None)
+        kind = body.get("schemaType", "AVRO")
+        subject, schema = path[1], _parsed(kind, body["schema"])
+        same_kind = [i for i in self.ids if self.types.get(i, "AVRO") == kind]
+        found = next((i for i in same_kind if _parsed(kind, self.ids[i]) == schema), None)
         if path[2:] != ["versions"]:
             if subject not in self.subjects:
                 return _missing(40401, f"Subject '{subject}' not found.")
@@ -99,6 +101,8 @@ class Registry:
         if found is None:
             found, self.next_id = self.next_id, self.next_id + 1
             self.ids[found] = body["schema"]
+            if kind != "AVRO":
+                self.types[found] = kind
         if found not in self.subjects.setdefault(subject, []):
             self.subjects[subject].append(found)
             self.registered.append((subject, found, schema))
@@ -107,10 +111,15 @@ class Registry:
     def _version(self, subject: str, schema_id: int) -> Answer:
         version = self.subjects[subject].index(schema_id) + 1
         found = {"subject": subject, "id": schema_id, "version": version, "schema": self.ids[schema_id]}
-        return 200, found | self._type(schema_id)
+        references = {"references": self.references[schema_id]} if schema_id in self.references else {}
+        return 200, found | self._type(schema_id) | references
 
     def _type(self, schema_id: int) -> dict[str, str]:
         return {"schemaType": self.types[schema_id]} if schema_id in self.types else {}
+
+
+def _parsed(kind: str, text: str) -> Any:
+    return text if kind == "PROTOBUF" else json.loads(text)
 
 
 def _missing(code: int, text: str) -> Answer:

@@ -7,6 +7,7 @@ import datetime as dt
 import shutil
 import tempfile
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, Final
 
 from kvformat.registry import available_formats
@@ -152,6 +153,23 @@ class TestAvroConfluent(FormatContract):
     changed_reads = _BYTES_OF_TEXT
 
 
+class TestJsonRegistry(FormatContract):
+    format = "json-registry"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-json"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(9)")
+    bad = (b"\0\0", b"\x02\0\0\0\x01{}", *(b"\0\0\0\0\x01" + torn for torn in _TORN))
+    changed_reads = _FRACTIONS
+
+
+class TestProtoRegistry(FormatContract):
+    format = "proto-registry"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-proto"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+    bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0", b"\0\0\0\0\x01", b"\0\0\0\0\x01\0\x08")
+
+
 class TestDebeziumJson(FormatContract):
     format = "debezium-json"
     samples = (_KINDS, _NESTED, _DEEP, _ZONED)
@@ -175,6 +193,78 @@ class TestDebeziumJsonWithSchema(FormatContract):
         ),
     )
     bad = (*_TORN, b'{"payload":{"op":"x"}}')
+
+
+class TestAvroRegistry(FormatContract):
+    format = "avro-registry"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-cloud"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+    unlike_wider = ("INT", "BIGINT")
+    bad = (b"\0\0", b"\x02\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
+    changed_reads = _BYTES_OF_TEXT
+
+
+class TestJsonDebeziumRegistry(FormatContract):
+    format = "json-debezium-registry"
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[
+                b'\0\0\0\0\x01{"before":null,"after":{"id":1},"op":"c"}',
+                b'\0\0\0\0\x01{"before":{"id":2},"after":null,"op":"d"}',
+            ],
+        ),
+    )
+    bad = (b"\0\0", b"{}", b'\0\0\0\0\x01{"op":"x"}')
+
+
+_CHANGES: Final = Path(_FOLDER, "changes")
+_CHANGES.mkdir()
+(_CHANGES / "1.avsc").write_text(
+    """{"type": "record", "name": "Envelope", "fields": [{"name": "before", "type": ["null",
+    {"type": "record", "name": "Value", "fields": [{"name": "id", "type": ["null", "int"]}]}]},
+    {"name": "after", "type": ["null", "Value"]}, {"name": "op", "type": "string"}]}"""
+)
+(_CHANGES / "2.proto").write_text(
+    """syntax = "proto3"; message Envelope { Value before = 1; Value after = 2; string op = 3;
+    message Value { optional int32 id = 1; } }"""
+)
+
+
+class TestAvroDebeziumRegistry(FormatContract):
+    format = "avro-debezium-registry"
+    options = {"url": f"file:{_CHANGES}"}
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[b"\0\0\0\0\1\0\2\2\2\2c", b"\0\0\0\0\1\2\2\4\0\2d"],
+        ),
+    )
+    unsupported = _INTERVALS
+    bad = (b"\0\0", b"{}", b"\0\0\0\0\1\0")
+
+
+class TestProtoDebeziumRegistry(FormatContract):
+    format = "proto-debezium-registry"
+    options = {"url": f"file:{_CHANGES}"}
+    direction = "decode"
+    samples = (
+        Sample(
+            "id INT",
+            [{"id": 1}, {"id": 2}],
+            row_kinds=["+I", "-D"],
+            messages=[b"\0\0\0\0\2\0\x12\2\x08\1\x1a\1c", b"\0\0\0\0\2\0\x0a\2\x08\2\x1a\1d"],
+        ),
+    )
+    unsupported = _INTERVALS
+    bad = (b"\0\0", b"{}", b"\0\0\0\0\2", b"\0\0\0\0\2\0\x1a\1x")
 
 
 class TestCanalJson(FormatContract):

@@ -1,0 +1,165 @@
+"""The base class of Avro formats with a schema registry: reading by schema ids, and writing.
+
+avro-confluent, avro-registry                       the datum is a row
+debezium-avro-confluent, avro-debezium-registry     the datum is an envelope with the row before and after a change
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs import _avro
+from kvformat.codecs._avro import Schema
+from kvformat.codecs._avro.read import read_batch
+from kvformat.codecs._avro.types import check_provided
+from kvformat.codecs._confluent import (
+    AVRO,
+    PREFIX,
+    Refused,
+    RegistrySchema,
+    distinct_ids,
+    prefix,
+    read_frames,
+    schemas_by_id,
+)
+from kvformat.codecs._confluent.avro_references import parse_complete
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.options import AVRO_OPTIONS
+from kvformat.codecs.avro import AvroTable, encode_rows
+from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.types import FlinkType
+
+_Mask = npt.NDArray[np.bool_]
+
+
+_read_lists = partial(read_batch, with_nulls=False)
+
+
+class ConfluentAvroFormat(RegistryFormat):
+    """A format whose messages are a datum of Avro after the id of its schema."""
+
+    kind: ClassVar[str] = AVRO
+    option_specs: ClassVar[tuple[Option, ...]] = AVRO_OPTIONS
+    legacy: ClassVar[bool] = True
+    """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
+
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Read enum and fixed too, because no table says which fields it needs."""
+        (schema,) = (spec for spec in cls.option_specs if spec.name == "schema")
+        for key in schema.keys(options):
+            raise OptionError(
+                f"the option '{key}' sets one schema, but the columns of each table come from the schemas of its "
+                "messages. Remove the option; a 'projection' in 'transform' selects columns",
+                format=cls.identifier,
+                option=key,
+            )
+        return {"read-enum-and-fixed": "true", **options}
+
+    @abstractmethod
+    def table(self, schema: pa.Schema) -> AvroTable:
+        """Return the type and the schema of the datums of a table."""
+
+    def check(self, provided: Schema, row: FlinkType) -> None:
+        """Raise `SchemaError` if a schema does not have the type of the datums."""
+        check_provided(provided, row, self.identifier, legacy=self.legacy)
+
+    # --- writing -----------------------------------------------------------------------------------------
+
+    def own_schema(self, schema: pa.Schema) -> RegistrySchema:
+        return RegistrySchema(AVRO, self.table(schema).schema.text)
+
+    def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
+        table, found = self.table(schema), parse_complete(latest)
+        if found == table.schema:
+            return self.own_schema(schema)
+        self.check(found, table.row)
+        return RegistrySchema(AVRO, found.text)
+
+    def encode_datums(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
+        """Encode rows of the datums' type as datums after the id to write."""
+        table = self.table(schema)
+
+        def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
+            found = table.schema if written.text == table.schema.text else parse_complete(written)
+            return encode_rows(rows, found, table.row, prefix=prefix(schema_id))
+
+        return self.encode_with(rows, schema, write)
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    def decode_datums(
+        self,
+        messages: pa.BinaryArray,
+        reader: Schema,
+        present: _Mask,
+        on_writer: Callable[[Schema], None] | None = None,
+        *,
+        read: Callable[..., _avro.Decoded] = _read_lists,
+    ) -> _avro.Decoded:
+        """Decode messages with the schemas of their ids.
+
+        reader: the schema of the values. present: which messages are not null.
+        on_writer: called with the schema of each id. read: reads the datums, with the arguments of `read_batch`.
+        """
+        frames = read_frames(messages, present)
+        all_good = bool(frames.good.all())
+        found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
+        schemas = self._schemas_of(found.tolist())
+        writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
+        if on_writer is not None:
+            for writer in writers:
+                on_writer(writer)
+        is_known = np.array([isinstance(schema, Schema) for schema in schemas.values()], np.bool_)
+        writer_index = np.where(is_known, np.cumsum(is_known) - 1, -1)[which] if len(found) > len(writers) else which
+        if not all_good:
+            of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
+            writer_index[frames.good] = of_good
+        plans = [_avro.plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
+        decoded = read(messages, plans, reader, writer_index, PREFIX)
+        if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
+            return decoded
+        reasons = frames.errors()
+        reasons[frames.good] = np.array([None if isinstance(s, Schema) else s for s in schemas.values()], object)[which]
+        errors, codes = split_codes(pa.array(reasons, pa.string()))
+        if decoded.errors is not None:
+            errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
+        return _avro.Decoded(decoded.values, errors, codes)
+
+    def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int32], dict[int, Schema]]:
+        """Return the id of each message, -1 if it has none, and the valid schemas by their ids."""
+        frames = read_frames(messages, present)
+        ids = np.where(frames.good, frames.ids, -1)
+        known = self._schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist())
+        return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
+
+    def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
+        """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
+        answers = schemas_by_id(self.settings, ids)
+        return {schema_id: self._schema(schema_id, answers[schema_id]) for schema_id in ids}
+
+    def _schema(self, schema_id: int, answer: RegistrySchema | Refused) -> Schema | str:
+        registry = f"the schema registry at {self.settings.shown_url}"
+        found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
+        if isinstance(found, Refused):
+            return ErrorCode.UNKNOWN_SCHEMA.marked(
+                f"Could not find schema with id {schema_id} in {registry}: {found.reason}"
+            )
+        try:
+            return parse_complete(found)
+        except SchemaError as bad:
+            reason = self.settings.scrubbed(str(bad))
+            return ErrorCode.UNKNOWN_SCHEMA.marked(
+                f"the schema with id {schema_id} in {registry} can't be read: {reason}"
+            )

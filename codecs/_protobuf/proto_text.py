@@ -1,0 +1,443 @@
+"""Parses the text of a `.proto` file to a `FileDescriptorProto`, because a schema registry has texts.
+
+Names of types stay as they are written: a descriptor pool resolves them. Of options, only those change how messages are
+read that are fields of Google's option messages, and Confluent's `(confluent.field_meta)`; others are ignored. Services
+and extensions are skipped.
+Rules: protobuf's language specifications of proto2, proto3 and editions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+from kvformat.registry.contract.errors import SchemaError
+
+FIELD_META = 1088
+"""The number of the extension `(confluent.field_meta)` of `FieldOptions`; its field 2 is a map of parameters."""
+_PARAMS = 2
+_MAX_LEVELS = 64
+"""Levels of messages and of option values, so that no text exhausts the stack."""
+_TOKEN = re.compile(
+    r"(?P<blank>\s+|//[^\n]*|/\*.*?\*/)|(?P<text>\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
+    r"|(?P<number>0[xX][0-9a-fA-F]+|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<symbol>[{}\[\]()<>=;,.:/+-])",
+    re.DOTALL | re.ASCII,
+)
+_SCALARS = {
+    "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8, "string": 9,
+    "bytes": 12, "uint32": 13, "sfixed32": 15, "sfixed64": 16, "sint32": 17, "sint64": 18,
+}  # fmt: skip
+"""FieldDescriptorProto.Type."""
+_GROUP, _MESSAGE = 10, 11
+_LABELS = {"optional": 1, "required": 2, "repeated": 3}
+_ESCAPE = re.compile(r"\\(?:([abfnrtv\\'\"?])|([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))")
+_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_Option = tuple[list[str], Any]
+"""The parts of an option's name, an extension in parentheses, and its value."""
+
+
+def parse_proto(text: str, name: str) -> Any:
+    """Parse a file. Returns a `FileDescriptorProto` with this name; raises `SchemaError` with the line of an error."""
+    return _Parser(text).file(name)
+
+
+class _Parser:
+    """Parses one text, token by token."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = list(self._scan())
+        self._at = 0
+        self._proto3 = False
+        self._levels = 0
+
+    def _scan(self) -> Iterator[tuple[str, str, int]]:
+        """Yield the kind, the text and the offset of each token."""
+        at = 0
+        while at < len(self._text):
+            found = _TOKEN.match(self._text, at)
+            if found is None:
+                self._fail(at, f"an unexpected character {self._text[at]!a}")
+            if found.lastgroup != "blank":
+                yield str(found.lastgroup), found.group(), at
+            at = found.end()
+
+    def _fail(self, at: int, why: str) -> NoReturn:
+        line = self._text.count("\n", 0, at) + 1
+        raise SchemaError(f"the Protobuf schema has an error in line {line}: {why}")
+
+    # --- tokens --------------------------------------------------------------------------------------------
+
+    def _peek(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at][1] if at < len(self._tokens) else ""
+
+    def _next(self, kind: str = "") -> str:
+        if self._at >= len(self._tokens):
+            self._fail(len(self._text), "the text ends too early")
+        found, text, at = self._tokens[self._at]
+        if kind and found != kind:
+            self._fail(at, f"expected a {kind}, found {text[:40]!a}")
+        self._at += 1
+        return text
+
+    def _skip(self, text: str) -> bool:
+        """Skip the next token if it is this one."""
+        same = self._peek() == text
+        self._at += same
+        return same
+
+    def _expect(self, text: str) -> None:
+        if self._at >= len(self._tokens):
+            self._fail(len(self._text), f"the text ends before {text!r}")
+        if not self._skip(text):
+            self._fail(self._tokens[self._at][2], f"expected {text!r}, found {self._peek()[:40]!a}")
+
+    def _deeper(self) -> None:
+        self._levels += 1
+        if self._levels > _MAX_LEVELS:
+            self._fail(self._tokens[self._at - 1][2], f"more than {_MAX_LEVELS} levels")
+
+    def _string(self) -> str:
+        """Read a text, which may be written in several parts."""
+        parts = [self._next("text")[1:-1]]
+        while self._at < len(self._tokens) and self._tokens[self._at][0] == "text":
+            parts.append(self._next()[1:-1])
+        return _ESCAPE.sub(_unescaped, "".join(parts))
+
+    def _type_name(self) -> str:
+        """Read a name with dots, which may begin with one."""
+        name = "." if self._skip(".") else ""
+        name += self._next("name")
+        while self._skip("."):
+            name += "." + self._next("name")
+        return name
+
+    def _integer(self) -> int:
+        sign = -1 if self._skip("-") else 1
+        text = self._next("number")
+        try:
+            return sign * (int(text, 8) if re.fullmatch(r"0[0-7]+", text) else int(text, 0))
+        except ValueError:
+            self._fail(self._tokens[self._at - 1][2], f"{text} is not an integer")
+
+    def _skip_statement(self) -> None:
+        """Skip everything up to the next semicolon, or a block in braces."""
+        depth = 0
+        while True:
+            token = self._next()
+            depth += (token == "{") - (token == "}")
+            if depth <= 0 and token in (";", "}"):
+                return
+
+    # --- declarations ----------------------------------------------------------------------------------------
+
+    def file(self, name: str) -> Any:
+        from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+        file = FileDescriptorProto(name=name)
+        while self._at < len(self._tokens):
+            word = self._next()
+            if word in ("syntax", "edition"):
+                self._expect("=")
+                self._set_syntax(file, word, self._string())
+                self._expect(";")
+            elif word == "package":
+                file.package = self._type_name()
+                self._expect(";")
+            elif word == "import":
+                if self._peek() in ("public", "weak"):
+                    self._next()
+                file.dependency.append(self._string())
+                self._expect(";")
+            elif word == "option":
+                self._apply([self._option()], file.options)
+                self._expect(";")
+            elif word == "message":
+                self._message(file.message_type.add(name=self._next("name")))
+            elif word == "enum":
+                self._enum(file.enum_type.add(name=self._next("name")))
+            elif word in ("service", "extend"):
+                self._skip_statement()
+            elif word != ";":
+                self._fail(self._tokens[self._at - 1][2], f"an unexpected {word[:40]!a}")
+        return file
+
+    def _set_syntax(self, file: Any, word: str, value: str) -> None:
+        from google.protobuf.descriptor_pb2 import Edition
+
+        self._proto3 = value == "proto3"
+        file.syntax = "editions" if word == "edition" else value
+        if word == "edition":
+            try:
+                file.edition = Edition.Value(f"EDITION_{value}")
+            except ValueError:
+                self._fail(self._tokens[self._at - 1][2], f"edition {value!a} is not known")
+
+    def _message(self, message: Any) -> None:
+        self._expect("{")
+        self._deeper()
+        optional: list[Any] = []
+        while not self._skip("}"):
+            word = self._peek()  # protoc takes these words for keywords, too, even where they could name a type
+            if word == ";":
+                self._next()
+            elif word == "message":
+                self._next()
+                self._message(message.nested_type.add(name=self._next("name")))
+            elif word == "enum":
+                self._next()
+                self._enum(message.enum_type.add(name=self._next("name")))
+            elif word == "oneof":
+                self._oneof(message, optional)
+            elif word in ("reserved", "extensions", "extend"):
+                self._skip_statement()
+            elif word == "option":
+                self._next()
+                self._apply([self._option()], message.options)
+                self._expect(";")
+            else:
+                self._field(message, optional)
+        for field in optional:  # protoc puts these after the real ones
+            field.oneof_index = len(message.oneof_decl)
+            message.oneof_decl.add(name=f"_{field.name}")
+        self._levels -= 1
+
+    def _oneof(self, message: Any, optional: list[Any]) -> None:
+        self._next()
+        number = len(message.oneof_decl)
+        message.oneof_decl.add(name=self._next("name"))
+        self._expect("{")
+        while not self._skip("}"):
+            if self._peek() == "option":
+                self._skip_statement()
+            elif not self._skip(";"):
+                self._field(message, optional).oneof_index = number
+
+    def _field(self, message: Any, optional: list[Any]) -> Any:
+        label = ""
+        if self._peek() in _LABELS:
+            label = self._next()
+        if self._peek() == "map" and self._peek(1) == "<":
+            return self._map_field(message)
+        field = message.field.add(label=_LABELS[label or "optional"])
+        word = self._type_name()
+        if word == "group":
+            field.type = _GROUP
+        elif word in _SCALARS:
+            field.type = _SCALARS[word]
+        else:
+            field.type_name = word
+        field.name = self._next("name")
+        self._expect("=")
+        field.number = self._integer()
+        if self._proto3 and label == "optional":
+            field.proto3_optional = True
+            optional.append(field)
+        self._field_options(field)
+        if word == "group":
+            field.type_name = field.name
+            field.name = field.name.lower()
+            self._message(message.nested_type.add(name=field.type_name))
+        else:
+            self._expect(";")
+        return field
+
+    def _map_field(self, message: Any) -> Any:
+        self._next()
+        self._expect("<")
+        types = [self._type_name()]
+        self._expect(",")
+        types.append(self._type_name())
+        self._expect(">")
+        name = self._next("name")
+        self._expect("=")
+        entry = message.nested_type.add(name="".join(part[:1].upper() + part[1:] for part in name.split("_")) + "Entry")
+        entry.options.map_entry = True
+        for number, (member, word) in enumerate(zip(("key", "value"), types, strict=True), 1):
+            inner = entry.field.add(name=member, number=number, label=1)
+            if word in _SCALARS:
+                inner.type = _SCALARS[word]
+            else:
+                inner.type_name = word
+        field = message.field.add(name=name, number=self._integer(), label=3, type=_MESSAGE, type_name=entry.name)
+        self._field_options(field)
+        self._expect(";")
+        return field
+
+    def _field_options(self, field: Any) -> None:
+        if not self._skip("["):
+            return
+        found = [self._option()]
+        while self._skip(","):
+            found.append(self._option())
+        self._expect("]")
+        self._apply(found, field.options)
+        for path, value in found:
+            if path == ["default"]:
+                field.default_value = value if isinstance(value, str) else str(value)
+            elif path[0].lstrip("(.").removesuffix(")") == "confluent.field_meta" and isinstance(value, dict):
+                params = [entry for entry in value.get("params", ()) if isinstance(entry, dict)]
+                pairs = [(str(entry.get("key", [""])[0]), str(entry.get("value", [""])[0])) for entry in params]
+                field.options.MergeFromString(_encoded_params(pairs))
+
+    def _enum(self, enum: Any) -> None:
+        self._expect("{")
+        while not self._skip("}"):
+            word = self._next()
+            if word == "option":
+                self._apply([self._option()], enum.options)
+                self._expect(";")
+            elif word == "reserved":
+                self._skip_statement()
+            elif word != ";":
+                self._expect("=")
+                value = enum.value.add(name=word, number=self._integer())
+                self._field_options(value)
+                self._expect(";")
+
+    # --- options ---------------------------------------------------------------------------------------------
+
+    def _option(self) -> _Option:
+        """Read the name and the value of an option."""
+        path: list[str] = []
+        while not path or self._skip("."):
+            if self._skip("("):
+                path.append(f"({self._type_name()})")
+                self._expect(")")
+            else:
+                path.append(self._next("name"))
+        self._expect("=")
+        return path, self._value()
+
+    def _value(self) -> Any:
+        """Read a value: a text, a number, a name, a list, or the members of a message, each a list of values."""
+        token = self._peek()
+        if token in ("{", "<"):
+            return self._aggregate()
+        if token == "[":
+            self._next()
+            self._deeper()
+            values = []
+            while not self._skip("]"):
+                values.append(self._value())
+                self._skip(",")
+            self._levels -= 1
+            return values
+        if self._at < len(self._tokens) and self._tokens[self._at][0] == "text":
+            return self._string()
+        sign = self._next() if token in ("-", "+") else ""
+        return _Word(sign + self._next())
+
+    def _aggregate(self) -> dict[str, list[Any]]:
+        end = "}" if self._next() == "{" else ">"
+        self._deeper()
+        members: dict[str, list[Any]] = {}
+        while not self._skip(end):
+            if self._skip("["):  # an extension, or the name of a type in Any
+                while not self._skip("]"):
+                    self._next()
+                name = "[]"
+            else:
+                name = self._next("name")
+            self._skip(":")
+            value = self._value()
+            members.setdefault(name, []).extend(value if isinstance(value, list) else [value])
+            if not self._skip(","):
+                self._skip(";")
+        self._levels -= 1
+        return members
+
+    @staticmethod
+    def _apply(options: list[_Option], target: Any) -> None:
+        """Set options that are fields of Google's message; ignore all others."""
+        from google.protobuf import text_encoding, text_format
+
+        for path, value in options:
+            if any(part.startswith("(") for part in path) or isinstance(value, dict | list):
+                continue
+            quoted = value if isinstance(value, _Word) else f'"{text_encoding.CEscape(value.encode(), False)}"'
+            text = f"{path[-1]}: {quoted}"
+            for part in reversed(path[:-1]):
+                text = f"{part} {{ {text} }}"
+            try:
+                text_format.Merge(text, target)
+            except (text_format.ParseError, ValueError):
+                continue
+
+
+class _Word(str):
+    """A value that is not a text: a number, a boolean, the name of an enum's value."""
+
+    __slots__ = ()
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    character, octal, *hexadecimal = found.groups()
+    if character is not None:
+        return _ESCAPED.get(character, character)
+    if octal is not None:
+        return chr(int(octal, 8))
+    return chr(int(next(digits for digits in hexadecimal if digits is not None), 16))
+
+
+def _encoded_params(params: list[tuple[str, str]]) -> bytes:
+    """Return the bytes of field options with these parameters of Confluent's `field_meta`."""
+    entries = (_sized(1, key.encode()) + _sized(2, value.encode()) for key, value in params)
+    return _sized(FIELD_META, b"".join(_sized(_PARAMS, entry) for entry in entries))
+
+
+def _sized(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    found = bytearray()
+    while number > 127:
+        found.append(number & 127 | 128)
+        number >>= 7
+    found.append(number)
+    return bytes(found)
+
+
+def params_of(options: bytes) -> tuple[tuple[str, str], ...]:
+    """Return the parameters of Confluent's `field_meta` in the bytes of field options."""
+    found: list[tuple[str, str]] = []
+    for number, meta in _sized_fields(options):
+        if number == FIELD_META:
+            for inner, entry in _sized_fields(meta):
+                if inner == _PARAMS:
+                    parts = dict(_sized_fields(entry))
+                    found.append(
+                        (parts.get(1, b"").decode("utf-8", "replace"), parts.get(2, b"").decode("utf-8", "replace"))
+                    )
+    return tuple(found)
+
+
+def _sized_fields(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield number and content of each field with a size, of a message that is valid."""
+    at = 0
+    while at < len(data):
+        tag, at = _read_varint(data, at)
+        if tag & 7 == 0:
+            _, at = _read_varint(data, at)
+        elif tag & 7 == 2:
+            size, at = _read_varint(data, at)
+            yield tag >> 3, data[at : at + size]
+            at += size
+        else:
+            at += 8 if tag & 7 == 1 else 4
+
+
+def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while at < len(data):
+        byte = data[at]
+        at += 1
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            break
+    return number, at

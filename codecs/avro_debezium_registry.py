@@ -1,0 +1,49 @@
+"""`avro-debezium-registry`: Debezium's changes in Avro with a schema registry, as Flink on Confluent Cloud reads them.
+
+    00  00 00 00 01  02  00  02 02 0e  02 02 63      `00`, the schema's id, and the datum: before, after, op
+
+It is `debezium-avro-confluent` with the options and the timestamps of `avro-registry`. It does not write.
+Rules: "Debezium" in the documentation of Confluent Cloud for Apache Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+
+from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs._changes.upsert import MODE_OPTION
+from kvformat.codecs._confluent.options import cloud_avro_options
+from kvformat.codecs._debezium.options import AVRO_TYPE_OPTIONS, FLATTENED
+from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
+from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition
+
+
+class AvroDebeziumRegistryFormat(DebeziumAvroConfluentFormat):
+    """The `avro-debezium-registry` format."""
+
+    identifier: ClassVar[str] = "avro-debezium-registry"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *cloud_avro_options(),
+        *AVRO_TYPE_OPTIONS,
+        OTHER_MESSAGES,
+        MODE_OPTION,
+        *UNCHANGED_OPTIONS,
+        FLATTENED,
+    )
+    legacy: ClassVar[bool] = False
+    reads_only: ClassVar[bool] = True
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        return ()  # debezium-avro-confluent recognizes these messages
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.unsupported("encode")

@@ -1,0 +1,30 @@
+"""`avro-registry`: Avro with schemas in a schema registry, as Flink on Confluent Cloud has it.
+
+    00  00 00 00 01  0e 02 04 61 62      `00`, the schema's id as four bytes, big-endian, and the datum
+
+It is `avro-confluent` with the options of Confluent Cloud and its timestamps: TIMESTAMP is `local-timestamp-millis` or
+`-micros`, TIMESTAMP_LTZ is `timestamp-millis` or `-micros`. An enum is read as STRING and a fixed as BYTES.
+Rules: "Data Type Mappings" and "CREATE TABLE" in the documentation of Confluent Cloud for Apache Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from kvformat.codecs._confluent.options import cloud_avro_options
+from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition
+
+
+class AvroRegistryFormat(AvroConfluentFormat):
+    """The `avro-registry` format."""
+
+    identifier: ClassVar[str] = "avro-registry"
+    option_specs: ClassVar[tuple[Option, ...]] = cloud_avro_options()
+    legacy: ClassVar[bool] = False
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        return ()  # avro-confluent recognizes these messages

@@ -1,0 +1,74 @@
+"""`json-debezium-registry`: Debezium's changes in JSON with a schema registry, as Flink on Confluent Cloud reads them.
+
+    00  00 00 00 01  {"before": null, "after": {"id": 1}, "op": "c"}      `00`, the schema's id, and the text
+
+It is `debezium-json` behind the frame of `json-registry`, with numbers for dates and times as there. The registry is
+not asked. It does not write.
+Rules: "Debezium" in the documentation of Confluent Cloud for Apache Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+import pyarrow as pa
+
+from kvformat.codecs._changes.format import CHANGE_OPTIONS
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs._confluent import JSON, PREFIX, bodies, with_frame_errors
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.options import cloud_options
+from kvformat.codecs._debezium.options import FLATTENED, TYPE_OPTIONS
+from kvformat.codecs._json.nulls import is_null
+from kvformat.codecs._json.settings import WRITE_OPTIONS, ReadSettings
+from kvformat.codecs.debezium_json import DebeziumJsonFormat
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+
+
+class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
+    """The `json-debezium-registry` format."""
+
+    identifier: ClassVar[str] = "json-debezium-registry"
+    kind: ClassVar[str] = JSON
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *cloud_options("<id>.json"),
+        *(option for option in CHANGE_OPTIONS if option not in WRITE_OPTIONS),
+        *UNCHANGED_OPTIONS,
+        *TYPE_OPTIONS,
+        FLATTENED,
+    )
+    reads_only: ClassVar[bool] = True
+    reads_without_schemas: ClassVar[bool] = True
+    skip: ClassVar[int] = PREFIX
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.json_schemas import recognize_json_debezium
+
+        return recognize_json_debezium(sample)
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.json_schemas import without_frames
+
+        return super().propose_columns(without_frames(sample))
+
+    def read_settings(self) -> ReadSettings:
+        return replace(super().read_settings(), epochs=True)
+
+    def is_tombstone(self, message: bytes) -> bool:
+        return self.nulls_delete and is_null(message[PREFIX:])
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        framed, errors = bodies(messages)
+        return with_frame_errors(super().decode_arrow(framed, schema, metadata=metadata), errors)
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.unsupported("encode")

@@ -1,0 +1,131 @@
+"""`json-registry`: JSON texts with a JSON Schema in a schema registry, as Flink on Confluent Cloud has them.
+
+    00  00 00 00 01  {"id": 7, "at": 1709251199123}      `00`, the schema's id as four bytes, big-endian, and the text
+
+The table's columns are found by name, as by `json`. The schema is not needed for reading, so the registry is not asked.
+Dates and times are numbers: days, milliseconds of a day, milliseconds since 1970. Texts are read as by `json`. Writing
+registers the option `schema`, or a JSON Schema of the table's columns, under the subject and writes its id. Columns
+that are NULL are omitted.
+Rules: "Data Type Mappings" and "CREATE TABLE" in the documentation of Confluent Cloud for Apache Flink, and Confluent's
+wire format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._confluent import JSON, PREFIX, RegistrySchema, bodies, prefix, with_frame_errors
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.json_schema import check_columns, json_schema
+from kvformat.codecs._confluent.options import cloud_options
+from kvformat.codecs._json.nulls import is_null
+from kvformat.codecs._json.read import JsonReader
+from kvformat.codecs._json.schema import EPOCHS
+from kvformat.codecs._json.settings import TIMESTAMP_OPTION, ReadSettings, WriteSettings
+from kvformat.codecs._json.write import JsonWriter
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_TIMES = "timestamp-format.standard"
+WRITING = WriteSettings(plain_decimals=True, ignore_null_fields=True, epochs=True)
+
+
+class JsonRegistryFormat(RegistryFormat):
+    """The `json-registry` format."""
+
+    identifier: ClassVar[str] = "json-registry"
+    kind: ClassVar[str] = JSON
+    reads_without_schemas: ClassVar[bool] = True
+    option_specs: ClassVar[tuple[Option, ...]] = cloud_options(
+        "<id>.json",
+        Option(
+            name="schema",
+            doc="Ours. The JSON Schema that writing registers, instead of the one derived from the table.",
+        ),
+        Option(
+            name=_TIMES,
+            default=TIMESTAMP_OPTION.default,
+            allowed=TIMESTAMP_OPTION.allowed,
+            doc="Ours. Reading: timestamps that are texts are `2024-02-29 23:59:59.123` or `2024-02-29T23:59:59.123`.",
+        ),
+    )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.json_schemas import recognize_json_registry
+
+        return recognize_json_registry(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.json_schemas import propose_json_registry
+
+        return propose_json_registry(sample, self._given, self.settings)
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        row = row_type(schema)
+        _schema_text(row, self.identifier)  # raises `SchemaError` for types that no JSON Schema has
+        reader = _reader(row, ReadSettings(iso=self.options[_TIMES] == "ISO-8601", epochs=True))
+        framed, errors = bodies(messages)
+        return with_frame_errors(reader.read(framed, skip=PREFIX), errors)
+
+    def own_schema(self, schema: pa.Schema) -> RegistrySchema:
+        return RegistrySchema(JSON, self.options["schema"] or _schema_text(row_type(schema), self.identifier))
+
+    def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
+        check_columns(latest.text, row_type(schema), self.identifier)
+        return latest
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        row = row_type(schema)
+        _schema_text(row, self.identifier)  # raises `SchemaError` for types that no JSON Schema has
+
+        def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
+            texts, errors = _writer(row).write(rows)
+            framed = pc.binary_join_element_wise(pa.scalar(prefix(schema_id)), texts, pa.scalar(b""))
+            return EncodedBatch(framed, errors)
+
+        return self.encode_with(rows, schema, write)
+
+    def is_tombstone(self, message: bytes) -> bool:
+        return is_null(message[PREFIX:])
+
+    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
+        schema_id = self.options["schema-id"]
+        if schema_id is None or any(t.root in EPOCHS for _, t in schema.walk()):
+            return None  # the id is unknown here, or Spark's own functions write times as texts
+        from pyspark.sql import functions as F
+
+        from kvformat.codecs._json.native import encode_native
+
+        text = encode_native(row, schema, WRITING)
+        return None if text is None else F.concat(F.lit(prefix(schema_id)), text)
+
+
+@cached_by_identity
+def _reader(row: FlinkType, settings: ReadSettings) -> JsonReader:
+    return JsonReader(row, settings)
+
+
+@cached_by_identity
+def _writer(row: FlinkType) -> JsonWriter:
+    return JsonWriter(row, WRITING)
+
+
+@cached_by_identity
+def _schema_text(row: FlinkType, format: str) -> str:
+    return json_schema(row, format)

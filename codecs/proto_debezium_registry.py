@@ -1,0 +1,89 @@
+"""`proto-debezium-registry`: Debezium's changes in Protobuf with a schema registry, as on Confluent Cloud.
+
+    00  00 00 00 01  00  12 02 08 07  22 01 63      `00`, the schema's id, the path of the message, and the message:
+                                                    before (absent), after ({"id": 7}), op ("c")
+
+    c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  no rows
+
+The message is read as `proto-registry` reads a row of `before`, `after` and `op`; other fields are skipped. The format
+does not write.
+Rules: "Debezium" in the documentation of Confluent Cloud for Apache Flink.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
+from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat
+from kvformat.codecs._confluent import PROTOBUF
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.options import cloud_options
+from kvformat.codecs._confluent.protobuf_messages import decode_messages
+from kvformat.codecs._debezium.change_rows import envelope_of, rows_of_envelopes
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
+
+
+class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
+    """The `proto-debezium-registry` format."""
+
+    identifier: ClassVar[str] = "proto-debezium-registry"
+    kind: ClassVar[str] = PROTOBUF
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *cloud_options("<id>.proto"),
+        OTHER_MESSAGES,
+        MODE_OPTION,
+        *UNCHANGED_OPTIONS,
+    )
+    reads_only: ClassVar[bool] = True
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.protobuf_schemas import recognize_proto_debezium
+
+        return recognize_proto_debezium(sample)
+
+    def propose_columns(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.protobuf_schemas import propose_proto_debezium
+
+        return propose_proto_debezium(sample, self._given, self.settings)
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        row = row_type(schema)
+        present = np.asarray(messages.is_valid())
+        filled = pc.fill_null(pc.greater(pc.binary_length(messages), 0), False)
+        if pc.any(pc.invert(filled), min_count=0).as_py():
+            messages = pc.if_else(filled, messages, pa.scalar(None, pa.binary()))
+        envelopes = decode_messages(messages, _envelope(row), self.settings, self.identifier)
+        batch = rows_of_envelopes(
+            envelopes,
+            present,
+            np.asarray(filled),
+            upsert=self.upsert,
+            bare_deletes=self.row_key is not None and self.row_key.in_record,
+            other_messages=self.options[OTHER_MESSAGES.name],
+        )
+        return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.unsupported("encode")
+
+
+@cached_by_identity
+def _envelope(row: FlinkType) -> FlinkType:
+    return envelope_of(row)

@@ -1,0 +1,86 @@
+"""`proto-registry`: Protobuf messages with schemas in a schema registry, as Flink on Confluent Cloud has them.
+
+    00  00 00 00 01  00  08 07  12 02 61 62      `00`, the schema's id, the path of the message in its file, the message
+
+The path is `00` for the first message of the file. The types come from the schema of each message's id, with the files
+that it imports. Columns are fields of the same names; a column without a field is NULL. Writing registers the option
+`schema`, or a schema of the table's columns, under the subject, and writes its first message.
+Rules: "Data Type Mappings" and "CREATE TABLE" in the documentation of Confluent Cloud for Apache Flink, Confluent's
+wire format, and protobuf's encoding guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, prefix
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.options import cloud_options
+from kvformat.codecs._confluent.protobuf_messages import SchemaWriter, decode_messages, text_of
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
+
+
+class ProtoRegistryFormat(RegistryFormat):
+    """The `proto-registry` format."""
+
+    identifier: ClassVar[str] = "proto-registry"
+    kind: ClassVar[str] = PROTOBUF
+    option_specs: ClassVar[tuple[Option, ...]] = cloud_options(
+        "<id>.proto",
+        Option(
+            name="schema",
+            doc="Ours. The text of the `.proto` file that writing registers, instead of the one derived from the "
+            "table. Its first message is written.",
+        ),
+    )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.protobuf_schemas import recognize_proto_registry
+
+        return recognize_proto_registry(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.protobuf_schemas import propose_proto_registry
+
+        return propose_proto_registry(sample, self._given, self.settings)
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        return decode_messages(messages, row_type(schema), self.settings, self.identifier)
+
+    def own_schema(self, schema: pa.Schema) -> RegistrySchema:
+        return RegistrySchema(PROTOBUF, self.options["schema"] or text_of(row_type(schema), self.identifier))
+
+    def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
+        SchemaWriter(row_type(schema), latest, self.identifier)
+        return latest
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        row = row_type(schema)
+        text_of(row, self.identifier)  # raises `SchemaError` for types that no Protobuf schema has
+
+        def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
+            batch = _writer(row, written, self.identifier).write(rows)
+            head = prefix(schema_id) + b"\0"
+            framed = pc.binary_join_element_wise(pa.scalar(head), batch.messages, pa.scalar(b""))
+            return EncodedBatch(framed, batch.errors, batch.codes)
+
+        return self.encode_with(rows, schema, write)
+
+
+@cached_by_identity
+def _writer(row: FlinkType, schema: RegistrySchema, format: str) -> SchemaWriter:
+    return SchemaWriter(row, schema, format)

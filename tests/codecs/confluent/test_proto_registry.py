@@ -1,0 +1,463 @@
+"""`proto-registry`: frames with paths, values, Protobuf schemas both ways, and Confluent's serializers."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+
+from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, cache
+from kvformat.codecs._confluent.protobuf_schema import _well_known
+from kvformat.codecs._infer.column_types import Notes
+from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
+from kvformat.codecs._protobuf.proto_text import parse_proto
+from kvformat.connectors import infer_schema, inspect_topic
+from kvformat.connectors.infer.subject import ddl_from_subject
+from kvformat.registry import Format, OptionError, SchemaError, get_format
+from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import arrow_type, nullable
+from tests.codecs.confluent.test_json_registry import _ROW, _TYPES
+from tests.fuzz import rows as random_rows
+from tests.support import services
+from tests.support.extent import case_count
+from tests.support.registry_server import Registry
+
+_ORDERS = """syntax = "proto3";
+package shop;
+message Order { int32 id = 1; optional string name = 2; message Item { string sku = 1; } repeated Item items = 3; }
+message Other { string x = 1; message Inner { int64 z = 1; } }
+"""
+
+
+def _rows(schema: str, *values: dict[str, Any] | None) -> pa.StructArray:
+    return pa.array(values, arrow_type(nullable(row_type(resolve_schema(schema)))))
+
+
+def _format(url: str = "mock://proto-registry", **options: str) -> Format:
+    named = {name.replace("_", "-"): value for name, value in options.items()}
+    return get_format("proto-registry", {"url": url, "subject": "s-value", **named})
+
+
+def _decoded(fmt: Format, schema: str, *messages: bytes | None) -> list[Any]:
+    batch = fmt.decode_batch(pa.array(messages, pa.binary()), schema)
+    errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
+    return [error or (row and row[0]) for row, error in zip(batch.rows.to_pylist(), errors, strict=True)]
+
+
+@pytest.fixture
+def orders(registry: Registry) -> Registry:
+    """A schema of orders with id 1, and a later one, with another field and an import, with id 2."""
+    newer = _ORDERS.replace("int32 id = 1;", "int32 id = 1; common.Price price = 4;").replace(
+        "package shop;", 'package shop; import "common.proto";'
+    )
+    registry.ids |= {1: _ORDERS, 2: newer, 3: 'syntax = "proto3"; package common; message Price { double cents = 1; }'}
+    registry.types |= dict.fromkeys((1, 2, 3), PROTOBUF)
+    registry.subjects |= {"orders-value": [1, 2], "common": [3]}
+    registry.references[2] = [{"name": "common.proto", "subject": "common", "version": 1}]
+    registry.next_id = 4
+    return registry
+
+
+# --- values --------------------------------------------------------------------------------------------
+
+
+def test_every_type_is_written_and_read_again() -> None:
+    fmt = _format()
+    batch = fmt.encode_batch(_rows(_TYPES, _ROW, {"id": 1}, None), _TYPES)
+    assert batch.errors is None
+    first, second, none = batch.messages.to_pylist()
+    assert (second[5:], none) == (b"\0\x08\x01", None)
+    assert first[:6] == b"\0\0\0\0\1\0"
+    assert _decoded(fmt, _TYPES, *batch.messages.to_pylist()) == [_ROW, dict.fromkeys(_ROW) | {"id": 1}, None]
+    empty = {name: _ROW[name] for name in ("id",)} | {"tags": [], "m": [], "ms": [], "name": "", "b1": 0, "r": {}}
+    (found,) = _decoded(fmt, _TYPES, *fmt.encode_batch(_rows(_TYPES, empty), _TYPES).messages.to_pylist())
+    assert found == dict.fromkeys(_ROW) | empty | {"r": {"a": None, "b": None}}
+
+
+def test_collections_of_every_nullability() -> None:
+    schema = (
+        "a ARRAY<INT NOT NULL> NOT NULL, b ARRAY<INT>, c ARRAY<ARRAY<DATE>> NOT NULL, "
+        "d MAP<INT NOT NULL, ROW<`x` DECIMAL(5, 1)>> NOT NULL, e MAP<STRING, ARRAY<TINYINT>>, "
+        "f ARRAY<ROW<`y` TIMESTAMP(3) NOT NULL> NOT NULL> NOT NULL, g ROW<`h` MULTISET<STRING> NOT NULL> NOT NULL"
+    )
+    value: dict[str, Any] = {
+        "a": [1, 2],
+        "b": [None, 3],
+        "c": [[None], None, []],
+        "d": [(7, {"x": None}), (8, None)],
+        "e": [("k", [1, None]), ("l", None)],
+        "f": [{"y": None}],
+        "g": {"h": [("s", 3)]},
+    }
+    fmt = _format(subject="collections")
+    rows = _rows(schema, value, {name: [] if name != "g" else {"h": []} for name in value})
+    batch = fmt.encode_batch(rows, schema)
+    assert batch.errors is None
+    assert _decoded(fmt, schema, *batch.messages.to_pylist()) == rows.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("proto", "column", "body", "error"),
+    [
+        (
+            "google.type.Date",
+            "DATE",
+            b"\x08\xe7\x0f\x10\x02\x18\x1d",
+            "cannot read {'year': 2023, 'month': 2",
+        ),
+        ("google.type.Date", "DATE", b"", "'month': 0"),
+        ("google.type.TimeOfDay", "TIME(3)", b"\x08\x18", "cannot read {'hours': 24"),
+        ("google.protobuf.Timestamp", "TIMESTAMP(3)", b"\x10\x80\x94\xeb\xdc\x03", "'nanos': 1000000000"),
+        ("confluent.type.Decimal", "DECIMAL(3, 1)", b"\x0a\x02\x7f\xff", "as DECIMAL(3, 1)"),
+    ],
+)
+def test_messages_that_are_no_values(registry: Registry, proto: str, column: str, body: bytes, error: str) -> None:
+    imports = {"google.type.Date": "google/type/date.proto", "google.type.TimeOfDay": "google/type/timeofday.proto"}
+    file = imports.get(proto, proto.lower().replace(".", "/") + ".proto")
+    registry.ids[1] = f'syntax = "proto3"; import "{file}"; message M {{ .{proto} a = 1; }}'
+    registry.types[1] = PROTOBUF
+    bad = b"\0\0\0\0\1\0\x0a" + bytes([len(body)]) + body
+    found = _decoded(_format(registry.url), f"a {column}", b"\0\0\0\0\1\0", bad, b"\0\0\0\0\1\0")
+    assert (found[0], found[2]) == ({"a": None}, {"a": None})
+    assert error in found[1]
+
+
+def test_numbers_of_other_widths_and_wrappers(registry: Registry) -> None:
+    registry.ids[1] = """syntax = "proto3"; import "google/protobuf/wrappers.proto";
+        message M { uint32 a = 1; fixed32 b = 2; int32 c = 3; google.protobuf.Int64Value d = 4;
+                    repeated google.protobuf.StringValue e = 5; map<string, google.protobuf.BoolValue> f = 6; }"""
+    registry.types[1] = PROTOBUF
+    fmt = _format(registry.url)
+    body = b"\x08\xff\xff\xff\xff\x0f\x15\xff\xff\xff\xff\x18\xac\x02\x22\x02\x08\x07\x2a\x03\x0a\x01s\x2a\x00"
+    body += b"\x32\x07\x0a\x01k\x12\x02\x08\x01"
+    schema = "a BIGINT, b BIGINT, c SMALLINT, d BIGINT, e ARRAY<STRING>, f MAP<STRING, BOOLEAN>"
+    value = {"a": 2**32 - 1, "b": 2**32 - 1, "c": 300, "d": 7, "e": ["s", ""], "f": [("k", True)]}
+    assert _decoded(fmt, schema, b"\0\0\0\0\1\0" + body) == [value]
+    assert "cannot read 300 (int32) as TINYINT" in _decoded(fmt, "c TINYINT", b"\0\0\0\0\1\0" + body)[0]
+    with pytest.raises(SchemaError, match="column 'a' is BIGINT, but its field is uint32"):
+        get_format("proto-registry", {"url": registry.url, "subject": "w", "schema": registry.ids[1]}).encode_batch(
+            _rows("a BIGINT", {"a": 1}), "a BIGINT"
+        )
+
+
+# --- frames --------------------------------------------------------------------------------------------
+
+
+def test_messages_of_several_schemas_and_types_keep_their_order(orders: Registry) -> None:
+    first, second = b"\0\0\0\0\1", b"\0\0\0\0\2"
+    messages = [
+        second + b"\0\x08\x07\x22\x09\x09" + bytes(6) + b"\xf0\x3f",
+        first + b"\0\x08\x05\x12\x01a",
+        None,
+        first + b"\x02\x02\x0a\x01o",  # the path 1: message Other
+        first + b"\x04\x02\x00\x08\x2a",  # the path 1, 0: message Other.Inner
+        first + b"\0",
+        second + b"\0\x08\x09",
+        first + b"\x02\x04\x08\x01",
+        first,
+        first + b"\x80",
+        b"\0\0\0\0\x09\0\x08\x01",
+        b"\x08\x01",
+        first + b"\0\x08",
+    ]
+    schema = "id INT, name STRING, price ROW<cents DOUBLE>, x STRING, z BIGINT"
+    found = _decoded(_format(orders.url), schema, *messages)
+    nothing = dict.fromkeys(("id", "name", "price", "x", "z"))
+    assert found[:7] == [
+        nothing | {"id": 7, "price": {"cents": 1.0}},
+        nothing | {"id": 5, "name": "a"},
+        None,
+        nothing | {"x": "o"},
+        nothing | {"z": 21 * 2},
+        nothing | {"id": 0},
+        nothing | {"id": 9},
+    ]
+    assert "no message at the index path [2]" in found[7]
+    assert "no path of a type" in found[8]
+    assert "no path of a type" in found[9]
+    assert "Could not find schema with id 9" in found[10]
+    assert "08, not 00" in found[11]
+    assert "the input ends in the middle of a field" in found[12]
+    alone = [_decoded(_format(orders.url), schema, message)[0] for message in messages]
+    assert alone == found
+    assert [request for request in orders.requests if "ids" in request] == [
+        f"GET /schemas/ids/{schema_id}" for schema_id in (1, 2, 9)
+    ]
+
+
+def test_slices_and_batches_without_a_frame(orders: Registry) -> None:
+    fmt = _format(orders.url)
+    array = pa.array([b"x", b"\0\0\0\0\1\0\x08\x01", b"\0\0\0\0\1\0\x08\x02", b"", None], pa.binary())
+    assert fmt.decode_batch(array.slice(1, 2), "id INT").rows.to_pylist() == [[{"id": 1}], [{"id": 2}]]
+    batch = fmt.decode_batch(array.slice(3), "id INT")
+    assert batch.rows.to_pylist() == [None, None]
+    assert batch.errors is not None
+    assert [error is None for error in batch.errors.to_pylist()] == [False, True]
+    assert fmt.decode_batch(array.slice(4), "id INT").errors is None
+    assert len(fmt.decode_batch(array.slice(5), "id INT").rows) == 0
+
+
+def test_schemas_that_do_not_fit_are_errors_of_their_messages(orders: Registry) -> None:
+    orders.ids |= {5: "message {", 6: '{"type":"int"}'}
+    orders.types |= {5: PROTOBUF}
+    frames = [b"\0\0\0\0\5\0", b"\0\0\0\0\6\0", b"\0\0\0\0\1\0\x08\x01"]
+    broken, avro, good = _decoded(_format(orders.url), "id INT", *frames)
+    assert "the schema with id 5" in broken
+    assert "error in line 1" in broken
+    assert "schema 6 is not a Protobuf schema but AVRO" in avro
+    assert good == {"id": 1}
+    (wrong,) = _decoded(_format(orders.url), "name BIGINT", frames[2])
+    assert "is not compatible of BIGINT" in wrong
+
+
+def test_descriptors_in_base64(registry: Registry) -> None:
+    """Confluent's Python client registers them."""
+    file = parse_proto(_ORDERS, "orders.proto")
+    registry.ids[1] = base64.b64encode(file.SerializeToString()).decode()
+    registry.types[1] = PROTOBUF
+    assert _decoded(_format(registry.url), "id INT", b"\0\0\0\0\1\0\x08\x01") == [{"id": 1}]
+
+
+# --- options -------------------------------------------------------------------------------------------
+
+
+def test_the_schema_is_registered_once(registry: Registry) -> None:
+    fmt = get_format("proto-registry", {"url": registry.url, "subject": "orders"})
+    rows = _rows("a INT NOT NULL, b TINYINT", {"a": 1, "b": 2})
+    for _ in range(2):
+        assert (
+            fmt.encode_batch(rows, "a INT NOT NULL, b TINYINT").messages[0].as_py() == b"\0\0\0\0\1\0\x08\x01\x10\x02"
+        )
+    assert registry.requests == ["POST /subjects/orders/versions"]
+    assert registry.types == {1: PROTOBUF}
+    params = '{ key: "connect.type", value: "int8" }, { key: "flink.version", value: "1" }'
+    assert registry.ids[1] == (
+        'syntax = "proto3";\npackage io.confluent.protobuf.generated;\n\nimport "confluent/meta.proto";\n\n'
+        "message Row {\n  int32 a = 1;\n"
+        f"  optional int32 b = 2 [(confluent.field_meta) = {{ params: [{params}] }}];\n}}\n"
+    )
+
+
+def test_the_latest_schema_may_have_imports(orders: Registry) -> None:
+    fmt = get_format("proto-registry", {"url": orders.url, "subject": "orders-value", "use-latest-version": "true"})
+    schema = "id INT, price ROW<cents DOUBLE>"
+    rows = _rows(schema, {"id": 7, "price": {"cents": 1.0}})
+    (message,) = fmt.encode_batch(rows, schema).messages.to_pylist()
+    assert message == b"\0\0\0\0\2\0\x08\x07\x22\x09\x09" + bytes(6) + b"\xf0\x3f"
+    planned = fmt.for_encoding(resolve_schema(schema))
+    assert planned.encode_batch(rows, schema).messages[0].as_py() == message
+    with pytest.raises(SchemaError, match="no field for column 'nope'"):
+        fmt.encode_batch(_rows("nope INT", {"nope": 1}), "nope INT")
+
+
+def test_types_and_names_that_protobuf_does_not_have() -> None:
+    for schema in ("a INTERVAL DAY TO SECOND", "`a-b` INT"):
+        with pytest.raises(SchemaError, match="proto-registry"):
+            _format().decode_batch(pa.array([], pa.binary()), schema)
+        with pytest.raises(SchemaError, match="proto-registry"):
+            _format().encode_batch(_rows(schema), schema)
+    with pytest.raises(OptionError, match="option 'url' of format 'proto-registry' is missing"):
+        get_format("proto-registry").decode_batch(pa.array([], pa.binary()), "a INT")
+
+
+# --- Protobuf schemas to columns ---------------------------------------------------------------------------
+
+
+def _columns(text: str) -> tuple[str, tuple[str, ...]]:
+    notes = Notes()
+    return columns_text(columns_of_proto_schema(RegistrySchema(PROTOBUF, text), notes)), notes.texts()
+
+
+def test_the_columns_of_a_registered_schema_are_those_of_its_table() -> None:
+    schema = _TYPES + ", aa ARRAY<ARRAY<INT> NOT NULL> NOT NULL, mm MAP<INT, ROW<`x` TIME(3) NOT NULL>> NOT NULL"
+    text = _format().own_schema(resolve_schema(schema)).text  # type: ignore[attr-defined]
+    found, notes = _columns(text)
+    assert row_type(resolve_schema(found)) == row_type(resolve_schema(schema))
+    assert notes == ()
+
+
+def test_schemas_of_other_producers() -> None:
+    found, notes = _columns(
+        """syntax = "proto3"; import "google/protobuf/timestamp.proto"; import "google/protobuf/wrappers.proto";
+        message M { uint32 a = 1; optional fixed64 b = 2; enum E { X = 0; } E e = 3; google.protobuf.Timestamp t = 4;
+            google.protobuf.Int32Value w = 5; map<string, M> self = 6; message Empty {} Empty none = 7;
+            oneof pick { string p = 8; int32 q = 9; } repeated bytes r = 10; map<int32, double> m = 11; }"""
+    )
+    assert found == (
+        "`a` BIGINT NOT NULL, `b` BIGINT, `e` STRING NOT NULL, `t` TIMESTAMP_LTZ(9), `w` INT, `p` STRING, `q` INT, "
+        "`r` ARRAY<BYTES NOT NULL> NOT NULL, `m` MAP<INT NOT NULL, DOUBLE NOT NULL> NOT NULL"
+    )
+    assert notes == (
+        "self.value: the message M contains itself, which no table type does: left out",
+        "none: a message without fields: left out",
+    )
+
+
+def test_columns_of_a_subject_and_of_messages(orders: Registry) -> None:
+    assert ddl_from_subject(orders.url, "orders-value", version=1) == (
+        "`id` INT NOT NULL, `name` STRING, `items` ARRAY<ROW<`sku` STRING NOT NULL> NOT NULL> NOT NULL"
+    )
+    assert "`price` ROW<`cents` DOUBLE NOT NULL>" in ddl_from_subject(orders.url, "orders-value")
+    assert "'format' = 'proto-registry'" in ddl_from_subject(orders.url, "orders-value", name="orders")
+    messages = [b"\0\0\0\0\1\0\x08\x01\x12\x03abc", b"\0\0\0\0\2\0\x08\x02\x12\x03abc"]
+    found = infer_schema(messages, format="proto-registry", options={"url": orders.url})
+    assert found.notes == ("price: not in all of the schemas that the messages have: nullable",)
+    inspected = inspect_topic(messages, registry=orders.url)
+    assert [guess.format for guess in inspected.guesses] == ["proto-registry"]
+    assert inspected.ddl is not None
+
+
+# --- the text of .proto files ------------------------------------------------------------------------------
+
+
+def test_a_text_with_everything_has_the_descriptor_of_protoc() -> None:
+    text = r"""
+        edition = "2023"; /* a
+        comment */ package a.b; import public "x.proto"; // another
+        option java_package = "com.acme"; option features.field_presence = IMPLICIT;
+        option (my.own) = { a: [1, -2] b < c: "}" > };
+        message M { extensions 100 to max; reserved 5, 7 to 9; reserved "old", "older"; option deprecated = true;
+            int32 a = 1 [features.field_presence = EXPLICIT, deprecated = true, (my.opt).x = 1.5e3, default = -3];
+            map<string, .a.b.M> kids = 0x2; repeated sint64 n = 03 [packed = true]; .a.b.M.In in = 4;
+            oneof one_of { option (o) = 1; string s = 6 [default = "x\n\"\x41\101" 'y']; bytes t = 10; }
+            message In { enum E { option allow_alias = true; reserved -1; A = 0;
+                B = -0x1 [deprecated = true]; } E e = 1; };
+            extend M { int32 more = 101; } }
+        service S { rpc Do (M) returns (stream M) { option (google.api.http) = { get: "/" }; } rpc Re (M) returns (M); }
+    """
+    file = parse_proto(text, "m.proto")
+    message = file.message_type[0]
+    assert (file.package, list(file.dependency), file.options.java_package) == ("a.b", ["x.proto"], "com.acme")
+    assert file.edition == descriptor_pb2.EDITION_2023
+    assert file.options.features.field_presence == descriptor_pb2.FeatureSet.IMPLICIT
+    assert [(f.name, f.number, f.label, f.type, f.type_name) for f in message.field] == [
+        ("a", 1, 1, 5, ""),
+        ("kids", 2, 3, 11, "KidsEntry"),
+        ("n", 3, 3, 18, ""),
+        ("in", 4, 1, 1, ".a.b.M.In"),
+        ("s", 6, 1, 9, ""),
+        ("t", 10, 1, 12, ""),
+    ]
+    assert (message.field[0].default_value, message.field[4].default_value) == ("-3", 'x\n"AAy')
+    assert message.field[0].options.features.field_presence == descriptor_pb2.FeatureSet.EXPLICIT
+    assert [n.name for n in message.nested_type] == ["KidsEntry", "In"]
+    assert message.nested_type[0].options.map_entry
+    assert [(v.name, v.number) for v in message.nested_type[1].enum_type[0].value] == [("A", 0), ("B", -1)]
+    assert message.options.deprecated
+    assert [o.name for o in message.oneof_decl] == ["one_of"]
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("message M {\n int32 }", "line 2: expected a name, found '}'"),
+        ("message M {", "line 1: the text ends too early"),
+        ('syntax = "proto3"', "line 1: the text ends before ';'"),
+        ("message M { int32 a = x; }", "line 1: expected a number, found 'x'"),
+        ("message M { int32 a = 1.5; }", "1.5 is not an integer"),
+        ("\n\n§", "line 3: an unexpected character"),
+        ("foo", "line 1: an unexpected 'foo'"),
+        ("message M {" * 100, "more than 64 levels"),
+        ("option x = " + "{a:" * 100, "more than 64 levels"),
+        ('edition = "1999";', "edition '1999' is not known"),
+    ],
+)
+def test_errors_of_a_text_name_their_line(text: str, error: str) -> None:
+    with pytest.raises(SchemaError, match="the Protobuf schema has an error in line") as raised:
+        parse_proto(text, "x.proto")
+    assert error in str(raised.value)
+
+
+def test_any_text_is_parsed_or_an_error() -> None:
+    rng, parts, errors = random.Random(5), _ORDERS.split(" "), 0
+    for _ in range(case_count(quick=2000, all=20_000)):
+        text = (
+            " ".join(rng.choices(parts, k=rng.randint(1, 30))) if rng.random() < 0.5 else _ORDERS[rng.randrange(40) :]
+        )
+        at = rng.randrange(len(text) + 1)
+        text = text[:at] + rng.choice(["{", "}", "[", '"', "=", ";", "/*", "\\", "0x", "-", ""]) + text[at + 1 :]
+        try:
+            parse_proto(text, "x.proto")
+        except SchemaError:
+            errors += 1
+    assert errors > 1000
+
+
+# --- Confluent's serializers ------------------------------------------------------------------------------
+
+
+def _class_of(text: str) -> Any:
+    """Return the generated class of the first message of a schema, independent of our types."""
+    pool = descriptor_pool.DescriptorPool()
+
+    def add(file: Any) -> None:
+        for imported in file.dependency:
+            try:
+                pool.FindFileByName(imported)
+            except KeyError:
+                add(_well_known(imported))
+        pool.Add(file)
+
+    file = parse_proto(text, f"peer{abs(hash(text))}.proto")
+    add(file)
+    name = f"{file.package}.{file.message_type[0].name}" if file.package else file.message_type[0].name
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+
+
+def _check_peers(url: str, count: int) -> int:
+    """Let Confluent's classes read ours and write the same bytes again. Returns the number of rows."""
+    from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    context = SerializationContext("orders", MessageField.VALUE)
+    rng, compared = random.Random(11), 0
+    for number in range(count):
+        text = random_rows.schema(rng, columns=rng.randint(1, 6), depth=2)
+        fmt = get_format("proto-registry", {"url": url, "subject": f"proto-{number}"})
+        rows = random_rows.rows(rng, row_type(resolve_schema(text)), 10)
+        batch = fmt.encode_batch(rows, text)
+        own = fmt.own_schema(resolve_schema(text)).text  # type: ignore[attr-defined]
+        kind = _class_of(own)
+        reader = ProtobufDeserializer(kind)
+        client: Any = cache._registry(fmt.settings)  # type: ignore[attr-defined]
+        writer = ProtobufSerializer(kind, client._client)
+        for message, row in zip(batch.messages.to_pylist(), batch.messages, strict=True):
+            if message is None:
+                continue
+            value = reader(message, context)
+            theirs = writer(value, context)
+            assert theirs[5:] == message[5:], text  # the same path and body, by Google's own writer
+            both = fmt.decode_batch(pa.array([message, theirs], pa.binary()), text)
+            assert both.errors is None, (text, both.errors)
+            assert both.rows[0] == both.rows[1], (text, json_format.MessageToJson(value), row)
+            compared += 1
+    return compared
+
+
+def test_confluents_serializers_in_memory() -> None:
+    assert _check_peers("mock://proto-registry-peers", case_count(quick=30, all=300)) > 150
+
+
+@pytest.fixture(scope="module")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.SchemaRegistry]:
+    registry = services.SchemaRegistry(tmp_path_factory.mktemp("apicurio"))
+    registry.start()
+    yield registry
+    registry.kill()
+
+
+@pytest.mark.services
+@pytest.mark.slow
+def test_confluents_serializers_with_a_real_registry(apicurio: services.SchemaRegistry) -> None:
+    assert _check_peers(apicurio.url, 15) > 80
+    fmt = _format(apicurio.url, subject="all-value")
+    batch = fmt.encode_batch(_rows(_TYPES, _ROW), _TYPES)
+    assert batch.errors is None
+    assert _decoded(_format(apicurio.url), _TYPES, *batch.messages.to_pylist()) == [_ROW]
+    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "all-value"))) == row_type(resolve_schema(_TYPES))

@@ -40,7 +40,7 @@ FORMATS = (
     *("protobuf", "json-registry", "proto-registry"),
 )
 _OF_REGISTRIES = ("avro-confluent", "json-registry", "proto-registry")
-_WITHOUT_FLINK = ("json-registry", "proto-registry")
+WITHOUT_FLINK = ("json-registry", "proto-registry")
 """Formats that Flink itself does not have, so that none of its answers are recorded."""
 TABLES = "key-value"
 Message = tuple[bytes | None, ...]
@@ -196,7 +196,7 @@ def names(format: str, rng: random.Random) -> str:
 def _recorded(format: str) -> list[vectors.Case]:
     """Return the decode cases of the vectors."""
     found: list[vectors.Case] = []
-    if format in _WITHOUT_FLINK:
+    if format in WITHOUT_FLINK:
         return found
     for recorded in vectors.cases(format):
         if recorded["direction"] == "decode" and "factory_error" not in recorded and recorded["messages"]:

@@ -103,9 +103,12 @@ class Query:
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait for a condition. Raises with the query's log if the query ends or takes too long."""
         deadline = time.monotonic() + _LONGEST
-        while not until():
+        while True:
             assert self._process is not None
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            ended = self._process.poll() is not None  # before the condition, which may be that it has ended
+            if until():
+                return
+            if ended or time.monotonic() > deadline:
                 said = (self.folder / "query.log").read_text(errors="replace")
                 raise RuntimeError(f"{self._settings['what']}: exit code {self._process.poll()}\n{said[-6000:]}")
             time.sleep(0.005)

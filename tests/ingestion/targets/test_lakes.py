@@ -355,7 +355,7 @@ def test_a_killed_query_loses_nothing_and_writes_nothing_twice(target: str, mode
     command = [sys.executable, "-m", "tests.ingestion.crashes", "--kills", str(KILLS), "--batch", "12"]
     command += ["--target", target, "--write-mode", mode]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stdout + run.stderr[-4000:]
+    assert run.returncode == 0, run.stdout + run.stderr[-9000:]
     report = json.loads(run.stdout)
     assert sum(report["kills"].values()) == KILLS
     assert report["mid_batch"] > 0

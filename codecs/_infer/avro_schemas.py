@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
-from kvformat.codecs._confluent import AVRO, Refused, RegistrySchema, schemas_by_id
+from kvformat.codecs._confluent import AVRO, RegistrySchema, schemas_by_id
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
@@ -47,6 +47,7 @@ from kvformat.codecs._infer.confluent_frames import (
 from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumns
 from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, schema_id_of
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
+from kvformat.codecs._infer.registry_schemas import read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -164,22 +165,11 @@ def image_of(schema: Schema) -> Schema | None:
 
 def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) -> list[Schema]:
     """Return the schemas of the ids in the messages, the newest first. Ids that cannot be resolved become notes."""
-    ids = Counter(schema_id_of(message) for message in sample.present())
-    other = ids.pop(None, 0)
+    ids = Counter((schema_id_of(message),) for message in sample.present())
+    other = ids.pop((None,), 0)
     if other:
         notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
-    asked = [schema_id for schema_id, _ in ids.most_common(MAX_IDS) if schema_id is not None]
-    schemas: list[Schema] = []
-    for schema_id, answer in sorted(schemas_by_id(settings, asked).items(), reverse=True):
-        found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
-        try:
-            if isinstance(found, Refused):
-                notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {found.reason}")
-            else:
-                schemas.append(parse_complete(found))
-        except SchemaError as bad:
-            notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {settings.scrubbed(str(bad))}")
-    return schemas
+    return read_schemas(ids, AVRO, settings, notes, parse_complete)
 
 
 def propose_avro_files(sample: MessageSample) -> SchemaProposal:

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kvformat.codecs._confluent import JSON, PREFIX, Refused, RegistrySchema, RegistrySettings, schemas_by_id
+from kvformat.codecs._confluent import JSON, PREFIX, RegistrySchema, RegistrySettings
 from kvformat.codecs._confluent.json_schema import (
     CONNECT,
     CONNECT_INDEX,
@@ -41,9 +41,9 @@ from kvformat.codecs._confluent.json_schema import (
     NUMBERS,
 )
 from kvformat.codecs._infer.column_types import STRING, Notes, array_of, is_name, map_of, shown
-from kvformat.codecs._infer.confluent_frames import MAX_IDS
 from kvformat.codecs._infer.json_rows import propose_rows
 from kvformat.codecs._infer.message_kinds import CONFLUENT_JSON, indices_of, schema_id_of
+from kvformat.codecs._infer.registry_schemas import columns_of_all, read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -98,39 +98,17 @@ def propose_json_registry(
     Without a schema, the columns are those of the values in the messages.
     """
     notes = Notes()
-    ids = Counter(schema_id_of(message) for message in sample.present())
-    other = ids.pop(None, 0)
+    ids = Counter((schema_id_of(message),) for message in sample.present())
+    other = ids.pop((None,), 0)
     if other:
         notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
-    rows = list(_rows_of_schemas(ids, settings, notes)) if settings.url else []
+    rows = []
+    if settings.url:
+        rows = read_schemas(ids, JSON, settings, notes, lambda schema: columns_of_json_schema(schema, notes))
     if not rows:
         found = propose_rows(without_frames(sample), options)
         return replace(found, notes=(*notes.texts(), *found.notes))
-    fields: dict[str, FlinkField] = {}
-    for row in rows:
-        for field in row:
-            fields.setdefault(field.name, field)
-    missing = {name for name in fields for row in rows if name not in {field.name for field in row}}
-    if missing:
-        notes.add("not in all of the schemas that the messages have: nullable", ", ".join(sorted(map(shown, missing))))
-    columns = tuple(replace(f, type=_optional(f.type)) if f.name in missing else f for f in fields.values())
-    return SchemaProposal(columns, options, (), notes.texts())
-
-
-def _rows_of_schemas(
-    ids: Counter[int | None], settings: RegistrySettings, notes: Notes
-) -> Iterator[tuple[FlinkField, ...]]:
-    """Yield the columns of each schema, the newest first."""
-    asked = [schema_id for schema_id, _ in ids.most_common(MAX_IDS) if schema_id is not None]
-    for schema_id, answer in sorted(schemas_by_id(settings, asked).items(), reverse=True):
-        schema = answer if isinstance(answer, Refused) else answer.of_kind(JSON, f"schema {schema_id}")
-        try:
-            if isinstance(schema, Refused):
-                notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {schema.reason}")
-            else:
-                yield columns_of_json_schema(schema, notes)
-        except SchemaError as bad:
-            notes.add(f"schema {schema_id} of {ids[schema_id]} messages: {settings.scrubbed(str(bad))}")
+    return SchemaProposal(columns_of_all(rows, notes), options, (), notes.texts())
 
 
 def columns_of_json_schema(schema: RegistrySchema, notes: Notes) -> tuple[FlinkField, ...]:

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from kvformat.codecs._confluent import PROTOBUF, Refused, RegistrySchema, RegistrySettings, schemas_by_id
+from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, RegistrySettings, schemas_by_id
 from kvformat.codecs._confluent.frames import PREFIX
 from kvformat.codecs._confluent.protobuf_columns import WRAPPERS
 from kvformat.codecs._confluent.protobuf_schema import (
@@ -49,9 +49,10 @@ from kvformat.codecs._confluent.protobuf_text import (
     VALUE,
     WRAPPED,
 )
-from kvformat.codecs._infer.column_types import STRING, Notes, array_of, shown
-from kvformat.codecs._infer.confluent_frames import MAX_IDS, confluent_frames
+from kvformat.codecs._infer.column_types import STRING, Notes, array_of
+from kvformat.codecs._infer.confluent_frames import confluent_frames
 from kvformat.codecs._infer.message_kinds import schema_id_of
+from kvformat.codecs._infer.registry_schemas import columns_of_all, read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.codecs._protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.discovery import get_format
@@ -117,36 +118,17 @@ def propose_proto_registry(
     sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings
 ) -> SchemaProposal:
     """Propose the columns of the newest type in the messages, and the fields that only others have."""
-    notes, rows = Notes(), []
-    kinds = Counter(_type_of(message) for message in sample.present())
+    notes, kinds = Notes(), Counter(map(_type_of, sample.present()))
     other = kinds.pop(None, 0)
     if other:
         notes.add(f"{other} messages do not begin with 00, the id of a schema and the path of a type, and are skipped")
-    usual = [kind for kind, _ in kinds.most_common(MAX_IDS) if kind is not None]
-    answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, _ in usual)))
-    for schema_id, path in sorted(usual, reverse=True):
-        answer = answers[schema_id]
-        schema = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {schema_id}")
-        about = f"schema {schema_id} of {kinds[schema_id, path]} messages"
-        try:
-            if isinstance(schema, Refused):
-                notes.add(f"{about}: {schema.reason}")
-            else:
-                rows.append(columns_of_proto_schema(schema, notes, path))
-        except SchemaError as bad:
-            notes.add(f"{about}: {settings.scrubbed(str(bad))}")
-    if len({path for _, path in usual}) > 1:
+    counts: Counter[tuple[Any, ...]] = Counter({kind: count for kind, count in kinds.items() if kind is not None})
+    rows = read_schemas(
+        counts, PROTOBUF, settings, notes, lambda schema, path: columns_of_proto_schema(schema, notes, path)
+    )
+    if len({path for _, path in counts}) > 1:
         notes.add("the messages have several types; the table has the columns of all of them")
-    fields: dict[str, FlinkField] = {}
-    for row in rows:
-        for field in row:
-            fields.setdefault(field.name, field)
-    missing = {name for name in fields for row in rows if name not in {field.name for field in row}}
-    if missing:
-        notes.add("not in all of the schemas that the messages have: nullable", ", ".join(sorted(map(shown, missing))))
-    for name in missing:
-        fields[name] = replace(fields[name], type=replace(fields[name].type, nullable=True))
-    return SchemaProposal(tuple(fields.values()), options, (), notes.texts())
+    return SchemaProposal(columns_of_all(rows, notes), options, (), notes.texts())
 
 
 def _type_of(message: bytes) -> tuple[int, IndexPath] | None:

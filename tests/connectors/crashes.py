@@ -104,13 +104,13 @@ class Query:
         """Wait for a condition. Raises with the query's log if the query ends or takes too long."""
         deadline = time.monotonic() + _LONGEST
         while True:
-            assert self._process is not None
-            ended = self._process.poll() is not None  # before the condition, which may be that it has ended
+            # before the condition, which may start the query, or be that it has ended
+            code = None if self._process is None else self._process.poll()
             if until():
                 return
-            if ended or time.monotonic() > deadline:
+            if code is not None or time.monotonic() > deadline:
                 said = (self.folder / "query.log").read_text(errors="replace")
-                raise RuntimeError(f"{self._settings['what']}: exit code {self._process.poll()}\n{said[-6000:]}")
+                raise RuntimeError(f"{self._settings['what']}: exit code {code}\n{said[-6000:]}")
             time.sleep(0.005)
 
 

@@ -100,17 +100,21 @@ class Query:
             return max((int(one) for one in os.listdir(self.checkpoint / name) if one.isdigit()), default=-1)
         return -1
 
+    @property
+    def code(self) -> int | None:
+        """The exit code of the process; None while it runs, and before it starts."""
+        return None if self._process is None else self._process.poll()
+
     def wait(self, until: Callable[[], bool]) -> None:
         """Wait for a condition. Raises with the query's log if the query ends or takes too long."""
         deadline = time.monotonic() + _LONGEST
         while True:
-            # before the condition, which may start the query, or be that it has ended
-            code = None if self._process is None else self._process.poll()
+            before = self.code  # the condition may be that the query has ended, or start it again
             if until():
                 return
-            if code is not None or time.monotonic() > deadline:
+            if (before is not None and self.code is not None) or time.monotonic() > deadline:
                 said = (self.folder / "query.log").read_text(errors="replace")
-                raise RuntimeError(f"{self._settings['what']}: exit code {code}\n{said[-6000:]}")
+                raise RuntimeError(f"{self._settings['what']}: exit code {self.code}\n{said[-6000:]}")
             time.sleep(0.005)
 
 

@@ -80,8 +80,7 @@ class IngestQuery(Query):
 
     def ends_itself(self) -> bool:
         """Return whether the process was killed."""
-        assert self._process is not None
-        return self._process.poll() == -signal.SIGKILL
+        return self.code == -signal.SIGKILL
 
     def kill_or_wait(self, until: Callable[[], bool]) -> bool:
         """Wait until the process has killed itself, or for a condition. Returns whether it was killed."""

@@ -52,6 +52,13 @@ class RegistryFormat(Format):
                 format=self.identifier,
                 option="url",
             )
+        if self.options.get(ID_ENCODING) == HEADER:
+            raise OptionError(
+                f"option '{ID_ENCODING}' = '{HEADER}' of format '{self.identifier}' is not supported: only ids before "
+                f"the value are read and written. Let the producer put them there, and leave '{ID_ENCODING}' out",
+                format=self.identifier,
+                option=ID_ENCODING,
+            )
         if len(names) > 1:
             raise OptionError(
                 f"option '{SUBJECT_NAMES}' of format '{self.identifier}' has {len(names)} subjects: a table reads and "
@@ -66,13 +73,6 @@ class RegistryFormat(Format):
                 f"Option {self.identifier}.subject is required for serialization",
                 format=self.identifier,
                 option="subject",
-            )
-        elif self.options.get(ID_ENCODING) == HEADER:
-            raise OptionError(
-                f"option '{ID_ENCODING}' = '{HEADER}' of format '{self.identifier}' is for reading only: ids are "
-                "written before the value. Leave the option out",
-                format=self.identifier,
-                option=ID_ENCODING,
             )
 
     def for_encoding(self, schema: pa.Schema) -> Format:

@@ -131,7 +131,7 @@ _CLOUD = (
         type="enum",
         default="payload",
         allowed=("payload", HEADER),
-        doc="Where writing puts the schema: its id before the value. Reading finds both. `header` is for reading only.",
+        doc="Where the schema's id is: before the value. `header`, a GUID in a header of the record, is not supported.",
     ),
 )
 

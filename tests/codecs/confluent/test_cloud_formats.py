@@ -13,7 +13,7 @@ import pytest
 from kvformat.codecs._confluent import AVRO, RegistrySchema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors import inspect_topic
-from kvformat.registry import DirectionError, Format, KeyValueFormat, SchemaError, get_format
+from kvformat.registry import DirectionError, Format, KeyValueFormat, OptionError, SchemaError, get_format
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
@@ -83,6 +83,14 @@ def test_avro_registry_reads_enums_and_has_confluent_clouds_options(registry: Re
         'key.fields' = 'id', 'value.avro-registry.schema-context' = '.dev', 'value.avro-registry.url' = 'mock://x',
         'scan.startup.mode' = 'earliest-offset')"""
     assert KeyValueFormat.from_ddl(ddl).decode_batch(pa.array([bytes(4)]), pa.array([None], pa.binary())).errors is None
+
+
+@pytest.mark.parametrize("kind", ["avro", "json", "proto"])
+@pytest.mark.parametrize("of", ["registry", "debezium-registry"])
+def test_a_schema_in_a_header_of_the_record_is_refused_before_a_job(kind: str, of: str) -> None:
+    given = {"url": "mock://headers", "id-encoding": "header"}
+    with pytest.raises(OptionError, match=f"'id-encoding' = 'header' of format '{kind}-{of}' is not supported"):
+        get_format(f"{kind}-{of}", given).decode_batch(pa.array([b"{}"]), "id INT")
 
 
 # --- Debezium ------------------------------------------------------------------------------------------

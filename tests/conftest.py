@@ -99,3 +99,14 @@ def registry(server: RegistryServer) -> Iterator[Registry]:
     """An empty schema registry."""
     with server.serving() as registry:
         yield registry
+
+
+@pytest.fixture(scope="module")
+def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """A real schema registry, without schemas."""
+    from tests.support import services
+
+    registry = services.SchemaRegistry(tmp_path_factory.mktemp("apicurio"))
+    registry.start()
+    yield registry
+    registry.kill()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -272,14 +271,6 @@ def test_container_files_contain_their_schema() -> None:
             infer_schema([out.getvalue()[:cut]], format="avro")
     with pytest.raises(SchemaError, match="a message is the datum alone and says nothing of its schema"):
         infer_schema([b"\x02\x04ab"], format="avro")
-
-
-@pytest.fixture(scope="module")
-def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.SchemaRegistry]:
-    registry = services.SchemaRegistry(tmp_path_factory.mktemp("infer-registry"))
-    registry.start()
-    yield registry
-    registry.kill()
 
 
 @pytest.mark.services

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -249,14 +249,6 @@ def test_a_failed_table_waits_until_it_is_released(spark: Any, broker: Any, tmp_
 
 
 # --- schema registries -----------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.SchemaRegistry]:
-    registry = services.SchemaRegistry(tmp_path_factory.mktemp("ingest-registry"))
-    registry.start()
-    yield registry
-    registry.kill()
 
 
 def _record(name: str, **fields: Any) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -416,14 +415,6 @@ def _check_peers(url: str, count: int) -> int:
 
 def test_confluents_serializers_in_memory() -> None:
     assert _check_peers("mock://json-registry-peers", case_count(quick=40, all=400)) > 150
-
-
-@pytest.fixture(scope="module")
-def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.SchemaRegistry]:
-    registry = services.SchemaRegistry(tmp_path_factory.mktemp("apicurio"))
-    registry.start()
-    yield registry
-    registry.kill()
 
 
 @pytest.mark.services

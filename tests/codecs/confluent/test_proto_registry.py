@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -442,14 +441,6 @@ def _check_peers(url: str, count: int) -> int:
 
 def test_confluents_serializers_in_memory() -> None:
     assert _check_peers("mock://proto-registry-peers", case_count(quick=30, all=300)) > 150
-
-
-@pytest.fixture(scope="module")
-def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.SchemaRegistry]:
-    registry = services.SchemaRegistry(tmp_path_factory.mktemp("apicurio"))
-    registry.start()
-    yield registry
-    registry.kill()
 
 
 @pytest.mark.services

@@ -36,11 +36,8 @@ class RowReader:
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """Return a list of rows per message: null for a null message or an error, empty if it is skipped."""
-        count_messages(len(messages))
         with self._batch.use() as batch:  # the columns grow in place
-            rows = batch.read_batch(messages)
-            errors, codes = batch.errors()
-        return DecodedBatch(rows, None, errors, codes)
+            return _decoded(batch, messages)
 
 
 class BodyReader:
@@ -51,9 +48,12 @@ class BodyReader:
 
     def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
         """Return what `RowReader` does. `skip` is the number of bytes before the text or datum of each message."""
-        count_messages(len(messages))
-        with self._batch.use() as batch:  # the columns grow in place
+        with self._batch.use() as batch:
             batch.skip = skip
-            rows = batch.read_batch(messages)
-            errors, codes = batch.errors()
-        return DecodedBatch(rows, None, errors, codes)
+            return _decoded(batch, messages)
+
+
+def _decoded(batch: RowBatch, messages: pa.BinaryArray) -> DecodedBatch:
+    count_messages(len(messages))
+    rows = batch.read_batch(messages)
+    return DecodedBatch(rows, None, *batch.errors())

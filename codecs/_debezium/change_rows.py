@@ -47,41 +47,40 @@ def rows_of_envelopes(
     whole = batch.rows.values
     images = {"before": whole.field("before"), "after": whole.field("after")}
     has = {name: np.asarray(image.is_valid()) for name, image in images.items()}
-    codes = np.asarray(pc.fill_null(pc.index_in(whole.field("op"), pa.array(list(envelope.rows))), -1))
+    operations = np.asarray(pc.fill_null(pc.index_in(whole.field("op"), pa.array(list(envelope.rows))), -1))
+    messages = np.flatnonzero(good)
+    places = which[messages]
     errors: dict[int, str] = {}
-    taken: list[int] = []
-    kinds: list[str] = []
+    for message, place in zip(*(of[operations[places] < 0].tolist() for of in (messages, places)), strict=True):
+        error = _operation_error(whole.field("op")[place].as_py(), other_messages)
+        if error:
+            errors[message] = error
     counts = np.zeros(count, np.int64)
+    parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]] = []  # messages, their rows, kinds
     shift = {"before": 0, "after": len(whole)}
-    rules = list(envelope.rows.items())
-    for message in np.flatnonzero(good).tolist():
-        place = which[message]
-        if codes[place] < 0:
-            error = _operation_error(whole.field("op")[place].as_py(), other_messages)
-            if error:
-                errors[message] = error
-            continue
-        op, rows = rules[codes[place]]
-        missing = [row.member for row in rows if not has[row.member][place]]
-        if missing and not (op == "d" and bare_deletes and upsert):
-            hint = envelope.no_before_hint if missing[0] == "before" else ""
-            errors[message] = ErrorCode.MISSING_FIELD.marked(
-                f"'{missing[0]}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}"
-            )
-            continue
-        for row in rows:
-            taken.append(shift[row.member] + place)
-            kinds.append(row.kind)
-        counts[message] = len(rows)
+    for operation, (op, rows) in enumerate(envelope.rows.items()):
+        of_operation = operations[places] == operation
+        some, at = messages[of_operation], places[of_operation]
+        for row in () if op == "d" and bare_deletes and upsert else rows:
+            complete = has[row.member][at]
+            hint = envelope.no_before_hint if row.member == "before" else ""
+            reason = f"'{row.member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}"
+            errors |= dict.fromkeys(some[~complete].tolist(), ErrorCode.MISSING_FIELD.marked(reason))
+            some, at = some[complete], at[complete]
+        counts[some] = len(rows)
+        parts += [(some, at + shift[row.member], [row.kind] * len(some)) for row in rows]
+    order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")  # rows of a message keep their order
+    taken = np.concatenate([part[1] for part in parts])[order]
+    kinds = pa.array([kind for part in parts for kind in part[2]], pa.string()).take(pa.array(order))
     both = pa.concat_arrays([images["before"], images["after"]])
-    values = both.take(pa.array(taken, pa.int64()))
+    values = both.take(pa.array(taken))
     struct = pa.Array.from_buffers(values.type, len(values), [None], children=values.flatten())
     offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
     failed = np.isin(np.arange(count), list(errors))
     lists = pa.list_(pa.field("element", struct.type))
     buffers = [validity(sound & ~failed), pa.py_buffer(offsets)]
     found = pa.Array.from_buffers(lists, count, buffers, children=[struct])
-    changed = DecodedBatch(found, pa.array(kinds, pa.string()), batch.errors, batch.codes)
+    changed = DecodedBatch(found, kinds, batch.errors, batch.codes)
     if not errors:
         return changed
     return with_frame_errors(changed, pa.array([errors.get(message) for message in range(count)], pa.string()))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import random
@@ -29,6 +30,7 @@ from tests.connectors.crashes import KEYS, Query, Report, changes, session
 from tests.connectors.tables import upsert
 from tests.support import services
 
+_COPIES = itertools.count()
 BATCH = 12_000
 """Records of a micro-batch, at most."""
 SCHEMA = "id INT NOT NULL, n BIGINT, pad STRING"
@@ -45,16 +47,14 @@ class OnceQuery(Query):
         """Return whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
-    def writers(self, port: int) -> list[psutil.Process]:
-        """Return the Python workers with a connection to the broker: those whose task is writing."""
+    def worker_groups(self) -> set[int]:
+        """Return the process groups of Python workers, which are not in the group of the query."""
         assert self._process is not None
-        found = []
+        found = set[int]()
         for process in psutil.Process(self._process.pid).children(recursive=True):
-            with contextlib.suppress(psutil.Error):
-                connected = (one.raddr.port for one in process.net_connections("tcp") if one.raddr)
-                if process.name().startswith("python") and port in connected:
-                    found.append(process)
-        return found
+            with contextlib.suppress(ProcessLookupError):
+                found.add(os.getpgid(process.pid))
+        return found - {self._process.pid}
 
 
 def run_query(settings: dict[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Copy:
     """A source with changes and bad records, the topics that a query copies them to, and the query."""
 
     def __init__(self, broker: services.KafkaBroker, folder: Path, records: int, chance: random.Random) -> None:
-        name = f"once-{chance.randrange(10**9)}"
+        name = f"once-{next(_COPIES)}"  # a new name also for the same seed
         self.broker, self.chance = broker, chance
         self.count = records // KEYS
         self.source, self.target = broker.create(f"{name}-source", 4), broker.create(f"{name}-target", 3)
@@ -96,7 +96,8 @@ class Copy:
                 self.mixed.append(self.bad[n // _BAD_AFTER])
             self.mixed.append((key, None if value is None else value[:-1] + b',"pad":"%s"}' % _PAD.encode()))
         topics = {"source": self.source, "target": self.target, "dead": self.dead}
-        self._watching = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "watching", "log_level": 0})
+        watching = {"group.id": "watching", "isolation.level": "read_uncommitted", "log_level": 0}
+        self._watching = Consumer({"bootstrap.servers": broker.bootstrap, **watching})
         self.query = OnceQuery(folder, "once", bootstrap=broker.bootstrap, **topics)
         self.query.settings(tasks=3)
 
@@ -113,15 +114,23 @@ class Copy:
 
         self.query.wait(found)
 
-    def wait_for_transaction(self) -> None:
-        """Wait until a batch is being written: its first records are in the log."""
-        done = self.query.batches()
-        self.wait(lambda: self.query.in_flight() >= done or self.all_read())
-        written = self._written()
-        self.wait(lambda: self._written() > written or self.query.batches() > done or self.all_read())
+    def wait_for_transaction(self) -> set[int]:
+        """Wait until a batch is being written: its first records are in the log. Returns the groups of workers."""
+        done, groups = self.query.batches(), set[int]()
 
-    def _written(self) -> int:
-        """Return the number of records in the log of the target, also of open transactions."""
+        def decoding() -> bool:
+            nonlocal groups
+            groups = self.query.worker_groups()
+            return bool(groups) or self.all_read()
+
+        self.wait(lambda: self.query.in_flight() >= done or self.all_read())
+        self.wait(decoding)
+        written = self.written()
+        self.wait(lambda: self.written() > written or self.query.batches() > done or self.all_read())
+        return groups
+
+    def written(self) -> int:
+        """Return the number of records in the target's log, with those of open and aborted transactions."""
         partitions = (TopicPartition(self.target, number) for number in range(3))
         return sum(self._watching.get_watermark_offsets(one, timeout=30)[1] for one in partitions)
 
@@ -142,16 +151,25 @@ class Copy:
         report.repeats = len(self.broker.records(self.target, committed_only=False)) - len(messages)
 
 
+def kill_groups(groups: set[int]) -> None:
+    """Kill all processes of groups."""
+    for group in groups:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)
+
+
 def kill_queries(broker: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random) -> Report:
-    """Kill the query and its JVM in the middle of batches; now and then it goes on with another number of tasks."""
+    """Kill the query in the middle of batches, with its workers or without; it goes on with another number of tasks."""
     begun, report = time.monotonic(), Report("exactly once, the query killed")
     copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
     broker.send(copy.source, copy.mixed)
     try:
         while report.mid_batch < kills and not copy.all_read():
             copy.query.settings(tasks=chance.randrange(2, 5))
-            copy.wait_for_transaction()
-            time.sleep(chance.random() * 0.3)
+            workers = copy.wait_for_transaction()
+            time.sleep(chance.random() * 0.1)
+            if report.kills % 3:  # else the workers go on until they need more of the JVM
+                kill_groups(workers)
             copy.query.kill()
             report.kills += 1
             report.mid_batch += copy.query.in_flight() >= 0
@@ -164,27 +182,17 @@ def kill_queries(broker: services.KafkaBroker, folder: Path, kills: int, records
 
 
 def kill_workers(broker: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random) -> Report:
-    """Kill a Python worker in the middle of a transaction; Spark tries its task again."""
+    """Kill the Python workers in the middle of a transaction; Spark tries their tasks again."""
     begun, report = time.monotonic(), Report("exactly once, Python workers killed")
     copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
     broker.send(copy.source, copy.mixed)
     try:
-        port = int(broker.bootstrap.rpartition(":")[2])
         while report.kills < kills and not copy.all_read():
-            writers: list[psutil.Process] = []
-            done = copy.query.batches()
-
-            def writing(writers: list[psutil.Process] = writers) -> bool:
-                writers[:] = copy.query.writers(port)
-                return bool(writers) or copy.all_read()
-
-            copy.wait(writing)
+            done, workers = copy.query.batches(), copy.wait_for_transaction()
             time.sleep(chance.random() * 0.1)
-            for process in writers[:1]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
-                    report.kills += 1
-                    report.mid_batch += copy.query.in_flight() >= 0
+            kill_groups(workers)
+            report.kills += 1
+            report.mid_batch += copy.query.in_flight() >= 0
             copy.wait(lambda done=done: copy.query.batches() > done or copy.all_read())
         copy.wait(copy.all_read)
     finally:

@@ -30,7 +30,7 @@ def valid_mask(values: pa.Array) -> Mask | None:
     return valid
 
 
-def as_integers(values: pa.Array) -> npt.NDArray[np.integer]:
+def as_integers(values: pa.Array) -> Ints:
     """Return the values of an array of fixed width as integers; the integers of nulls are undefined."""
     if not len(values):
         return np.zeros(0, np.int64)  # an empty array may have a buffer of any length

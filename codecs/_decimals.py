@@ -1,6 +1,6 @@
-"""Decimals as Debezium writes them: unscaled numbers in two's complement with a scale, and texts.
+"""Decimals as unscaled numbers in big-endian two's complement with a scale, and as texts.
 
-Source: Connect's `Decimal`, Debezium's `VariableScaleDecimal`.
+Source: Avro's `decimal`, Connect's `Decimal`, Debezium's `VariableScaleDecimal`, Confluent's `confluent.type.Decimal`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,34 @@ def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.
         array = pc.replace_with_mask(array, pa.array(mask), pa.array(found, kind))
         bad[slow] = [number is None for number in found]
     return array, bad
+
+
+def unscaled_bytes(values: pa.Decimal128Array) -> pa.BinaryArray:
+    """Return the unscaled number of each decimal as the fewest bytes."""
+    count = len(values)
+    words = np.frombuffer(values.buffers()[1], np.uint8, 16 * count, 16 * values.offset) if count else b""
+    octets = np.ndarray((count, 16), np.uint8, words)[:, ::-1]
+    signs = np.where(octets[:, :1] > 127, np.uint8(255), np.uint8(0))
+    unlike = octets ^ signs  # where it differs from more bytes of its sign
+    first = np.where(unlike.any(axis=1), (unlike != 0).argmax(axis=1), 15)
+    first -= np.take_along_axis(unlike, first[:, None], 1)[:, 0] > 127  # one more for the sign
+    kept = np.arange(16) >= first[:, None]
+    valid: Mask = np.asarray(values.is_valid())
+    kept &= valid[:, None]
+    offsets = np.append(0, kept.sum(axis=1).cumsum()).astype(np.int32)
+    buffers = [validity(valid), pa.py_buffer(offsets), pa.py_buffer(octets[kept])]
+    return pa.Array.from_buffers(pa.binary(), count, buffers)
+
+
+def digit_counts(values: pa.Decimal128Array) -> pa.Int32Array:
+    """Return the number of digits of each unscaled number, as `BigDecimal.precision()` counts them: 1 for zero."""
+    numbers = pa.Array.from_buffers(pa.decimal128(38), len(values), values.buffers(), offset=values.offset)
+    return pc.utf8_length(pc.ascii_ltrim(numbers.cast(pa.string()), "-"))
+
+
+def to_bytes(number: int) -> bytes:
+    """Return a number as the fewest bytes."""
+    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
 
 
 def unscaled_number(data: bytes, scale: int) -> Decimal | None:

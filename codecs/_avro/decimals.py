@@ -57,8 +57,3 @@ def unscaled(value: Decimal) -> int:
     sign, digits, _ = value.as_tuple()
     number = int("".join(map(str, digits)))
     return -number if sign else number
-
-
-def to_bytes(number: int) -> bytes:
-    """Return a number as the fewest bytes, in big-endian two's complement."""
-    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)

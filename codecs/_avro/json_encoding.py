@@ -13,7 +13,6 @@ Records skip members that are not fields. The first value of a repeated field co
 from __future__ import annotations
 
 from collections.abc import Callable
-from decimal import Context
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,8 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints, map_value_type
-from kvformat.codecs._avro.decimals import DecimalReading, to_bytes
+from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._decimals import unscaled_bytes
 from kvformat.codecs._java.numbers import double_texts
 from kvformat.codecs._java.parse import parse_double, parse_float, replace_lone_surrogates
 from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxError
@@ -53,7 +53,6 @@ _WholeReader = Callable[[Any], int]
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
 _NANOS = 1_000_000  # in a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
-_EXACT = Context(prec=100)
 _MISSING = "is missing; every field must be there, as null if it is null"
 
 
@@ -425,7 +424,7 @@ class _Batch:
         if schema.type == "string":
             return quote_texts(escape_json(values.cast(TEXT)))
         if schema.type == "bytes":
-            return quote_texts(escape_json(_latin(_decimal_bytes(values) if t.root == "DECIMAL" else values)))
+            return quote_texts(escape_json(_latin(unscaled_bytes(values) if t.root == "DECIMAL" else values)))
         if schema.type in ("float", "double"):
             return [_floating_texts(values)]
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
@@ -448,12 +447,6 @@ def _floating_texts(values: pa.Array) -> pa.LargeStringArray:
     if not finite.false_count:
         return texts
     return pc.if_else(finite, texts, join_texts(['"', texts, '"'], len(texts), nulls="emit_null"))
-
-
-def _decimal_bytes(values: pa.Array) -> pa.BinaryArray:
-    scale = values.type.scale
-    numbers = (None if value is None else int(_EXACT.scaleb(value, scale)) for value in values.to_pylist())
-    return pa.array([None if number is None else to_bytes(number) for number in numbers], pa.binary())
 
 
 def _latin(values: pa.BinaryArray) -> pa.LargeStringArray:

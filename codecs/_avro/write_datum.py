@@ -12,8 +12,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
-from kvformat.codecs._avro.decimals import to_bytes, unscaled
+from kvformat.codecs._avro.decimals import unscaled
 from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._decimals import to_bytes
 from kvformat.codecs._java.charsets import java_text
 from kvformat.registry.contract.error_codes import ErrorCode
 

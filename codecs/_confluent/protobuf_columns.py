@@ -21,7 +21,7 @@ import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ from kvformat.codecs._arrays import (
 from kvformat.codecs._changes.conversions import Conversion, RowErrors
 from kvformat.codecs._confluent.protobuf_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
 from kvformat.codecs._confluent.protobuf_text import VALUE, WRAPPED
+from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_bytes, unscaled_number
 from kvformat.codecs._java.parse import fit_decimal
 from kvformat.codecs._protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.errors import SchemaError
@@ -294,37 +295,26 @@ class _Decimal(_OfMessage):
     )
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        precision, scale = self.type.precision or 0, self.type.scale or 0
-        unscaled, scales, valid = wire.field(0).to_pylist(), wire.field(2).to_pylist(), np.asarray(wire.is_valid())
-        found: list[Any] = []
-        bad = np.zeros(len(wire), np.bool_)
-        for place, (data, digits) in enumerate(zip(unscaled, scales, strict=True)):
-            value = None
-            if valid[place]:
-                number = int.from_bytes(data or b"", "big", signed=True)
-                if len(data or b"") <= _LONGEST_DECIMAL and abs(digits or 0) <= _LARGEST_SCALE:
-                    exact = Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -(digits or 0)))
-                    value = fit_decimal(exact, precision, scale)
-                bad[place] = value is None
-            found.append(value)
-        return pa.array(found, arrow_type(nullable(self.type))), bad
+        scales = as_integers(wire.field(2))
+        data = pc.if_else(wire.is_valid(), wire.field(0), None)
+        found, bad = decimal_array(data, self.type, scales)
+        places = np.flatnonzero(bad)
+        if len(places):  # no bytes, which are zero, and numbers to round
+            exact = [self._exact(data[place].as_py(), int(scales[place])) for place in places]
+            found = pc.replace_with_mask(found, pa.array(bad), pa.array(exact, found.type))
+            bad[places] = [number is None for number in exact]
+        return found, bad
+
+    def _exact(self, data: bytes, scale: int) -> Decimal | None:
+        number = unscaled_number(data or b"\0", scale)
+        return None if number is None else fit_decimal(number, self.type.precision or 0, self.type.scale or 0)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
-        data: list[bytes | None] = []
-        digits: list[int] = []
-        for value in values.to_pylist():
-            number = 0 if value is None else int(value.scaleb(self.type.scale or 0))
-            data.append(number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True))
-            digits.append(len(str(abs(number))))
-        scales = np.full(len(values), self.type.scale or 0, np.int32)
-        columns = [pa.array(data, pa.binary()), pa.array(digits, pa.int32()), pa.array(scales)]
+        scales = pa.array(np.full(len(values), self.type.scale or 0, np.int32))
+        columns = [unscaled_bytes(values), digit_counts(values), scales]
         return pa.StructArray.from_arrays(columns, names=[name for name, _ in self.members], mask=values.is_null())
 
 
-_LONGEST_DECIMAL = 64
-"""Bytes of a decimal that is read; DECIMAL(38) needs 16."""
-_LARGEST_SCALE = 1000
-"""Digits after the point of a decimal that is read, or before it if they are zeros."""
 _OF_MESSAGES: dict[tuple[str, str], type[_OfMessage]] = {
     (TIMESTAMP, "TIMESTAMP"): _Timestamp,
     (TIMESTAMP, "TIMESTAMP_LTZ"): _Timestamp,

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from kvformat.codecs._arrays import Mask, as_integers, as_type
 from kvformat.codecs._changes.conversions import Conversion, EachValue
-from kvformat.codecs._debezium.decimals import decimal_array, decimal_digits, offsets_of
 from kvformat.codecs._debezium.parse_texts import parse_instant
+from kvformat.codecs._decimals import decimal_array, decimal_digits, offsets_of
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import arrow_type, nullable
 
@@ -90,7 +90,7 @@ class VariableScaleDecimal(Conversion):
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         scale, value = wire.flatten()
-        return decimal_array(value, self.type, as_integers(scale.fill_null(0)).astype(np.int64))
+        return decimal_array(value, self.type, as_integers(scale.fill_null(0)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._debezium.decimals import WIDE, decimal_digits, unscaled_number
+from kvformat.codecs._decimals import WIDE, decimal_digits, to_bytes, unscaled_number
 from kvformat.codecs._java.parse import DECIMAL, decode_base64, fit_decimal, parse_decimal, parse_double, parse_float
 from kvformat.codecs._json.value_converters import ValueConverter
 from kvformat.codecs._kernel.tree import Fraction, Integer
@@ -184,7 +184,7 @@ class UnscaledBytes(ValueConverter):
         unscaled, rest = divmod(int(exact.scaleb(max(self.scale, 0), WIDE)), 10 ** max(-self.scale, 0))
         if rest:
             raise ValueError(node)
-        return int(unscaled).to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
+        return to_bytes(unscaled)
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ from kvformat.codecs._debezium.conversions import (
     ZonedText,
 )
 from kvformat.codecs._debezium.count_texts import COUNT_TEXTS, VALUE_TEXTS
-from kvformat.codecs._debezium.decimals import decimal_parser
 from kvformat.codecs._debezium.json_values import (
     DecimalNumber,
     DecimalText,
@@ -69,6 +68,7 @@ from kvformat.codecs._debezium.parse_texts import (
     parse_months,
 )
 from kvformat.codecs._debezium.structured_times import STRUCTURED, STRUCTURED_BY_ROOT, Structured
+from kvformat.codecs._decimals import decimal_parser
 from kvformat.codecs._json.value_converters import ConvertedType, ValueConverter, flexible_boolean
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType

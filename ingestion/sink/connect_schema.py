@@ -13,6 +13,7 @@ import base64
 from decimal import ROUND_HALF_UP, Decimal, DecimalException
 from typing import Any
 
+from kvformat.codecs._decimals import WIDE, to_bytes
 from kvformat.codecs._java.numbers import double_text, float_text
 from kvformat.codecs._json.write import member_name
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
@@ -111,9 +112,8 @@ def _default(text: str, t: FlinkType) -> Any:
 
 def _unscaled(value: Decimal, scale: int) -> str:
     """Return the digits of a decimal as Kafka Connect writes them: base64 of a two's complement."""
-    number = int(value.scaleb(scale).quantize(Decimal(1), ROUND_HALF_UP))
-    length = (number if number >= 0 else ~number).bit_length() // 8 + 1
-    return base64.b64encode(number.to_bytes(length, signed=True)).decode()
+    number = int(value.scaleb(scale, WIDE).quantize(Decimal(1), ROUND_HALF_UP, WIDE))
+    return base64.b64encode(to_bytes(number)).decode()
 
 
 def _json(value: Any) -> str:

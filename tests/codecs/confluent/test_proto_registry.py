@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -99,6 +100,38 @@ def test_collections_of_every_nullability() -> None:
     batch = fmt.encode_batch(rows, schema)
     assert batch.errors is None
     assert _decoded(fmt, schema, *batch.messages.to_pylist()) == rows.to_pylist()
+
+
+def test_decimals_keep_all_their_digits() -> None:
+    schema = "d DECIMAL(38, 18)"
+    texts = ["99999999999999999999.999999999999999999", "-99999999999999999999.999999999999999999", "0", "1e-18", None]
+    rows = _rows(schema, *({"d": None if text is None else Decimal(text)} for text in texts))
+    fmt = _format(subject="decimals")
+    batch = fmt.encode_batch(rows, schema)
+    assert batch.errors is None
+    assert _decoded(fmt, schema, *batch.messages.to_pylist()) == rows.to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [
+        (b"", "0.00"),
+        (b"\x12\x01\x01\x18\x02", "0.00"),  # of two digits after the point, without bytes
+        (b"\n\x02\x30\x39\x18\x03", "12.35"),  # 12.345, rounded half up
+        (b"\n\x01\x07", "7.00"),
+        (b"\n\x03\x01\x86\xa0", None),  # 100000
+        (b"\n\x01\x07\x18\x80\x80\x80\x80\x08", None),  # its scale is the least INT
+    ],
+)
+def test_decimals_of_other_scales(registry: Registry, value: bytes, number: str | None) -> None:
+    text = 'syntax = "proto3"; import "confluent/type/decimal.proto"; message A { confluent.type.Decimal d = 1; }'
+    registry.ids, registry.types = {1: text}, {1: PROTOBUF}
+    message = b"\0\0\0\0\1\0\n" + bytes([len(value)]) + value
+    (found,) = _decoded(_format(registry.url), "d DECIMAL(6, 2)", message)
+    if number is None:
+        assert found.startswith("field 'd': cannot read {'value': ")
+    else:
+        assert found == {"d": Decimal(number)}
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import datetime as dt
 import json
 from decimal import Decimal
@@ -177,6 +178,9 @@ def test_defaults_have_the_type_of_their_column() -> None:
         "AIA=",
         "none",
     ]
+    digits = "9" * 38
+    unscaled = int.from_bytes(base64.b64decode(default("-0." + digits, "DECIMAL(38, 38)")), "big", signed=True)
+    assert unscaled == -int(digits)
 
 
 def test_topics_and_headers_of_a_table() -> None:

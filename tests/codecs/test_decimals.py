@@ -1,0 +1,45 @@
+"""Unscaled numbers of decimals as bytes: `codecs/_decimals.py`."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs._decimals import decimal_array, digit_counts, to_bytes, unscaled_bytes
+from kvformat.registry.contract.types import FlinkType
+
+_MOST = 10**38 - 1
+
+
+def _numbers() -> list[int | None]:
+    rng = random.Random(4)
+    edges = [sign * (2**bits + more) for bits in range(126) for more in (-1, 0, 1) for sign in (1, -1)]
+    tens = [sign * (10**power - less) for power in range(39) for less in (0, 1) for sign in (1, -1)]
+    some = [rng.randrange(-(10**digits), 10**digits) for digits in range(39) for _ in range(20)]
+    return [None, *(number for number in edges + tens + some if abs(number) <= _MOST), None]
+
+
+@pytest.mark.parametrize("scale", [0, 1, 18, 38])
+def test_every_number_keeps_all_its_digits(scale: int) -> None:
+    numbers = _numbers()
+    assert len(numbers) > 1500
+    exact = [None if n is None else Decimal((int(n < 0), tuple(map(int, str(abs(n)))), -scale)) for n in numbers]
+    values = pa.array(exact, pa.decimal128(38, scale))
+    found = unscaled_bytes(values)
+    found.validate(full=True)
+    assert found.to_pylist() == [None if number is None else to_bytes(number) for number in numbers]
+    assert digit_counts(values).to_pylist() == [None if n is None else len(str(abs(n))) for n in numbers]
+    again, bad = decimal_array(found, FlinkType("DECIMAL", precision=38, scale=scale), np.full(len(found), scale))
+    assert not bad.any()
+    assert again.equals(values)
+
+
+def test_slices_and_empty_arrays() -> None:
+    values = pa.array([Decimal("1.00"), None, Decimal("-1.28"), Decimal("327.68")], pa.decimal128(20, 2))
+    assert unscaled_bytes(values[1:3]).to_pylist() == [None, b"\x80"]
+    assert digit_counts(values[2:]).to_pylist() == [3, 5]
+    assert unscaled_bytes(values[:0]).to_pylist() == []

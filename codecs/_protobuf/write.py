@@ -4,12 +4,13 @@
     7    "ab"                     ->                           ->
     NULL ""     (proto3)                ""    | ""                   ""
 
-The piece of a list is the concatenation of its elements' pieces.
+The piece of a list is the concatenation of its elements' pieces. A value that its enum does not have is an error of the
+row; Flink writes the first value of the enum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +19,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._json.scalars import preview
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._protobuf.binding import TEXTS
-from kvformat.codecs._protobuf.required import lacks
-from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, FieldType, MessageType, MessageTypes
+from kvformat.codecs._protobuf.required import MOST_NAMED, lacks
+from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType
 
 _Ints = npt.NDArray[np.int64]
@@ -42,6 +45,29 @@ class _Lack:
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """Values that an enum does not have, texts or numbers; the row of each, the field's path, and the enum."""
+
+    rows: _Ints
+    path: str
+    values: pa.Array
+    enum: EnumType
+
+    def errors(self) -> Iterator[tuple[int, str]]:
+        """Yield each row with the error of its first value."""
+        texts = pa.types.is_string(self.values.type)
+        known = [name if texts else f"{number} ({name})" for name, number in self.enum.values]
+        more = f" and {len(known) - MOST_NAMED} more" if len(known) > MOST_NAMED else ""
+        allowed = f"{', '.join(known[:MOST_NAMED])}{more}"
+        code = ErrorCode.WRONG_TYPE if texts else ErrorCode.OUT_OF_RANGE
+        rows, first = np.unique(self.rows, return_index=True)
+        for row, value in zip(rows.tolist(), self.values.cast(pa.string()).take(pa.array(first)), strict=True):
+            text = value.as_buffer().to_pybytes().decode(errors="backslashreplace")
+            shown = preview(text) if texts else text
+            yield row, code.marked(f"field '{self.path}': {shown} is not in the enum; it has {allowed}")
+
+
 class ProtobufWriter:
     """Writes rows as messages. `check_table` must have accepted the type `row`.
 
@@ -52,20 +78,26 @@ class ProtobufWriter:
         self._row, self._types, self._literal = row, types, literal.encode()
 
     def write(self, rows: pa.StructArray) -> EncodedBatch:
-        """Return one message per row: null for a null row. A row that lacks a required field is null with an error."""
+        """Return one message per row, null for a null row.
+
+        A row that lacks a required field, or has a value that an enum does not have, is null with an error.
+        """
         present = np.asarray(rows.is_valid())
         batch = _Batch(self._types, self._literal)
         messages = batch.message(rows, self._row, self._types.message, np.flatnonzero(present), "")
         if rows.null_count:
             places = np.where(present, np.cumsum(present) - 1, 0)
             messages = messages.take(pa.array(places, mask=~present))
-        if not batch.lacking:
+        if not batch.lacking and not batch.unknown:
             return EncodedBatch(messages)
         paths: dict[int, list[str]] = {}
         for lack in batch.lacking:
             for number in np.unique(lack.rows).tolist():
                 paths.setdefault(number, []).append(lack.path)
         texts: list[str | None] = [None] * len(rows)
+        for unknown in batch.unknown:
+            for number, error in unknown.errors():
+                texts[number] = texts[number] or error
         for number, missing in paths.items():
             code, text = lacks(missing)
             texts[number] = code.marked(text)
@@ -79,6 +111,7 @@ class _Batch:
     def __init__(self, types: MessageTypes, literal: bytes) -> None:
         self._types, self._literal = types, literal
         self.lacking: list[_Lack] = []
+        self.unknown: list[_Unknown] = []
 
     def message(self, rows: pa.StructArray, t: FlinkType, message: MessageType, of: _Ints, path: str) -> pa.Array:
         """Return the bytes of the rows that are not null. Their number is the length of `of`."""
@@ -117,11 +150,12 @@ class _Batch:
         """Return the field of each value with its tag. No value is null."""
         entry = self._types.entry(field)
         if entry is None and not field.repeated:
-            piece = self._tagged(self._values(values, t, field, of, path), field)
+            piece = self._values(values, t, field, of, path)
             if field.presence or field.kind in (MESSAGE, GROUP):
-                return piece
-            written = ~_zeros(values, t, field, self._types)
-            return _spread(piece.filter(pa.array(written)), written)
+                return self._tagged(piece, field)
+            written = np.asarray(pc.not_equal(piece, _zero(field)))  # -0.0 has other bytes
+            kept = piece if written.all() else piece.filter(pa.array(written))
+            return _spread(self._tagged(kept, field), written)
         bounds = np.asarray(values.offsets).astype(np.int64)
         first, last = bounds[0], bounds[-1]
         inner = np.repeat(of, np.diff(bounds))
@@ -158,7 +192,7 @@ class _Batch:
         elif field.kind == ENUM:
             default = _varints(np.array([self._types.enums[field.type_name].values[0][1]]).astype(np.uint64))[0].as_py()
         else:
-            default = bytes(np.dtype(_FIXED[field.kind]).itemsize) if field.kind in _FIXED else b"\0"
+            default = _zero(field)
         return _spread(piece, there, default)
 
     def _values(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
@@ -168,12 +202,28 @@ class _Batch:
             return inner if field.kind == GROUP else _sized(inner)
         if field.kind in ("string", "bytes"):
             return _sized(values.cast(pa.binary()))
-        numbers = _numbers(values, t, field, self._types)
+        numbers = self._enum_numbers(values, t, field, of, path) if field.kind == ENUM else _numbers(values, field)
         if field.kind not in _FIXED:
             return _varints(numbers)
         width = np.dtype(_FIXED[field.kind])
         data = pa.py_buffer(np.ascontiguousarray(numbers.astype(width.newbyteorder("<"))))
         return pa.Array.from_buffers(pa.binary(width.itemsize), len(numbers), [None, data]).cast(pa.binary())
+
+    def _enum_numbers(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> _Words:
+        """Return the numbers of an enum's names or numbers. Notes values that the enum does not have."""
+        enum = self._types.enums[field.type_name]
+        numbers = np.array([number for _, number in enum.values], np.int64)
+        if t.root in TEXTS:
+            places = pc.index_in(values, pa.array([name for name, _ in enum.values]))
+            known = np.asarray(places.is_valid())
+            found: _Ints = numbers[np.asarray(places.fill_null(0))]
+        else:
+            found = np.asarray(values).astype(np.int64)
+            known = np.isin(found, numbers)
+        if not known.all():
+            self.unknown.append(_Unknown(of[~known], path + field.name, values.filter(pa.array(~known)), enum))
+        codes_of: _Words = found.astype(np.uint64)
+        return codes_of
 
     @staticmethod
     def _tagged(piece: pa.Array, field: FieldType) -> pa.Array:
@@ -194,25 +244,13 @@ def wire_type(field: FieldType) -> int:
     return codes.SIZED if field.kind in ("string", "bytes", MESSAGE) else codes.VARINT
 
 
-def _zeros(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTypes) -> _Mask:
-    """Return which values are zero: a field without presence does not write them. -0.0 does not count as zero."""
-    if field.kind in ("string", "bytes"):
-        return np.asarray(pc.equal(pc.binary_length(values), 0))
-    return np.equal(_numbers(values, t, field, types), 0)
+def _zero(field: FieldType) -> bytes:
+    """Return the bytes of a scalar's zero or empty value: a field without presence does not write it."""
+    return bytes(np.dtype(_FIXED[field.kind]).itemsize) if field.kind in _FIXED else b"\0"
 
 
-def _numbers(values: pa.Array, t: FlinkType, field: FieldType, types: MessageTypes) -> _Words:
+def _numbers(values: pa.Array, field: FieldType) -> _Words:
     """Return numbers as they are written: sign-extended to 64 bits or zigzag, FLOAT and DOUBLE as their bits."""
-    if field.kind == ENUM:
-        enum = types.enums[field.type_name]
-        first = enum.values[0][1]
-        numbers = np.array([number for _, number in enum.values], np.int64)
-        if t.root in TEXTS:
-            places = pc.index_in(values, pa.array([name for name, _ in enum.values]))
-            found = np.asarray(pc.fill_null(places, 0)).astype(np.int64)
-            return numbers[found].astype(np.uint64)
-        asked = np.asarray(values).astype(np.int64)
-        return np.where(np.isin(asked, numbers), asked, first).astype(np.uint64)
     if field.kind == "bool":
         return np.asarray(values.cast(pa.uint8())).astype(np.uint64)
     if field.kind in _BITS:

@@ -406,6 +406,91 @@ def test_a_row_without_a_required_field_is_its_own_error(small: Format) -> None:
     assert batch.codes.to_pylist() == [None, ErrorCode.MISSING_FIELD, None, None]
 
 
+_NAMES = (("A", 0), ("B", 1), ("LOW", -5), ("ALSO_B", 1))
+_WITH_ENUMS = f"""name: "enums.proto" package: "acme" syntax: "proto3"
+    enum_type {{ name: "KindEnum" options {{ allow_alias: true }}
+        {" ".join(f'value {{ name: "{name}" number: {number} }}' for name, number in _NAMES)} }}
+    message_type {{ name: "M" {fields("int32 id = 1; .acme.KindEnum k = 2; repeated .acme.KindEnum many = 3; ")}
+        {fields(".acme.M inner = 4; repeated .acme.M.ByNameEntry by_name = 5; repeated .acme.M rows = 6;")}
+        nested_type {{ name: "ByNameEntry" options {{ map_entry: true }}
+            {fields("string key = 1; .acme.KindEnum value = 2;")} }} }}"""
+
+
+def test_a_value_that_the_enum_does_not_have_is_an_error_of_its_row(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "acme.M", _WITH_ENUMS)
+    schema = (
+        "id INT, k STRING, many ARRAY<STRING>, `inner` ROW<k STRING, many ARRAY<STRING>>, by_name MAP<STRING, STRING>, "
+        "`rows` ARRAY<ROW<k STRING>>"
+    )
+    rows: list[tuple[Any, ...] | None] = [
+        (1, "B", ["A", None, "LOW"], ("B", ["LOW"]), [("x", "B")], [("A",), ("B",)]),
+        (2, "C", None, None, None, None),
+        None,
+        (3, None, ["A", "b", "c"], None, None, None),
+        (4, None, None, (" A", ["no"]), None, None),
+        (5, None, None, (None, ["A", "no"]), None, None),
+        (6, None, None, None, [("x", "B"), ("y", "")], None),
+        (7, None, None, None, None, [("A",), ("UNRECOGNIZED",)]),
+        (8, "ALSO_B", [], None, [], []),
+        (9, "x" * 1000, ["y"], None, None, None),
+    ]
+    batch = format.encode_batch(vectors.to_arrow(rows, parse_type(f"ROW<{schema}>")), schema)
+    good = [0, 2, 8]
+    alone = format.encode_batch(vectors.to_arrow([rows[at] for at in good], parse_type(f"ROW<{schema}>")), schema)
+    assert alone.errors is None
+    written: list[bytes | None] = [None] * len(rows)
+    for at, message in zip(good, alone.messages.to_pylist(), strict=True):
+        written[at] = message
+    assert written[8] == b"\x08\x08\x10\x01"
+    assert batch.messages.to_pylist() == written
+    assert batch.errors is not None
+    assert batch.codes is not None
+    has = "is not in the enum; it has A, B, LOW, ALSO_B"
+    assert batch.errors.to_pylist() == [
+        None,
+        f"field 'k': \"C\" {has}",
+        None,
+        f"field 'many': \"b\" {has}",
+        f"field 'inner.k': \" A\" {has}",
+        f"field 'inner.many': \"no\" {has}",
+        f"field 'by_name.value': \"\" {has}",
+        f"field 'rows.k': \"UNRECOGNIZED\" {has}",
+        None,
+        f"field 'k': \"{'x' * 60}...\" {has}",
+    ]
+    assert batch.codes.to_pylist() == [None if at in good else ErrorCode.WRONG_TYPE for at in range(len(rows))]
+
+
+@pytest.mark.parametrize("column", ["INT", "BIGINT"])
+def test_a_number_that_the_enum_does_not_have_is_an_error_of_its_row(column: str, tmp_path: Path) -> None:
+    format = a_format(tmp_path, "acme.M", _WITH_ENUMS)
+    large, kind = (2**32, pa.int64()) if column == "BIGINT" else (2**31 - 1, pa.int32())
+    batch = format.encode_batch(pa.StructArray.from_arrays([pa.array([1, 2, -5, large], kind)], ["k"]), f"k {column}")
+    has = "is not in the enum; it has 0 (A), 1 (B), -5 (LOW), 1 (ALSO_B)"
+    assert batch.messages.to_pylist() == [b"\x10\x01", None, b"\x10\xfb" + b"\xff" * 8 + b"\x01", None]
+    assert batch.errors is not None
+    assert batch.errors.to_pylist() == [None, f"field 'k': 2 {has}", None, f"field 'k': {large} {has}"]
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, ErrorCode.OUT_OF_RANGE, None, ErrorCode.OUT_OF_RANGE]
+
+
+def test_an_error_names_the_first_values_of_a_large_enum_and_shows_any_bytes(tmp_path: Path) -> None:
+    values = " ".join(f'value {{ name: "V{at}" number: {at} }}' for at in range(1000))
+    file = f"""name: "e.proto" message_type {{ name: "M" {fields("required .LargeEnum e = 1; required int32 n = 2;")} }}
+        enum_type {{ name: "LargeEnum" {values} }}"""
+    format = a_format(tmp_path, "M", file)
+    texts = pa.array([b"V999", b"\xff", b"W"], pa.binary()).view(pa.string())
+    rows = pa.StructArray.from_arrays([texts, pa.array([1, 1, None], pa.int32())], ["e", "n"])
+    batch = format.encode_batch(rows, "e STRING, n INT")
+    assert batch.messages.to_pylist() == [b"\x08\xe7\x07\x10\x01", None, None]
+    assert batch.errors is not None
+    assert batch.errors[1].as_py() == (
+        r"field 'e': "
+        r'"\\xff" is not in the enum; it has ' + ", ".join(f"V{at}" for at in range(20)) + " and 980 more"
+    )
+    assert batch.errors[2].as_py() == "Message missing required fields: n"
+
+
 def test_the_descriptor_set_of_a_python_module_is_taken(tmp_path: Path) -> None:
     """As the documentation says to do where there is no protoc."""
     from google.protobuf import timestamp_pb2

@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._changes.format import CHANGE_OPTIONS
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs._confluent import JSON, PREFIX, bodies, with_frame_errors
+from kvformat.codecs._confluent import JSON, PREFIX, bodies, body, cut_guids, with_frame_errors
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import cloud_options
 from kvformat.codecs._debezium.options import FLATTENED, TYPE_OPTIONS
@@ -60,12 +61,14 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
         return replace(super().read_settings(), epochs=True)
 
     def is_tombstone(self, message: bytes) -> bool:
-        return self.nulls_delete and is_null(message[PREFIX:])
+        return self.nulls_delete and is_null(body(message))
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        framed, errors = bodies(messages)
+        framed, size, errors = bodies(messages)
+        if size > PREFIX:  # GUIDs; the reader skips as many bytes as an id has
+            framed = cut_guids(framed, np.asarray(framed.is_valid()))
         return with_frame_errors(super().decode_arrow(framed, schema, metadata=metadata), errors)
 
     def encode_arrow(

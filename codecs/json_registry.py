@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._confluent import JSON, PREFIX, RegistrySchema, bodies, prefix, with_frame_errors
+from kvformat.codecs._confluent import JSON, RegistrySchema, bodies, body, prefix, with_frame_errors
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.json_schema import check_columns, json_schema
 from kvformat.codecs._confluent.options import cloud_options
@@ -78,8 +78,8 @@ class JsonRegistryFormat(RegistryFormat):
         row = row_type(schema)
         _schema_text(row, self.identifier)  # raises `SchemaError` for types that no JSON Schema has
         reader = _reader(row, ReadSettings(iso=self.options[_TIMES] == "ISO-8601", epochs=True))
-        framed, errors = bodies(messages)
-        return with_frame_errors(reader.read(framed, skip=PREFIX), errors)
+        framed, size, errors = bodies(messages)
+        return with_frame_errors(reader.read(framed, skip=size), errors)
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         return RegistrySchema(JSON, self.options["schema"] or _schema_text(row_type(schema), self.identifier))
@@ -102,7 +102,7 @@ class JsonRegistryFormat(RegistryFormat):
         return self.encode_with(rows, schema, write)
 
     def is_tombstone(self, message: bytes) -> bool:
-        return is_null(message[PREFIX:])
+        return is_null(body(message))
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         schema_id = self.options["schema-id"]

@@ -25,7 +25,7 @@ from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs._confluent import PROTOBUF
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import cloud_options
-from kvformat.codecs._confluent.protobuf_messages import decode_messages
+from kvformat.codecs._confluent.protobuf_messages import decode_messages, is_frame
 from kvformat.codecs._debezium.change_rows import envelope_of, rows_of_envelopes
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
@@ -40,6 +40,7 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
 
     identifier: ClassVar[str] = "proto-debezium-registry"
     kind: ClassVar[str] = PROTOBUF
+    is_frame = staticmethod(is_frame)
     option_specs: ClassVar[tuple[Option, ...]] = (
         *cloud_options("<id>.proto"),
         OTHER_MESSAGES,

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, prefix
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import cloud_options
-from kvformat.codecs._confluent.protobuf_messages import SchemaWriter, decode_messages, text_of
+from kvformat.codecs._confluent.protobuf_messages import SchemaWriter, decode_messages, is_frame, text_of
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
@@ -34,6 +34,7 @@ class ProtoRegistryFormat(RegistryFormat):
 
     identifier: ClassVar[str] = "proto-registry"
     kind: ClassVar[str] = PROTOBUF
+    is_frame = staticmethod(is_frame)
     option_specs: ClassVar[tuple[Option, ...]] = cloud_options(
         "<id>.proto",
         Option(

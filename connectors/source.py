@@ -80,8 +80,9 @@ def planned(
 ) -> SourcePlan:
     """Return all options of Spark's source.
 
-    `headers` includes the headers of records; a header filter of the table includes them, too. `resumed` says that the
-    checkpoint already has offsets. `ask=False` asks no broker and leaves out the offsets that only brokers know.
+    `headers` includes the headers of records; a header filter, and a format that reads headers, include them, too.
+    `resumed` says that the checkpoint already has offsets. `ask=False` asks no broker and leaves out the offsets that
+    only brokers know.
     `spark_options` are options of Spark's source that a table does not have.
     Raises `OptionError` with the name of an option that Spark does not support, `BrokerError`.
     """
@@ -99,7 +100,7 @@ def planned(
     notes |= _notes(kv, streaming)
     if resumed:
         found["startingOffsets"] = "earliest"  # Spark ignores it and reads the offsets of the checkpoint
-    if headers or _filter(kv):
+    if headers or kv.record_headers or _filter(kv):
         found["includeHeaders"] = "true"
     found |= given
     return SourcePlan(OptionValues(found, {name: masked(name, found[name]) for name in found}), notes)

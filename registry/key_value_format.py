@@ -29,6 +29,7 @@ from kvformat.registry.contract.errors import (
     SchemaError,
     add_context,
 )
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.html import html
 from kvformat.registry.contract.nested_formats import find_nested_option
 from kvformat.registry.contract.normalize_input import binary_messages, normalize_rows
@@ -55,6 +56,7 @@ from kvformat.registry.table.metadata import (
     requested_metadata,
     writable,
 )
+from kvformat.registry.table.record_headers import checked_headers
 from kvformat.registry.table.table_plan import TablePlan, plan_table
 
 if TYPE_CHECKING:
@@ -181,6 +183,11 @@ class KeyValueFormat:
         """The kinds of rows that `decode` returns: those of the value's format, or UPSERT for an upsert table."""
         layout = self._any_plan().layout
         return ChangelogMode.UPSERT if layout.upsert else layout.value_format.changelog_mode
+
+    @property
+    def record_headers(self) -> Mapping[Part, str]:
+        """Headers of records that the formats of the key and the value read: part -> name, such as ids of schemas."""
+        return self._any_plan().layout.record_headers
 
     @property
     def options(self) -> Mapping[str, str]:
@@ -332,10 +339,19 @@ class KeyValueFormat:
 
     # --- Arrow, without Spark ----------------------------------------------------------------------------
 
-    def decode_batch(self, keys: pa.Array | None, values: pa.Array, *, metadata: Sequence[str] = ()) -> DecodedRecords:
+    def decode_batch(
+        self,
+        keys: pa.Array | None,
+        values: pa.Array,
+        *,
+        metadata: Sequence[str] = (),
+        headers: pa.Array | None = None,
+    ) -> DecodedRecords:
         """Decode binary Arrow arrays, one record per element; `rows` has the physical columns, then metadata.
 
         `metadata` names keys of the value's format (`value.source.table`). Without a key format `keys` is ignored.
+        `headers` has a list of headers per record, each a struct of `key` and `value` as in Spark's Kafka source.
+        Formats with a schema registry find ids of schemas there.
         Never raises for bad data: `errors` and `parts` give the error of each bad record, and its part.
         """
         plan = self._plan("decode")
@@ -349,7 +365,11 @@ class KeyValueFormat:
         if keys is None:
             keys = pa.nulls(len(plain), pa.binary())
         return decode_record_batch(
-            plan.layout, binary_messages(keys), plain, {c.name: str(c.of_value) for c in columns}
+            plan.layout,
+            binary_messages(keys),
+            plain,
+            {c.name: str(c.of_value) for c in columns},
+            None if headers is None else checked_headers(headers, len(plain)),
         )
 
     def encode_batch(self, rows: pa.StructArray, *, row_kinds: pa.Array | None = None) -> EncodedRecords:

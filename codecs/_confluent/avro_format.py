@@ -22,7 +22,7 @@ from kvformat.codecs._avro.read import read_batch
 from kvformat.codecs._avro.types import check_provided
 from kvformat.codecs._confluent import (
     AVRO,
-    PREFIX,
+    Frames,
     Refused,
     RegistrySchema,
     distinct_ids,
@@ -116,7 +116,7 @@ class ConfluentAvroFormat(RegistryFormat):
         frames = read_frames(messages, present)
         all_good = bool(frames.good.all())
         found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
-        schemas = self._schemas_of(found.tolist())
+        schemas = self._schemas_of(found.tolist(), frames)
         writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
         if on_writer is not None:
             for writer in writers:
@@ -127,7 +127,7 @@ class ConfluentAvroFormat(RegistryFormat):
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
         plans = [_avro.plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
-        decoded = read(messages, plans, reader, writer_index, PREFIX)
+        decoded = read(frames.messages, plans, reader, writer_index, frames.size)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded
         reasons = frames.errors()
@@ -137,19 +137,23 @@ class ConfluentAvroFormat(RegistryFormat):
             errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
         return _avro.Decoded(decoded.values, errors, codes)
 
-    def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int32], dict[int, Schema]]:
-        """Return the id of each message, -1 if it has none, and the valid schemas by their ids."""
+    def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int64], dict[int, Schema]]:
+        """Return the id of each message, -1 if it has none, and the valid schemas by their ids.
+
+        The id of a message with a GUID is a number that stands for the GUID in this batch only.
+        """
         frames = read_frames(messages, present)
         ids = np.where(frames.good, frames.ids, -1)
-        known = self._schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist())
+        known = self._schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
-    def _schemas_of(self, ids: list[int]) -> dict[int, Schema | str]:
+    def _schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | str]:
         """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
-        answers = schemas_by_id(self.settings, ids)
-        return {schema_id: self._schema(schema_id, answers[schema_id]) for schema_id in ids}
+        keys = frames.schemas(ids)
+        answers = schemas_by_id(self.settings, keys)
+        return {schema_id: self._schema(key, answers[key]) for schema_id, key in zip(ids, keys, strict=True)}
 
-    def _schema(self, schema_id: int, answer: RegistrySchema | Refused) -> Schema | str:
+    def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | str:
         registry = f"the schema registry at {self.settings.shown_url}"
         found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
         if isinstance(found, Refused):

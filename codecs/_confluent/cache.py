@@ -16,7 +16,6 @@ from kvformat.registry.contract.errors import SchemaRegistryError
 from kvformat.registry.contract.fork_safe import Guarded
 
 _T = TypeVar("_T")
-_Id = TypeVar("_Id", int, str)
 _CLIENTS, _ANSWERS = 64, 10_000  # bounds of the caches
 _UNKNOWN_FOR = 2.0  # seconds; after this time, a new schema is found, also one that a replica did not have yet
 _LONGEST_UNKNOWN = 600.0  # seconds; the time doubles with each lookup of an id that is still unknown
@@ -72,7 +71,7 @@ _ids: _Cache[int] = _Cache(_ANSWERS)
 _unknown: _Cache[_UnknownId] = _Cache(_ANSWERS)
 
 
-def schemas_by_id(settings: RegistrySettings, ids: Sequence[_Id]) -> dict[_Id, RegistrySchema | Refused]:
+def schemas_by_id(settings: RegistrySettings, ids: Sequence[int | str]) -> dict[int | str, RegistrySchema | Refused]:
     """Look up schemas by their ids, numbers or GUIDs. Requests ids that are not cached in this order, some in parallel.
 
     Unknown ids are cached for a while; otherwise each batch would request them. There is no limit on known ids. After

@@ -113,7 +113,7 @@ class Confluent(SchemaRegistry):
                 return _call_with_timeout(deadline - time.monotonic(), call)
             except Exception as caught:
                 if isinstance(caught, self._error_class):
-                    refusal = self._refusal(caught)
+                    refusal = self._refusal(caught, by_guid=isinstance(schema_id, str))
                     if refusal is not None:
                         return refusal
                 cause = caught
@@ -127,11 +127,16 @@ class Confluent(SchemaRegistry):
             time.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    def _refusal(self, error: Any) -> Refused | None:
-        """Return the registry's error about the schema, None for an error of the server or the connection."""
+    def _refusal(self, error: Any, *, by_guid: bool) -> Refused | None:
+        """Return the registry's error about the schema, None for an error of the server or the connection.
+
+        A registry that has no page for GUIDs refuses all of them, so that a bad message can't stop its neighbours.
+        """
         status, code = error.http_status_code, error.error_code
         if status in _REFUSALS or (status == 404 and code in _NOT_FOUND):
             return self._refused(str(error))
+        if status == 404 and by_guid:
+            return self._refused(f"{error}. Registries before Confluent Platform 8.0 do not know GUIDs")
         return None
 
     def _refused(self, reason: str) -> Refused:

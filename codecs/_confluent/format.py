@@ -13,7 +13,16 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._confluent import Refused, RegistrySchema, RegistrySettings, id_of_schema, latest_schema
+from kvformat.codecs._confluent import (
+    HEADERS,
+    Refused,
+    RegistrySchema,
+    RegistrySettings,
+    add_headers,
+    frame_size,
+    id_of_schema,
+    latest_schema,
+)
 from kvformat.codecs._confluent.options import HEADER, ID_ENCODING, PROPERTIES, SCHEMA_CONTEXT, SUBJECT_NAMES
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -25,11 +34,12 @@ from kvformat.registry.format import Format
 
 
 class RegistryFormat(Format):
-    """A format whose messages start with the id of a schema in a registry."""
+    """A format whose messages start with the id of a schema in a registry, or whose records have it in a header."""
 
     encode_needs_schema: ClassVar[bool] = True
     kind: ClassVar[str]
     """The kind of the schemas."""
+    record_headers: ClassVar[Mapping[Part, str]] = HEADERS
     reads_only: ClassVar[bool] = False
     """Whether the format can't write."""
     reads_without_schemas: ClassVar[bool] = False
@@ -52,10 +62,10 @@ class RegistryFormat(Format):
                 format=self.identifier,
                 option="url",
             )
-        if self.options.get(ID_ENCODING) == HEADER:
+        if direction == "encode" and self.options.get(ID_ENCODING) == HEADER:
             raise OptionError(
-                f"option '{ID_ENCODING}' = '{HEADER}' of format '{self.identifier}' is not supported: only ids before "
-                f"the value are read and written. Let the producer put them there, and leave '{ID_ENCODING}' out",
+                f"option '{ID_ENCODING}' = '{HEADER}' of format '{self.identifier}' is not supported for writing: ids "
+                f"are written before the value. Leave '{ID_ENCODING}' out. Reading finds ids in both places",
                 format=self.identifier,
                 option=ID_ENCODING,
             )
@@ -74,6 +84,14 @@ class RegistryFormat(Format):
                 format=self.identifier,
                 option="subject",
             )
+
+    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray) -> pa.BinaryArray:
+        return add_headers(messages, headers, self.is_frame)
+
+    @staticmethod
+    def is_frame(header: bytes) -> bool:
+        """Return whether the bytes of a header are the id or GUID of a schema, and what the encoding adds to it."""
+        return 0 < frame_size(header) == len(header)
 
     def for_encoding(self, schema: pa.Schema) -> Format:
         """Return the format with the id to write. Requests the id here, once for all executors.

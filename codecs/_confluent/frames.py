@@ -1,7 +1,18 @@
-"""Confluent's framing: `00` and a schema id of four bytes before the datum."""
+"""Confluent's framing: the id or the GUID of a schema before the datum, or in a header of the record.
+
+    00  00 00 00 01        the id as four bytes, big-endian                            before the datum, or in a header
+    01  16 bytes           the GUID, which is the same in all registries               in a header, or before the datum
+    ...  02 00             Protobuf: and the path of the message in its file           directly after the id or GUID
+
+A record with the header `__key_schema_id` or `__value_schema_id` has nothing before the datum. `add_headers` puts the
+bytes of the header there, so that the readers find all frames in one place.
+Rules: Confluent's `HeaderSchemaIdSerializer` and `DualSchemaIdDeserializer`.
+"""
 
 from __future__ import annotations
 
+import uuid
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,19 +20,28 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import validity
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.format_hooks import Part
 
 PREFIX = 5
-"""Bytes before the datum."""
+"""Bytes before the datum, with an id."""
+GUID_PREFIX = 17
+"""Bytes before the datum, with a GUID."""
+HEADERS: Mapping[Part, str] = {"key": "__key_schema_id", "value": "__value_schema_id"}
+"""The headers of a record that hold the bytes before the key's or the value's datum."""
 
 _GUID_MAGIC = 1
+_GUIDS = 2**32  # numbers from here on are GUIDs, not ids
+_SHOWN = 32  # bytes of a wrong header
+_BAD_HEADER = b"\xff\xffbad header "
+_SIZES = f"{PREFIX} of 00 and a schema id, or the {GUID_PREFIX} of 01 and a schema's GUID"
 _NEAR = 2**16
 """Ids in a range of this size are counted in an array, which is much faster than sorting them."""
 _ELSEWHERE = (
-    ". Confluent's serializers can also put the id or a GUID of the schema into the record's headers, which is not "
-    "supported: set the producer's 'value.schema.id.serializer' (or 'key....') to "
-    "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
+    f". If the schema's id is in the record's header '{HEADERS['value']}' or '{HEADERS['key']}', decode records with "
+    "their column 'headers', or put the bytes of the header before the message"
 )
 
 
@@ -30,44 +50,93 @@ def prefix(schema_id: int) -> bytes:
     return b"\0" + schema_id.to_bytes(4, "big", signed=True)
 
 
+def body(message: bytes) -> bytes:
+    """Return a message without the id or GUID before it."""
+    return message[GUID_PREFIX if message[:1] == b"\1" else PREFIX :]
+
+
+def frame_size(message: bytes) -> int:
+    """Return the number of bytes of the id or GUID at the beginning of a message, 0 if it has none."""
+    size = {b"\0": PREFIX, b"\1": GUID_PREFIX}.get(message[:1], 0)
+    return size if len(message) >= size else 0
+
+
+def schema_of(frame: bytes) -> int | str:
+    """Return the schema id or the text of the GUID in a frame, which has the right size."""
+    if frame[0] == _GUID_MAGIC:
+        return str(uuid.UUID(bytes=frame[1:]))
+    return int.from_bytes(frame[1:], "big", signed=True)
+
+
+def add_headers(messages: pa.BinaryArray, headers: pa.BinaryArray, is_frame: Callable[[bytes], bool]) -> pa.BinaryArray:
+    """Put the headers of records before their messages. A message or header that is null stays as it is.
+
+    `is_frame` checks the bytes of a header. A message with a wrong one becomes its own error.
+    """
+    distinct = headers.dictionary_encode()
+    frames = [frame if is_frame(frame) else None for frame in distinct.dictionary.to_pylist()]
+    known = pa.array(frames, pa.binary()).take(distinct.indices)
+    framed = pc.coalesce(pc.binary_join_element_wise(known, messages, b""), messages)
+    if None not in frames:
+        return framed
+    bad = pc.and_(pc.and_(headers.is_valid(), known.is_null()), messages.is_valid())
+    shown = pc.binary_join_element_wise(_BAD_HEADER, pc.binary_slice(headers, 0, _SHOWN + 1), b"")
+    return pc.if_else(bad, shown, framed)
+
+
 @dataclass(frozen=True, slots=True)
 class Frames:
     """The frames of a batch of messages.
 
-    ids: schema ids. good: which messages have one. present: which messages are not null.
-    magic: first bytes. lengths: sizes in bytes.
+    messages: the messages with `size` bytes before each datum, which may be the last ones of a GUID.
+    ids: schema ids, or numbers that stand for a GUID in this batch; see `schemas`.
+    good: which messages have one. present: which messages are not null.
+    given: the messages as they came. guids: the GUIDs, as 16 bytes.
     """
 
-    ids: npt.NDArray[np.int32]
+    messages: pa.BinaryArray
+    ids: npt.NDArray[np.int64]
     good: npt.NDArray[np.bool_]
     present: npt.NDArray[np.bool_]
-    magic: npt.NDArray[np.uint8]
-    lengths: npt.NDArray[np.int64]
+    given: pa.BinaryArray
+    guids: tuple[bytes, ...] = ()
+    size: int = PREFIX
+
+    def schemas(self, ids: list[int]) -> list[int | str]:
+        """Return the schema id or the text of the GUID of each number."""
+        if not self.guids:
+            return [*ids]
+        return [number if number < _GUIDS else str(uuid.UUID(bytes=self.guids[number - _GUIDS])) for number in ids]
 
     def errors(self) -> npt.NDArray[np.object_]:
         """Return an error for each message that is not null and has no id, None for all others."""
         errors = np.full(len(self.ids), None, dtype=object)
         for row in np.flatnonzero(self.present & ~self.good).tolist():
-            magic, length = int(self.magic[row]), int(self.lengths[row])
-            if length and magic == _GUID_MAGIC:
-                reason = (
-                    "the message starts with 01 and the GUID of a schema; only 00 and a schema id is supported"
-                    + _ELSEWHERE
-                )
-            elif length and magic:
-                reason = f"Unknown data format. Magic number does not match: {magic:02x}, not 00" + _ELSEWHERE
-            else:
-                reason = f"the message has {length} bytes, fewer than the {PREFIX} of 00 and a schema id"
-            errors[row] = ErrorCode.MALFORMED.marked(reason)
+            errors[row] = ErrorCode.MALFORMED.marked(_reason(self.given[row].as_buffer()))
         return errors
 
 
+def _reason(message: pa.Buffer) -> str:
+    """Return what is wrong with the frame of a message."""
+    length, head = message.size, message[: len(_BAD_HEADER) + _SHOWN + 1].to_pybytes()
+    if head.startswith(_BAD_HEADER):
+        header = head[len(_BAD_HEADER) :]
+        shown = header[:_SHOWN].hex(" ") + (" ..." if len(header) > _SHOWN else "")
+        return (
+            f"the record's header with the schema's id has the bytes '{shown}': not 00 and four bytes of an id, or 01 "
+            "and 16 bytes of a GUID, and for Protobuf then the path of the message in its file"
+        )
+    if length and head[0] > _GUID_MAGIC:
+        return f"Unknown data format. Magic number does not match: {head[0]:02x}, not 00" + _ELSEWHERE
+    return f"the message has {length} bytes, fewer than the {_SIZES}"
+
+
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Frames:
-    """Read the first five bytes of each message of a binary array. `present`: which messages are not null."""
+    """Read the frame of each message of a binary array. `present`: which messages are not null."""
     _, offsets_buffer, data_buffer = messages.buffers()
     count = len(messages)
     if not count:
-        return Frames(np.zeros(0, np.int32), present, present, np.zeros(0, np.uint8), np.zeros(0, np.int64))
+        return Frames(messages, np.zeros(0, np.int64), present, present, messages)
     offsets = np.frombuffer(offsets_buffer, np.int32)[messages.offset : messages.offset + count + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", np.uint8)
     if len(data) < PREFIX:
@@ -77,25 +146,56 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
         lengths = np.where(present, lengths, 0)
         long = lengths >= PREFIX
         starts = np.minimum(starts, len(data) - PREFIX)  # this only changes the starts of messages that are too short
-    ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int32)
-    magic = data[np.minimum(offsets[:-1], len(data) - 1)] if long is not present else data[starts]
-    return Frames(ids, long & (magic == 0), present, magic, lengths)
+    ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int64)
+    magic = data[starts]
+    frames = Frames(messages, ids, long & (magic == 0), present, messages)
+    has_guid = (magic == _GUID_MAGIC) & (lengths >= GUID_PREFIX) & present
+    if not has_guid.any():
+        return frames
+    octets = np.ndarray((len(data) - 15, 16), np.uint8, data, strides=(1, 1))[starts[has_guid] + 1]
+    guids = pa.Array.from_buffers(pa.binary(16), len(octets), [None, pa.py_buffer(octets)]).dictionary_encode()
+    ids[has_guid] = np.asarray(guids.indices) + np.int64(_GUIDS)
+    found = replace(frames, good=frames.good | has_guid, guids=tuple(guids.dictionary.to_pylist()))
+    if not frames.good.any():
+        return replace(found, size=GUID_PREFIX)
+    return replace(found, messages=cut_guids(messages, has_guid))
 
 
-def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
-    """Return the messages, null where the frame is bad, and the errors of bad frames; None if all frames are good."""
+def cut_guids(messages: pa.BinaryArray, has_guid: npt.NDArray[np.bool_]) -> pa.BinaryArray:
+    """Return the messages with `PREFIX` bytes before each datum, by cutting those with a GUID.
+
+    `pyarrow.compute.binary_slice` fails for messages that are shorter than the start of the slice.
+    """
+    _, places, buffer = messages.buffers()
+    count, less = len(messages), GUID_PREFIX - PREFIX
+    offsets = np.frombuffer(places, np.int32, count + 1, messages.offset * 4)
+    offsets, data = offsets - offsets[0], np.frombuffer(buffer, np.uint8)[offsets[0] : offsets[-1]]
+    kept = np.ones(len(data), np.bool_)
+    starts = offsets[:-1][has_guid]
+    for at in range(less):
+        kept[starts + at] = False
+    offsets[1:] -= less * np.cumsum(has_guid, dtype=np.int32)
+    valid = None if not messages.null_count else validity(np.asarray(messages.is_valid()))
+    return pa.Array.from_buffers(pa.binary(), count, [valid, pa.py_buffer(offsets), pa.py_buffer(data[kept])])
+
+
+def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, int, pa.StringArray | None]:
+    """Return the messages, null where the frame is bad, and the number of bytes before each datum.
+
+    Also returns the errors of bad frames; None if all frames are good.
+    """
     _, places, data = messages.buffers()
     if not messages.null_count and data is not None and len(messages):  # without reading the ids, which takes longer
         offsets = np.frombuffer(places, np.int32, len(messages) + 1, messages.offset * 4)
         starts, ends = offsets[:-1], offsets[1:]
         if (ends - starts).min() >= PREFIX and not np.frombuffer(data, np.uint8)[starts].any():
-            return messages, None
+            return messages, PREFIX, None
     frames = read_frames(messages, np.asarray(messages.is_valid()))
     usable = frames.good | ~frames.present
     if usable.all():
-        return messages, None
+        return frames.messages, frames.size, None
     errors = pa.array(frames.errors(), pa.string())
-    return pc.if_else(pa.array(usable), messages, pa.scalar(None, pa.binary())), errors
+    return pc.if_else(pa.array(usable), frames.messages, pa.scalar(None, pa.binary())), frames.size, errors
 
 
 def with_frame_errors(batch: DecodedBatch, frame_errors: pa.StringArray | None) -> DecodedBatch:
@@ -109,7 +209,7 @@ def with_frame_errors(batch: DecodedBatch, frame_errors: pa.StringArray | None) 
     return replace(batch, errors=errors, codes=codes)
 
 
-def distinct_ids(ids: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:
+def distinct_ids(ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:
     """Return the distinct ids, the most frequent first, and for each id in `ids` its index among them."""
     if not len(ids):
         return ids, np.zeros(0, np.int64)

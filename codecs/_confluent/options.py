@@ -131,7 +131,7 @@ _CLOUD = (
         type="enum",
         default="payload",
         allowed=("payload", HEADER),
-        doc="Where the schema's id is: before the value. `header`, a GUID in a header of the record, is not supported.",
+        doc="Writing: where the schema's id is, only before the value. Reading finds it there and in headers.",
     ),
 )
 

@@ -13,7 +13,14 @@ import pyarrow.compute as pc
 from kvformat.codecs._changes.conversions import RowErrors
 from kvformat.codecs._changes.row_plan import join_parts
 from kvformat.codecs._confluent.cache import schemas_by_id
-from kvformat.codecs._confluent.frames import PREFIX, read_frames, with_frame_errors
+from kvformat.codecs._confluent.frames import (
+    GUID_PREFIX,
+    Frames,
+    frame_size,
+    read_frames,
+    schema_of,
+    with_frame_errors,
+)
 from kvformat.codecs._confluent.protobuf_columns import bind_row, check_writable
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types, read_path
 from kvformat.codecs._confluent.protobuf_text import proto_text
@@ -47,7 +54,7 @@ def decode_messages(messages: pa.BinaryArray, row: FlinkType, settings: Registry
         return reader.read(messages, only.size)
     frames = read_frames(messages, np.asarray(messages.is_valid()))
     reasons = frames.errors()
-    groups, which = message_groups(messages, frames.ids, frames.good)
+    groups, which = message_groups(frames)
     reasons[which == SameType.WITHOUT_PATH] = SameType.NO_PATH
     parts, found = [], []
     for number, group in enumerate(groups):
@@ -55,7 +62,7 @@ def decode_messages(messages: pa.BinaryArray, row: FlinkType, settings: Registry
         at = np.flatnonzero(which == number)
         if isinstance(reader, SchemaReader):
             found.append(number)
-            parts.append((at, reader.read(messages.take(pa.array(at)), group.size)))
+            parts.append((at, reader.read(frames.messages.take(pa.array(at)), group.size)))
         else:
             reasons[at] = reader
     others = np.flatnonzero(~np.isin(which, found))
@@ -76,10 +83,10 @@ class SameType:
 
     WITHOUT_PATH: ClassVar[int] = -2
     NO_PATH: ClassVar[str] = ErrorCode.MALFORMED.marked(
-        "after 00 and a schema id, the message has no path of a type in its schema (00 for the first one)"
+        "after the schema's id, the message has no path of a type in its schema (00 for the first one)"
     )
 
-    schema_id: int
+    schema_id: int | str
     path: IndexPath
     size: int
 
@@ -100,6 +107,13 @@ class SameType:
         )
 
 
+def is_frame(header: bytes) -> bool:
+    """Return whether the bytes of a header are the id or GUID of a schema, and the path of a message."""
+    size = frame_size(header)
+    found = read_path(header, size) if size else None
+    return found is not None and found[1] == len(header)
+
+
 def only_group(messages: pa.BinaryArray) -> SameType | None:
     """Return the group of all messages, if they all have the same id and are of the first type of their schema.
 
@@ -107,33 +121,33 @@ def only_group(messages: pa.BinaryArray) -> SameType | None:
     """
     if messages.null_count or not len(messages):
         return None
-    head = messages[0].as_buffer()[: PREFIX + 1].to_pybytes()
-    if len(head) <= PREFIX or head[0] or head[PREFIX] or pc.starts_with(messages, head).true_count < len(messages):
+    head = messages[0].as_buffer()[: GUID_PREFIX + 1].to_pybytes()
+    size = frame_size(head)
+    head = head[: size + 1]
+    if not size or len(head) <= size or head[size] or pc.starts_with(messages, head).true_count < len(messages):
         return None
-    return SameType(int.from_bytes(head[1:PREFIX], "big", signed=True), FIRST, PREFIX + 1)
+    return SameType(schema_of(head[:size]), FIRST, size + 1)
 
 
-def message_groups(
-    messages: pa.BinaryArray, ids: npt.NDArray[np.int32], good: npt.NDArray[np.bool_]
-) -> tuple[list[SameType], _Ints]:
+def message_groups(frames: Frames) -> tuple[list[SameType], _Ints]:
     """Return the groups of messages by schema and type, and the number of each message's group.
 
-    `good` tells which messages have an id. The others have the number -1, and those without a valid path
-    `SameType.WITHOUT_PATH`.
+    Messages without an id or GUID have the number -1, and those without a valid path `SameType.WITHOUT_PATH`.
     """
+    messages, ids, good, size = frames.messages, frames.ids, frames.good, frames.size
     count = len(messages)
     which = np.full(count, -1, np.int64)
     if not good.any():
         return [], which
     offsets = np.frombuffer(messages.buffers()[1], np.int32, count + 1, messages.offset * 4).astype(np.int64)
     data = np.frombuffer(messages.buffers()[2], np.uint8)
-    starts, ends = offsets[:-1] + PREFIX, offsets[1:]
+    starts, ends = offsets[:-1] + size, offsets[1:]
     complete = good & (starts < ends)
     first = np.where(complete, data[np.minimum(starts, len(data) - 1)], 1)
     is_first = first == 0
     if is_first.all() and (ids == ids[0]).all():
         which[:] = 0
-        return [SameType(int(ids[0]), FIRST, PREFIX + 1)], which
+        return [SameType(frames.schemas([int(ids[0])])[0], FIRST, size + 1)], which
     paths: dict[tuple[IndexPath, int], int] = {(FIRST, 1): 0}
     codes = np.where(is_first, 0, -1)
     known: dict[bytes, int] = {}
@@ -149,12 +163,13 @@ def message_groups(
             codes[place] = known[head]
     which[good & (codes < 0)] = SameType.WITHOUT_PATH
     usable = good & (codes >= 0)
-    marks = ids.astype(np.int64)[usable] * (_MOST_PATHS + 1) + codes[usable]
+    marks = ids[usable] * (_MOST_PATHS + 1) + codes[usable]
     distinct, numbers = np.unique(marks, return_inverse=True)
     which[usable] = numbers
-    sizes = list(paths)
-    groups = [(int(mark // (_MOST_PATHS + 1)), sizes[int(mark % (_MOST_PATHS + 1))]) for mark in distinct]
-    return [SameType(schema_id, path, PREFIX + size) for schema_id, (path, size) in groups], which
+    kinds = list(paths)
+    schemas = frames.schemas((distinct // (_MOST_PATHS + 1)).tolist())
+    paths_of = [kinds[number] for number in (distinct % (_MOST_PATHS + 1)).tolist()]
+    return [SameType(key, path, size + more) for key, (path, more) in zip(schemas, paths_of, strict=True)], which
 
 
 class SchemaReader:

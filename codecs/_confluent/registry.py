@@ -106,7 +106,10 @@ def registry_error(
 
 
 class Folder(SchemaRegistry):
-    """A folder of schemas, without subjects: `<id>.avsc`, `<id>.json` and `<id>.proto` for Avro, JSON and Protobuf."""
+    """A folder of schemas, without subjects: `<id>.avsc`, `<id>.json` and `<id>.proto` for Avro, JSON and Protobuf.
+
+    A schema that messages name by a GUID has the file `<guid>.avsc`, and so on.
+    """
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
@@ -114,8 +117,6 @@ class Folder(SchemaRegistry):
         self._folder = Path(urllib.parse.unquote(path.removeprefix("//")))
 
     def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
-        if isinstance(schema_id, str):
-            return Refused(f"a folder knows schemas by their ids, not by the GUID {schema_id}")
         with self._file_errors(schema_id=schema_id):
             if not self._folder.is_dir():
                 raise FileNotFoundError(f"no folder {self._folder}")

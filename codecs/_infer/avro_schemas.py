@@ -136,7 +136,7 @@ def propose_debezium_avro(
 def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[KeyNames]:
     """Count the field names of the keys, which are Avro records of the same registry or JSON objects."""
     keys = sample.keys or ()
-    ids = Counter(schema_id for key in keys if key and (schema_id := schema_id_of(key)) is not None)
+    ids = Counter[int | str](schema_id for key in keys if key and (schema_id := schema_id_of(key)) is not None)
     if not ids:
         return names_of_json(keys)
     found = Counter[KeyNames]()

@@ -43,7 +43,8 @@ class ConfluentFrames:
 
 def confluent_frames(sample: MessageSample) -> ConfluentFrames:
     """Sort the messages in Confluent's frame; asks the registry of the sample, if there is one."""
-    ids = {index: schema_id_of(sample.values[index] or b"") or 0 for index in indices_of(sample, CONFLUENT)}
+    found = indices_of(sample, CONFLUENT)
+    ids = {index: schema_id_of(sample.values[index] or b"") or 0 for index in found}
     if not ids:
         return ConfluentFrames()
     may_be_numbers = sample.computed(number_type) is not None

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kvformat.codecs._confluent import JSON, PREFIX, RegistrySchema, RegistrySettings
+from kvformat.codecs._confluent import JSON, PREFIX, RegistrySchema, RegistrySettings, body
 from kvformat.codecs._confluent.json_schema import (
     CONNECT,
     CONNECT_INDEX,
@@ -63,7 +63,7 @@ _Node = Mapping[str, Any]
 
 def without_frames(sample: MessageSample) -> MessageSample:
     """Return the sample without Confluent's frames; messages without a frame are null."""
-    values = tuple(m[PREFIX:] if m is not None and schema_id_of(m) is not None else None for m in sample.values)
+    values = tuple(body(m) if m is not None and schema_id_of(m) is not None else None for m in sample.values)
     return replace(sample, values=values)
 
 

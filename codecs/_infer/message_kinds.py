@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kvformat.codecs._confluent import PREFIX
+from kvformat.codecs._confluent import PREFIX, frame_size, schema_of
 from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, without_array
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Node
@@ -59,7 +59,8 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
     tree = _parsed(message, documents)
     if isinstance(tree, dict | list):
         return _kind_of_tree(tree)
-    if len(message) > PREFIX and (schema_id_of(message) or 0) > 0:
+    schema_id = schema_id_of(message)
+    if len(message) > PREFIX and isinstance(schema_id, int) and schema_id > 0:
         return CONFLUENT_JSON if isinstance(_parsed(message[PREFIX:], documents), dict | list) else CONFLUENT
     if tree is None and message.strip() == b"null":
         return TOMBSTONE
@@ -97,13 +98,10 @@ def is_utf8(message: bytes) -> bool:
     return True
 
 
-def schema_id_of(message: bytes) -> int | None:
-    """The id of the schema in Confluent's frame; None for a message without the frame."""
-    return (
-        int.from_bytes(message[1:PREFIX], "big", signed=True)
-        if message[:1] == b"\0" and len(message) >= PREFIX
-        else None
-    )
+def schema_id_of(message: bytes) -> int | str | None:
+    """The id or the GUID of the schema in Confluent's frame; None for a message without the frame."""
+    size = frame_size(message)
+    return schema_of(message[:size]) if size else None
 
 
 def indices_of(sample: MessageSample, kind: str) -> tuple[int, ...]:

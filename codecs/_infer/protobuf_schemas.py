@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, RegistrySettings, schemas_by_id
-from kvformat.codecs._confluent.frames import PREFIX
+from kvformat.codecs._confluent.frames import frame_size
 from kvformat.codecs._confluent.protobuf_columns import WRAPPERS
 from kvformat.codecs._confluent.protobuf_schema import (
     DATE,
@@ -93,7 +93,7 @@ def recognize_proto_debezium(sample: MessageSample) -> list[Recognition]:
         return []
     settings = cast("RegistryFormat", get_format("proto-registry", sample.registry)).settings
     kinds = {index: _type_of(sample.values[index] or b"") for index in indices}
-    are_changes: dict[tuple[int, IndexPath], bool] = {}
+    are_changes: dict[tuple[int | str, IndexPath], bool] = {}
     for schema_id, path in {kind for kind in kinds.values() if kind is not None}:
         (answer,) = schemas_by_id(settings, [schema_id]).values()
         with contextlib.suppress(SchemaError):
@@ -131,10 +131,10 @@ def propose_proto_registry(
     return SchemaProposal(columns_of_all(rows, notes), options, (), notes.texts())
 
 
-def _type_of(message: bytes) -> tuple[int, IndexPath] | None:
+def _type_of(message: bytes) -> tuple[int | str, IndexPath] | None:
     """Return the schema's id and the path of a message; None without them."""
     schema_id = schema_id_of(message)
-    found = None if schema_id is None else read_path(message, PREFIX)
+    found = None if schema_id is None else read_path(message, frame_size(message))
     return None if schema_id is None or found is None else (schema_id, found[0])
 
 

@@ -19,14 +19,14 @@ Read = TypeVar("Read")
 def read_schemas(
     counts: Counter[tuple[Any, ...]], kind: str, settings: RegistrySettings, notes: Notes, read: Callable[..., Read]
 ) -> list[Read]:
-    """Read the schemas of the most messages, the newest first. Schemas that can't be read become notes.
+    """Read the schemas of the most messages, the newest first, then those of GUIDs. Those that can't be read are notes.
 
     `counts` has the number of messages by schema id, with further arguments of `read`, such as the path of a type.
     """
     usual = [one for one, _ in counts.most_common(MAX_IDS)]
     answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, *_ in usual)))
     found: list[Read] = []
-    for schema_id, *more in sorted(usual, reverse=True):
+    for schema_id, *more in sorted(usual, key=_age, reverse=True):
         answer = answers[schema_id]
         schema = answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
         about = f"schema {schema_id} of {counts[schema_id, *more]} messages"
@@ -38,6 +38,12 @@ def read_schemas(
         except SchemaError as bad:
             notes.add(f"{about}: {settings.scrubbed(str(bad))}")
     return found
+
+
+def _age(kind: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sort ids by age; GUIDs, which have none, stay behind them in the order that they have."""
+    schema_id, *more = kind
+    return (1, schema_id, *more) if isinstance(schema_id, int) else (0,)
 
 
 def columns_of_all(rows: Sequence[Sequence[FlinkField]], notes: Notes) -> tuple[FlinkField, ...]:

@@ -46,7 +46,7 @@ class AvroLooker:
 
     def __init__(self, format: ConfluentAvroFormat, request: LookRequest) -> None:
         self._format, self._request = format, request
-        self._types: dict[int, _Types] = {}
+        self._types: dict[str, _Types] = {}  # by the text of the schema
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
@@ -73,7 +73,7 @@ class AvroLooker:
         def add(index: int, table: TableFindings, schema_id: int) -> None:
             key = table.number, schema_id
             if key not in done:
-                types = self._types_of(schema_id, writers[schema_id]) if schema_id in writers else {}
+                types = self._types_of(writers[schema_id]) if schema_id in writers else {}
                 done[key] = table.add(index, list(self._contributions(types, table)))
             error = done[key]
             if error is None:
@@ -90,14 +90,14 @@ class AvroLooker:
             if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
                 yield Contribution(name, place, nullable(t))
 
-    def _types_of(self, schema_id: int, writer: Schema) -> _Types:
+    def _types_of(self, writer: Schema) -> _Types:
         """Return the types of the columns of a schema; none if no table can have them."""
-        if schema_id not in self._types:
+        if writer.text not in self._types:
             try:
-                self._types[schema_id] = self._columns(writer)
+                self._types[writer.text] = self._columns(writer)
             except SchemaError:
-                self._types[schema_id] = {}
-        return self._types[schema_id]
+                self._types[writer.text] = {}
+        return self._types[writer.text]
 
     def _columns(self, writer: Schema) -> _Types:
         return _avro_columns(writer)
@@ -149,7 +149,8 @@ class DebeziumAvroLooker(AvroLooker):
             self._deletions.place(found)
         if self._typed:
             for (name, schema_id), indexes in placed.items():
-                self._look_at_times(messages, indexes, found.table(name), self._types.get(schema_id, {}))
+                types = self._types_of(writers[schema_id]) if schema_id in writers else {}
+                self._look_at_times(messages, indexes, found.table(name), types)
 
     def _look_at_times(self, messages: pa.BinaryArray, indexes: list[int], table: TableFindings, types: _Types) -> None:
         """Make columns STRING whose counts are not all times of a day, as MySQL's TIME may be."""

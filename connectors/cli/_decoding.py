@@ -15,6 +15,7 @@ from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.table.metadata import VALUE_PREFIX
+from kvformat.registry.table.record_headers import HEADERS_TYPE
 
 _MICROS, _INSTANT = pa.timestamp("us", "UTC"), FlinkType("TIMESTAMP_LTZ", precision=3)
 _FAR = 2**63
@@ -47,15 +48,20 @@ class Decoder:
         """Decode and print a batch; returns whether to continue: False after a bad message with `stop`."""
         values = [None if place in batch.faults else value for place, value in enumerate(batch.values)]
         keys = None if batch.keys is None else pa.array(batch.keys, pa.binary())
-        decoded = self._table.kv.decode_batch(
-            keys, pa.array(values, pa.binary()), metadata=[column.key for column in self._of_value]
-        )
+        metadata = [column.key for column in self._of_value]
+        names = set(self._table.kv.record_headers.values())
+        headers = [
+            [{"key": name, "value": data} for name, data in about.get("headers") or () if name in names]
+            for about in batch.about or ()
+        ]
+        found = pa.array(headers, HEADERS_TYPE) if names and headers else None
+        decoded = self._table.kv.decode_batch(keys, pa.array(values, pa.binary()), metadata=metadata, headers=found)
         rows = self._rows(decoded.rows.values, batch, decoded.rows)
         kinds = None if decoded.row_kinds is None else decoded.row_kinds.to_pylist()
         reasons, codes = _texts(decoded.errors), _texts(decoded.codes)
         parts = _texts(decoded.parts)
         ends = decoded.rows.offsets.to_pylist()
-        found: list[tuple[Mapping[str, Any], Any]] = []
+        shown: list[tuple[Mapping[str, Any], Any]] = []
         proceed = True
         for place, value in enumerate(batch.values):
             self.counts["messages"] += 1
@@ -77,12 +83,12 @@ class Decoder:
             for at in range(ends[place], ends[place + 1]):
                 row, kind = rows[at], kinds[at] if kinds else "+I"
                 if self._wants(row, kind):
-                    found.append((about, {"row_kind": kind, "row": row} if self._table.has_kinds else row))
-        self.counts["rows"] += len(found)
+                    shown.append((about, {"row_kind": kind, "row": row} if self._table.has_kinds else row))
+        self.counts["rows"] += len(shown)
         if self._print_rows is not None:
-            self._print_rows(found)
+            self._print_rows(shown)
         else:
-            write_json(row for _, row in found)
+            write_json(row for _, row in shown)
         return proceed
 
     def _bad(

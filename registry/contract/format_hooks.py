@@ -52,6 +52,8 @@ class FormatHooks(abc.ABC):
     """Least number of fraction digits of TIME columns in Spark, even if the schema declares fewer."""
     own_columns: Mapping[str, str] = {}
     """Columns after those of the schema and the metadata in decoded rows: name -> text of the Flink type."""
+    record_headers: ClassVar[Mapping[Part, str]] = {}
+    """Headers of a record that belong to its key or value: part -> name of the header. `add_header` reads them."""
     encode_needs_schema: ClassVar[bool] = False
     """Whether `encode` needs the declared types, because the bytes depend on more than the values."""
 
@@ -125,6 +127,14 @@ class FormatHooks(abc.ABC):
         `key` is the declared key format. A format of change data may know how its connector writes keys.
         """
         return key
+
+    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray) -> pa.BinaryArray:
+        """Return the messages to decode for keys or values whose records have the header of `record_headers`.
+
+        `headers` has the bytes of the header for each message, null if its record does not have it. A null message must
+        stay null, and a message without a header unchanged. Called only if a record of the batch has the header.
+        """
+        return messages
 
     def is_tombstone(self, message: bytes) -> bool:
         """Return whether a message without rows deletes the row of its key, as a null value does; by default False.

@@ -24,6 +24,7 @@ from kvformat.registry.contract.errors import (
     SchemaError,
     too_many_bad,
 )
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.types import nullable, spark_type, with_time_digits
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_INDEX, ROW_KIND, exact_column
@@ -38,7 +39,13 @@ try:
     from pyspark.sql import types as T
 
     from kvformat.registry.table.computed_columns import with_computed_columns, with_watermark
-    from kvformat.registry.table.kafka_columns import binary_column, column_types, metadata_column
+    from kvformat.registry.table.kafka_columns import (
+        binary_column,
+        column_types,
+        has_headers,
+        header_column,
+        metadata_column,
+    )
 except ImportError as cause:
     raise MissingExtraError("DataFrames need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
 
@@ -89,6 +96,7 @@ class _DecodeStage:
         self.error_columns = [name for name in _ERROR_COLUMNS if self.capture and name in self.input_types]
         if self.policy == "raise":
             self.error_columns = self._position_columns()
+        self.record_headers = plan.layout.record_headers if has_headers(self.input_types) else {}
         self.last = [ROW_KIND] * self.layout.has_kinds + [ROW_INDEX] * row_index + [ERROR] * self.capture
         self._check_names([*(column.name for column in extra)])
         if "value" not in self.input_types:
@@ -120,7 +128,8 @@ class _DecodeStage:
 
     def _input(self, *, sends_key: bool) -> list[Column]:
         columns = [binary_column(self.input_types, "key").alias("k")] if sends_key else []
-        return [*columns, binary_column(self.input_types, "value").alias("v")]
+        columns.append(binary_column(self.input_types, "value").alias("v"))
+        return [*columns, *(header_column(name).alias(f"{part}_header") for part, name in self.record_headers.items())]
 
     # --- result --------------------------------------------------------------------------------------------
 
@@ -150,6 +159,7 @@ class _DecodeStage:
             layout=self.layout,
             policy=self.policy,
             has_key=sends_key,
+            record_headers=tuple(self.record_headers),
             names=tuple(wire.names),
             metadata=tuple(str(c.of_value) for c in self.value_metadata if c.of_value not in own),
             metadata_count=count,
@@ -211,7 +221,7 @@ class _DecodeStage:
                 option="ingestion.error-tolerance.max-count",
             )
         has_key = self.layout.key_format is not None
-        decoder = _RecordDecoder(self.layout, "count", has_key, ("reason", "code"))
+        decoder = _RecordDecoder(self.layout, "count", has_key, tuple(self.record_headers), ("reason", "code"))
         records = self.df.select(self._input(sends_key=has_key))
         faults = records.mapInArrow(decoder.mapped(), "reason STRING, code STRING").limit(most + 1).collect()
         if len(faults) > most:
@@ -222,15 +232,17 @@ class _DecodeStage:
 class _RecordDecoder:
     """Decodes the batches of one Spark task in a Python worker; pickled to it.
 
-    An input batch has the columns: key (if `has_key`), value, the connector's metadata (`metadata_count` columns), and
-    the `error_columns`. `policy` is 'raise', 'drop', 'capture', or 'count', which returns only the errors. `names` are
-    the columns of the result, `metadata` the keys of the value format. `position` gives the index of each column, after
-    the value, that is part of a record's position in Kafka; `topic` is the table's only topic.
+    An input batch has the columns: key (if `has_key`), value, the headers of the parts `record_headers`, the
+    connector's metadata (`metadata_count` columns), and the `error_columns`. `policy` is 'raise', 'drop', 'capture', or
+    'count', which returns only the errors. `names` are the columns of the result, `metadata` the keys of the value
+    format. `position` gives the index of each column, after the headers, that is part of a record's position in Kafka;
+    `topic` is the table's only topic.
     """
 
     layout: RecordLayout
     policy: str
     has_key: bool
+    record_headers: tuple[Part, ...]
     names: tuple[str, ...]
     metadata: tuple[str, ...] = ()
     metadata_count: int = 0
@@ -256,7 +268,10 @@ class _RecordDecoder:
         key = binary_messages(columns[0]) if self.has_key else None
         value, *others = columns[int(self.has_key) :]
         value = binary_messages(value)
-        rows = decode_records(self.layout, key, value, self.metadata, capture=self.policy == "capture")
+        headers = dict(zip(self.record_headers, map(binary_messages, others), strict=False))
+        others = others[len(headers) :]
+        capture = self.policy == "capture"
+        rows = decode_records(self.layout, key, value, self.metadata, capture=capture, headers=headers)
         if self.policy == "count":
             none = pa.nulls(0, pa.string())
             faults = [none if texts is None else texts.drop_null() for texts in (rows.reasons, rows.codes)]

@@ -19,11 +19,14 @@ import pyarrow.compute as pc
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.types import arrow_type, nullable
 from kvformat.registry.format import Format
 from kvformat.registry.table.record_arrays import any_valid, struct_array, with_prefix
+from kvformat.registry.table.record_headers import last_header, with_header
 from kvformat.registry.table.record_layout import RecordLayout
 
+_NO_HEADERS: Mapping[Part, pa.BinaryArray] = {}
 # Bounds for one record, so that a few bytes cannot fill the memory: rows if key and value have several each, and
 # bytes of the key repeated for each row of the value, or the other way round.
 _MOST_PAIRS = 1000
@@ -72,16 +75,19 @@ def decode_records(
     metadata: tuple[str, ...] = (),
     *,
     capture: bool = False,
+    headers: Mapping[Part, pa.BinaryArray] = _NO_HEADERS,
 ) -> TableRows:
     """Decode a batch of records; never raises for bad data.
 
-    `metadata` are keys of the value format. With `capture` skipped messages are errors, too, and a bad record has one
-    row of nulls instead of none.
+    `metadata` are keys of the value format. `headers` has the formats' `record_headers`, null where a record has none.
+    With `capture` skipped messages are errors, too, and a bad record has one row of nulls instead of none.
     """
+    values = with_header(layout.value_format, values, headers.get("value"))
     value = _DecodedPart.of(layout.value_format.decode_batch(values, layout.value_schema, metadata=metadata), values)
     key = None
     if layout.key_format is not None:
         assert keys is not None
+        keys = with_header(layout.key_format, keys, headers.get("key"))
         key = _DecodedPart.of(layout.key_format.decode_batch(keys, layout.key_schema), keys)
     assembler = _RowAssembler(layout, key, value, capture)
     rows = assembler.rows()
@@ -91,13 +97,19 @@ def decode_records(
 
 
 def decode_record_batch(
-    layout: RecordLayout, keys: pa.BinaryArray | None, values: pa.BinaryArray, metadata: Mapping[str, str]
+    layout: RecordLayout,
+    keys: pa.BinaryArray | None,
+    values: pa.BinaryArray,
+    metadata: Mapping[str, str],
+    headers: pa.ListArray | None,
 ) -> DecodedRecords:
     """Decode a batch of records into one list of rows per record, like a format's `decode_batch`.
 
-    `metadata` maps column names of the result to keys of the value format.
+    `metadata` maps column names of the result to keys of the value format. `headers` are all headers of the records.
     """
-    rows = decode_records(layout, keys, values, tuple(metadata.values()))
+    names = {} if headers is None else layout.record_headers
+    found = {part: last_header(headers, name) for part, name in names.items()}
+    rows = decode_records(layout, keys, values, tuple(metadata.values()), headers=found)
     fields = [*arrow_type(nullable(layout.physical))]
     added = (*metadata, *layout.value_format.own_columns)
     fields += [pa.field(name, column.type) for name, column in zip(added, rows.columns[len(fields) :], strict=True)]

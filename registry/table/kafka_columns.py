@@ -53,22 +53,36 @@ def metadata_column(column: MetadataColumn, types: dict[str, T.DataType]) -> Col
         cases = F.when(source == 0, names[0]).when(source == 1, names[1])
         return F.when(source.isNotNull(), cases.otherwise("NoTimestampType"))
     if column.key in ("headers", "header-list"):
-        _check_headers(types[source_name], column)
+        _check_headers(types, column)
         entries = F.coalesce(source, F.array().cast(spark_type(_HEADER_LIST, wire=True)))
         return entries if column.key == "header-list" else _last_by_key(entries).cast(wire)
     return source.cast(wire)
 
 
-def _check_headers(found: T.DataType, column: MetadataColumn) -> None:
-    """Raise `SchemaError` if the column `headers` does not have the type that Spark's Kafka source gives it."""
+def has_headers(types: dict[str, T.DataType]) -> bool:
+    """Return whether there is a column `headers` of the type that Spark's Kafka source gives it."""
+    found = types.get("headers")
     entry = found.elementType if isinstance(found, T.ArrayType) else None
-    types = [field.dataType for field in entry.fields] if isinstance(entry, T.StructType) else []
-    fits = isinstance(entry, T.StructType) and entry.names == ["key", "value"]
-    if not fits or not isinstance(types[0], T.StringType) or not isinstance(types[1], T.BinaryType):
+    if not isinstance(entry, T.StructType) or entry.names != ["key", "value"]:
+        return False
+    key, value = (field.dataType for field in entry.fields)
+    return isinstance(key, T.StringType) and isinstance(value, T.BinaryType)
+
+
+def header_column(name: str) -> Column:
+    """Return the bytes of each record's last header with a name, NULL if the record does not have it."""
+    named = F.filter("headers", lambda header: (header["key"] == name) & header["value"].isNotNull())
+    return F.try_element_at(named, F.lit(-1))["value"]
+
+
+def _check_headers(types: dict[str, T.DataType], column: MetadataColumn) -> None:
+    """Raise `SchemaError` if the column `headers` does not have the type that Spark's Kafka source gives it."""
+    if not has_headers(types):
+        given = types["headers"].simpleString().upper()
         raise SchemaError(
             f"metadata column '{column.name}' is read from the column 'headers', which must be "
-            f"ARRAY<STRUCT<key: STRING, value: BINARY>> as in Spark's Kafka source, not "
-            f"{found.simpleString().upper()}: cast it first, or drop it and read with option('includeHeaders', 'true')",
+            f"ARRAY<STRUCT<key: STRING, value: BINARY>> as in Spark's Kafka source, not {given}: cast it first, or "
+            "drop it and read with option('includeHeaders', 'true')",
             field=column.name,
         )
 

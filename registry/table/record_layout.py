@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
 from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
@@ -45,6 +47,16 @@ class RecordLayout:
     def has_kinds(self) -> bool:
         """Whether rows may have a kind other than +I."""
         return self.upsert or self.value_format.changelog_mode is not ChangelogMode.INSERT_ONLY
+
+    @property
+    def record_headers(self) -> Mapping[Part, str]:
+        """The headers of a record that belong to its key or value: part -> name."""
+        formats: dict[Part, Format | None] = {"key": self.key_format, "value": self.value_format}
+        return {
+            part: format.record_headers[part]
+            for part, format in formats.items()
+            if format is not None and part in format.record_headers
+        }
 
     def for_encoding(self) -> RecordLayout:
         """Return the layout that a Spark job sends to its executors for writing."""

@@ -223,6 +223,20 @@ def test_kcat_records_keep_every_byte(ddl: Callable[[str], Path]) -> None:
     ]
 
 
+def test_ids_of_schemas_in_headers_are_read(ddl: Callable[[str], Path]) -> None:
+    table = """CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json-registry',
+        'properties.bootstrap.servers' = 'b:9', 'scan.startup.mode' = 'earliest-offset')"""
+    frame = "\\u0000\\u0000\\u0000\\u0000\\u0001"
+    given = (
+        f'{{"headers":["\\ud800","x","__value_schema_id","{frame}"],"payload":"{{\\"a\\":1}}"}}\n'
+        f'{{"payload":"{frame}{{\\"a\\":2}}"}}\n'
+        '{"headers":["__value_schema_id","?"],"payload":"{\\"a\\":3}"}\n'
+    )
+    result = run("decode", "--ddl", ddl(table), given=given)
+    assert lines(result.stdout) == [{"a": 1}, {"a": 2}]
+    assert "header with the schema's id has the bytes '3f'" in result.stderr
+
+
 def test_every_kafka_timestamp_is_shown(ddl: Callable[[str], Path]) -> None:
     record = '{"key":"{\\"id\\":1}","value":"{\\"id\\":1}","ts":%d}'
     given = "\n".join(record % millis for millis in (253_402_300_799_999, -(2**63), 2**63 - 1))

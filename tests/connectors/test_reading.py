@@ -355,6 +355,20 @@ def test_headers_are_read_only_if_needed(spark: Any, broker: Any) -> None:
         plain.read(spark, metadata="headers")
 
 
+def test_ids_of_schemas_in_headers_are_read(spark: Any, broker: Any, tmp_path: Path) -> None:
+    topic = broker.create("schema-headers")
+    for n in range(3):
+        frame = [b"\0\0\0\0\1", b"\1" + bytes(16), b"\2"][n]
+        broker.send(topic, [(None, _json(id=n))], headers=[("trace", b"1"), ("__value_schema_id", frame)])
+    broker.send(topic, [(None, b"\0\0\0\0\1" + _json(id=3))])
+    table = _table("id INT", broker, topic, {"format": "json-registry"})
+    good, bad = split_errors(table.read(spark, errors="capture"))
+    assert _ids(good) == [0, 1, 3]
+    assert [row.value for row in bad.collect()] == [_json(id=2)]
+    good, _ = split_errors(table.read_stream(spark, errors="capture"))
+    assert _ids(_run(good, tmp_path, "rows")) == [0, 1, 3]
+
+
 def test_parallelism_groups_partitions_without_splitting_them(spark: Any, broker: Any) -> None:
     topic = broker.create("parallel", 4)
     broker.send(topic, [(str(n).encode(), _json(id=n)) for n in range(100)])

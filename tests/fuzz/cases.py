@@ -394,5 +394,6 @@ def _registry(name: str, known: dict[int, str]) -> str:
     folder = registries() / name.replace("/", "-")
     folder.mkdir(exist_ok=True)
     for schema_id, text in known.items():
-        (folder / f"{schema_id}.avsc").write_text(text, encoding="utf-8")
+        for file in (schema_id, mutation.guid_of(schema_id)):
+            (folder / f"{file}.avsc").write_text(text, encoding="utf-8")
     return f"file:{folder}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import uuid
 from collections.abc import Callable
 
 from kvformat.registry.testing.mutation import change
@@ -74,16 +75,25 @@ def _avro(rng: random.Random, message: bytes) -> bytes:
     return message[:at] + rng.choice(_LONGS) + message[at + rng.choice([0, 1, 1, 2]) :]
 
 
-def _confluent(rng: random.Random, message: bytes) -> bytes:
-    if rng.random() < 0.1:
-        return rng.choice([b"\x00", b"\x01", b""]) + rng.choice([b"\0\0\0\x02", rng.randbytes(4)]) + message[5:]
-    return message[:5] + _avro(rng, message[5:])
+def _framed(mutate: Mutation) -> Mutation:
+    """Change the message after Confluent's frame, or the frame: another id, or the GUID of the id."""
+
+    def changed_message(rng: random.Random, message: bytes) -> bytes:
+        drawn = rng.random()
+        if drawn < 0.1:
+            return rng.choice([b"\x00", b"\x01", b""]) + rng.choice([b"\0\0\0\x02", rng.randbytes(4)]) + message[5:]
+        if drawn < 0.2:
+            guid = guid_of(int.from_bytes(message[1:5], "big", signed=True)).bytes
+            guid = rng.choice([guid, guid, guid, guid[:-1], rng.randbytes(16)])
+            return b"\x01" + guid + rng.choice([message[5:], mutate(rng, message[5:])])
+        return message[:5] + mutate(rng, message[5:])
+
+    return changed_message
 
 
-def _framed_json(rng: random.Random, message: bytes) -> bytes:
-    if rng.random() < 0.1:
-        return rng.choice([b"\x00", b"\x01", b""]) + rng.choice([b"\0\0\0\x02", rng.randbytes(4)]) + message[5:]
-    return message[:5] + changed(rng, "json", message[5:], [message[5:], b"{}"])
+def guid_of(schema_id: int) -> uuid.UUID:
+    """Return the GUID that the fuzzer's registries give to the schema with an id."""
+    return uuid.UUID(int=schema_id % 2**32)
 
 
 def _raw(rng: random.Random, message: bytes) -> bytes:
@@ -94,9 +104,9 @@ _OF_FORMAT: dict[str, Mutation] = {
     "protobuf": lambda rng, message: protobuf_mutation.changed(rng, message, [message, b"\x08\x01", b""]),
     "csv": _csv,
     "avro": _avro,
-    "avro-confluent": _confluent,
-    "debezium-avro-confluent": _confluent,
+    "avro-confluent": _framed(_avro),
+    "debezium-avro-confluent": _framed(_avro),
     "raw": _raw,
-    "json-registry": _framed_json,
-    "proto-registry": lambda rng, message: message[:5] + changed(rng, "protobuf", message[5:], [message[5:], b"\x00"]),
+    "json-registry": _framed(lambda rng, message: changed(rng, "json", message, [message, b"{}"])),
+    "proto-registry": _framed(lambda rng, message: changed(rng, "protobuf", message, [message, b"\x00"])),
 }

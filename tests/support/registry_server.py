@@ -9,6 +9,7 @@ import re
 import threading
 import time
 import urllib.parse
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ class Registry:
     headers: additional headers of answers.
     next_reference: whether each version of the subject `endless` refers to the next version.
     echo: a function from the headers of a request to the answer.
+    has_guids: whether the registry knows GUIDs, as Confluent's does from version 8.0.
     bearer: a function that accepts or rejects a bearer token, or None if no token is required.
     """
 
@@ -58,16 +60,16 @@ class Registry:
     headers: dict[str, str] = field(default_factory=dict)
     next_reference: bool = False
     echo: Callable[[dict[str, str]], tuple[int, bytes]] | None = None
+    has_guids: bool = True
     bearer: Callable[[str], bool] | None = None
     url: str = ""
 
     def answer(self, method: str, path: list[str], body: Any) -> Answer:
         if method == "GET" and path[:2] == ["schemas", "ids"] and len(path) == 3:
             schema_id = int(path[2]) if re.fullmatch(r"-?\d+", path[2]) else 0
-            if schema_id not in self.ids:
-                return _missing(40403, f"Schema {path[2]} not found")
-            references = {"references": self.references[schema_id]} if schema_id in self.references else {}
-            return 200, {"schema": self.ids[schema_id]} | self._type(schema_id) | references
+            return self._schema(schema_id, path[2])
+        if method == "GET" and path[:2] == ["schemas", "guids"] and len(path) == 3 and self.has_guids:
+            return self._schema(next((i for i in self.ids if self.guid(i) == path[2]), 0), path[2])
         if path[:1] != ["subjects"] or len(path) < 2:
             return _missing(404, "HTTP 404 Not Found")
         if method == "POST":
@@ -85,6 +87,16 @@ class Registry:
         return (
             self._version(path[1], known[number - 1]) if number <= len(known) else _missing(40402, "Version not found.")
         )
+
+    def guid(self, schema_id: int) -> str:
+        """Return the GUID of a schema, which depends on its content only."""
+        return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{self._type(schema_id)} {self.ids[schema_id]}"))
+
+    def _schema(self, schema_id: int, asked: str) -> Answer:
+        if schema_id not in self.ids:
+            return _missing(40403, f"Schema {asked} not found")
+        references = {"references": self.references[schema_id]} if schema_id in self.references else {}
+        return 200, {"schema": self.ids[schema_id]} | self._type(schema_id) | references
 
     def _post(self, path: list[str], body: Any) -> Answer:
         kind = body.get("schemaType", "AVRO")
@@ -106,13 +118,14 @@ class Registry:
         if found not in self.subjects.setdefault(subject, []):
             self.subjects[subject].append(found)
             self.registered.append((subject, found, schema))
-        return 200, {"id": found}
+        return 200, {"id": found} | ({"guid": self.guid(found)} if self.has_guids else {})
 
     def _version(self, subject: str, schema_id: int) -> Answer:
         version = self.subjects[subject].index(schema_id) + 1
         found = {"subject": subject, "id": schema_id, "version": version, "schema": self.ids[schema_id]}
         references = {"references": self.references[schema_id]} if schema_id in self.references else {}
-        return 200, found | self._type(schema_id) | references
+        guid = {"guid": self.guid(schema_id)} if self.has_guids else {}
+        return 200, found | guid | self._type(schema_id) | references
 
     def _type(self, schema_id: int) -> dict[str, str]:
         return {"schemaType": self.types[schema_id]} if schema_id in self.types else {}

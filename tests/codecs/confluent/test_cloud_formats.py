@@ -87,10 +87,11 @@ def test_avro_registry_reads_enums_and_has_confluent_clouds_options(registry: Re
 
 @pytest.mark.parametrize("kind", ["avro", "json", "proto"])
 @pytest.mark.parametrize("of", ["registry", "debezium-registry"])
-def test_a_schema_in_a_header_of_the_record_is_refused_before_a_job(kind: str, of: str) -> None:
-    given = {"url": "mock://headers", "id-encoding": "header"}
-    with pytest.raises(OptionError, match=f"'id-encoding' = 'header' of format '{kind}-{of}' is not supported"):
-        get_format(f"{kind}-{of}", given).decode_batch(pa.array([b"{}"]), "id INT")
+def test_ids_in_headers_are_read_and_not_written(kind: str, of: str) -> None:
+    fmt = get_format(f"{kind}-{of}", {"url": "mock://headers", "id-encoding": "header", "subject": "s"})
+    assert fmt.decode_batch(pa.array([], pa.binary()), "id INT").errors is None
+    with pytest.raises((OptionError, DirectionError), match=r"'id-encoding' = 'header'|can only decode"):
+        fmt.encode_batch(_rows("id INT", {"id": 1}), "id INT")
 
 
 # --- Debezium ------------------------------------------------------------------------------------------

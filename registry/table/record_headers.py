@@ -1,0 +1,40 @@
+"""Headers of Kafka records that belong to the key or the value, such as the id of its schema."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.format import Format
+
+HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""The type of the column `headers` of Spark's Kafka source, in Arrow."""
+
+
+def checked_headers(headers: pa.Array | pa.ChunkedArray, count: int) -> pa.ListArray:
+    """Return the headers of records with their usual type. Raises `SchemaError` for another type or length."""
+    if len(headers) != count:
+        raise SchemaError(f"there are headers of {len(headers)} records, but {count} values", field="headers")
+    try:
+        found = headers.cast(HEADERS_TYPE)
+        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as cause:
+        raise SchemaError(f"headers must be {HEADERS_TYPE}, not {headers.type}", field="headers") from cause
+
+
+def last_header(headers: pa.ListArray, name: str) -> pa.BinaryArray:
+    """Return the bytes of each record's last header with a name, null if the record does not have it."""
+    entries = headers.flatten()
+    values = pc.struct_field(entries, "value")
+    found = pc.fill_null(pc.and_(pc.equal(pc.struct_field(entries, "key"), name), values.is_valid()), False)
+    places = np.asarray(pc.list_parent_indices(headers).filter(found))
+    numbers = np.full(len(headers), -1)
+    numbers[places] = np.arange(len(places))  # of equal places the last one counts
+    return values.filter(found).take(pa.array(numbers, mask=numbers < 0))
+
+
+def with_header(format: Format, messages: pa.BinaryArray, header: pa.BinaryArray | None) -> pa.BinaryArray:
+    """Return the messages that the format decodes, for the headers that belong to them."""
+    return messages if header is None or header.null_count == len(header) else format.add_header(messages, header)

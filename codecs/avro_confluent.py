@@ -10,12 +10,12 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._avro import parse_schema
+from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
@@ -61,8 +61,16 @@ class AvroConfluentFormat(ConfluentAvroFormat):
     ) -> DecodedBatch:
         table = self.table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
-        decoded = self.decode_datums(messages, table.schema, present)
+        decoded = self.decode_datums(messages, table.schema, present, self._on_writer(row_type(schema)))
         return read_table(decoded, table.row, micros_as_millis=False)
+
+    def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], str | None] | None:
+        new = self.new_schemas(row)
+        if new is None:
+            return None
+        from kvformat.codecs._look.avro_schemas import avro_columns
+
+        return lambda schema, writer: new.error(schema, lambda: avro_columns(writer))
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None

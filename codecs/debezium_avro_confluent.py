@@ -143,12 +143,13 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
             filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
-        flat, seen = self.options[FLATTENED.name], list[Schema]()
+        flat, seen, new = self.options[FLATTENED.name], list[Schema](), self.new_schemas(row)
 
-        def on_writer(writer: Schema) -> None:
+        def on_writer(schema: int | str, writer: Schema) -> str | None:
             seen.append(writer)
             if self.options["types"] != DEBEZIUM:
                 _warn_of_types(row, writer, flat)
+            return None if new is None else new.error(schema, lambda: self._columns_of(writer))
 
         if flat or self.options["types"] == DEBEZIUM:
             batch = self._decode_by_schemas(messages, row, present, filled, on_writer)
@@ -157,6 +158,12 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         if batch.errors is not None and not flat and any(map(is_mongodb_schema, seen)):
             batch = self._with_mongodb_hints(batch, messages, filled)
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
+
+    def _columns_of(self, writer: Schema) -> list[FlinkField]:
+        from kvformat.codecs._look.avro_schemas import change_columns
+
+        typed, flat = self.options["types"] == DEBEZIUM, bool(self.options[FLATTENED.name])
+        return [FlinkField(name, t) for name, t in change_columns(writer, typed=typed, flat=flat).items()]
 
     def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: _Mask) -> _Mask:
         """The messages that are skipped because of their schema, which does not have an operation."""
@@ -177,7 +184,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         row: FlinkType,
         present: _Mask,
         filled: _Mask,
-        on_writer: Callable[[Schema], None],
+        on_writer: Callable[[int | str, Schema], str | None],
     ) -> DecodedBatch:
         """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
         ids, writers = self.writers(messages, filled)
@@ -200,7 +207,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         reading: _Reading,
         present: _Mask,
         filled: _Mask,
-        on_writer: Callable[[Schema], None],
+        on_writer: Callable[[int | str, Schema], str | None],
     ) -> DecodedBatch:
         """Decode messages whose columns are read alike."""
         reader = reading.reader

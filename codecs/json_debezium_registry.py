@@ -28,6 +28,7 @@ from kvformat.codecs.debezium_json import DebeziumJsonFormat
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schemas import row_type
 
 
 class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
@@ -67,6 +68,9 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         framed, size, errors = bodies(messages)
+        new = self.new_schemas(row_type(schema), widths=False, of_changes=True)
+        if new is not None:
+            framed, errors = new.refused_json(messages, framed, errors)
         if size > PREFIX:  # GUIDs; the reader skips as many bytes as an id has
             framed = cut_guids(framed, np.asarray(framed.is_valid()))
         return with_frame_errors(super().decode_arrow(framed, schema, metadata=metadata), errors)

@@ -79,6 +79,9 @@ class JsonRegistryFormat(RegistryFormat):
         _schema_text(row, self.identifier)  # raises `SchemaError` for types that no JSON Schema has
         reader = _reader(row, ReadSettings(iso=self.options[_TIMES] == "ISO-8601", epochs=True))
         framed, size, errors = bodies(messages)
+        new = self.new_schemas(row, widths=False)
+        if new is not None:
+            framed, errors = new.refused_json(messages, framed, errors)
         return with_frame_errors(reader.read(framed, skip=size), errors)
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:

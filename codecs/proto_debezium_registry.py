@@ -68,7 +68,8 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
         filled = pc.fill_null(pc.greater(pc.binary_length(messages), 0), False)
         if pc.any(pc.invert(filled), min_count=0).as_py():
             messages = pc.if_else(filled, messages, pa.scalar(None, pa.binary()))
-        envelopes = decode_messages(messages, _envelope(row), self.settings, self.identifier)
+        new = self.new_schemas(row, of_changes=True)
+        envelopes = decode_messages(messages, _envelope(row), self.settings, self.identifier, new)
         batch = rows_of_envelopes(
             envelopes,
             present,

@@ -58,7 +58,8 @@ class ProtoRegistryFormat(RegistryFormat):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        return decode_messages(messages, row_type(schema), self.settings, self.identifier)
+        row = row_type(schema)
+        return decode_messages(messages, row, self.settings, self.identifier, self.new_schemas(row))
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         return RegistrySchema(PROTOBUF, self.options["schema"] or text_of(row_type(schema), self.identifier))

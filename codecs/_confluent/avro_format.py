@@ -104,23 +104,25 @@ class ConfluentAvroFormat(RegistryFormat):
         messages: pa.BinaryArray,
         reader: Schema,
         present: _Mask,
-        on_writer: Callable[[Schema], None] | None = None,
+        on_writer: Callable[[int | str, Schema], str | None] | None = None,
         *,
         read: Callable[..., _avro.Decoded] = _read_lists,
     ) -> _avro.Decoded:
         """Decode messages with the schemas of their ids.
 
         reader: the schema of the values. present: which messages are not null.
-        on_writer: called with the schema of each id. read: reads the datums, with the arguments of `read_batch`.
+        on_writer: called with each id or GUID and its schema; returns an error of the schema's messages, or None.
+        read: reads the datums, with the arguments of `read_batch`.
         """
         frames = read_frames(messages, present)
         all_good = bool(frames.good.all())
         found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
         schemas = self._schemas_of(found.tolist(), frames)
-        writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
         if on_writer is not None:
-            for writer in writers:
-                on_writer(writer)
+            for key, (number, schema) in zip(frames.schemas([*schemas]), schemas.items(), strict=True):
+                error = on_writer(key, schema) if isinstance(schema, Schema) else None
+                schemas[number] = schema if error is None else error
+        writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
         is_known = np.array([isinstance(schema, Schema) for schema in schemas.values()], np.bool_)
         writer_index = np.where(is_known, np.cumsum(is_known) - 1, -1)[which] if len(found) > len(writers) else which
         if not all_good:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -69,6 +69,7 @@ _registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
 _schemas: _Cache[RegistrySchema] = _Cache(_ANSWERS)
 _ids: _Cache[int] = _Cache(_ANSWERS)
 _unknown: _Cache[_UnknownId] = _Cache(_ANSWERS)
+_compared: _Cache[str] = _Cache(_ANSWERS)
 
 
 def schemas_by_id(settings: RegistrySettings, ids: Sequence[int | str]) -> dict[int | str, RegistrySchema | Refused]:
@@ -139,6 +140,12 @@ def id_of_schema(settings: RegistrySettings, subject: str, schema: RegistrySchem
         return answer
     _unknown.drop((settings, answer))  # a message may have had the id before its schema was registered
     return _ids.put(key, answer)
+
+
+def compared_once(key: Hashable, compare: Callable[[], str]) -> tuple[str, bool]:
+    """Return the cached result of comparing a schema with a table, and whether it was computed now."""
+    known = _compared.get(key)
+    return (_compared.put(key, compare()), True) if known is None else (known, False)
 
 
 def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, RegistrySchema] | Refused:

@@ -23,13 +23,23 @@ from kvformat.codecs._confluent import (
     id_of_schema,
     latest_schema,
 )
-from kvformat.codecs._confluent.options import HEADER, ID_ENCODING, PROPERTIES, SCHEMA_CONTEXT, SUBJECT_NAMES
+from kvformat.codecs._confluent.new_schemas import NewSchemas
+from kvformat.codecs._confluent.options import (
+    HEADER,
+    ID_ENCODING,
+    IGNORE,
+    ON_NEW_SCHEMA,
+    PROPERTIES,
+    SCHEMA_CONTEXT,
+    SUBJECT_NAMES,
+)
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import Direction
+from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
 
@@ -55,7 +65,8 @@ class RegistryFormat(Format):
         if direction == "encode" and self.reads_only:
             raise self.unsupported("encode")
         names = self.options.get(SUBJECT_NAMES) or ()
-        needs_url = not self.reads_without_schemas if direction == "decode" else self.options["schema-id"] is None
+        reads_schemas = not self.reads_without_schemas or self.options[ON_NEW_SCHEMA] != IGNORE
+        needs_url = reads_schemas if direction == "decode" else self.options["schema-id"] is None
         if needs_url and self.options["url"] is None:
             raise OptionError(
                 f"option 'url' of format '{self.identifier}' is missing: set it to the URL of the schema registry",
@@ -126,6 +137,13 @@ class RegistryFormat(Format):
         Raises `SchemaError` if the latest one does not have the types of the table.
         """
         raise self.unsupported("encode")
+
+    def new_schemas(self, row: FlinkType, *, widths: bool = True, of_changes: bool = False) -> NewSchemas | None:
+        """Return what the option `on-new-schema` says about the schemas of messages, None for nothing."""
+        policy = self.options[ON_NEW_SCHEMA]
+        if policy == IGNORE:
+            return None
+        return NewSchemas(policy, self.settings, self.identifier, row, widths, of_changes)
 
     @property
     def subject(self) -> str | None:

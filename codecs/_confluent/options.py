@@ -25,7 +25,16 @@ _SUBJECT = Option(
     fallback=("schema-registry.subject",),
     doc="The subject that the schema is registered under. Required for writing.",
 )
+ON_NEW_SCHEMA, IGNORE, WARN, FAIL = "on-new-schema", "ignore", "warn", "fail"
 _CLIENT = (
+    Option(
+        name=ON_NEW_SCHEMA,
+        type="enum",
+        default=IGNORE,
+        allowed=(IGNORE, WARN, FAIL),
+        doc="Ours. Reading: what happens if the schema of a message has fields or wider types that the table does not "
+        "show: nothing, a warning once for each schema and process, or an error of its messages.",
+    ),
     Option(name="ssl.keystore.location", doc="A PEM file with the client's certificate and key."),
     Option(name="ssl.keystore.password", sensitive=True, doc="The password of the client's key."),
     Option(name="ssl.truststore.location", doc="A PEM file with the certificates to trust."),

@@ -21,6 +21,7 @@ from kvformat.codecs._confluent.frames import (
     schema_of,
     with_frame_errors,
 )
+from kvformat.codecs._confluent.new_schemas import NewSchemas
 from kvformat.codecs._confluent.protobuf_columns import bind_row, check_writable
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types, read_path
 from kvformat.codecs._confluent.protobuf_text import proto_text
@@ -34,7 +35,7 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.join_batches import fail_rows
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]
 _READING = Settings(empty_lists=True)
@@ -42,14 +43,17 @@ _MOST_PATHS = 1000
 """Index paths of a batch that are told apart; messages with others are errors. Real topics have a few."""
 
 
-def decode_messages(messages: pa.BinaryArray, row: FlinkType, settings: RegistrySettings, format: str) -> DecodedBatch:
+def decode_messages(
+    messages: pa.BinaryArray, row: FlinkType, settings: RegistrySettings, format: str, new: NewSchemas | None
+) -> DecodedBatch:
     """Decode messages of any schemas as rows of a type. A null message has no rows.
 
+    `new` refuses schemas with fields that the table does not show.
     Raises `SchemaError` for a type that no Protobuf schema has.
     """
     text_of(row, format)
     only = only_group(messages)
-    reader = None if only is None else only.reader(row, settings, format)
+    reader = None if only is None else only.reader(row, settings, format, new)
     if only is not None and isinstance(reader, SchemaReader):
         return reader.read(messages, only.size)
     frames = read_frames(messages, np.asarray(messages.is_valid()))
@@ -58,7 +62,7 @@ def decode_messages(messages: pa.BinaryArray, row: FlinkType, settings: Registry
     reasons[which == SameType.WITHOUT_PATH] = SameType.NO_PATH
     parts, found = [], []
     for number, group in enumerate(groups):
-        reader = group.reader(row, settings, format)
+        reader = group.reader(row, settings, format, new)
         at = np.flatnonzero(which == number)
         if isinstance(reader, SchemaReader):
             found.append(number)
@@ -90,7 +94,9 @@ class SameType:
     path: IndexPath
     size: int
 
-    def reader(self, row: FlinkType, settings: RegistrySettings, format: str) -> SchemaReader | str:
+    def reader(
+        self, row: FlinkType, settings: RegistrySettings, format: str, new: NewSchemas | None
+    ) -> SchemaReader | str:
         """Return the reader of the messages as rows, or the error of all of them."""
         (answer,) = schemas_by_id(settings, [self.schema_id]).values()
         found = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {self.schema_id}")
@@ -99,12 +105,22 @@ class SameType:
             return ErrorCode.UNKNOWN_SCHEMA.marked(
                 f"Could not find schema with id {self.schema_id} in {registry}: {found.reason}"
             )
+        error = None if new is None else new.error(self.schema_id, lambda: _columns(found, self.path))
+        if error is not None:
+            return error
         reader = _reader(row, found, self.path, format)
         if isinstance(reader, SchemaReader):
             return reader
         return ErrorCode.UNKNOWN_SCHEMA.marked(
             f"the schema with id {self.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}"
         )
+
+
+def _columns(schema: RegistrySchema, path: IndexPath) -> tuple[FlinkField, ...]:
+    from kvformat.codecs._infer.column_types import Notes
+    from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
+
+    return columns_of_proto_schema(schema, Notes(), path)
 
 
 def is_frame(header: bytes) -> bool:

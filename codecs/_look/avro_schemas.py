@@ -6,7 +6,7 @@ A message whose schema is not known or not supported contributes nothing: decodi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from kvformat.codecs._look.value_types import units_of_a_day
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
-from kvformat.registry.contract.types import FlinkType, nullable
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 
 if TYPE_CHECKING:
     from kvformat.codecs._avro import Schema
@@ -100,7 +100,7 @@ class AvroLooker:
         return self._types[writer.text]
 
     def _columns(self, writer: Schema) -> _Types:
-        return _avro_columns(writer)
+        return _types(avro_columns(writer))
 
 
 class DebeziumAvroLooker(AvroLooker):
@@ -184,14 +184,24 @@ class DebeziumAvroLooker(AvroLooker):
         return find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields}) is not None
 
     def _columns(self, writer: Schema) -> _Types:
-        if self._typed:
-            image = image_schema_from_avro(writer, flat=self._flat)
-            types = {} if image is None else connect_types(image)
-        else:
-            row = row_of(writer) if self._flat else image_of(writer)
-            types = {} if row is None else dict(_avro_columns(row))
-        return {name: t for name, t in types.items() if not (self._flat and name in MARKS)}
+        return change_columns(writer, typed=self._typed, flat=self._flat)
 
 
-def _avro_columns(schema: Schema) -> _Types:
-    return {field.name: field.type for field in columns_of_schema(schema, {"schema": ""}, Notes()).fields}
+def change_columns(writer: Schema, *, typed: bool, flat: bool) -> _Types:
+    """Return the columns of the rows in a schema of Debezium's changes; none for a schema of other messages."""
+    if typed:
+        image = image_schema_from_avro(writer, flat=flat)
+        types = {} if image is None else connect_types(image)
+    else:
+        row = row_of(writer) if flat else image_of(writer)
+        types = {} if row is None else _types(avro_columns(row))
+    return {name: t for name, t in types.items() if not (flat and name in MARKS)}
+
+
+def avro_columns(schema: Schema) -> tuple[FlinkField, ...]:
+    """Return the columns of a record schema. Raises `SchemaError` for any other schema."""
+    return columns_of_schema(schema, {"schema": ""}, Notes()).fields
+
+
+def _types(columns: Sequence[FlinkField]) -> dict[str, FlinkType]:
+    return {column.name: column.type for column in columns}

@@ -21,6 +21,7 @@
         └── EncodeError                          a row can't be written
 
     DebeziumTypesWarning (RuntimeWarning)    a column is read as Flink reads it, not as Debezium wrote it
+    NewSchemaWarning (RuntimeWarning)        the schema of messages has fields that the table does not show
     UncompiledKernelWarning (RuntimeWarning) many messages are read without the compiled kernel
     KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table declares
     KafkaSourceWarning (UserWarning)         Spark's Kafka source will not read records as the table declares
@@ -166,6 +167,10 @@ class DebeziumTypesWarning(RuntimeWarning):
 
     The message names the option that helps.
     """
+
+
+class NewSchemaWarning(RuntimeWarning):
+    """The schema of messages has fields or types that the table does not show, with `on-new-schema` = `warn`."""
 
 
 class UncompiledKernelWarning(RuntimeWarning):

@@ -5,7 +5,8 @@
 
 A shuffle by the hash of the key (without a key, of the whole record) decides the task of a record. So the task depends
 on nothing else: not on the plan, its partitions, adaptive execution or the source. The records of a key that come from
-one task stay in order. `xxhash64` of each record is added up to the digest of a task.
+one task stay in order. Changes without a key all go to one task, because their order matters. `xxhash64`
+of each record is added up to the digest of a task.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import re
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -85,15 +86,18 @@ _GLOB: Final = re.compile(r"([\\{}\[\]*?])")
 class ExactlyOnce:
     """Writes batches of records exactly once; pickled for `foreachBatch`.
 
-    query: the id of a job; None for a stream, whose checkpoint has the id.
     tasks: the number of tasks that write, None for that of a small job.
+    query: the id of a job or of a query; None for a stream whose checkpoint has the id.
+    checkpoint_location: the checkpoint of a stream, which knows when a batch was planned.
+    in_order: whether also records without a key stay in order.
     """
 
     settings: TransactionSettings
     tasks: int | None = None
     query: str | None = None
     checkpoint_location: str | None = None
-    #: what the driver knows from one batch to the next: "query", "next" and "taken"
+    in_order: bool = False
+    #: what the driver knows from one batch to the next: "query", "last" and "taken"
     state: dict[str, Any] = field(default_factory=dict, compare=False)
 
     def checked(self, df: DataFrame) -> ExactlyOnce:
@@ -112,7 +116,7 @@ class ExactlyOnce:
             )
         limited = _on_driver(df.sparkSession, self.settings.limited)
         tasks = self.tasks or len(missing)  # a range has the default number of tasks
-        return ExactlyOnce(limited, tasks, self.query, self.checkpoint_location)
+        return replace(self, settings=limited, tasks=tasks, state={})
 
     def write(self, records: DataFrame, batch: int, placed: Callable[[DataFrame], DataFrame]) -> None:
         """Write a batch, or what an earlier attempt has not written of it.
@@ -122,7 +126,7 @@ class ExactlyOnce:
         spark = records.sparkSession
         names = self.settings.names(self._query(spark))
         found = self._taken(spark, names, batch)
-        parted = placed(_parted(records, found.tasks))
+        parted = placed(_parted(records, found.tasks, in_order=self.in_order))
         mark = Mark(batch, found.tasks, generation=found.generation)
         repeated = found.done is not None or bool(found.written)
         if repeated:
@@ -137,7 +141,7 @@ class ExactlyOnce:
         finally:
             if repeated:
                 parted.unpersist()
-        self.state.update(next=batch + 1, taken=TakenOver(found.generation, found.tasks))
+        self.state.update(last=batch, taken=TakenOver(found.generation, found.tasks))
 
     def _query(self, spark: SparkSession) -> str:
         if "query" not in self.state:
@@ -146,12 +150,13 @@ class ExactlyOnce:
         return found
 
     def _taken(self, spark: SparkSession, names: QueryNames, batch: int) -> TakenOver:
-        """Return what is known about a batch; takes over the query before its first batch."""
+        """Return what is known about a batch; takes over the query before its first batch, and after a failure."""
         assert self.tasks is not None
-        if self.state.pop("next", None) == batch:
+        last = self.state.pop("last", None)
+        if last is not None and last < batch:
             taken: TakenOver = self.state["taken"]
             return taken
-        planned = None if self.query else _planned(spark, str(self.checkpoint_location), batch)
+        planned = None if self.checkpoint_location is None else _planned(spark, self.checkpoint_location, batch)
         found = _on_driver(spark, functools.partial(_take_over, self.settings, names, batch, self.tasks, planned))
         if found.unmarked:
             warnings.warn(
@@ -253,16 +258,15 @@ def _plan(df: DataFrame) -> str:
 # --- the tasks -------------------------------------------------------------------------------------------------
 
 
-def _parted(records: DataFrame, tasks: int) -> DataFrame:
+def _parted(records: DataFrame, tasks: int, *, in_order: bool = False) -> DataFrame:
     """Return the records with their hash, each in the task that its contents decide."""
     from pyspark.sql import functions as F
 
     contents = [name for name in _CONTENTS if name in records.columns]
     if "timestamp" in contents:
         records = records.withColumn("timestamp", F.unix_millis("timestamp"))
-    by = [F.col(_HASH)]
-    if "key" in contents:
-        by = [F.col("key"), F.when(F.col("key").isNull(), F.col(_HASH))]
+    without_key = F.lit(0) if in_order else F.col(_HASH)
+    by = [F.col("key"), F.when(F.col("key").isNull(), without_key)] if "key" in contents else [without_key]
     return records.withColumn(_HASH, F.xxhash64(*contents)).repartition(tasks, *by)
 
 

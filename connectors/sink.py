@@ -23,7 +23,7 @@ from kvformat.connectors.option_effects import WRITING
 from kvformat.connectors.producer_settings import without_effect
 from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.connectors.transaction_client import TransactionSettings
-from kvformat.registry.contract.changelog import UNCHANGED
+from kvformat.registry.contract.changelog import UNCHANGED, ChangelogMode
 from kvformat.registry.contract.errors import (
     ConfigurationError,
     KafkaSinkWarning,
@@ -43,7 +43,6 @@ from kvformat.registry.table.producer import producer_options, producer_risks
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kvformat.registry.contract.changelog import ChangelogMode
     from kvformat.registry.table.metadata import MetadataKeys
 
 ExtraColumns: TypeAlias = Literal["warn", "error", "ignore"]
@@ -233,7 +232,8 @@ class Writer:
         letters = () if self.dead_letters is None else self.dead_letters.topics
         # Dead letters share the transactions, but the first topic of the table carries the marks.
         settings = replace(transactions(self.kv, names), topics=(*names, *letters))
-        once = ExactlyOnce(settings, values["sink.parallelism"], query, checkpoint_location)
+        in_order = (self.changelog_mode or self.kv.changelog_mode) is not ChangelogMode.INSERT_ONLY
+        once = ExactlyOnce(settings, values["sink.parallelism"], query, checkpoint_location, in_order)
         return replace(self, once=once.checked(df))
 
     def records(self, df: DataFrame) -> DataFrame:

@@ -355,7 +355,7 @@ class KafkaTransaction:
         elif code in _FORBIDDEN:
             hint = (
                 "The user needs the permissions Write and Describe for the transactional ids, and Read for the groups, "
-                f"that begin with '{self._settings.prefix}-', and Write for the topics"
+                f"that begin with '{self._settings.prefix}-', Write for the topics, and Read for '{self._topic}'"
             )
         elif code == "INVALID_TRANSACTION_TIMEOUT":
             hint = f"Set '{TIMEOUT_OPTION}' to at most the brokers' 'transaction.max.timeout.ms'"

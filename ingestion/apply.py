@@ -86,11 +86,10 @@ class TargetTables:
 
     def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         """Apply a TRUNCATE or a DROP TABLE."""
-        if self.target.has_tables:
-            self.target.change(event, schema, batch)
-            if isinstance(event, DropTable):
-                self._ready.pop(event.table, None)
-                self._seen.pop(event.table, None)
+        self.target.change(event, schema, batch)
+        if isinstance(event, DropTable):
+            self._ready.pop(event.table, None)
+            self._seen.pop(event.table, None)
 
     def _own(self, table: TableId, found: TargetSchema) -> None:
         if found.owner == self._query:

@@ -302,8 +302,9 @@ class _BatchRun:
         targets = sorted({rows.target for rows in found} | {change.caused.event.table for change in wholes})
         with ThreadPoolExecutor(_POOL, initializer=_thread_start(self.spark)) as pool:
             writes = [pool.submit(self._write, plan, t, [r for r in found if r.target == t], wholes) for t in targets]
-        for write in writes:
-            write.result()
+        records = [found for write in writes for found in write.result()]
+        if records:
+            self.memory.tables.target.write_together(records, BatchWrite(self.memory.query, self.id), self.memory.store)
         self._done("written")
         self.memory.store.check_driver()
         write_letters()
@@ -437,18 +438,26 @@ class _BatchRun:
 
     # --- one target table ----------------------------------------------------------------------------------
 
-    def _write(self, plan: BatchPlan, target: TableId, found: list[_TableRows], wholes: list[PlannedChange]) -> None:
-        """Bring a target table to its schema, and write its rows; a TRUNCATE is between the rows of two parts."""
+    def _write(
+        self, plan: BatchPlan, target: TableId, found: list[_TableRows], wholes: list[PlannedChange]
+    ) -> list[DataFrame]:
+        """Bring a target table to its schema, and write its rows; a TRUNCATE is between the rows of two parts.
+
+        Returns the records that are not written yet.
+        """
         memory, state = self.memory, plan.state
         wanted = state.schemas.targets[target]
         options = self._options(found)
         memory.store.check_driver()
-        change = max((c for c in wholes if c.caused.event.table == target), key=PlannedChange.place, default=None)
+        change = None
+        if memory.tables.target.has_tables:
+            change = max((c for c in wholes if c.caused.event.table == target), key=PlannedChange.place, default=None)
+        records: DataFrame | None = None
         try:
             written = memory.tables.ready(target, wanted, options) if found or change is not None else wanted
             self._done(f"changed {target}")
             if change is None:
-                self._write_part(target, written, found, 0)
+                records = self._write_part(target, written, found, 0)
             else:
                 before = [replace(rows, rows=rows.rows.where(_is_before(change))) for rows in found]
                 after = [replace(rows, rows=rows.rows.where(~_is_before(change))) for rows in found]
@@ -464,15 +473,18 @@ class _BatchRun:
             self._done(f"written {target}")
         except SchemaChangeError as error:
             raise _TableFailed({rows.source for rows in found} or {target}, error) from error
+        return [] if records is None else [records]
 
     def _options(self, found: list[_TableRows]) -> TableOptions:
         rules = [self.memory.rules.rule(rows.source) for rows in found]
         rule = next((rule for rule in rules if rule is not None), None)
         return TableOptions() if rule is None else TableOptions(rule.partition_keys, rule.table_options)
 
-    def _write_part(self, target: TableId, schema: TableSchema, found: list[_TableRows], part: int) -> None:
+    def _write_part(
+        self, target: TableId, schema: TableSchema, found: list[_TableRows], part: int
+    ) -> DataFrame | None:
         if not found:
-            return
+            return None
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [r.rows for r in found])
         rows = rows.drop(ROW_ERROR, TIMESTAMP)
         missing = [name for name in schema.names if name not in rows.columns]
@@ -487,7 +499,7 @@ class _BatchRun:
                 rows = latest_by_key(rows, keys, order, deletes=True).drop(*POSITION)
             else:
                 rows = rows.drop(ROW_KIND, ROW_INDEX, *POSITION)
-        self.memory.tables.target.write(target, schema, rows, BatchWrite(self.memory.query, self.id, part))
+        return self.memory.tables.target.write(target, schema, rows, BatchWrite(self.memory.query, self.id, part))
 
 
 def _thread_start(spark: SparkSession) -> Callable[[], Any] | None:

@@ -1,6 +1,7 @@
 """The schema store: what a query keeps in its checkpoint beside Spark's offsets.
 
     <checkpoint>/kvformat/query/                 the id of the query
+    <checkpoint>/kvformat/marks/                 the topic of an exactly-once sink's marks
     <checkpoint>/kvformat/schemas/000000012/     what batch 12 changed: each changed table as a whole, the events
     <checkpoint>/kvformat/schemas/000000012.all/ everything after batch 12
     <checkpoint>/kvformat/errors/0 1 2           the number of bad records so far, after the last batches that had any
@@ -55,7 +56,7 @@ class SchemaStore:
     """The store of one checkpoint. It remembers the numbers of the plans that it has read or written."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        self._spark, self.folder = spark, f"{checkpoint.rstrip('/')}/kvformat"
+        self._spark, self.checkpoint, self.folder = spark, checkpoint, f"{checkpoint.rstrip('/')}/kvformat"
         self._plans: set[int] | None = None
         self._since_full = 0
         self._driver, self._checked = uuid.uuid4().hex, 0.0
@@ -66,11 +67,11 @@ class SchemaStore:
 
     # --- reading -------------------------------------------------------------------------------------------
 
-    def query_id(self) -> str | None:
-        """Return the id of the query, None if it has none yet."""
-        found = self._read(f"{self.folder}/query")
+    def chosen(self, name: str) -> str | None:
+        """Return what `choose` has stored under a name; None if it has not."""
+        found = self._read(f"{self.folder}/{name}")
         for path, text in found.items():
-            return str(_parsed(path, text)[0]["query"])
+            return str(_parsed(path, text)[0][name])
         return None
 
     def load(self, batch: int | None = None) -> tuple[IngestState, BatchPlan | None]:
@@ -135,11 +136,14 @@ class SchemaStore:
 
     def make_query_id(self) -> str:
         """Return the id of the query, which is made once."""
-        found = self.query_id()
+        return self.choose("query", uuid.uuid4().hex)
+
+    def choose(self, name: str, value: str) -> str:
+        """Return a value of the query that is chosen once: `value`, unless there is one already."""
+        found = self.chosen(name)
         if found is None:
-            found = uuid.uuid4().hex
-            self._write("query", [], query=found)
-        return found
+            self._write(name, [], **{name: value})
+        return value if found is None else found
 
     def write(self, batch: int, before: IngestState, plan: BatchPlan) -> None:
         """Write the plan of a batch, if it changes anything. Call it before a target is touched."""

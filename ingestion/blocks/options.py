@@ -142,7 +142,12 @@ _SINK_CLIENT = (
         type="enum",
         default="at-least-once",
         allowed=("none", "at-least-once", "exactly-once"),
-        doc="`none` is the same as `at-least-once`; `exactly-once` is refused: Spark's sink has no transactions",
+        doc="`none` is the same as `at-least-once`, by Spark's sink; `exactly-once` writes transactions",
+    ),
+    Option(
+        name="sink.transactional-id-prefix",
+        default="kvformat",
+        doc="begins the names of transactions; only for `exactly-once`",
     ),
     Option(
         name="sink.add-tableId-to-header-enabled",

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvformat.connectors.producer_settings import without_effect
 from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.ingestion.blocks.options import (
     SINK_FORMAT_OPTIONS,
@@ -43,6 +44,7 @@ _OTHER_SINKS = (
 )
 _INCLUDE, _EXCLUDE = "include.schema.changes", "exclude.schema.changes"
 _MAPPING, _HEADERS, _GUARANTEE = "sink.tableId-to-topic.mapping", "sink.custom-header", "sink.delivery-guarantee"
+_PREFIX = "sink.transactional-id-prefix"
 _ALIYUN = "aliyun."
 _PROTOBUF = "canal-protobuf"
 _SINK_FORMATS = ("json", "csv", *SINK_FORMAT_OPTIONS)
@@ -153,10 +155,15 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
     if type_ in TOPICS:
         properties = {key: plain_text(text) for key, text in own.items()}
         notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]
-        notes += [f"sink: {risk}" for risk in producer_risks(properties)]
         if values[_GUARANTEE] == "exactly-once":
-            refused.append(f"sink: '{_GUARANTEE}' = 'exactly-once': Spark's Kafka sink has no transactions")
-        elif values[_GUARANTEE] == "none":
+            notes += [f"sink: {note}" for note in without_effect(properties).values()]
+            if not values[_PREFIX]:
+                raise OptionError(f"sink: '{_PREFIX}' must not be empty with 'exactly-once'", option=_PREFIX)
+        else:
+            notes += [f"sink: {risk}" for risk in producer_risks(properties)]
+            if _PREFIX in given:
+                notes.append(f"sink: no effect: '{_PREFIX}'; only 'exactly-once' has transactions")
+        if values[_GUARANTEE] == "none":
             notes.append(f"sink: no effect: '{_GUARANTEE}' = 'none' is 'at-least-once'")
     if type_ == "kafka":
         values["topic"] = values["topic"] or None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
     from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.ingestion.store import SchemaStore
     from kvformat.registry.contract.options import Option
     from kvformat.registry.streams.maintain import MaintainableTable
 
@@ -165,8 +166,10 @@ class Target(abc.ABC):
         )
 
     @abc.abstractmethod
-    def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
+    def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> DataFrame | None:
         """Write the rows of a batch, once even if the batch is repeated.
+
+        Returns None, or records that are not written yet: `write_together` gets them with those of the other tables.
 
         Raises `ConfigurationError` if the table belongs to another query by now, and for a batch that is older than the
         last one in the table, if the target can tell: its driver was replaced, or its checkpoint is an older copy.
@@ -177,6 +180,13 @@ class Target(abc.ABC):
         all rows are appended. With `changes` there are all rows in order with `row_kind` ('+I', '-U', '+U', '-D'), and
         `_kvformat_topic`, `_kvformat_partition`, `_kvformat_offset` and `row_index`, which order them.
         """
+
+    def write_together(self, records: Sequence[DataFrame], batch: BatchWrite, store: SchemaStore) -> None:
+        """Write what the calls of `write` for a batch have returned; `store` is that of the query.
+
+        It is called when all tables of the batch have been written, if there is anything.
+        """
+        raise NotImplementedError(f"{type(self).__name__}.write returns records, but there is no write_together")
 
 
 @dataclass(frozen=True)

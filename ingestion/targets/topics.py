@@ -4,7 +4,8 @@
     tables_to_topics(changes, table="db.t", ...)               records for Spark's Kafka sink
 
 A topic keeps no schema, so a change of a table only changes the records after it. Spark's sink writes at least once: a
-batch that runs again writes its records again. `ingestion/sink/` makes the bytes.
+batch that runs again writes its records again. With `exactly-once`, the records of all tables of a batch are written
+by the same transactions (`connectors/exactly_once.py`). `ingestion/sink/` makes the bytes.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from kvformat.connectors import topics
+from kvformat.connectors.exactly_once import ExactlyOnce
+from kvformat.connectors.transaction_client import TransactionSettings
 from kvformat.ingestion.blocks.sink import TOPICS, PipelineSink, parse_sink
 from kvformat.ingestion.schemas.events import SchemaEvent
 from kvformat.ingestion.schemas.table_id import TableId
@@ -34,7 +37,10 @@ from kvformat.registry.table.producer import producer_options
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from kvformat.ingestion.store import SchemaStore
+
 _BOOTSTRAP = "properties.bootstrap.servers"
+_GUARANTEE = "sink.delivery-guarantee"
 _TABLE_HEADERS = "sink.add-tableId-to-header-enabled"
 _LOG = logging.getLogger("kvformat.ingest")
 
@@ -53,6 +59,7 @@ class TopicTarget(Target):
 
     settings: how the sink `kafka` writes records, None for the sink `upsert-kafka`. options: the options of the sink,
     with secrets. table_headers: whether the records of `upsert-kafka` have the headers of the table's name.
+    transactions: how records are written `exactly-once`, None for `at-least-once`.
     """
 
     has_tables: ClassVar[bool] = False
@@ -60,8 +67,11 @@ class TopicTarget(Target):
     settings: SinkSettings | None
     options: Mapping[str, str] = field(repr=False)
     table_headers: bool = False
+    transactions: TransactionSettings | None = None
     checked: set[str] = field(default_factory=set, repr=False, compare=False)
     """The topics that were checked. Targets for other sessions share it."""
+    writers: dict[str, ExactlyOnce] = field(default_factory=dict, repr=False, compare=False)
+    """The writer of transactions by the id of the query. Targets for other sessions share it."""
 
     @property
     def rows(self) -> Literal["latest", "changes"]:
@@ -74,19 +84,25 @@ class TopicTarget(Target):
         if sink.refused or sink.type not in TOPICS:
             reasons = "; ".join(sink.refused) or f"sink: the type '{sink.type}' does not write topics"
             raise OptionError(reasons, option="type" if not sink.refused else None)
-        if sink.type == "kafka":
-            return cls(SinkSettings.of(sink), sink.options)
-        return cls(None, sink.options, sink.values[_TABLE_HEADERS])
+        settings = SinkSettings.of(sink) if sink.type == "kafka" else None
+        transactions = None
+        if sink.values[_GUARANTEE] == "exactly-once":
+            transactions = TransactionSettings.of(sink.options, (), sink.values["sink.transactional-id-prefix"])
+        table_headers = settings is None and sink.values[_TABLE_HEADERS]
+        return cls(settings, sink.options, table_headers, transactions)
 
     def probe(self) -> None:
         """Check the topics that the options name, so that a missing one stops the query before its first batch.
 
-        Raises `ConfigurationError` for a missing topic, `BrokerError` if no broker answers.
+        With transactions, also checks brokers and executors by a small job. Raises `ConfigurationError` for a missing
+        topic, `BrokerError` if no broker answers, `MissingExtraError` if executors lack confluent-kafka.
         """
         named: Iterable[str] = ()
         if self.settings is not None:
             named = [self.settings.topic] if self.settings.topic else [topic for _, topic in self.settings.topics]
         self._check("sink", named)
+        if self.transactions is not None:
+            ExactlyOnce(self.transactions).checked(self.spark.range(0))
 
     def schema(self, table: TableId) -> TargetSchema | None:
         """Return None: a topic has no schema."""
@@ -110,15 +126,32 @@ class TopicTarget(Target):
         """
         return records_frame(rows, str(table), schema, self._writer(table, schema))
 
-    def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> None:
-        """Write the records of the rows, at least once, in their order.
+    def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> DataFrame | None:
+        """Write the records of the rows, at least once, in their order. With transactions, return the records.
 
         Raises `ConfigurationError` for a missing topic before the first write of a table, `BrokerError` if no broker
         answers; a row that can't be written fails the job.
         """
         self._check_table(table, schema)
         records = self.records(table, schema, rows)
+        if self.transactions is not None:
+            return records
         records.write.format("kafka").options(**producer_options(self.options)).save()
+        return None
+
+    def write_together(self, records: Sequence[DataFrame], batch: BatchWrite, store: SchemaStore) -> None:
+        """Write the records of all tables of a batch exactly once; the records of a key in their order.
+
+        The store keeps the topic that carries the marks: one of the query's first batch. Raises `BrokerError`
+        and `DeliveryError`.
+        """
+        together = functools.reduce(lambda one, other: one.unionByName(other), records)
+        if batch.query not in self.writers:
+            assert self.transactions is not None
+            once = ExactlyOnce(self.transactions, None, batch.query, store.checkpoint, in_order=True).checked(together)
+            marks = store.chosen("marks") or store.choose("marks", min(self.checked))
+            self.writers[batch.query] = replace(once, settings=replace(once.settings, topics=(marks,)))
+        self.writers[batch.query].write(together, batch.batch_id, lambda records: records)
 
     def _writer(self, table: TableId, schema: TableSchema) -> Callable[[], TableRecords | UpsertTableRecords]:
         if self.settings is not None:
@@ -182,6 +215,12 @@ def tables_to_topics(
     if str(given["type"]).lower() not in TOPICS:
         raise OptionError(f"'type' must be one of {', '.join(TOPICS)}, not {given['type']!r}", option="type")
     sink = parse_sink({_BOOTSTRAP: "", **given})  # records are made without brokers, which a sink must name
+    if sink.values[_GUARANTEE] == "exactly-once":
+        raise OptionError(
+            f"'{_GUARANTEE}' = 'exactly-once' has no effect on records that Spark's sink writes: it has no "
+            "transactions. Remove the option; a pipeline and `KafkaTable.write_stream` write exactly once",
+            option=_GUARANTEE,
+        )
     target = TopicTarget.from_sink(sink)
     for note in sink.notes:
         warnings.warn(note, KafkaSinkWarning, stacklevel=2)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import functools
 import itertools
 import json
 import os
@@ -21,14 +22,19 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psutil
 from confluent_kafka import Consumer, TopicPartition
 
+from kvformat.ingestion import Pipeline
 from tests.connectors.crashes import KEYS, Query, Report, changes, session
 from tests.connectors.tables import upsert
 from tests.support import services
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _COPIES = itertools.count()
 BATCH = 12_000
@@ -59,7 +65,14 @@ class OnceQuery(Query):
 
 def run_query(settings: dict[str, Any]) -> None:
     """Run a query until its process is killed. A failed task is tried again, as on a cluster."""
-    spark = session(**{"spark.master": "local[2,8]", "spark.sql.execution.arrow.maxRecordsPerBatch": "50"})
+    conf = {"spark.master": "local[2,8]", "spark.sql.execution.arrow.maxRecordsPerBatch": "50"}
+    spark = session(**conf, **{"spark.default.parallelism": str(settings["tasks"])})
+    run = {"copy": copy_table, "ingest": ingest}[settings["what"]]
+    run(spark, settings, str(Path(settings["folder"], "checkpoint"))).awaitTermination()
+
+
+def copy_table(spark: SparkSession, settings: dict[str, Any], checkpoint: str) -> StreamingQuery:
+    """Start a query that copies an upsert table."""
     options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "crash"}
     source = upsert(settings["bootstrap"], settings["source"], SCHEMA)
     target = upsert(
@@ -71,17 +84,37 @@ def run_query(settings: dict[str, Any]) -> None:
     )
     records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
     stream = records.option("maxOffsetsPerTrigger", BATCH).option("includeHeaders", "true").load()
-    query = target.write_stream(
+    return target.write_stream(
         source.kv.decode(stream, errors="capture"),
-        checkpoint_location=str(Path(settings["folder"], "checkpoint")),
+        checkpoint_location=checkpoint,
         dead_letters=settings["dead"],
         extra_columns="ignore",
     )
-    query.awaitTermination()
+
+
+def ingest(spark: SparkSession, settings: dict[str, Any], checkpoint: str) -> StreamingQuery:
+    """Start a query that ingests two tables from Debezium's messages, and writes their changes to one topic."""
+    brokers = {"type": "kafka", "properties.bootstrap.servers": settings["bootstrap"]}
+    source = {"topic": settings["source"], "scan.startup.mode": "earliest-offset", "ingestion.ignore-errors": "true"}
+    sink = {"topic": settings["target"], "partition.strategy": "hash-by-key"}
+    pipeline = Pipeline(
+        brokers | source,
+        brokers | sink | {"sink.delivery-guarantee": "exactly-once", "properties.transaction.timeout.ms": "120000"},
+        transform=[{"source-table": r"shop.\.*", "primary-keys": "id"}],
+    )
+    return pipeline.start(
+        spark,
+        checkpoint_location=checkpoint,
+        dead_letters=settings["dead"],
+        spark_options={"maxOffsetsPerTrigger": BATCH},
+    )
 
 
 class Copy:
     """A source with changes and bad records, the topics that a query copies them to, and the query."""
+
+    what = "copy"
+    letters_once = True
 
     def __init__(self, broker: services.KafkaBroker, folder: Path, records: int, chance: random.Random) -> None:
         name = f"once-{next(_COPIES)}"  # a new name also for the same seed
@@ -94,12 +127,20 @@ class Copy:
         for n, (key, value) in enumerate(changes(self.count)):
             if n % _BAD_AFTER == 0 and n // _BAD_AFTER < len(self.bad):
                 self.mixed.append(self.bad[n // _BAD_AFTER])
-            self.mixed.append((key, None if value is None else value[:-1] + b',"pad":"%s"}' % _PAD.encode()))
+            self.mixed.append((key, self.sent(key, value)))
         topics = {"source": self.source, "target": self.target, "dead": self.dead}
         watching = {"group.id": "watching", "isolation.level": "read_uncommitted", "log_level": 0}
         self._watching = Consumer({"bootstrap.servers": broker.bootstrap, **watching})
-        self.query = OnceQuery(folder, "once", bootstrap=broker.bootstrap, **topics)
+        self.query = OnceQuery(folder, self.what, bootstrap=broker.bootstrap, **topics)
         self.query.settings(tasks=3)
+
+    def sent(self, key: bytes, value: bytes | None) -> bytes | None:
+        """Return the message of a change; `value` has its number."""
+        return None if value is None else value[:-1] + b',"pad":"%s"}' % _PAD.encode()
+
+    def number(self, value: bytes | None) -> int:
+        """Return the number of a change that was written. Only the last one is a delete."""
+        return self.count - 1 if value is None else int(json.loads(value)["n"])
 
     def all_read(self) -> bool:
         return self.query.read() >= len(self.mixed)
@@ -139,16 +180,37 @@ class Copy:
         found: dict[int, list[int]] = {key: [] for key in range(KEYS)}
         messages = self.broker.records(self.target)
         for message in messages:
-            n = self.count - 1 if message.value() is None else json.loads(message.value())["n"]
-            found[json.loads(message.key())["id"]].append(n)
+            found[json.loads(message.key())["id"]].append(self.number(message.value()))
         assert len(messages) == KEYS * self.count, f"{len(messages)} of {KEYS * self.count} records"
         for key, numbers in found.items():
             assert numbers == list(range(self.count)), f"key {key}"
         letters = [(message.key(), message.value()) for message in self.broker.records(self.dead)]
+        if not self.letters_once:
+            letters = [*set(letters)]
         assert sorted(letters) == sorted(self.bad), f"{len(letters)} of {len(self.bad)} dead letters"
         report.records = len(messages) + len(letters)
         # What aborted transactions left in the log, and the markers of transactions.
         report.repeats = len(self.broker.records(self.target, committed_only=False)) - len(messages)
+
+
+class Ingested(Copy):
+    """Changes of two tables in Debezium's messages, which a pipeline writes to one topic. Letters are at least once."""
+
+    what = "ingest"
+    letters_once = False
+
+    def sent(self, key: bytes, value: bytes | None) -> bytes | None:
+        id = json.loads(key)["id"]
+        n = self.count - 1 if value is None else json.loads(value)["n"]
+        before, after = ({"id": id, "n": of, "pad": _PAD} for of in (n - 1, n))
+        change = {"before": before if n else None, "after": None if value is None else after}
+        kind = "d" if value is None else "u" if n else "c"
+        table = {"db": "shop", "table": f"t{id % 2}"}
+        return json.dumps({**change, "op": kind, "source": table}).encode()
+
+    def number(self, value: bytes | None) -> int:
+        after = json.loads(value or b"")["after"]
+        return self.count - 1 if after is None else int(after["n"])
 
 
 def kill_groups(groups: set[int]) -> None:
@@ -158,10 +220,17 @@ def kill_groups(groups: set[int]) -> None:
             os.killpg(group, signal.SIGKILL)
 
 
-def kill_queries(broker: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random) -> Report:
+def kill_queries(
+    broker: services.KafkaBroker,
+    folder: Path,
+    kills: int,
+    records: int,
+    chance: random.Random,
+    copies: type[Copy] = Copy,
+) -> Report:
     """Kill the query in the middle of batches, with its workers or without; it goes on with another number of tasks."""
-    begun, report = time.monotonic(), Report("exactly once, the query killed")
-    copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
+    begun, report = time.monotonic(), Report(f"exactly once, {copies.what}, the query killed")
+    copy = copies(broker, folder, max(records, BATCH * (kills + 2)), chance)
     broker.send(copy.source, copy.mixed)
     try:
         while report.mid_batch < kills and not copy.all_read():
@@ -236,7 +305,7 @@ def start_second_drivers(
     begun, report = time.monotonic(), Report("exactly once, a second driver on the same checkpoint")
     copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
     topics = {"source": copy.source, "target": copy.target, "dead": copy.dead}
-    second = OnceQuery(folder, "once", bootstrap=broker.bootstrap, **topics)
+    second = OnceQuery(folder, copy.what, bootstrap=broker.bootstrap, **topics)
     second.settings(tasks=4)
     part = len(copy.mixed) // (kills * 120)
     pieces = [copy.mixed[start : start + part] for start in range(0, len(copy.mixed), part)]
@@ -267,6 +336,7 @@ SCENARIOS: dict[str, Callable[[services.KafkaBroker, Path, int, int, random.Rand
     "workers": kill_workers,
     "broker": kill_brokers,
     "second": start_second_drivers,
+    "ingest": functools.partial(kill_queries, copies=Ingested),
 }
 
 

@@ -325,6 +325,18 @@ def test_records_without_a_key_are_spread_over_the_tasks(spark: Any, broker: Any
 # --- errors and warnings -----------------------------------------------------------------------------------
 
 
+def test_changes_without_a_key_stay_in_order(spark: Any, broker: Any) -> None:
+    options = {"connector": "kafka", "topic": broker.create("once-changes"), "sink.parallelism": "3"}
+    options |= {"properties.bootstrap.servers": broker.bootstrap, "format": "debezium-json", **ONCE}
+    rows = [(n % 7, n // 7, kind) for n in range(700) for kind in ("+I", "-D")]
+    changes = spark.createDataFrame(rows, "id INT, n INT, row_kind STRING").coalesce(1)
+    KafkaTable("id INT, n INT", options).write(changes)
+    found = [json.loads(message.value()) for message in broker.records("once-changes")]
+    assert [((value["after"] or value["before"])["n"], value["op"]) for value in found] == [
+        (n, "c" if kind == "+I" else "d") for _, n, kind in rows
+    ]
+
+
 def test_varying_values_are_told_before_they_stop_a_query(spark: Any, broker: Any) -> None:
     table = upsert(broker.bootstrap, broker.create("once-varying", 1), **ONCE)
 

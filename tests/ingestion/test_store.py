@@ -67,8 +67,8 @@ def test_states_are_read_again_after_any_batch(spark: Any, tmp_path: Path, monke
 
 def test_the_query_id_is_made_once(spark: Any, tmp_path: Path) -> None:
     store = SchemaStore(spark, str(tmp_path))
-    assert store.query_id() is None
-    assert store.make_query_id() == store.make_query_id() == SchemaStore(spark, f"{tmp_path}/").query_id()
+    assert store.chosen("query") is None
+    assert store.make_query_id() == store.make_query_id() == SchemaStore(spark, f"{tmp_path}/").chosen("query")
 
 
 def test_a_repeated_batch_counts_its_errors_once(spark: Any, tmp_path: Path) -> None:

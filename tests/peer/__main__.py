@@ -21,17 +21,18 @@ from tests.peer.compare import Compared, Differs, Peers
 from tests.peer.documented import plan
 from tests.peer.flink import VERSION, Failed, Flink
 from tests.peer.moving import Moved, move
+from tests.peer.once import write_and_read_once
 from tests.peer.tables import TABLES
 from tests.support import services
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "flink-peer.md"
-MOVING, DOCUMENTED, SINK = "moving", "documented", "cdc-sink"
+MOVING, DOCUMENTED, SINK, ONCE = "moving", "documented", "cdc-sink", "once"
 _MARKED = re.compile(r"(<!-- flink-peer -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def main() -> int:
     """Run the comparison. Returns the exit code: 1 if something differs."""
-    names = [*(table.name for table in TABLES), SINK, MOVING, DOCUMENTED]
+    names = [*(table.name for table in TABLES), SINK, MOVING, ONCE, DOCUMENTED]
     parser = argparse.ArgumentParser(
         prog="scripts/flink_peer", description="Let real Flink and this library write and read the same Kafka topics."
     )
@@ -58,6 +59,9 @@ def main() -> int:
                 elif name == MOVING:
                     moved = move(peers, 40 * given.rows, Path(folder, "checkpoint"))
                     print(f"{name:20} {moved}", flush=True)
+                elif name == ONCE:
+                    once = write_and_read_once(peers, 40 * given.rows)
+                    print(f"{name:20} {once}", flush=True)
                 elif name == DOCUMENTED:
                     statements = plan(peers.flink)
                     print(f"{name:20} {statements:6} statements planned by Flink", flush=True)

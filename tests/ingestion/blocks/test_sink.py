@@ -28,6 +28,7 @@ def test_defaults() -> None:
         "name": None,
         "properties.bootstrap.servers": "broker:9092",
         "sink.delivery-guarantee": "at-least-once",
+        "sink.transactional-id-prefix": "kvformat",
         "sink.add-tableId-to-header-enabled": False,
         "topic": None,
         "sink.tableId-to-topic.mapping": None,
@@ -86,6 +87,10 @@ def test_defaults() -> None:
         ({"key.format": "csv", "avro.encoding": "json"}, "but the formats are csv, debezium-json"),
         ({"catalog": "lake"}, "there is no option 'catalog'"),
         (
+            {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": ""},
+            "'sink.transactional-id-prefix' must not be empty with 'exactly-once'",
+        ),
+        (
             {"topic": {"a": "b"}},
             "sink: option 'topic' must be a text, not a map. Write its keys as 'topic.<key>: <value>'",
         ),
@@ -130,7 +135,6 @@ def test_sinks_of_flink_cdc_are_refused_with_another_way(type_: str) -> None:
             {"value.format": "canal-protobuf", "canal-protobuf.x": "y"},
             "'value.format' = 'canal-protobuf' is not supported",
         ),
-        ({"sink.delivery-guarantee": "exactly-once"}, "Spark's Kafka sink has no transactions"),
     ],
 )
 def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], reason: str) -> None:
@@ -146,6 +150,11 @@ def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], r
             "aliyun.kafka.a, aliyun.kafka.endpoint; use 'properties.sasl.*'",
         ),
         ({"sink.delivery-guarantee": "none"}, "'sink.delivery-guarantee' = 'none' is 'at-least-once'"),
+        ({"sink.transactional-id-prefix": "a"}, "'sink.transactional-id-prefix'; only 'exactly-once' has transactions"),
+        (
+            {"sink.delivery-guarantee": "exactly-once", "properties.transactional.id": "a"},
+            "'properties.transactional.id' has no effect: transactions are named by 'sink.transactional-id-prefix'",
+        ),
         ({"topic": "all", "sink.tableId-to-topic.mapping": "a:b"}, "because 'topic' is set"),
         ({"properties.bathc.size": "1"}, "Did you mean 'properties.batch.size'?"),
         # Flink CDC ignores unknown options of formats: vector sink-0580

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import datetime as dt
 import itertools
 import json
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 
 from kvformat.connectors import KafkaTable
 from kvformat.ingestion import Pipeline, tables_to_topics
@@ -21,10 +23,17 @@ from kvformat.ingestion.schemas.events import AddColumns, AddedColumn
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.start import start_query
 from kvformat.ingestion.targets.discovery import target_of
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.ingestion.targets.topics import TopicTarget
-from kvformat.registry.contract.errors import ConfigurationError, KafkaSinkWarning, OptionError, SchemaError
+from kvformat.registry.contract.errors import (
+    BrokerError,
+    ConfigurationError,
+    KafkaSinkWarning,
+    OptionError,
+    SchemaError,
+)
 from tests.support.starting import started
 
 TABLE = TableId(("shop", "orders"))
@@ -223,7 +232,7 @@ def test_what_does_not_fit_is_an_error_before_a_job(spark: Any) -> None:
         ({"primary_key": "id"}, ConfigurationError, r"primary_key must be a list of column names, \['id'\]"),
         ({"table": "a.b.c.d"}, OptionError, "a name has one to three parts"),
         ({"options": {"value.fromat": "canal-json"}}, OptionError, "Did you mean 'value.format'"),
-        ({"options": {"sink.delivery-guarantee": "exactly-once"}}, OptionError, "'exactly-once': Spark's Kafka sink"),
+        ({"options": {"sink.delivery-guarantee": "exactly-once"}}, OptionError, "has no effect on records that"),
         ({"options": {"type": "delta"}}, OptionError, "'type' must be one of kafka, upsert-kafka"),
         ({"options": {"type": "upsert-kafka"}}, SchemaError, "the sink 'upsert-kafka' needs a primary key"),
     ]
@@ -246,8 +255,8 @@ def test_a_target_hides_its_options_and_can_be_pickled() -> None:
     made.own(TABLE, "query")
     with pytest.raises(OptionError, match="the type 'values' does not write topics"):
         TopicTarget.from_sink(parse_sink({"type": "values"}))
-    with pytest.raises(ConfigurationError, match="exactly-once"):
-        target("b:1", **{"sink.delivery-guarantee": "exactly-once"})
+    with pytest.raises(OptionError, match=r"'properties.acks' = '1' does not fit 'sink.delivery-guarantee'"):
+        target("b:1", **{"sink.delivery-guarantee": "exactly-once", "properties.acks": "1"})
 
 
 # --- a broker --------------------------------------------------------------------------------------------------
@@ -399,3 +408,82 @@ def test_a_pipeline_from_topics_to_topics(spark: Any, broker: Any, tmp_path: Pat
             assert values == list(zip(kinds, (0, 1, 2, 3, 3), strict=True))[: 4 + key % 2]
         else:
             assert values == [0, 1, 2, 3, None][: 4 + key % 2]
+
+
+_ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "topics"}
+
+
+@pytest.mark.spark
+@pytest.mark.services
+@pytest.mark.parametrize("type", ["kafka", "upsert-kafka"])
+def test_a_batch_that_fails_is_written_exactly_once(spark: Any, broker: Any, tmp_path: Path, type: str) -> None:
+    """Two tables, of which one is truncated, in four batches; the query fails before and after each step of writing."""
+    source = broker.create(f"once-source-{type}", 2)
+    out = {table: broker.create(f"once.{table}-{type}", 2) for table in ("orders", "users")}
+    sent: list[tuple[bytes, bytes]] = []
+    for version in range(8):
+        for key, table in itertools.product(range(20), out if version < 4 else ["orders"]):
+            rows = [{"id": key, "v": of} if of >= 0 else None for of in (version - 1, version)]
+            of = {"db": "shop", "table": table}
+            change = {"before": rows[0], "after": rows[1], "op": "u" if version else "c", "source": of}
+            sent.append((b"%s %d" % (table.encode(), key), json.dumps(change).encode()))
+        if version == 3:
+            sent.append((b"", b'{"op":"t","source":{"db":"shop","table":"users"}}'))
+    broker.send(source, sent)
+    options = {} if type == "upsert-kafka" else {"partition.strategy": "hash-by-key"}
+    pipeline = Pipeline(
+        {
+            "type": "kafka",
+            "topic": source,
+            "properties.bootstrap.servers": broker.bootstrap,
+            "scan.startup.mode": "earliest-offset",
+        },
+        {"type": type, "properties.bootstrap.servers": broker.bootstrap, **_ONCE, **options},
+        transform=[{"source-table": r"shop.\.*", "primary-keys": "id"}],
+        route=[{"source-table": f"shop.{table}", "sink-table": topic} for table, topic in out.items()],
+    )
+    failures = ["decoded", "written", "letters", "looked", "written", "checked"]
+
+    def step(name: str) -> None:
+        if failures and name == failures[0]:
+            failures.pop(0)
+            raise RuntimeError("a failure of the test")
+
+    failed = 0
+    while True:
+        query = start_query(
+            pipeline,
+            spark,
+            checkpoint_location=tmp_path,
+            trigger={"availableNow": True},
+            spark_options={"maxOffsetsPerTrigger": "70"},
+            step=step,
+        )
+        with contextlib.suppress(StreamingQueryException):
+            query.awaitTermination(200)
+        if query.exception() is None:
+            break
+        assert "a failure of the test" in str(query.exception())
+        failed += 1
+    assert failed == 6
+    compared = 0
+    for table, topic in out.items():
+        found = collections.defaultdict(list)
+        for message in broker.records(topic):
+            value = json.loads(message.value())
+            found[json.loads(message.key())["id"]].append((value if type == "upsert-kafka" else value["after"])["v"])
+        versions = list(range(4 if table == "users" else 8))
+        assert dict(found) == dict.fromkeys(range(20), versions)
+        compared += 20 * len(versions)
+    assert compared == 240
+
+
+@pytest.mark.spark
+@pytest.mark.services
+def test_transactions_need_a_reachable_broker_before_the_first_batch(spark: Any, broker: Any) -> None:
+    limit = {"properties.transaction.timeout.ms": str(2**31 - 1)}
+    with pytest.raises(OptionError, match="is larger than the brokers allow"):
+        target(broker, **_ONCE, **limit).with_session(spark).probe()
+    with pytest.raises(BrokerError, match="could not be asked for their topics"):
+        target("127.0.0.1:1", **_ONCE, topic="t").with_session(spark).probe()
+    target(broker, **_ONCE).with_session(spark).probe()

@@ -83,9 +83,11 @@ cdef inline bint is_character(
         )
 
 
-# Appends data[start:stop]. A short part is copied with the bytes after it: copying 32 bytes needs no call.
+# Appends data[start:stop]. A short part is copied with the bytes after it: copying 32 bytes needs no call. They go
+# through registers, because `data` may be that of `out`, and then the 32 bytes may overlap.
 cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil:
     cdef Py_ssize_t count = stop - start
+    cdef unsigned char[32] copied
     with cython.boundscheck(False):
         if start < 0 or count < 0 or stop > data.shape[0]:
             return out.refuse()
@@ -94,7 +96,8 @@ cdef inline int append(Bytes out, const unsigned char[::1] data, Py_ssize_t star
         if out.size < 0 or out.view.shape[0] - out.size < count + 32:
             return out.refuse()
         if count <= 32 and data.shape[0] - start >= 32:
-            memcpy(&out.view[out.size], &data[start], 32)
+            memcpy(copied, &data[start], 32)
+            memcpy(&out.view[out.size], copied, 32)
         elif count:
             memcpy(&out.view[out.size], &data[start], count)
         out.size += count

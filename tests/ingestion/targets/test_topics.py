@@ -415,7 +415,7 @@ _ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefi
 
 @pytest.mark.spark
 @pytest.mark.services
-@pytest.mark.parametrize("type", ["kafka", "upsert-kafka"])
+@pytest.mark.parametrize("type", ["kafka", pytest.param("upsert-kafka", marks=pytest.mark.slow)])
 def test_a_batch_that_fails_is_written_exactly_once(spark: Any, broker: Any, tmp_path: Path, type: str) -> None:
     """Two tables, of which one is truncated, in four batches; the query fails before and after each step of writing."""
     source = broker.create(f"once-source-{type}", 2)

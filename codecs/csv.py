@@ -22,6 +22,8 @@ from kvformat.codecs._csv.read import CsvReader
 from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._csv.write import CsvWriter
+from kvformat.codecs._timestamps.options import FORM_OPTIONS, TimestampForms
+from kvformat.codecs._timestamps.write import TIMESTAMPS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
@@ -108,6 +110,7 @@ class CsvFormat(Format):
             default=False,
             doc="Whether empty text is read as NULL.",
         ),
+        *FORM_OPTIONS,
     )
 
     @classmethod
@@ -134,6 +137,7 @@ class CsvFormat(Format):
                 "Format cannot define a quote character and disabled quote character at the same time: remove "
                 "'csv.quote-character' or 'csv.disable-quote-character'",
             )
+        TimestampForms.of(self.options, self.identifier)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -152,6 +156,7 @@ class CsvFormat(Format):
             allow_trailing_comma=options["allow-trailing-comma"],
             fail_on_missing_columns=options["fail-on-missing-columns"],
             empty_string_as_null=options["empty-string-as-null"],
+            forms=TimestampForms.of(options, self.identifier),
         )
         return _reader(row_type(schema), settings).read(messages)
 
@@ -163,7 +168,10 @@ class CsvFormat(Format):
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         from kvformat.codecs._csv.native import encode_native
 
-        return encode_native(row, schema, self._write_settings())
+        settings = self._write_settings()
+        if settings.forms is not None and any(t.root in TIMESTAMPS for _, t in schema.walk()):
+            return None  # Spark's own functions write no forms
+        return encode_native(row, schema, settings)
 
     def _write_settings(self) -> WriteSettings:
         return WriteSettings(
@@ -173,6 +181,7 @@ class CsvFormat(Format):
             element_delimiter=self.options["array-element-delimiter"],
             null_text=self.options["null-literal"] or "",
             scientific=bool(self.options["write-bigdecimal-in-scientific-notation"]),
+            forms=TimestampForms.of(self.options, self.identifier),
         )
 
     def _character(self, name: str) -> str:

@@ -9,8 +9,8 @@ Rules: Flink's "JSON Format" page, its `JsonParserRowDataDeserializationSchema` 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from kvformat.codecs._json.nulls import is_null
 from kvformat.codecs._json.read import JsonReader
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.codecs._json.write import JsonWriter
+from kvformat.codecs._timestamps.options import FORM_OPTIONS, PATTERNS, ZONE, TimestampForms
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
@@ -50,6 +51,7 @@ class JsonFormat(Format):
             doc="Whether a value that can't be parsed becomes NULL, and a message that can't be parsed is skipped.",
         ),
         TIMESTAMP_OPTION,
+        *FORM_OPTIONS,
         *WRITE_OPTIONS,
         Option(
             name="decode.json-parser.enabled",
@@ -70,6 +72,18 @@ class JsonFormat(Format):
 
         return propose_rows(sample, self._given)
 
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        for option in (PATTERNS, ZONE):
+            if option in options:
+                raise OptionError(
+                    f"option '{option}' of format '{cls.identifier}' needs declared columns: types that are found in "
+                    "messages follow 'timestamp-format.standard'. Remove it, or declare a table",
+                    format=cls.identifier,
+                    option=option,
+                )
+        return options
+
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs._look.json_rows import JsonLooker
 
@@ -83,16 +97,17 @@ class JsonFormat(Format):
                 format=self.identifier,
                 option="fail-on-missing-field",
             )
+        self._forms()
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        return _reader(row_type(schema), ReadSettings.of(self.options)).read(messages)
+        return _reader(row_type(schema), ReadSettings.of(self.options, self._forms())).read(messages)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        messages, errors = _writer(row_type(schema), WriteSettings.of(self.options)).write(rows)
+        messages, errors = _writer(row_type(schema), WriteSettings.of(self.options, self._forms())).write(rows)
         return EncodedBatch(messages, errors)
 
     def is_tombstone(self, message: bytes) -> bool:
@@ -101,7 +116,10 @@ class JsonFormat(Format):
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         from kvformat.codecs._json.native import encode_native
 
-        return encode_native(row, schema, WriteSettings.of(self.options))
+        return encode_native(row, schema, WriteSettings.of(self.options, self._forms()))
+
+    def _forms(self) -> TimestampForms | None:
+        return TimestampForms.of(self.options, self.identifier)
 
 
 @cached_by_identity

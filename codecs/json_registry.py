@@ -13,6 +13,7 @@ wire format.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
@@ -27,9 +28,10 @@ from kvformat.codecs._json.read import JsonReader
 from kvformat.codecs._json.schema import EPOCHS
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, ReadSettings, WriteSettings
 from kvformat.codecs._json.write import JsonWriter
+from kvformat.codecs._timestamps.options import FORM_OPTIONS, TimestampForms
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -59,6 +61,7 @@ class JsonRegistryFormat(RegistryFormat):
             allowed=TIMESTAMP_OPTION.allowed,
             doc="Ours. Reading: timestamps that are texts are `2024-02-29 23:59:59.123` or `2024-02-29T23:59:59.123`.",
         ),
+        *(replace(option, doc=option.doc.replace("Ours. ", "Ours. Reading: ")) for option in FORM_OPTIONS),
     )
 
     @classmethod
@@ -72,12 +75,17 @@ class JsonRegistryFormat(RegistryFormat):
 
         return propose_json_registry(sample, self._given, self.settings)
 
+    def validate(self, direction: Direction) -> None:
+        super().validate(direction)
+        TimestampForms.of(self.options, self.identifier)
+
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         row = row_type(schema)
         _schema_text(row, self.identifier)  # raises `SchemaError` for types that no JSON Schema has
-        reader = _reader(row, ReadSettings(iso=self.options[_TIMES] == "ISO-8601", epochs=True))
+        forms = TimestampForms.of(self.options, self.identifier)
+        reader = _reader(row, ReadSettings(iso=self.options[_TIMES] == "ISO-8601", epochs=True, forms=forms))
         framed, size, errors = bodies(messages)
         new = self.new_schemas(row, widths=False)
         if new is not None:

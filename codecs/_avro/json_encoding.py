@@ -29,7 +29,6 @@ from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxErro
 from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._json.scalars import BadValue, preview
 from kvformat.codecs._json.write import (
-    TEXT,
     Parts,
     escape_json,
     join_lists,
@@ -43,6 +42,7 @@ from kvformat.codecs._json.write import (
 )
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
+from kvformat.codecs._timestamps.texts import TEXT
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable

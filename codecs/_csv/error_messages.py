@@ -11,6 +11,7 @@ from kvformat.codecs._kernel import csv_codes as codes
 from kvformat.codecs._kernel.csv import ArrayCell, Cell, RowCell
 from kvformat.codecs._kernel.messages import Recoded, Said
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._timestamps.read import FormReader
 from kvformat.registry.contract.error_codes import ErrorCode
 
 _SHOWN = 60
@@ -66,7 +67,9 @@ class CsvErrorMessages:
             return ErrorCode.MISSING_FIELD, f"field {cell.path!r}: {_length_mismatch(cell.count, cell.found)}"
         text = cell.bad_text
         shown = json.dumps(text[:_SHOWN] + ("..." if len(text) > _SHOWN else ""))
-        hint = "" if text or self._settings.null_literal is not None else _NULL_HINT
+        hint = cell.convert.hint(text) if isinstance(cell.convert, FormReader) else ""
+        if not text and self._settings.null_literal is None:
+            hint = _NULL_HINT
         code = conversion_error_code(text, cell.type.root)
         return code, f"field {cell.path!r}: cannot read {shown} as {cell.type.summary()}{hint}"
 

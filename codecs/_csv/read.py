@@ -16,6 +16,7 @@ from kvformat.codecs._kernel.csv import CsvBatch
 from kvformat.codecs._kernel.csv_records import CsvTokenizer
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._rows import RowReader
+from kvformat.codecs._timestamps.read import FormReader
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 
@@ -74,7 +75,13 @@ class _Schema:
         if t.root == "ROW":
             members = [self._cell(f"{path}.{field.name}", field.type) for field in t.fields]
             return cells.RowCell(path, _rows(t, members), members, **self._elements)
-        convert, nulls = scalar_converter(t), self._nulls
+        nulls = self._nulls
+        if self._settings.forms is not None and t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            form_reader = FormReader(t, self._settings.forms)
+            return cells.FormTimestampCell(
+                path, Int64Column(t, kind, form_reader, "i8"), forms=form_reader.kernel, **nulls
+            )
+        convert = scalar_converter(t)
         if t.root in INTEGER_BITS:
             bits = INTEGER_BITS[t.root]
             return cells.IntegerCell(path, Int64Column(t, kind, convert, f"i{bits // 8}"), bits=bits, **nulls)

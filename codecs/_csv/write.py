@@ -19,16 +19,14 @@ from kvformat.codecs._csv.settings import WriteSettings
 from kvformat.codecs._csv.types import check_types
 from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, stripped_decimal_texts
 from kvformat.codecs._json.write import (
-    TEXT,
     base64_texts,
-    date_texts,
     list_counts,
     list_offsets,
     replace_malformed,
     text_bytes,
-    time_texts,
-    timestamp_texts,
 )
+from kvformat.codecs._timestamps.texts import TEXT, date_texts, time_texts, timestamp_texts
+from kvformat.codecs._timestamps.write import TIMESTAMPS, check_forms, form_writer
 from kvformat.registry.contract.types import FlinkType
 
 _Mask = npt.NDArray[np.bool_]
@@ -45,6 +43,7 @@ class CsvWriter:
 
     def __init__(self, row: FlinkType, settings: WriteSettings) -> None:
         check_types(row, "encode")
+        check_forms(row, settings.forms)
         self._row, self._settings = row, settings
         self._quoting = Quoting(settings)
 
@@ -91,6 +90,8 @@ class CsvWriter:
         if t.root == "DECIMAL":
             text = stripped_decimal_texts if self._settings.scientific else plain_decimal_texts
             return text(values).cast(TEXT)
+        if self._settings.forms is not None and t.root in TIMESTAMPS:
+            return form_writer(t, self._settings.forms).texts(values)
         return _SCALARS[t.root](values)
 
     def _lists(self, values: pa.ListArray, element: FlinkType) -> pa.LargeStringArray:

@@ -110,12 +110,14 @@ def _leaves(seen: ValueSummary) -> Iterator[ValueSummary]:
 
 
 class Types:
-    """Makes types of what was seen; `iso` says which timestamps the format reads, `notes` takes what was guessed.
+    """Makes types of what was seen; `iso` says which timestamps the format reads, None that columns must declare them.
+
+    `notes` takes what was guessed.
 
     `within` counts the maps around, in which values of several kinds are conflicts.
     """
 
-    def __init__(self, notes: Notes, *, iso: bool, within: int = 0) -> None:
+    def __init__(self, notes: Notes, *, iso: bool | None, within: int = 0) -> None:
         self._notes, self._iso, self._within = notes, iso, within
         self._conflicts = 0
 
@@ -201,6 +203,8 @@ class Types:
             return self._text("timestamps with an offset: the format reads only those in UTC, with Z", path)
         if form not in _TIMES:
             return STRING
+        if self._iso is None:
+            return self._text("timestamps: declare TIMESTAMP or TIMESTAMP_LTZ if the format's options read them", path)
         if (form in (ISO, ISO_ZONED)) != self._iso:
             other = "SQL" if self._iso else "ISO-8601"
             return self._text(f"timestamps in the form that only '{STANDARD}' = '{other}' reads", path)

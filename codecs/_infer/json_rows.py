@@ -11,6 +11,7 @@ from kvformat.codecs._infer.documents import JsonDocuments, is_wrapped, without_
 from kvformat.codecs._infer.message_kinds import json_messages
 from kvformat.codecs._infer.value_summary import ValueSummary
 from kvformat.codecs._json.document_reader import JsonSyntaxError
+from kvformat.codecs._timestamps.options import PATTERNS
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 
 _OBJECT, _ARRAY = "are JSON objects", "are JSON arrays of objects, a row each"
@@ -39,7 +40,7 @@ def propose_rows(sample: MessageSample, options: Mapping[str, Any]) -> SchemaPro
         notes.add(f"{other} values are not JSON objects and are skipped")
     if arrays:
         notes.add(f"{arrays} messages are arrays, of a row for each element: read them with decode_rows")
-    given, iso = with_standard(options, seen)
+    given, iso = (dict(options), None) if PATTERNS in options else with_standard(options, seen)
     return SchemaProposal(Types(notes, iso=iso).columns(seen), given, (), notes.texts())
 
 

@@ -27,6 +27,7 @@ from operator import or_
 from typing import TYPE_CHECKING
 
 from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs._timestamps.write import TIMESTAMPS
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Co
     more than 8000 bytes; a decimal takes 1200 of these, any other converted column 100 to 900.
     """
     roots = [t.root for _, t in schema.walk()]
+    if settings.forms is not None and any(root in TIMESTAMPS for root in roots):
+        return None
     decimals = 0 if settings.plain_decimals else roots.count("DECIMAL")
     parts = sum(root in (*_REWRITTEN, *_STRINGS, *_MAPS) for root in roots)
     return json_text(row, schema, settings) if decimals <= _MOST_DECIMALS and parts <= _MOST_PARTS else None

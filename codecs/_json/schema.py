@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from kvformat.codecs._arrays import map_value_type
-from kvformat.codecs._json.scalars import ScalarRules, epoch_converter, epoch_factor, scalar_converter
+from kvformat.codecs._json.scalars import (
+    BadValue,
+    Converter,
+    ScalarRules,
+    conversion_error_text,
+    epoch_converter,
+    epoch_factor,
+    scalar_converter,
+)
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.value_converters import ConvertedType
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
 from kvformat.codecs._kernel.containers import Lists, Maps, Rows
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.time_forms import FormTimestamps
 from kvformat.codecs._kernel.times import Dates, Times, Timestamps
+from kvformat.codecs._kernel.tree import Node
+from kvformat.codecs._timestamps.read import FormReader
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
@@ -73,6 +84,9 @@ class JsonSchema:
         if t.root == "INTERVAL DAY TO SECOND":
             return Integers(t, kind, convert, 64, factor=1000)  # milliseconds, stored as microseconds
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            if self._settings.forms is not None:
+                form_reader = FormReader(t, self._settings.forms, convert if epochs else None)
+                return FormTimestamps(t, kind, _with_hint(form_reader, t.summary()), form_reader.kernel, factor)
             zoned = t.root == "TIMESTAMP_LTZ"
             return Timestamps(t, kind, convert, iso=self._settings.iso, zoned=zoned, factor=factor)
         if t.root in ("DATE", "TIME"):
@@ -106,6 +120,18 @@ _SCALARS = {
     "DATE": Dates,
     "TIME": Times,
 }
+
+
+def _with_hint(form_reader: FormReader, name: str) -> Converter:
+    """Return the converter, with errors that name the forms."""
+
+    def convert(value: Node) -> int:
+        try:
+            return form_reader(value)
+        except ValueError:
+            raise BadValue(conversion_error_text(value, name) + form_reader.hint(value)) from None
+
+    return convert
 
 
 def _arrow_type(t: FlinkType) -> object:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kvformat.codecs._timestamps.options import TimestampForms
 from kvformat.registry.contract.options import Option
 
 _ISO = "ISO-8601"
@@ -48,7 +49,7 @@ class ReadSettings:
     `streaming` is `decode.json-parser.enabled`: it selects the rules of Flink's streaming reader. Without it, the rules
     of Flink's tree reader apply, as in all change-data formats. `lenient` is `ignore-parse-errors`, `fail_on_missing`
     is `fail-on-missing-field`, and `iso` selects ISO-8601 timestamps. With `epochs`, dates and times are also read from
-    numbers, as Kafka Connect writes them.
+    numbers, as Kafka Connect writes them. With `forms`, timestamps are read in these forms instead.
     """
 
     streaming: bool = True
@@ -56,15 +57,17 @@ class ReadSettings:
     fail_on_missing: bool = False
     iso: bool = False
     epochs: bool = False
+    forms: TimestampForms | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> ReadSettings:
+    def of(cls, options: Mapping[str, Any], forms: TimestampForms | None = None) -> ReadSettings:
         """Take the settings from options. Change-data formats lack the parser option and `fail-on-missing-field`."""
         return cls(
             streaming=options.get("decode.json-parser.enabled", False),
             lenient=options["ignore-parse-errors"],
             fail_on_missing=options.get("fail-on-missing-field", False),
             iso=options[TIMESTAMP_OPTION.name] == _ISO,
+            forms=forms,
         )
 
 
@@ -73,7 +76,7 @@ class WriteSettings:
     """How values are written. `null_key_mode` is FAIL, DROP or LITERAL.
 
     `trimmed_decimals`: whether plain decimals have no zeros at their ends, as in Flink 1. `epochs`: whether dates and
-    times are numbers, as Kafka Connect writes them.
+    times are numbers, as Kafka Connect writes them. With `forms`, timestamps are written in one of these forms instead.
     """
 
     iso: bool = False
@@ -83,9 +86,10 @@ class WriteSettings:
     ignore_null_fields: bool = False
     trimmed_decimals: bool = False
     epochs: bool = False
+    forms: TimestampForms | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> WriteSettings:
+    def of(cls, options: Mapping[str, Any], forms: TimestampForms | None = None) -> WriteSettings:
         """Take the settings from options."""
         return cls(
             iso=options[TIMESTAMP_OPTION.name] == _ISO,
@@ -93,4 +97,5 @@ class WriteSettings:
             null_key_literal=options["map-null-key.literal"],
             plain_decimals=options["encode.decimal-as-plain-number"],
             ignore_null_fields=options["encode.ignore-null-fields"],
+            forms=forms,
         )

@@ -19,7 +19,6 @@ import binascii
 import functools
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,8 @@ from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, rep
 from kvformat.codecs._json.scalars import epoch_factor
 from kvformat.codecs._json.schema import EPOCHS
 from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs._timestamps.texts import PER_DAY, TEXT, date_texts, time_texts, timestamp_texts, without_zeros
+from kvformat.codecs._timestamps.write import check_forms, form_writer
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
@@ -39,7 +40,6 @@ Parts = list[str | pa.LargeStringArray]
 _Indices = npt.NDArray[np.int64]
 _RowsOf = Callable[[_Indices], _Indices]  # from indices in a nested array to the top-level rows that contain them
 
-TEXT = pa.large_string()
 _NULL_KEY = (
     "Fail to serialize at field: {path}. JSON format doesn't support to serialize map data with null keys. "
     "You can drop null key entries or encode null in literals by specifying map-null-key.mode option."
@@ -64,6 +64,7 @@ class JsonWriter:
                     f"The type is: {t.summary()}",
                     field=path,
                 )
+        check_forms(row, settings.forms)
         self._row, self._settings = row, settings
 
     def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
@@ -346,7 +347,7 @@ def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
     if not settings.plain_decimals:
         return [stripped_decimal_texts(values).cast(TEXT)]
     texts = plain_decimal_texts(values).cast(TEXT)
-    return [_without_zeros(texts) if settings.trimmed_decimals and t.scale else texts]
+    return [without_zeros(texts) if settings.trimmed_decimals and t.scale else texts]
 
 
 def _string(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
@@ -363,7 +364,7 @@ def _epoch(values: pa.Array, t: FlinkType) -> Parts:
         return [values.cast(pa.date32()).view(pa.int32()).cast(TEXT)]
     if t.root == "TIME":
         return [values.cast(pa.time32("ms"), safe=False).view(pa.int32()).cast(TEXT)]
-    have, want = _PER_DAY[values.type.unit], _PER_DAY["ms" if epoch_factor(t) > 1 else "us"]
+    have, want = PER_DAY[values.type.unit], PER_DAY["ms" if epoch_factor(t) > 1 else "us"]
     numbers = as_integers(values)
     numbers = numbers // (have // want) if have > want else numbers * (want // have)
     return [as_type(numbers, pa.int64(), values).cast(TEXT)]
@@ -378,6 +379,10 @@ def _time(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
 
 
 def _timestamp(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
+    if settings.forms is not None:
+        form = form_writer(t, settings.forms)
+        texts = form.texts(values)
+        return [texts] if form.is_number else quote_texts(escape_json(texts))
     texts = timestamp_texts(values, "T" if settings.iso else " ")
     return quote_texts(texts, "Z" if t.root == "TIMESTAMP_LTZ" else "")
 
@@ -427,59 +432,6 @@ _SCALARS: dict[str, tuple[Callable[[pa.DataType], bool], Callable[[pa.Array, Fli
     "INTERVAL YEAR TO MONTH": (pa.types.is_integer, _plain),
     "INTERVAL DAY TO SECOND": (pa.types.is_duration, _interval),
 }
-
-
-def date_texts(values: pa.Array) -> pa.LargeStringArray:
-    """Format a date32 array as ISO dates."""
-    return _fix_distant_years(values.cast(TEXT), values.view(pa.int32()), "D", " ")
-
-
-def time_texts(values: pa.Array) -> pa.LargeStringArray:
-    """Format times of day, truncated to milliseconds as in Flink's TIME, without trailing zeros."""
-    return _without_zeros(values.cast(pa.time32("ms"), safe=False).cast(TEXT))
-
-
-def timestamp_texts(values: pa.Array, between: str = " ") -> pa.LargeStringArray:
-    """Format timestamps in UTC, without trailing zeros. `between` separates date and time."""
-    unit = values.type.unit
-    texts = values.view(pa.timestamp(unit)).cast(TEXT)
-    if between != " ":
-        texts = pc.utf8_replace_slice(texts, 10, 11, between)
-    if unit != "s":
-        texts = _without_zeros(texts)
-    return _fix_distant_years(texts, values.view(pa.int64()), unit, between)
-
-
-def _without_zeros(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Remove trailing zeros of the fraction, which each text must have."""
-    return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".")
-
-
-_YEAR_0, _YEAR_10000 = -719528, 2932897  # first days, from 1970-01-01
-_PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
-
-
-def _fix_distant_years(texts: pa.LargeStringArray, values: pa.Array, unit: str, between: str) -> pa.LargeStringArray:
-    """Reformat the texts of years outside of 0 to 9999 as Java does: `+12020-...`, `-0005-...`."""
-    low, high = (day * _PER_DAY[unit] for day in (_YEAR_0, _YEAR_10000))
-    least, most = (limit.as_py() for limit in pc.min_max(values).values())
-    if least is None or (least >= low and most < high):
-        return texts
-    numbers = values.fill_null(low).to_numpy(zero_copy_only=False)
-    far = (numbers < low) | (numbers >= high)
-    return replace_where(
-        texts, far, lambda _: pa.array([_distant_text(int(value), unit, between) for value in numbers[far]], TEXT)
-    )
-
-
-def _distant_text(value: int, unit: Any, between: str) -> str:
-    days, rest = divmod(value, _PER_DAY[unit])  # split, because numpy reads the lowest number as "not a time"
-    day = str(np.datetime64(days, "D"))
-    time = "" if unit == "D" else str(np.datetime64(rest, unit)).partition("T")[2]
-    year, month_and_day = day[:-6], day[-6:]
-    if "." in time:
-        time = time.rstrip("0").rstrip(".")
-    return f"{int(year):+05d}{month_and_day}{between if time else ''}{time}"
 
 
 def base64_texts(values: pa.LargeBinaryArray) -> pa.LargeStringArray:

@@ -6,6 +6,7 @@ from kvformat.codecs._kernel.csv_records cimport BLOCK, CsvTokenizer
 from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, eight_digits, few_digits, is_character, matches, next_of_two, part, single, word
 from kvformat.codecs._kernel.messages cimport TextBatch
 from kvformat.codecs._kernel.reader cimport Reader
+from kvformat.codecs._kernel.time_forms cimport NO_MOMENT, TimeForms
 from kvformat.codecs._kernel.times cimport MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
 
 cdef int BAD
@@ -132,6 +133,15 @@ cdef class TimestampCell(WordCell):
     cdef bint zoned
 
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
+    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+
+
+cdef class FormTimestampCell(WordCell):
+    cdef TimeForms forms
+
+    @cython.locals(found=cython.longlong)
+    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
+    @cython.locals(found=cython.longlong)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 

@@ -40,6 +40,7 @@ from kvformat.codecs._kernel.csv_records import CsvTokenizer, repeated, word_of
 from kvformat.codecs._kernel.memory import grown
 from kvformat.codecs._kernel.messages import Recoded, Said, TextBatch
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.time_forms import TimeForms
 
 if TYPE_CHECKING:
     import cython
@@ -80,6 +81,7 @@ if not cython.compiled:
         single,
         word,
     )
+    from kvformat.codecs._kernel.time_forms import NO_MOMENT
     from kvformat.codecs._kernel.times import MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
 
 ALL = 0xFFFFFFFFFFFFFFFF
@@ -567,6 +569,42 @@ class TimestampCell(WordCell):
         if NO_TIME in (days, micros):
             return self.read_uncommon(r, start, stop)
         return add_integer(self.words, days * MICROS_OF_A_DAY + micros, 0)
+
+
+class FormTimestampCell(WordCell):
+    """TIMESTAMP and TIMESTAMP_LTZ in the forms `forms`, in microseconds."""
+
+    def __init__(self, path: str, column: Int64Column, *, forms: TimeForms, **options: Any) -> None:
+        super().__init__(path, column, trims=True, **options)
+        self.forms = forms
+
+    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        r = records.reader
+        for i in range(first, last):
+            start = records.starts[i]
+            size = records.stops[i] - start
+            found = NO_MOMENT
+            if is_plain(self, r, start, size):
+                found = self.forms.text(r, start, start + size)
+            if found != NO_MOMENT:
+                add_integer(self.words, found, 0)
+            elif self.read_any(records, i) < 0:
+                return i
+        return last
+
+    def read_text(self, r: Reader, start: int, stop: int) -> int:
+        found = self.forms.text(r, start, stop)
+        if found != NO_MOMENT:
+            return add_integer(self.words, found, 0)
+        first = start
+        last = stop
+        while first < last and byte(r.data, first, stop) <= SPACE:
+            first += 1
+        while last > first and byte(r.data, last - 1, stop) <= SPACE:
+            last -= 1
+        if 0 < last - first < stop - start:
+            return self.read_trimmed(r, start, stop, first, last)
+        return self.read_slow(r, start, stop)
 
 
 class ContainerCell(Cell):

@@ -19,9 +19,13 @@ cdef unsigned long long TIME_LIMITS
 
 cdef inline unsigned long long digits_of(unsigned long long found, unsigned long long pattern, unsigned long long limits) noexcept nogil
 cdef inline int two(unsigned long long digits, int place) noexcept nogil
-@cython.locals(days=cython.longlong, year=cython.uint, month=cython.uint, day=cython.uint, last=cython.uint)
+@cython.locals(days=cython.longlong, last=cython.uint)
+cdef long long day_number(unsigned int year, unsigned int month, unsigned int day) noexcept nogil
+@cython.locals(year=cython.uint)
 cdef long long days_of(Reader r, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-@cython.locals(micros=cython.longlong, count=cython.int, hour=cython.longlong)
+@cython.locals(hour=cython.longlong)
+cdef long long seconds_of_day(Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
+@cython.locals(micros=cython.longlong, seconds=cython.longlong, count=cython.int)
 cdef long long micros_of_day(Reader r, Py_ssize_t at, Py_ssize_t stop) noexcept nogil
 
 

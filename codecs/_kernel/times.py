@@ -64,8 +64,11 @@ def days_of(r: Reader, at: int, end: int) -> int:
     if digits == NO_DIGITS or last_two == NO_DIGITS:
         return NO_TIME
     year = two(digits, 0) * 100 + two(digits, 2)
-    month = two(digits, 5)
-    day = two(last_two, 6)
+    return day_number(year, two(digits, 5), two(last_two, 6))
+
+
+def day_number(year: int, month: int, day: int) -> int:
+    """Return the days since 1970 of a date, or `NO_TIME` if there is no such day. The year is not negative."""
     if month < 1 or month > 12 or day < 1:
         return NO_TIME
     if day > 28:
@@ -82,8 +85,8 @@ def days_of(r: Reader, at: int, end: int) -> int:
     return days + (month * 153 + 2) // 5 + day - 719469 - 146097
 
 
-def micros_of_day(r: Reader, at: int, stop: int) -> int:
-    """Parse `r.data[at:stop]` as a time, `23:59:59` or `23:59:59.123456789`. Return microseconds, or `NO_TIME`."""
+def seconds_of_day(r: Reader, at: int, stop: int) -> int:
+    """Parse eight characters as a time, `23:59:59`. Return seconds, or `NO_TIME`."""
     if at + 8 > stop:
         return NO_TIME
     digits = digits_of(word(r.data, at), TIME, TIME_LIMITS)
@@ -92,7 +95,15 @@ def micros_of_day(r: Reader, at: int, stop: int) -> int:
     hour, minute, second = two(digits, 0), two(digits, 3), two(digits, 6)
     if hour > 23 or minute > 59 or second > 59:
         return NO_TIME
-    micros = ((hour * 60 + minute) * 60 + second) * 1_000_000
+    return (hour * 60 + minute) * 60 + second
+
+
+def micros_of_day(r: Reader, at: int, stop: int) -> int:
+    """Parse `r.data[at:stop]` as a time, `23:59:59` or `23:59:59.123456789`. Return microseconds, or `NO_TIME`."""
+    seconds = seconds_of_day(r, at, stop)
+    if seconds == NO_TIME:
+        return NO_TIME
+    micros = seconds * 1_000_000
     at += 8
     if at == stop:
         return micros

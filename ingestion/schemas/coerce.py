@@ -28,7 +28,8 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts
 from kvformat.codecs._json.settings import WriteSettings
-from kvformat.codecs._json.write import TEXT, JsonWriter, base64_texts, date_texts, timestamp_texts
+from kvformat.codecs._json.write import JsonWriter, base64_texts
+from kvformat.codecs._timestamps.texts import TEXT, date_texts, timestamp_texts
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import (
     BINARY_ROOTS,

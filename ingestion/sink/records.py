@@ -23,7 +23,8 @@ from kvformat.codecs._csv.settings import WriteSettings as CsvSettings
 from kvformat.codecs._csv.write import CsvWriter
 from kvformat.codecs._java.numbers import plain_decimal_texts
 from kvformat.codecs._json.settings import WriteSettings
-from kvformat.codecs._json.write import TEXT, JsonWriter
+from kvformat.codecs._json.write import JsonWriter
+from kvformat.codecs._timestamps.texts import TEXT
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import STRING

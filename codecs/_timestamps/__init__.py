@@ -1,0 +1,1 @@
+"""Timestamps in forms of the user's choice: the options, their patterns, time zones, reading and writing."""

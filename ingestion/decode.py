@@ -46,6 +46,7 @@ from kvformat.registry.format import Format
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.table.decode_records import decode_records
 from kvformat.registry.table.metadata import MetadataColumn, readable
+from kvformat.registry.table.record_headers import headers_of
 from kvformat.registry.table.record_layout import RecordLayout
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ class TableDecoder:
         position = [batch.column(name) for name in (*_PLACE, TIMESTAMP)]
         keys = binary_messages(batch.column("key")) if self.layout.key_format is not None else None
         given = [batch.column(_METADATA + column.name) for column in self.metadata]
-        rows = decode_records(self.layout, keys, binary_messages(batch.column("value")))
+        headers = headers_of(batch, self.layout.record_headers)
+        rows = decode_records(self.layout, keys, binary_messages(batch.column("value")), headers=headers)
         records = np.repeat(np.arange(len(batch)), rows.counts)
         taken = pa.array(records)
         physical = len(self.layout.physical.fields)

@@ -32,6 +32,7 @@ from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.format import Format
+from kvformat.registry.table.record_headers import headers_of, with_header
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -152,6 +153,7 @@ class _TaskLook:
 
     def __init__(self, stage: LookStage) -> None:
         self._values = stage.value_format.looker(stage.value)
+        self._value_format, self._key_format = stage.value_format, stage.key_format
         self._keys = None
         if stage.key_format is not None and stage.key is not None:
             self._keys = stage.key_format.looker(stage.key)
@@ -167,7 +169,7 @@ class _TaskLook:
     def looked(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the records of a batch that have a table or an error, packed, or the rows of a table."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        values = binary_messages(columns["value"])
+        values = _messages(batch, "value", self._value_format)
         found = self._values.look(values, columns["topic"])
         places = _Places(columns)
         names = [table_name(TableId(table)) for table in found.tables]
@@ -184,7 +186,8 @@ class _TaskLook:
             errors = pa.array([found.errors.get(i) for i in range(len(batch))], pa.string())
         kept = pc.or_(tables.is_valid(), errors.is_valid())
         if self._keys is not None:
-            self._look_at_keys(binary_messages(columns["key"]), pa.array(names, pa.string()).take(tables), places)
+            keys = _messages(batch, "key", self._key_format)
+            self._look_at_keys(keys, pa.array(names, pa.string()).take(tables), places)
         records = pa.RecordBatch.from_arrays([*batch.columns, errors], [*batch.schema.names, ERROR])
         for column in found.columns:
             self._decoders.pop(table_name(TableId(column.table)), None)
@@ -264,6 +267,15 @@ class _TaskLook:
         )
         line = pa.nulls(1, pa.string()), pa.nulls(1, pa.binary()), pa.nulls(1, pa.bool_())
         yield _lines(*line, pa.array([news_to_text(news)]))
+
+
+def _messages(records: pa.RecordBatch, part: Part, format: Format | None) -> pa.BinaryArray:
+    """Return the keys or values that a format reads, for the headers that belong to them."""
+    messages = binary_messages(records.column(part))
+    name = None if format is None else format.record_headers.get(part)
+    if format is None or name is None:
+        return messages
+    return with_header(format, messages, headers_of(records, {part: name}).get(part))
 
 
 def _lines(

@@ -153,7 +153,7 @@ def first_look(pipeline: Pipeline, spark: SparkSession, checkpoint: str) -> None
         return
     if found is None:
         return
-    options = {**table.source_options(streaming=False), **found}
+    options = {**table.source_options(streaming=False), "includeHeaders": "true", **found}
     for name in ("startingTimestamp", "startingOffsetsByTimestampStrategy", "endingTimestamp"):
         options.pop(name, None)
     records = spark.read.format("kafka").options(**options).load()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.format import Format
 
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -33,6 +36,17 @@ def last_header(headers: pa.ListArray, name: str) -> pa.BinaryArray:
     numbers = np.full(len(headers), -1)
     numbers[places] = np.arange(len(places))  # of equal places the last one counts
     return values.filter(found).take(pa.array(numbers, mask=numbers < 0))
+
+
+def headers_of(records: pa.RecordBatch, names: Mapping[Part, str]) -> dict[Part, pa.BinaryArray]:
+    """Return the last header with the name of each part, for records as Spark's Kafka source gives them.
+
+    Records without the column `headers` have none.
+    """
+    if not names or "headers" not in records.schema.names:
+        return {}
+    headers = checked_headers(records.column("headers"), len(records))
+    return {part: last_header(headers, name) for part, name in names.items()}
 
 
 def with_header(format: Format, messages: pa.BinaryArray, header: pa.BinaryArray | None) -> pa.BinaryArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,29 @@ def test_static_schemas_come_from_declared_tables(spark: Any, tmp_path: Path) ->
     assert query.rows("shop") == [{"id": 1, "name": "x"}, {"id": 2, "name": None}]
     with pytest.raises(DecodeError, match="table shop, topic shop, partition 0, offset 5"):
         query.run(_records({"id": "seven"}, first=5))
+
+
+def test_ids_and_guids_in_headers(spark: Any, tmp_path: Path) -> None:
+    """Records with the id of their schema before the datum, in a header, and as a GUID in a header."""
+    guid = uuid.UUID(int=77)
+    plain = {"type": "record", "name": "R", "fields": [{"name": "id", "type": "int"}]}
+    more = {**plain, "fields": [*plain["fields"], {"name": "v", "type": "string"}]}
+    (tmp_path / "7.avsc").write_text(json.dumps(plain))
+    (tmp_path / f"{guid}.avsc").write_text(json.dumps(more))
+    source = {"value.format": "avro-confluent", "avro-confluent.url": f"file:{tmp_path}"}
+    query = BatchQuery(spark, tmp_path, source, transform=[])
+
+    def record(offset: int, value: bytes, *headers: tuple[str, bytes]) -> Any:
+        return (None, value, "shop", 0, offset, _TIME, 0, list(headers) or None)
+
+    name, of_guid, of_id = "__value_schema_id", b"\1" + guid.bytes, b"\0\0\0\0\7"
+    first = [record(0, of_id + b"\x02"), record(1, b"\x04", (name, of_id))]
+    query.run([*first, record(2, b"\x06\x02a", ("other", b"x"), (name, of_guid))])
+    query.run([record(3, b"\x08\x02b", (name, of_guid)), record(4, of_id + b"\x0a")])
+    assert query.rows(("shop",)) == [
+        {"id": 1, "v": None},
+        {"id": 2, "v": None},
+        {"id": 3, "v": "a"},
+        {"id": 4, "v": "b"},
+        {"id": 5, "v": None},
+    ]

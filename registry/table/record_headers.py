@@ -32,7 +32,8 @@ def last_header(headers: pa.ListArray, name: str) -> pa.BinaryArray:
     entries = headers.flatten()
     values = pc.struct_field(entries, "value")
     found = pc.fill_null(pc.and_(pc.equal(pc.struct_field(entries, "key"), name), values.is_valid()), False)
-    places = np.asarray(pc.list_parent_indices(headers).filter(found))
+    counts = np.asarray(pc.list_value_length(headers).fill_null(0))  # a null list may hide entries
+    places = np.repeat(np.arange(len(headers)), counts)[np.asarray(found)]
     numbers = np.full(len(headers), -1)
     numbers[places] = np.arange(len(places))  # of equal places the last one counts
     return values.filter(found).take(pa.array(numbers, mask=numbers < 0))

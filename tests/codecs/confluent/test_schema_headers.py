@@ -18,6 +18,7 @@ from kvformat.codecs._confluent.protobuf_schema import FIRST, read_path
 from kvformat.connectors import KafkaTable, infer_schema, inspect_topic
 from kvformat.registry import KeyValueFormat, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.table.record_headers import HEADERS_TYPE, last_header
 from tests.codecs.confluent.test_cloud_formats import _decoded, _readable
 from tests.codecs.confluent.test_proto_registry import _class_of
 from tests.fuzz import rows as random_rows
@@ -78,6 +79,17 @@ def _records(table: KeyValueFormat, *records: tuple[bytes | None, list[_Header] 
     )
     values = pa.array([value for value, _ in records], pa.binary())
     return _readable(table.decode_batch(None, values, headers=headers))
+
+
+def test_the_last_header_with_a_name_counts() -> None:
+    x, other = {"key": "x", "value": b"1"}, {"key": "y", "value": b"2"}
+    lists = [[x], None, [other, x, {"key": "x", "value": b"3"}], [], [{"key": "x", "value": None}], [x, other]]
+    headers = pa.array(lists, HEADERS_TYPE)
+    wanted = [b"1", None, b"3", None, None, b"1"]
+    for start in range(len(lists) + 1):
+        assert last_header(headers[start:], "x").to_pylist() == wanted[start:]
+    hidden = pa.ListArray.from_arrays(headers.offsets, headers.values, mask=pa.array([True] + [False] * 5))
+    assert last_header(hidden, "x").to_pylist() == [None, *wanted[1:]]
 
 
 # --- GUIDs before the message ------------------------------------------------------------------------------

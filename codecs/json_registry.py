@@ -61,7 +61,7 @@ class JsonRegistryFormat(RegistryFormat):
             allowed=TIMESTAMP_OPTION.allowed,
             doc="Ours. Reading: timestamps that are texts are `2024-02-29 23:59:59.123` or `2024-02-29T23:59:59.123`.",
         ),
-        *(replace(option, doc=option.doc.replace("Ours. ", "Ours. Reading: ")) for option in FORM_OPTIONS),
+        *(replace(option, doc=option.doc.replace("Ours. The", "Ours. Reading: the")) for option in FORM_OPTIONS),
     )
 
     @classmethod

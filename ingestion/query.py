@@ -452,16 +452,16 @@ class _BatchRun:
         change = None
         if memory.tables.target.has_tables:
             change = max((c for c in wholes if c.caused.event.table == target), key=PlannedChange.place, default=None)
-        records: DataFrame | None = None
+        records: list[DataFrame] = []
         try:
             written = memory.tables.ready(target, wanted, options) if found or change is not None else wanted
             self._done(f"changed {target}")
             if change is None:
-                records = self._write_part(target, written, found, 0)
+                records += self._write_part(target, written, found, 0)
             else:
                 before = [replace(rows, rows=rows.rows.where(_is_before(change))) for rows in found]
                 after = [replace(rows, rows=rows.rows.where(~_is_before(change))) for rows in found]
-                self._write_part(target, written, before, 0)
+                records += self._write_part(target, written, before, 0)
                 self._done(f"written {target} before")
                 memory.tables.change(change.caused.event, wanted, BatchWrite(memory.query, self.id, 1))
                 self._done(f"truncated {target}")
@@ -469,11 +469,11 @@ class _BatchRun:
                     after = [rows for rows in after if not rows.rows.isEmpty()]
                 if after:
                     written = memory.tables.ready(target, wanted, options)
-                self._write_part(target, written, after, 1)
+                records += self._write_part(target, written, after, 1)
             self._done(f"written {target}")
         except SchemaChangeError as error:
             raise _TableFailed({rows.source for rows in found} or {target}, error) from error
-        return [] if records is None else [records]
+        return records
 
     def _options(self, found: list[_TableRows]) -> TableOptions:
         rules = [self.memory.rules.rule(rows.source) for rows in found]
@@ -482,9 +482,9 @@ class _BatchRun:
 
     def _write_part(
         self, target: TableId, schema: TableSchema, found: list[_TableRows], part: int
-    ) -> DataFrame | None:
+    ) -> list[DataFrame]:
         if not found:
-            return None
+            return []
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [r.rows for r in found])
         rows = rows.drop(ROW_ERROR, TIMESTAMP)
         missing = [name for name in schema.names if name not in rows.columns]
@@ -499,7 +499,8 @@ class _BatchRun:
                 rows = latest_by_key(rows, keys, order, deletes=True).drop(*POSITION)
             else:
                 rows = rows.drop(ROW_KIND, ROW_INDEX, *POSITION)
-        return self.memory.tables.target.write(target, schema, rows, BatchWrite(self.memory.query, self.id, part))
+        records = self.memory.tables.target.write(target, schema, rows, BatchWrite(self.memory.query, self.id, part))
+        return [] if records is None else [records]
 
 
 def _thread_start(spark: SparkSession) -> Callable[[], Any] | None:

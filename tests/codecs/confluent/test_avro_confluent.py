@@ -278,7 +278,7 @@ def test_the_latest_version(registry: Registry) -> None:
     registry.subjects["s"] = [1]
     assert _encoded(fmt, (1, "y")) == ([_framed(1, b"\x02\x02\x02\x02y")], [None])
     registry.subjects["t"] = [7]
-    with pytest.raises(SchemaError, match=r"does not match the table schema.*Its type is ROW<`a` INT NOT NULL"):
+    with pytest.raises(SchemaError, match=r"id 7: column 'a' is BIGINT, which does not fit int. Declare it as INT"):
         _encoded(_format(registry, subject="t", use_latest_version="true"), (1, "y"))
 
 

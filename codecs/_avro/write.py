@@ -393,11 +393,11 @@ def _copy_ranges(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
 
 def _union_part(array: pa.Array, schema: Schema) -> _Part:
     assert schema.value_index is not None
-    some, index = schema.branches[schema.value_index], 2 * schema.value_index
-    if not array.null_count or schema.null_index is None:
-        return _concat_parts([_varint_part(np.array([index], _U)), _make_part(array, some)])
+    some, null_index = schema.branches[schema.value_index], schema.null_index
+    if not array.null_count or null_index is None:
+        return _concat_parts([_branch_part(np.True_, schema.value_index, 0), _make_part(array, some)])
     valid = _valid(array)
-    branch = _varint_part(np.where(valid, _U(index), _U(2 * schema.null_index)))
+    branch = _branch_part(valid, schema.value_index, null_index)
     if not valid.any():
         return branch
     if some.type == "record":
@@ -406,6 +406,13 @@ def _union_part(array: pa.Array, schema: Schema) -> _Part:
     part = _present_part(array, some)
     bad = None if part.bad is None else part.bad & valid
     return _Part(branch.size + part.size * valid, (*branch.stores, *_shift_stores(part.stores, branch.size)), bad)
+
+
+def _branch_part(valid: Mask | np.bool_, index: int, null_index: int) -> _Part:
+    """Return the part of the indices of branches: `index` for valid values."""
+    if max(index, null_index) < 1 << 6:
+        return _Part(1, ((0, _Byte(np.where(valid, np.uint8(2 * index), np.uint8(2 * null_index)))),))
+    return _varint_part(np.atleast_1d(np.where(valid, _U(2 * index), _U(2 * null_index))))
 
 
 def _copy_valid(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Mask | None]:

@@ -47,7 +47,7 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
     reads_only: ClassVar[bool] = True
     reads_without_schemas: ClassVar[bool] = True
     skip: ClassVar[int] = PREFIX
-    metadata_types = {**DebeziumJsonFormat.metadata_types, **SCHEMA_ID_TYPES}
+    metadata_types = DebeziumJsonFormat.metadata_types | SCHEMA_ID_TYPES
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:

@@ -60,7 +60,7 @@ class AvroConfluentFormat(ConfluentAvroFormat):
     def datum_type(self, row: FlinkType) -> FlinkType:
         return row
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         table = self.table(schema)

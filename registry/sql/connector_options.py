@@ -193,10 +193,10 @@ UPSERT_KAFKA_OPTIONS = (
 def options_of(connector: str) -> tuple[Option, ...]:
     """Return the declared options of a connector; raises `OptionError` for an unknown connector."""
     if connector not in (KAFKA, UPSERT_KAFKA):
-        known, shown = (KAFKA, UPSERT_KAFKA, CONFLUENT), masked("connector", connector)
+        known, shown = (KAFKA, UPSERT_KAFKA), masked("connector", connector)
         raise OptionError(
             f"option 'connector': unknown connector {shown!r}.{did_you_mean(connector, known)} "
-            f"Supported connectors: {', '.join(known)}",
+            f"Supported connectors: {', '.join(known)}; in a DDL also {CONFLUENT}",
             option="connector",
         )
     return UPSERT_KAFKA_OPTIONS if connector == UPSERT_KAFKA else KAFKA_OPTIONS

@@ -125,10 +125,19 @@ def test_an_enum_s_default_is_for_readers_only(registry: Registry) -> None:
         ),
         (["null", _record(("x", "int"), name="A"), _record(("y", "int"), name="B")], "ROW<y INT>", {"y": 1}, "04 02"),
         ([*(_record(("x", "int"), name=f"R{i}") for i in range(70)), "int"], "INT", 1, "8c 01 02"),
+        ([*(_record(("x", "int"), name=f"R{i}") for i in range(70)), "int", "null"], "INT", None, "8e 01"),
     ],
 )
 def test_the_branch_of_a_union(registry: Registry, union: Any, column: str, value: Any, datum: str) -> None:
     assert _written(_latest(registry, _record(("c", union))), f"c {column}", {"c": value}) == [datum]
+
+
+def test_many_branches_beside_nulls(registry: Registry) -> None:
+    union = [*(_record(("x", "int"), name=f"R{i}") for i in range(70)), "int", "null", _record(("y", "int"), name="Y")]
+    rows = [{"c": 1, "d": {"y": 1}, "e": 5}, {"c": None, "d": None, "e": 6}]
+    schema = _record(("c", union), ("d", ["Y", "null"]), ("e", "int"))
+    fmt = _latest(registry, schema)
+    assert _written(fmt, "c INT, d ROW<y INT>, e INT", *rows) == ["8c 01 02 00 02 0a", "8e 01 02 0c"]
 
 
 def test_a_union_of_records_at_the_top(registry: Registry) -> None:

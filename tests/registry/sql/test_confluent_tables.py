@@ -250,3 +250,8 @@ def test_only_tables_of_confluent_cloud_are_distributed() -> None:
         find_table(text)
     with pytest.raises(SchemaError, match=r"'\$rowtime' of the WATERMARK does not exist"):
         find_table(text.replace("(id INT)", "(id INT, WATERMARK FOR `$rowtime` AS `$rowtime`)"))
+
+
+def test_the_connector_is_for_ddls() -> None:
+    with pytest.raises(OptionError, match=r"unknown connector 'confluent'\. .*: kafka, upsert-kafka; in a DDL also"):
+        KeyValueFormat("id INT", {"connector": "confluent", "format": "json"})

@@ -218,7 +218,7 @@ class _Conversion:
         numbers = as_integers(values)
         floats = numbers.astype(target.to_pandas_dtype())
         back = floats.astype(np.float64)
-        same = (back < 2.0**63) & (np.where(back < 2.0**63, back, 0).astype(np.int64) == numbers)
+        same = np.where(back < 2.0**63, back, 0).astype(np.int64) == numbers
         self._check(same, values, numbers, f"has more digits than a {target}", path, rows_of)
         return as_type(floats.view(f"<i{target.bit_width // 8}"), target, values)
 

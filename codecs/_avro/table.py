@@ -179,7 +179,7 @@ class _Conversion:
         numbers = as_integers(values)
         if not self._reading and unit != "ns":
             if unit == "ms":
-                self._check_digits(values, numbers, _MICROS, t, target, path, rows_of)
+                self._check_digits(values, numbers, _MICROS, t, path, rows_of)
             return as_type(numbers // _MICROS, target, values)
         near = (numbers <= _FARTHEST) & (numbers >= -_FARTHEST)
         what = f"milliseconds are too far from 1970 for a {t.root}"
@@ -193,18 +193,11 @@ class _Conversion:
         if self._reading:
             return as_type(numbers * nanos, target, values)
         if nanos > _NANOS["us"]:
-            self._check_digits(values, numbers, nanos, t, target, path, rows_of)
+            self._check_digits(values, numbers, nanos, t, path, rows_of)
         return as_type(numbers // nanos, target, values)
 
     def _check_digits(
-        self,
-        values: pa.Array,
-        numbers: _Ints,
-        divisor: int,
-        t: FlinkType,
-        target: pa.DataType,
-        path: str,
-        rows_of: RowsOf,
+        self, values: pa.Array, numbers: _Ints, divisor: int, t: FlinkType, path: str, rows_of: RowsOf
     ) -> None:
         """Check that no declared digits of a time are lost."""
         if (t.precision or 0) > _MILLIS:

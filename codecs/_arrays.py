@@ -69,3 +69,30 @@ def with_elements(values: pa.Array, target: pa.DataType, elements: pa.Array) -> 
 def map_value_type(t: FlinkType) -> FlinkType:
     """Return the type of a MAP's values, or of a MULTISET's counts."""
     return t.fields[1].type if t.root == "MAP" else _COUNT
+
+
+def text_bytes(values: pa.LargeStringArray) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    """Return the offsets, which begin at 0, and the bytes of an array. The array may be a slice."""
+    _, offsets_buffer, data_buffer = values.buffers()
+    if not len(values) or data_buffer is None:
+        return np.zeros(len(values) + 1, np.int64), np.zeros(0, np.uint8)
+    offsets = np.frombuffer(offsets_buffer, np.int64, len(values) + 1, values.offset * 8)
+    return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
+
+
+def replace_malformed(values: pa.LargeStringArray) -> pa.LargeStringArray:
+    """Replace malformed UTF-8 with U+FFFD, as Java does. Returns `values` itself if all texts are well-formed."""
+    return values if _is_utf8(values) else _repaired(values)
+
+
+def _is_utf8(values: pa.LargeStringArray) -> bool:
+    try:
+        values.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _repaired(values: pa.LargeStringArray) -> pa.LargeStringArray:
+    raw = values.cast(pa.large_binary()).to_pylist()
+    return pa.array([None if value is None else value.decode("utf-8", "replace") for value in raw], pa.large_string())

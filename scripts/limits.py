@@ -72,6 +72,20 @@ LIMITS = (
         ("codecs._kernel.codes.MOST_BYTES",),
     ),
     Limit(
+        "bytes of a VARIANT, and of its metadata",
+        "{}",
+        in_bytes,
+        "Spark's limit",
+        ("codecs._kernel.variant_codes.MOST_OF_A_VARIANT",),
+    ),
+    Limit(
+        "bytes of a VARIANT as JSON",
+        "{}",
+        in_bytes,
+        "a long key may come often in a small value",
+        ("codecs._kernel.variant_codes.MOST_OF_A_TEXT",),
+    ),
+    Limit(
         "values and NULLs in the rows of a message, also inside rows, arrays and maps; also those of a key that are "
         "repeated for the rows of its value",
         "{} and {} for each byte of the message; for a batch {} and as many for each byte",

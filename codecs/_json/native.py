@@ -63,6 +63,8 @@ def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Co
     more than 8000 bytes; a decimal takes 1200 of these, any other converted column 100 to 900.
     """
     roots = [t.root for _, t in schema.walk()]
+    if "VARIANT" in roots:
+        return None
     if settings.forms is not None and any(root in TIMESTAMPS for root in roots):
         return None
     decimals = 0 if settings.plain_decimals else roots.count("DECIMAL")

@@ -14,12 +14,14 @@ from kvformat.codecs._json.scalars import (
 )
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._json.value_converters import ConvertedType
+from kvformat.codecs._json.variant import refusal
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
 from kvformat.codecs._kernel.containers import Lists, Maps, Rows
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._kernel.time_forms import FormTimestamps
 from kvformat.codecs._kernel.times import Dates, Times, Timestamps
 from kvformat.codecs._kernel.tree import Node
+from kvformat.codecs._kernel.variants import Variants
 from kvformat.codecs._timestamps.read import FormReader
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
@@ -76,6 +78,8 @@ class JsonSchema:
             keys = self.column(t.fields[0].type)
             assert isinstance(keys, Texts)
             return Maps(t, _arrow_type(t), keys, self.column(map_value_type(t)))
+        if t.root == "VARIANT":
+            return Variants(t, _arrow_type(t), refusal)
         epochs = self._settings.epochs and t.root in EPOCHS
         kind, convert = _arrow_type(t), (epoch_converter if epochs else scalar_converter)(t, self.rules)
         factor = epoch_factor(t) if epochs else 0

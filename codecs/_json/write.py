@@ -25,11 +25,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import as_integers, as_type
+from kvformat.codecs._arrays import as_integers, as_type, replace_malformed, text_bytes
 from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
 from kvformat.codecs._json.scalars import epoch_factor
 from kvformat.codecs._json.schema import EPOCHS
 from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs._json.variant import variant_texts
 from kvformat.codecs._timestamps.texts import PER_DAY, TEXT, date_texts, time_texts, timestamp_texts, without_zeros
 from kvformat.codecs._timestamps.write import check_forms, form_writer
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -104,6 +105,8 @@ class _Batch:
             return self._array(values, t, path, rows_of)
         if t.root in ("MAP", "MULTISET"):
             return self._map(values, t, path, rows_of)
+        if t.root == "VARIANT":
+            return self._variant(values, t, path, rows_of)
         return self._scalar(values, t, path)
 
     def row(self, values: pa.StructArray, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
@@ -167,6 +170,14 @@ class _Batch:
             places = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
             self._failures.append((rows_of(places), ErrorCode.NULL_VALUE.marked(_NULL_KEY.format(path=path))))
         return keys.fill_null(self._settings.null_key_literal) if self._settings.null_key_mode == "LITERAL" else keys
+
+    def _variant(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
+        if values.type != arrow_type(t):
+            raise _wrong_arrow_type(values, t, path)
+        texts, problems = variant_texts(values)
+        for place, (code, reason) in problems:
+            self._failures.append((rows_of(np.array([place])), code.marked(f"column '{path}': {reason}")))
+        return [texts]
 
     def _scalar(self, values: pa.Array, t: FlinkType, path: str) -> Parts:
         accepts, text = _SCALARS[t.root]
@@ -479,33 +490,6 @@ def escape_json(values: pa.LargeStringArray) -> pa.LargeStringArray:
     escaped_rows[np.searchsorted(offsets, places, side="right") - 1] = True
     present = set(np.unique(data[places]).tolist())
     return replace_where(values, escaped_rows, lambda some: _with_escapes(some, present))
-
-
-def text_bytes(values: pa.LargeStringArray) -> tuple[_Indices, npt.NDArray[np.uint8]]:
-    """Return the offsets, which begin at 0, and the bytes of an array. The array may be a slice."""
-    _, offsets_buffer, data_buffer = values.buffers()
-    if not len(values) or data_buffer is None:
-        return np.zeros(1, np.int64), np.zeros(0, np.uint8)
-    offsets = np.frombuffer(offsets_buffer, np.int64, len(values) + 1, values.offset * 8)
-    return offsets - offsets[0], np.frombuffer(data_buffer, np.uint8)[offsets[0] : offsets[-1]]
-
-
-def replace_malformed(values: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Replace malformed UTF-8 with U+FFFD, as Java does. Returns `values` itself if all texts are well-formed."""
-    return values if _is_utf8(values) else _repaired(values)
-
-
-def _is_utf8(values: pa.LargeStringArray) -> bool:
-    try:
-        values.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _repaired(values: pa.LargeStringArray) -> pa.LargeStringArray:
-    raw = values.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if value is None else value.decode("utf-8", "replace") for value in raw], TEXT)
 
 
 def _with_escapes(texts: pa.LargeStringArray, present: set[int]) -> pa.LargeStringArray:

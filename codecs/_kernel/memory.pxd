@@ -118,6 +118,18 @@ cdef inline int append_bytes(Bytes out, bytes text) except -1:
     return 0
 
 
+# Appends the lowest `size` bytes of a 64-bit integer, little-endian.
+cdef inline int append_integer(Bytes out, long long value, int size) except -1 nogil:
+    if out.size < 0 or out.view.shape[0] - out.size < 8:
+        out.grow(8)
+    if out.size < 0 or out.view.shape[0] - out.size < 8 or size < 0 or size > 8:
+        return out.refuse()
+    with cython.boundscheck(False):
+        memcpy(&out.view[out.size], &value, 8)
+    out.size += size
+    return 0
+
+
 # Appends a code point as UTF-8.
 cdef inline int append_character(Bytes out, int code) except -1 nogil:
     cdef unsigned char* to

@@ -81,6 +81,10 @@ if not cython.compiled:
         """Append Python bytes."""
         return append(out, memoryview(text), 0, len(text))
 
+    def append_integer(out: Bytes, value: int, size: int) -> int:
+        """Append the lowest `size` bytes of a 64-bit integer, little-endian."""
+        return append_bytes(out, (value & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "little")[:size])
+
     def append_character(out: Bytes, code: int) -> int:
         """Append a code point as UTF-8."""
         return append_bytes(out, chr(code).encode())

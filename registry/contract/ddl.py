@@ -53,9 +53,10 @@ _SIMPLE_TYPES: dict[str, tuple[str, dict[str, int]]] = {
     "TIMESTAMP": ("TIMESTAMP", {"precision": 6}),
     "TIMESTAMP_NTZ": ("TIMESTAMP", {"precision": 6}),
     "TIMESTAMP_LTZ": ("TIMESTAMP_LTZ", {"precision": 6}),
+    "VARIANT": ("VARIANT", {}),
 }
 _NESTED = ("ARRAY", "MULTISET", "MAP", "ROW", "STRUCT")
-_UNSUPPORTED = ("RAW", "VARIANT", "NULL", "VOID", "SYMBOL", "DESCRIPTOR", "BITMAP", "TIMESTAMP_TZ")
+_UNSUPPORTED = ("RAW", "NULL", "VOID", "SYMBOL", "DESCRIPTOR", "BITMAP", "TIMESTAMP_TZ")
 _NO_PARAMETERS = ("STRING", "BYTES", "REAL", "BYTE", "SHORT", "LONG")
 _INTERVAL_YEAR, _INTERVAL_DAY = ("YEAR", "MONTH"), ("DAY", "HOUR", "MINUTE", "SECOND")
 

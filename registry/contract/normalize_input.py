@@ -169,6 +169,9 @@ def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
             fits = whole >= _INTEGER_DIGITS[integer]
         else:
             fits = pa.types.is_decimal(given) and given.scale <= scale and given.precision - given.scale <= whole
+    elif t.root == "VARIANT":
+        fits = pa.types.is_struct(given) and [field.name for field in given] == [field.name for field in want]
+        fits = fits and all(any(test(field.type) for test in (pa.types.is_binary, *_BYTES)) for field in given)
     elif t.root in ("FLOAT", "DOUBLE"):
         fits = pa.types.is_floating(given) and given.bit_width <= want.bit_width
     elif t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):

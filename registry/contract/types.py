@@ -14,6 +14,7 @@
 | TIMESTAMP_LTZ(p) | TimestampType | timestamp[us, UTC] |
 | INTERVAL YEAR TO MONTH | YearMonthIntervalType | int32 (months) |
 | INTERVAL DAY TO SECOND | DayTimeIntervalType | duration[us] |
+| VARIANT | VariantType | struct<value: binary, metadata: binary>, as PySpark marks it |
 | ARRAY<t> | ArrayType | list |
 | MAP<k, v> | MapType | map |
 | MULTISET<t> | MapType(t, IntegerType) | map<t, int32> |
@@ -38,6 +39,14 @@ if TYPE_CHECKING:
 
 MAX_LENGTH = 2**31 - 1  # characters or bytes: `VarCharType.MAX_LENGTH`, the length of STRING and BYTES
 
+_VARIANT_MARK = {b"variant": b"true"}
+_VARIANT = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata=_VARIANT_MARK),
+    ]
+)  # as PySpark's `to_arrow_type` makes it
+
 _SIMPLE_ARROW: dict[str, pa.DataType] = {
     "BOOLEAN": pa.bool_(),
     "TINYINT": pa.int8(),
@@ -56,6 +65,7 @@ _SIMPLE_ARROW: dict[str, pa.DataType] = {
     "TIMESTAMP_LTZ": pa.timestamp("us", "UTC"),
     "INTERVAL YEAR TO MONTH": pa.int32(),
     "INTERVAL DAY TO SECOND": pa.duration("us"),
+    "VARIANT": _VARIANT,
 }
 _SIMPLE_SPARK = {
     "BOOLEAN": "BooleanType",
@@ -74,6 +84,7 @@ _SIMPLE_SPARK = {
     "TIMESTAMP_LTZ": "TimestampType",
     "INTERVAL YEAR TO MONTH": "YearMonthIntervalType",
     "INTERVAL DAY TO SECOND": "DayTimeIntervalType",
+    "VARIANT": "VariantType",
 }
 _SECOND_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
@@ -110,7 +121,7 @@ class FlinkType:
 
     `root` is the name without parameters: BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL, CHAR,
     VARCHAR, BINARY, VARBINARY, DATE, TIME, TIMESTAMP, TIMESTAMP_LTZ, INTERVAL YEAR TO MONTH, INTERVAL DAY TO
-    SECOND, ARRAY, MAP, MULTISET or ROW. STRING is VARCHAR and BYTES is VARBINARY of `MAX_LENGTH`.
+    SECOND, VARIANT, ARRAY, MAP, MULTISET or ROW. STRING is VARCHAR and BYTES is VARBINARY of `MAX_LENGTH`.
     `fields` are the fields of a ROW, the element of an ARRAY or MULTISET, the key and value of a MAP.
     `str()` returns Flink's spelling.
     """
@@ -223,6 +234,8 @@ def from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
         key = from_arrow(t.key_type, True, f"{path}.key")
         value = from_arrow(t.item_type, t.item_field.nullable, f"{path}.value")
         return make("MAP", fields=(FlinkField("key", key), FlinkField("value", value)))
+    if t == _VARIANT and t.field(1).metadata == _VARIANT_MARK:  # only the mark tells it from a ROW of two columns
+        return make("VARIANT")
     if pa.types.is_struct(t):
         members = (FlinkField(f.name, from_arrow(f.type, f.nullable, f"{path}.{f.name}")) for f in t)
         return make("ROW", fields=tuple(members))

@@ -20,6 +20,7 @@ from typing import Any
 
 from kvformat.registry import Format, get_format
 from tests.support.decoding import answers, decoded
+from tests.support.variants import random_document
 
 BATCH = 100
 """Messages of a batch."""
@@ -45,11 +46,15 @@ ODD = (
     "f INTERVAL DAY TO SECOND, g MAP<STRING, ROW<x FLOAT, y MAP<STRING, ARRAY<BOOLEAN>>>>, h ARRAY<ARRAY<TINYINT>>, "
     "i ROW<a ROW<>, b ROW<c STRING, d BYTES>>, j TIME(0), k TIMESTAMP(9), l TIMESTAMP_LTZ(6), m DECIMAL(38, 0)"
 )
+LOOSE = "id BIGINT, v VARIANT, l ARRAY<VARIANT>, m MAP<STRING, VARIANT>, r ROW<name STRING, more VARIANT>"
 CHANGED = (
     "id BIGINT, name STRING, price DECIMAL(10, 2), at TIMESTAMP(3), tags ARRAY<STRING>, "
     "more MAP<STRING, INT>, rec ROW<x INT, name STRING>"
 )
 """The schema of the rows of change messages."""
+CHANGED_LOOSE = (
+    "id BIGINT, name VARIANT, price DECIMAL(10, 2), at TIMESTAMP(3), tags ARRAY<VARIANT>, more VARIANT, rec VARIANT"
+)
 
 
 def order(rng: random.Random, *, iso: bool = False) -> dict[str, Any]:
@@ -132,6 +137,17 @@ def odd(rng: random.Random) -> dict[str, Any]:
         "m": rng.choice([0, 10**37, -(10**38) + 1, 10**38, 0.5, 1e20, "17"]),
     }
     return {key: row[key] for key in row if rng.random() < 0.9}
+
+
+def loose(rng: random.Random) -> bytes:
+    """A row of LOOSE."""
+    names = {"id": "7", "v": "%s", "l": "[%s, null,%s]", "m": '{"a":%s,"b": null}', "r": '{"name":"n","more":%s}'}
+    members = [
+        f'"{name}":' + re.sub("%s", lambda _: random_document(rng), text)
+        for name, text in names.items()
+        if rng.random() < 0.8
+    ]
+    return f"{{{','.join(members)}}}".encode()
 
 
 # --- layouts --------------------------------------------------------------------------------------------
@@ -592,6 +608,7 @@ def _cases() -> Iterator[Case]:
         yield Case("json", f"{ORDERS}, {MORE}", lambda rng: _laid_out(rng, order(rng)), options)
         yield Case("json", DEEP, lambda rng: _laid_out(rng, deep(rng)), options)
         yield Case("json", ODD, lambda rng: _laid_out(rng, odd(rng)), options)
+        yield Case("json", LOOSE, loose, options)
     iso = ("timestamp-format.standard", "ISO-8601")
     for more in ((), (tree,), _LENIENT):
         yield Case("json", ORDERS, lambda rng: _laid_out(rng, order(rng, iso=True)), (iso, *more))
@@ -605,6 +622,7 @@ def _cases() -> Iterator[Case]:
                 return producer.texts(rng, 1)[0]
 
             yield Case(producer.format, CHANGED, whole, producer.options, metadata)
+        yield Case(producer.format, CHANGED_LOOSE, whole, producer.options)
 
 
 CASES = list(_cases())

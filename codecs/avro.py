@@ -25,6 +25,7 @@ from kvformat.codecs._avro.table import lists_of_rows, read_table, write_table
 from kvformat.codecs._avro.types import schema_text
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -112,6 +113,14 @@ class AvroFormat(Format):
 
     def _table(self, schema: pa.Schema) -> AvroTable:
         options = self.options
+        if options["encoding"] == "json":
+            for path, t in row_type(schema).walk():
+                if t.root == "VARIANT":
+                    raise SchemaError(
+                        f"column '{path}': VARIANT needs 'encoding' = 'binary'. Declare it as STRING, the JSON text",
+                        format=self.identifier,
+                        field=path,
+                    )
         return _table(schema, options["timestamp_mapping.legacy"], options["timestamp-micros-as-millis"])
 
 

@@ -9,6 +9,7 @@ schema may have other types than Flink would derive:
 | BIGINT | long, float, double |
 | FLOAT / DOUBLE / BOOLEAN | float, double / double / boolean |
 | CHAR, VARCHAR | string, enum |
+| VARIANT | string, for its JSON text |
 | BINARY, VARBINARY | bytes, fixed |
 | DECIMAL(p, s) | bytes or fixed with a decimal that has as many digits before and after the decimal point, or more |
 | DATE / TIME | date / time-millis, time-micros |
@@ -47,6 +48,7 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
     "DOUBLE": _WHOLE[3:],
     "CHAR": _TEXTS,
     "VARCHAR": _TEXTS,
+    "VARIANT": ("string",),
     "BINARY": _BYTES,
     "VARBINARY": _BYTES,
     "DECIMAL": _BYTES,

@@ -6,6 +6,7 @@
 | time-millis: time32[ms], time-micros: time64[us] | time64[ns] |
 | timestamp-*: timestamp[ms or us], with UTC or without | timestamp[us], with UTC or without |
 | fixed: fixed_size_binary | binary |
+| string, a JSON text | VARIANT |
 | not nullable | nullable, when read |
 | other fields, in another order, of wider types (`fit.py`) | the columns, when written |
 
@@ -22,6 +23,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, valid_mask, validity, with_elements
 from kvformat.codecs._avro.read import Decoded
+from kvformat.codecs._json.variant import read_variants, variant_texts
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
@@ -125,6 +127,8 @@ class _Conversion:
             return self._map(values, target, t, path, rows_of)
         if t.root in ("TINYINT", "SMALLINT") and not pa.types.is_floating(target):
             return self._integers(values, target, t, path, rows_of)
+        if t.root == "VARIANT":
+            return self._variants(values, target, path, rows_of)
         if t.root == "TIME":
             return self._times(values, target, t, path, rows_of)
         if pa.types.is_floating(target):
@@ -214,6 +218,14 @@ class _Conversion:
         same = np.where(back < 2.0**63, back, 0).astype(np.int64) == numbers
         self._check(same, values, numbers, f"has more digits than a {target}", path, rows_of)
         return as_type(floats.view(f"<i{target.bit_width // 8}"), target, values)
+
+    def _variants(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
+        found, problems = read_variants(values) if self._reading else variant_texts(values)
+        for place, (code, reason) in problems:
+            (row,) = rows_of(np.array([place])).tolist()
+            if row >= 0:
+                self._reasons.setdefault(row, code.marked(f"field '{path}': {reason}"))
+        return found if self._reading else found.cast(target)
 
     def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
         if not pa.types.is_fixed_size_binary(target):

@@ -52,6 +52,7 @@ _PRIMITIVES: dict[str, str] = {
     "VARCHAR": "string",
     "BINARY": "bytes",
     "VARBINARY": "bytes",
+    "VARIANT": "string",
 }
 
 

@@ -5,13 +5,16 @@
     scripts/benchmark json_nested --corpora FOLDER        your own messages, see below
 
 The records are generated posts, events, package descriptions, performances and users (`_records.py`), and the orders of
-the other benchmarks. Two parts, each with its figures in `results/json_nested.json`:
+the other benchmarks. Parts, each with its figures in `results/json_nested.json`:
 
     kernel    one thread, no Spark, batches of 5,000: `decode_batch`, compared with `orjson.loads` + `pa.array` with the
               same types
     decode    Spark: `decode` as a Column and `KeyValueFormat.decode` as a table, compared with `from_json`. Also both
               as if decoding took no time: the messages go to Python, which returns ready-made rows. And the cost of the
               transport alone: Python returns the length of each message. All with `recommended_settings()`
+    variant   VARIANT. One thread, no Spark: a member with the whole record, compared with `orjson.loads`. In Spark: the
+              same, compared with `parse_json` of the message; and a table of two columns and a VARIANT, compared with
+              `from_json` with the same types. All with `recommended_settings()`. Not for your own folder
 
 Your own folder must have files `*.jsonl.xz`, with a message in each line, and a README.md. The README.md has a table
 with a column `file` and a column whose name begins with `schema`. Each file is measured like a kind of records. The
@@ -25,6 +28,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 from _kernel import BATCH, ByOrjson, batches, decoding
 from _measure import Speed, Task, grid, grid_table, measure
@@ -48,7 +52,7 @@ from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_MEGABYTES = {"kernel": 25.0, "decode": 50.0}
+_MEGABYTES = {"kernel": 25.0, "decode": 50.0, "variant": 25.0}
 _TIMES = 4  # how often a job reads the cached messages
 
 
@@ -137,7 +141,78 @@ def _tasks(kind: Kind, frame: DataFrame, messages: list[bytes]) -> dict[str, Tas
     }
 
 
-PARTS = {"kernel": measure_kernel, "decode": measure_decode}
+# --- VARIANT ---------------------------------------------------------------------------------------------
+
+_WHOLE = "record VARIANT"
+_LOOSE = {
+    "posts": "id BIGINT, created_at STRING, user VARIANT",
+    "events": "id STRING, type STRING, payload VARIANT",
+    "catalog": "name STRING, downloads BIGINT, maintainers VARIANT",
+    "performances": "id BIGINT, event_id BIGINT, categories VARIANT",
+    "users": "id BIGINT, name STRING, address VARIANT",
+    "orders": "order_id BIGINT, product STRING, address VARIANT",
+}
+"""Tables with two columns and a member of any shape."""
+
+
+def measure_variant(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int) -> dict[str, Any]:
+    """Measure VARIANT, compared with orjson, with `parse_json` and with `from_json`."""
+    speeds, facts = {}, {}
+    for kind in kinds:
+        messages = kind.draw(megabytes)
+        wrapped = [b'{"record":%s}' % message for message in messages]
+        print(f"\n{kind.name}")
+        inputs, lists = batches(wrapped), [batch.to_pylist() for batch in batches(messages)]
+        tasks: dict[str, Task] = {
+            "orjson.loads": lambda lists=lists: [[orjson.loads(message) for message in batch] for batch in lists],  # type: ignore[misc]
+            "decode_batch, whole": decoding("json", inputs, arrow_schema(parse_schema(_WHOLE)), options={}),
+        }
+        measured = measure(tasks, records=len(messages), rounds=rounds, clock=time.process_time)
+        for texts, schema, names in (
+            (wrapped, _WHOLE, ("parse_json, whole", "decode, whole")),
+            (messages, _LOOSE[kind.name], ("from_json, table", "decode, table")),
+        ):
+            with cached_frame(tables(texts), times=_TIMES) as frame:
+                for name, value in recommended_settings().items():
+                    frame.sparkSession.conf.set(name, value)
+                both = dict(zip(names, _variant_tasks(frame, schema), strict=True))
+                measured |= measure(both, records=_TIMES * len(texts), rounds=rounds)
+        speeds[kind.name] = measured
+        facts[kind.name] = _facts(kind, len(messages)) | {"schema": _LOOSE[kind.name]}
+    compared_with = {
+        "decode_batch, whole": "orjson.loads",
+        "decode, whole": "parse_json, whole",
+        "decode, table": "from_json, table",
+    }
+
+    def compared(row: str, column: str) -> tuple[str, str, str] | None:
+        other = compared_with.get(column)
+        return other and (row, other, other)
+
+    found = grid("messages", speeds, compared, facts)
+    found["settings"] = recommended_settings()
+    print(grid_table("VARIANT, records per CPU-second", found))
+    return found
+
+
+def _variant_tasks(frame: DataFrame, schema: str) -> tuple[Task, Task]:
+    """Return Spark's way and ours, after a check that both give the same values."""
+    from pyspark.sql import functions as F
+
+    text = F.col("value").cast("string")
+    ours = get_format("json").decode("value", schema)
+    if schema == _WHOLE:
+        theirs = F.parse_json(text)
+        same = F.concat(F.lit('{"record":'), F.to_json(ours["record"]), F.lit("}")) == F.to_json(theirs)
+    else:
+        theirs = F.from_json(text, spark_schema(parse_schema(schema)))
+        same = F.to_json(ours) == F.to_json(theirs)
+    counted = frame.limit(2_000).select(same.alias("same")).groupBy("same").count().collect()
+    assert [row["same"] for row in counted] == [True], counted
+    return discard_columns(frame, theirs), discard_columns(frame, ours)
+
+
+PARTS = {"kernel": measure_kernel, "decode": measure_decode, "variant": measure_variant}
 
 
 if __name__ == "__main__":

@@ -70,6 +70,8 @@ def _row(t: FlinkType, title: str, path: str = "") -> dict[str, Any]:
 
 
 def _type(t: FlinkType, title: str, path: str) -> dict[str, Any]:
+    if t.root == "VARIANT":
+        return {}  # any value, also null
     found = _not_null(t, title, path)
     return {"oneOf": [{"type": "null"}, found]} if t.nullable else found
 

@@ -17,6 +17,7 @@
 | MAP | an object if the keys are strings; otherwise, or with a NULL key, an array of `[key, value]` |
 | MULTISET | a MAP of each element to its count |
 | ROW | an object |
+| VARIANT | a string with its JSON text, `"[1,null]"` |
 | NULL of any type | `null` |
 
 The input may also have a number for a DECIMAL and an array of `[key, value]` for any MAP. Missing fields of a ROW are
@@ -39,6 +40,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kvformat.codecs._json.variant import read_variants, variant_texts
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.types import FlinkField, FlinkType
@@ -88,6 +90,8 @@ def json_values(array: pa.Array, t: FlinkType) -> list[Any]:
         return _times(array, t)
     if t.root in _TEXTS:  # `raw` can be set to keep bytes that are not UTF-8
         return [None if data is None else data.decode(errors="replace") for data in array.cast(pa.binary()).to_pylist()]
+    if t.root == "VARIANT":
+        array = variant_texts(array)[0]
     if t.root == "INTERVAL DAY TO SECOND":
         array = array.view(pa.int64())
     values: list[Any] = array.to_pylist()
@@ -274,6 +278,13 @@ def _read_text(value: Any, _: FlinkType) -> str:
     return text
 
 
+def _read_variant(value: Any, t: FlinkType) -> Any:
+    found, problems = read_variants(pa.array([_read_text(value, t)]))
+    if problems:
+        raise _NotOfTheType
+    return found[0].as_py()
+
+
 def _read_float(value: Any, t: FlinkType) -> float:
     if isinstance(value, str) and value in ("NaN", "Infinity", "-Infinity"):
         return float(value)
@@ -344,6 +355,7 @@ _SCALARS: dict[str, tuple[str, Callable[[Any, FlinkType], Any]]] = {
     **dict.fromkeys(_BYTES, ("a text in Base64", _read_bytes)),
     **dict.fromkeys(("FLOAT", "DOUBLE"), ('a number, "NaN", "Infinity" or "-Infinity"', _read_float)),
     "DECIMAL": ("a text or number that fits its precision and scale", _read_decimal),
+    "VARIANT": ("a text with JSON, without a key twice in an object", _read_variant),
     "DATE": ('a text such as "2024-02-29"', _iso_parser(dt.date.fromisoformat, _DAY)),
     "TIME": ('a text such as "23:59:59.123"', _iso_parser(dt.time.fromisoformat, _CLOCK)),
     "TIMESTAMP": (

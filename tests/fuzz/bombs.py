@@ -291,6 +291,29 @@ _TABLE = (
 _DECIMAL = "a DECIMAL(38, 9), b INT"
 _CANAL_GOOD = b'{"type":"INSERT","data":[{"a":"x","b":1}]}'
 _DEBEZIUM_GOOD = b'{"before":null,"after":{"a":"x","b":1},"op":"c"}'
+
+
+def _variant(name: str, make: Callable[[], bytes | str], microseconds: float = 0.1) -> Bomb:
+    return Bomb(name, "json", make, "v VARIANT, b INT", good=b'{"v":{"a":[1]},"b":1}', microseconds=microseconds)
+
+
+def _backwards() -> bytes:
+    return ('{"v":{' + ",".join(f'"k{n:07}":{n}' for n in reversed(range(300_000))) + "}}").encode()
+
+
+_VARIANT_BOMBS = (
+    _variant("open arrays in a VARIANT", lambda: b'{"v":' + b"[" * _A_MILLION),
+    _variant("keys of a VARIANT in the wrong order", _backwards),
+    _variant("deep arrays in a VARIANT", lambda: b'{"v":[%s]}' % b",".join([b"[" * 990 + b"]" * 990] * 1000)),
+    _variant("deep objects in a VARIANT", lambda: b'{"v":[%s]}' % b",".join([b'{"":' * 990 + b"1" + b"}" * 990] * 500)),
+    _variant("long keys of a VARIANT that end differently", _many('{"v":{', f'"{"k" * 200}%":1', "}}", 30_000)),
+    _variant("one key of a VARIANT, repeated", _many('{"v":{', '"k":%', "}}")),
+    _variant("empty objects in a VARIANT", _many('{"v":[', "{}", "]}", 2_000_000)),
+    _variant("numbers of 1000 digits in a VARIANT", _many('{"v":[', "9" * 1000, "]}", 5000)),
+    _variant("numbers of 40 digits in a VARIANT", _many('{"v":[', "9" * 40, "]}", 100_000), 0.3),
+    _variant("escaped keys in a VARIANT", _many('{"v":{', '"\\u0041%":1', "}}")),
+    _variant("a key of ten megabytes in a VARIANT", lambda: b'{"v":{"' + b"k" * 10**7 + b'":1}}'),
+)
 BOMBS = (
     _json("a million open arrays", lambda: b'{"a":' + b"[" * _A_MILLION),
     _json("a million open objects", lambda: b'{"a":' * _A_MILLION),
@@ -349,9 +372,10 @@ BOMBS = (
     _text("ten thousand columns", lambda: _TABLE.replace("a INT", ", ".join(f"c{n} INT" for n in range(10_000)))),
     _text("a precision of a million digits", lambda: _TABLE.replace("INT", f"DECIMAL({'9' * _A_MILLION}, 1)")),
     _text("a hundred thousand quotes", lambda: _TABLE + "'" * 100_001),
+    *_VARIANT_BOMBS,
     *_WIDE_BOMBS,
 )  # fmt: skip
-QUICK = (*BOMBS[: -len(_WIDE_BOMBS) : 7], *_WIDE_BOMBS[::4])
+QUICK = (*BOMBS[: -len(_VARIANT_BOMBS + _WIDE_BOMBS) : 7], *_VARIANT_BOMBS[1::2], *_WIDE_BOMBS[::4])
 """The bombs that a test runs."""
 
 

@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.registry.contract.types import FlinkType
+from tests.support.variants import random_variant
 from tests.support.vectors import to_arrow
 
 _SCALARS = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "STRING", "BYTES", "DATE"),
-    *("DECIMAL(10, 2)", "DECIMAL(38, 18)", "DECIMAL(5, 0)", "CHAR(3)", "TIME(0)", "TIME(3)"),
+    *("DECIMAL(10, 2)", "DECIMAL(38, 18)", "DECIMAL(5, 0)", "CHAR(3)", "VARIANT", "TIME(0)", "TIME(3)"),
     *("TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "TIMESTAMP(0)"),
 )
 _DAY = 86_400 * 10**9  # in nanoseconds
@@ -102,6 +103,7 @@ _VALUES: dict[str, Callable[[random.Random, FlinkType], Any]] = {
     "VARCHAR": lambda rng, t: rng.choice(_TEXTS),
     "BINARY": lambda rng, t: rng.randbytes(rng.choice([0, 1, 8])),
     "VARBINARY": lambda rng, t: rng.randbytes(rng.choice([0, 1, 9, 40])),
+    "VARIANT": lambda rng, t: random_variant(rng),
     "DATE": lambda rng, t: rng.choice([0, -1, 19_782, rng.randint(_YEARS[0] // 86_400, _YEARS[1] // 86_400)]),
     "TIME": lambda rng, t: rng.randrange(_DAY) // 10 ** (9 - (t.precision or 0)) * 10 ** (9 - (t.precision or 0)),
     "TIMESTAMP": _moment,

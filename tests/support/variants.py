@@ -1,9 +1,17 @@
-"""Random JSON documents for VARIANT: all forms of numbers, keys in every order of UTF-16, large and deep containers."""
+"""Random JSON documents for VARIANT, and random values.
+
+The documents have all forms of numbers, keys in every order of UTF-16, and large and deep containers.
+"""
 
 from __future__ import annotations
 
 import random
 
+import pyarrow as pa
+
+from kvformat.codecs._json.variant import read_variants, variant_texts
+
+_MOST_OF_A_VALUE = 500
 _KEYS = (
     *("a", "b", "id", "name", "", "key_1", "Key", "a_long_name_of_a_member", "a_long_name_of_another", "0", "-", " "),
     *("\u00e4", "\u4e2d\u6587", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0001f600", "\ue000\U00010000"),
@@ -48,6 +56,18 @@ def random_document(rng: random.Random) -> str:
     if size < 0.01:
         return _large(rng)
     return _value(rng, rng.choice((0, 1, 2, 3, 4)))
+
+
+def random_variant(rng: random.Random) -> dict[str, bytes]:
+    """Return the two parts of a value that does not change when it is written as JSON and read again."""
+    while True:
+        texts = pa.array([random_document(rng)])
+        for _ in range(3):  # a double becomes a decimal, and a decimal without a fraction an integer
+            values, problems = read_variants(texts)
+            texts, _ = variant_texts(values)
+        if not problems and values[0].is_valid and len(texts[0].as_py()) < _MOST_OF_A_VALUE:
+            found: dict[str, bytes] = values[0].as_py()
+            return found
 
 
 def _value(rng: random.Random, depth: int) -> str:

@@ -381,6 +381,9 @@ def to_arrow(rows: list[Any], row: FlinkType) -> pa.StructArray:
             return pa.MapArray.from_arrays(places, keys, items, type=arrow_type(t), mask=mask)
         if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "INTERVAL DAY TO SECOND"):
             return pa.array(values, pa.int32() if t.root == "DATE" else pa.int64()).cast(arrow_type(t))
+        if t.root == "VARIANT":
+            parts = [pa.array([value[part] if value else b"" for value in values]) for part in ("value", "metadata")]
+            return pa.StructArray.from_arrays(parts, fields=list(arrow_type(t)), mask=mask)
         return pa.array(values, arrow_type(t))
 
     built: pa.StructArray = build(rows, nullable(row))

@@ -14,7 +14,7 @@ FormatDirection = Literal["both", "decode", "encode"]
 _ROOTS: Final = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "CHAR", "VARCHAR", "BINARY"),
     *("VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND"),
-    *("ARRAY", "MAP", "MULTISET", "ROW"),
+    *("VARIANT", "ARRAY", "MAP", "MULTISET", "ROW"),
 )
 """Names that stand for all types of a kind, such as DECIMAL for DECIMAL(10, 2)."""
 

@@ -100,6 +100,15 @@ EDGES: Final[dict[str, list[Any]]] = {
     "TIMESTAMP_LTZ(6)": _MICROS,
     "INTERVAL YEAR TO MONTH": _whole(32),
     "INTERVAL DAY TO SECOND": [0, 1000, -1000, (2**63 - 1) // 1000 * 1000, -(2**63 // 1000) * 1000],
+    "VARIANT": [
+        {"value": value, "metadata": metadata}  # -7, "", {"a":[1.5,null],"b":{}}, []
+        for value, metadata in (
+            (b"\x0c\xf9", b"\1\0\0"),
+            (b"\1", b"\1\0\0"),
+            (b"\2\2\0\1\0\x0c\x0f\3\2\0\6\7 \1\x0f\0\0\0\0\2\0\0", b"\1\2\0\1\2ab"),
+            (b"\3\0\0", b"\1\0\0"),
+        )
+    ],
     "ARRAY<INT>": [[], [None], [1, None, -1], list(range(300)), [2**31 - 1, -(2**31)]],
     "ARRAY<STRING>": [[], [None, "a"], ["a", "b"], ["x" * 1000]],
     "MAP<STRING, BIGINT>": [[], [("", 0)], [("a", None), ("\0", 2**63 - 1)]],

@@ -30,7 +30,7 @@ class TestMsgpack(FormatContract):
 
     format = "msgpack"
     samples = (FLAT, NESTED)
-    unsupported = ("DECIMAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", *INTERVALS, "MULTISET")
+    unsupported = ("DECIMAL", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", *INTERVALS, "VARIANT", "MULTISET")
     bad = (b"", b"\xc1", b"\xc0", b"\x82\xa2id\x07", b"\x81\xa2id\xa17", b"\x81\xa4name\xa1\xff")
 
 

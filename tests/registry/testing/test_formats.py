@@ -91,7 +91,7 @@ class TestCsv(FormatContract):
     format = "csv"
     options = {"null-literal": "<null>"}
     samples = (_PLAIN, _NESTED, _ZONED)
-    unsupported = (*_INTERVALS, "MAP", "MULTISET", "ROW<r ROW<t TIMESTAMP(3)>>")
+    unsupported = (*_INTERVALS, "VARIANT", "MAP", "MULTISET", "ROW<r ROW<t TIMESTAMP(3)>>")
     # an array of one NULL is written as an empty text, which is read as NULL
     changed_values = {"ARRAY<INT>": {"None": "[None]"}, "ARRAY<STRING>": {"None": "[None]"}}
     bad = (b'"torn', b"x,Ada,1,true,", b"1,Ada", b"1,\xff,1,true,")
@@ -107,6 +107,7 @@ class TestRaw(FormatContract):
     )
     unsupported = (
         *_INTERVALS,
+        "VARIANT",
         "DECIMAL",
         "DATE",
         "TIME",
@@ -139,7 +140,7 @@ class TestAvroAsJson(FormatContract):
     format = "avro"
     options = {"timestamp_mapping.legacy": "false", "encoding": "json"}
     samples = (_PLAIN, _NESTED, _DEEP)
-    unsupported = _INTERVALS
+    unsupported = (*_INTERVALS, "VARIANT")
     bad = (*_TORN, b"{}", b'{"id":{"long":"x"}}')
 
 
@@ -166,7 +167,7 @@ class TestProtoRegistry(FormatContract):
     format = "proto-registry"
     options = {"url": f"file:{_FOLDER}", "subject": "contract-of-proto"}
     samples = (_PLAIN, _NESTED, _DEEP)
-    unsupported = _INTERVALS
+    unsupported = (*_INTERVALS, "VARIANT")
     bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0", b"\0\0\0\0\x01", b"\0\0\0\0\x01\0\x08")
 
 
@@ -263,7 +264,7 @@ class TestProtoDebeziumRegistry(FormatContract):
             messages=[b"\0\0\0\0\2\0\x12\2\x08\1\x1a\1c", b"\0\0\0\0\2\0\x0a\2\x08\2\x1a\1d"],
         ),
     )
-    unsupported = _INTERVALS
+    unsupported = (*_INTERVALS, "VARIANT")
     bad = (b"\0\0", b"{}", b"\0\0\0\0\2", b"\0\0\0\0\2\0\x1a\1x")
 
 

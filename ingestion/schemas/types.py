@@ -1,6 +1,6 @@
 """Types of columns in Flink CDC: their texts, and what a change of a type means. The lattice is in `common_types`.
 
-Two types of Flink CDC exist only here: TIMESTAMP_TZ(p) and VARIANT.
+TIMESTAMP_TZ(p) of Flink CDC exists only here. Values of TIMESTAMP_TZ(p) and of VARIANT are texts.
 """
 
 from __future__ import annotations

@@ -165,12 +165,12 @@ def measure_variant(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int
         inputs, lists = batches(wrapped), [batch.to_pylist() for batch in batches(messages)]
         tasks: dict[str, Task] = {
             "orjson.loads": lambda lists=lists: [[orjson.loads(message) for message in batch] for batch in lists],  # type: ignore[misc]
-            "decode_batch, whole": decoding("json", inputs, arrow_schema(parse_schema(_WHOLE)), options={}),
+            "decode_batch of the record": decoding("json", inputs, arrow_schema(parse_schema(_WHOLE)), options={}),
         }
         measured = measure(tasks, records=len(messages), rounds=rounds, clock=time.process_time)
         for texts, schema, names in (
-            (wrapped, _WHOLE, ("parse_json, whole", "decode, whole")),
-            (messages, _LOOSE[kind.name], ("from_json, table", "decode, table")),
+            (wrapped, _WHOLE, ("parse_json of the record", "decode of the record")),
+            (messages, _LOOSE[kind.name], ("from_json", "decode of the table")),
         ):
             with cached_frame(tables(texts), times=_TIMES) as frame:
                 for name, value in recommended_settings().items():
@@ -180,9 +180,9 @@ def measure_variant(kinds: Sequence[Kind], megabytes: float, _: int, rounds: int
         speeds[kind.name] = measured
         facts[kind.name] = _facts(kind, len(messages)) | {"schema": _LOOSE[kind.name]}
     compared_with = {
-        "decode_batch, whole": "orjson.loads",
-        "decode, whole": "parse_json, whole",
-        "decode, table": "from_json, table",
+        "decode_batch of the record": "orjson.loads",
+        "decode of the record": "parse_json of the record",
+        "decode of the table": "from_json",
     }
 
     def compared(row: str, column: str) -> tuple[str, str, str] | None:

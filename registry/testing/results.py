@@ -77,7 +77,8 @@ def storage(t: pa.DataType) -> pa.DataType:
     Some formats read text from any bytes, so a text may not be valid UTF-8.
     """
     if pa.types.is_struct(t):
-        return pa.struct([field.with_type(storage(field.type)) for field in t])
+        # a NULL of VARIANT may have nulls in its fields, which are not nullable
+        return pa.struct([field.with_type(storage(field.type)).with_nullable(True) for field in t])
     if pa.types.is_map(t):
         return pa.map_(t.key_field.with_type(storage(t.key_type)), t.item_field.with_type(storage(t.item_type)))
     if pa.types.is_list(t):

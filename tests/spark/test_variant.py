@@ -122,6 +122,18 @@ def test_a_table_with_keys_reads_and_writes_it(spark: Any) -> None:
     ]
 
 
+def test_a_deletion_has_a_null_instead(spark: Any) -> None:
+    table = KeyValueFormat.from_ddl(
+        """CREATE TABLE t (id INT, v VARIANT, l ARRAY<VARIANT>, PRIMARY KEY (id) NOT ENFORCED) WITH (
+            'connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = '127.0.0.1:1',
+            'key.format' = 'json', 'value.format' = 'json')"""
+    )
+    records = [(b'{"id":1}', None), (b'{"id":2}', b'{"id":2,"v":[1]}'), (b'{"id":3}', None)]
+    rows = table.decode(spark.createDataFrame(records, "key BINARY, value BINARY"))
+    found = rows.selectExpr("id", "to_json(v) AS v", "v IS NULL AS missing").orderBy("id").collect()
+    assert [tuple(row) for row in found] == [(1, None, True), (2, "[1]", False), (3, None, True)]
+
+
 def test_the_current_table_keeps_it(spark: Any) -> None:
     messages = [b'{"id":1,"v":{"n":1}}', b'{"id":2,"v":[2]}', b'{"id":1,"v":{"n":3}}']
     df = spark.createDataFrame([(n, message) for n, message in enumerate(messages)], "offset INT, value BINARY")

@@ -79,9 +79,9 @@ def alone(
 
 
 def storage(kind: pa.DataType) -> pa.DataType:
-    """Return the type with dates and times as numbers."""
+    """Return the type with dates and times as numbers. Fields may be null: those of a VARIANT are, if it is NULL."""
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(storage(field.type)) for field in kind])
+        return pa.struct([field.with_type(storage(field.type)).with_nullable(True) for field in kind])
     if pa.types.is_map(kind):
         return pa.map_(
             kind.key_field.with_type(storage(kind.key_type)), kind.item_field.with_type(storage(kind.item_type))

@@ -69,3 +69,51 @@ def with_elements(values: pa.Array, target: pa.DataType, elements: pa.Array) -> 
 def map_value_type(t: FlinkType) -> FlinkType:
     """Return the type of a MAP's values, or of a MULTISET's counts."""
     return t.fields[1].type if t.root == "MAP" else _COUNT
+
+
+def spread(values: pa.Array, at: Mask) -> pa.Array:
+    """Return an array with the values at the places of a mask, in order, and null elsewhere.
+
+    It is faster than `take`, because texts, bytes, lists and maps keep their elements.
+    """
+    if not len(values):
+        return pa.nulls(len(at), values.type)
+    before = np.zeros(len(at) + 1, np.int64)
+    np.cumsum(at, out=before[1:])
+    return _spread(values, before, np.minimum(before[:-1], len(values) - 1), at)
+
+
+def _spread(values: pa.Array, before: Ints, source: Ints, at: Mask | None) -> pa.Array:
+    """Return the values at the places in `source`. A null is not inside a null, so `at` is None for inner values.
+
+    `before` has the number of values before each place.
+    """
+    t = values.type
+    valid = valid_mask(values)
+    if valid is not None:
+        valid = valid[source] if at is None else valid[source] & at
+    elif at is not None:
+        valid = at
+    bitmap = None if valid is None else validity(valid)
+    buffers, children = values.buffers(), None
+    if pa.types.is_struct(t):
+        children = [_spread(values.field(place), before, source, None) for place in range(t.num_fields)]
+        own = [bitmap]
+    elif pa.types.is_boolean(t):
+        bits = np.unpackbits(np.frombuffer(buffers[1], np.uint8), bitorder="little")[values.offset :]
+        own = [bitmap, pa.py_buffer(np.packbits(bits[source], bitorder="little"))]
+    elif pa.types.is_list(t) or pa.types.is_map(t) or pa.types.is_string(t) or pa.types.is_binary(t):
+        offsets = np.frombuffer(buffers[1], np.int32, len(values) + 1, values.offset * 4)
+        own = [bitmap, pa.py_buffer(offsets[before])]
+        if pa.types.is_list(t):
+            children = [values.values]
+        elif pa.types.is_map(t):
+            entries = pa.struct([t.key_field, t.item_field])
+            children = [pa.Array.from_buffers(entries, len(values.keys), [None], children=[values.keys, values.items])]
+        else:
+            own.append(buffers[2])
+    else:
+        width = t.bit_width // 8
+        data = np.frombuffer(buffers[1], f"V{width}" if width > 8 else f"i{width}", len(values), values.offset * width)
+        own = [bitmap, pa.py_buffer(data[source])]
+    return pa.Array.from_buffers(t, len(source), own, children=children)

@@ -17,13 +17,16 @@ import pyarrow as pa
 
 from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.table import read_table
-from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
+from kvformat.codecs._avro.types import ROOT, check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
+from kvformat.codecs._confluent.record_format import RecordFormat
+from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -32,10 +35,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class AvroConfluentFormat(ConfluentAvroFormat):
+class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
+    option_specs: ClassVar[tuple[Option, ...]] = (*ConfluentAvroFormat.option_specs, *RECORD_OPTIONS)
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
@@ -54,11 +58,9 @@ class AvroConfluentFormat(ConfluentAvroFormat):
         return AvroLooker(self, request)
 
     def table(self, schema: pa.Schema) -> AvroTable:
-        return _table(schema, self.options["schema"], self.identifier, self.legacy)
+        return _table(schema, self.options["schema"], self.identifier, self.legacy, self.options[RECORD_NAME])
 
-    def decode_arrow(
-        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
-    ) -> DecodedBatch:
+    def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         table = self.table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
         decoded = self.decode_datums(messages, table.schema, present, self._on_writer(row_type(schema)))
@@ -72,13 +74,12 @@ class AvroConfluentFormat(ConfluentAvroFormat):
 
         return lambda schema, writer: new.error(schema, lambda: avro_columns(writer))
 
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
+    def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         return self.encode_datums(rows, schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=self.legacy))
+        schema_id, name = self.options["schema-id"], self.options[RECORD_NAME] or ROOT
+        derived = parse_schema(schema_text(schema, legacy=self.legacy, name=name))
         if schema_id is None or self.options["schema"] not in (None, derived.text):
             return None  # the id is unknown here, or Spark's function has other types for these columns
         from kvformat.codecs._avro.native import encode_native
@@ -87,9 +88,9 @@ class AvroConfluentFormat(ConfluentAvroFormat):
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool) -> AvroTable:
+def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool, name: str | None) -> AvroTable:
     row = row_type(schema)
-    derived = parse_schema(schema_text(row, legacy=legacy))
+    derived = parse_schema(schema_text(row, legacy=legacy, name=name or ROOT))
     if provided is None:
         return AvroTable(row, derived)
     given = provided_schema(provided)

@@ -24,7 +24,7 @@ from kvformat.codecs._confluent.frames import (
 from kvformat.codecs._confluent.new_schemas import NewSchemas
 from kvformat.codecs._confluent.protobuf_columns import bind_row, check_writable
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types, read_path
-from kvformat.codecs._confluent.protobuf_text import proto_text
+from kvformat.codecs._confluent.protobuf_text import ROOT, proto_text
 from kvformat.codecs._confluent.registry import PROTOBUF, Refused, RegistrySchema
 from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._protobuf.binding import check_table
@@ -76,9 +76,9 @@ def decode_messages(
 
 
 @cached_by_identity
-def text_of(row: FlinkType, format: str) -> str:
+def text_of(row: FlinkType, format: str, name: str = ROOT) -> str:
     """Return the text of the schema that writing registers. Raises `SchemaError` for a type that it can't have."""
-    return proto_text(row, format)
+    return proto_text(row, format, name)
 
 
 @dataclass(frozen=True, slots=True)

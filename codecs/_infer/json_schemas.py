@@ -28,6 +28,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvformat.codecs._confluent import JSON, PREFIX, RegistrySchema, RegistrySettings, body
+from kvformat.codecs._confluent.json_references import JsonDocuments, is_reference
 from kvformat.codecs._confluent.json_schema import (
     CONNECT,
     CONNECT_INDEX,
@@ -113,12 +114,8 @@ def propose_json_registry(
 
 def columns_of_json_schema(schema: RegistrySchema, notes: Notes) -> tuple[FlinkField, ...]:
     """Return the columns for a JSON Schema. Raises `SchemaError` if it does not describe an object."""
-    try:
-        root = json.loads(schema.text)
-        others = {name: _absolute(json.loads(text), name) for name, text in schema.references}
-    except (ValueError, RecursionError) as bad:
-        raise SchemaError(f"the JSON Schema is not valid JSON: {bad}") from None
-    found = _Reading(root, others, notes).type(root, "", ())
+    documents = JsonDocuments.of(schema)
+    found = _Reading(documents, notes).type(documents.root, "", ())
     if found is None or found.root != "ROW":
         raise SchemaError(
             f"the JSON Schema is one of {STRING if found is None else found}, but only an object with properties "
@@ -128,10 +125,10 @@ def columns_of_json_schema(schema: RegistrySchema, notes: Notes) -> tuple[FlinkF
 
 
 class _Reading:
-    """Reads one schema. `others` are the schemas that it refers to, by their names."""
+    """Reads one schema, with those that it refers to."""
 
-    def __init__(self, root: Any, others: Mapping[str, Any], notes: Notes) -> None:
-        self._root, self._others, self._notes = root, others, notes
+    def __init__(self, documents: JsonDocuments, notes: Notes) -> None:
+        self._documents, self._notes = documents, notes
         self._types = 0
 
     def type(self, node: Any, path: str, around: Sequence[int]) -> FlinkType | None:
@@ -160,13 +157,9 @@ class _Reading:
     def _target(self, node: Any, path: str) -> Any:
         """Follow references, in this schema (`#/$defs/Item`) and to others (`item.json`)."""
         for _ in range(_MOST_LEVELS):
-            if not (isinstance(node, dict) and isinstance(node.get("$ref"), str)):
+            if not is_reference(node):
                 return node
-            name, _, pointer = node["$ref"].partition("#")
-            found = self._others.get(name, self._others.get(name.rpartition("/")[2])) if name else self._root
-            for step in filter(None, pointer.split("/")):
-                step = step.replace("~1", "/").replace("~0", "~")
-                found = found.get(step) if isinstance(found, dict) else None
+            found = self._documents.followed(node)
             if found is None:
                 self._notes.add(f"the reference {node['$ref'][:100]!a} leads nowhere: kept as text", path)
             node = found
@@ -297,17 +290,6 @@ def _index(member: tuple[str, Any]) -> int:
     """Return the place of a member among the others, which stay in their order without one."""
     place = member[1].get(CONNECT_INDEX) if isinstance(member[1], dict) else None
     return place if isinstance(place, int) else 0
-
-
-def _absolute(node: Any, name: str) -> Any:
-    """Return another schema in which references to itself begin with its name."""
-    if isinstance(node, list):
-        return [_absolute(item, name) for item in node]
-    if not isinstance(node, dict):
-        return node
-    inner = {word: _absolute(value, name) for word, value in node.items()}
-    target = node.get("$ref")
-    return {**inner, "$ref": name + target} if isinstance(target, str) and target.startswith("#") else inner
 
 
 def _optional(t: FlinkType) -> FlinkType:

@@ -1,0 +1,304 @@
+"""The base class of formats whose messages are rows, and may be of several types in one topic.
+
+record-name = com.shop.Order                      the rows of Order; others are errors, or skipped
+record-columns = order:com.shop.Order,refund:...  rows of all named types, each in its own ROW column
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._arrays import Ints, Mask, spread, validity
+from kvformat.codecs._changes.other_messages import ERROR, SKIP
+from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.frames import with_frame_errors
+from kvformat.codecs._confluent.record_options import (
+    BY_RECORD,
+    BY_TOPIC,
+    BY_TOPIC_AND_RECORD,
+    OTHER_MESSAGES,
+    RECORD_COLUMNS,
+    RECORD_NAME,
+    STRATEGIES,
+    SUBJECT_STRATEGY,
+    TOPIC,
+)
+from kvformat.codecs._confluent.record_types import NAMELESS, RecordTypes, names_of_schema, record_types
+from kvformat.codecs._confluent.registry import Refused, RegistrySchema
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.error_codes import ErrorCode, prefix_codes
+from kvformat.registry.contract.errors import OptionError, SchemaError, listed
+from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.join_batches import join_encoded
+from kvformat.registry.contract.options import Direction
+from kvformat.registry.contract.schemas import arrow_schema, result_arrow_type, row_type
+from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.format import Format
+
+Texts = npt.NDArray[np.object_]
+_OTHER, _UNKNOWN = -2, -1
+
+
+class RecordFormat(RegistryFormat):
+    """A format of rows whose types are those of their schemas."""
+
+    @classmethod
+    def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
+        given = str(options.get(SUBJECT_STRATEGY, BY_TOPIC)).casefold()
+        if any(given == name.casefold() and strategy != BY_TOPIC for name, strategy in STRATEGIES.items()):
+            return {TOPIC: topic, **options}
+        return super().complete_options(options, topic=topic, part=part)
+
+    @abstractmethod
+    def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
+        """Decode messages of one type of records."""
+
+    @property
+    def record_columns(self) -> Mapping[str, str]:
+        """The names of types by the columns that have their rows; empty without the option."""
+        return self.options[RECORD_COLUMNS] or {}
+
+    @property
+    def reads_schemas(self) -> bool:
+        return super().reads_schemas or self.options[RECORD_NAME] is not None or bool(self.record_columns)
+
+    def validate(self, direction: Direction) -> None:
+        super().validate(direction)
+        columns, identifier = self.record_columns, self.identifier
+        if columns and self.options[RECORD_NAME] is not None:
+            raise OptionError(
+                f"format '{identifier}' has the options '{RECORD_NAME}' and '{RECORD_COLUMNS}': the first is for a "
+                "table of one type, the second for a table with a column for each type. Remove one of them",
+                format=identifier,
+                option=RECORD_COLUMNS,
+            )
+        for name in ("schema", "schema-id"):
+            if columns and self.options[name] is not None:
+                raise OptionError(
+                    f"option '{name}' of format '{identifier}' is for one type of records, and '{RECORD_COLUMNS}' "
+                    f"names {len(columns)}. Remove it",
+                    format=identifier,
+                    option=name,
+                )
+
+        twice = [name for name in columns.values() if list(columns.values()).count(name) > 1]
+        if twice:
+            raise OptionError(
+                f"option '{RECORD_COLUMNS}' of format '{identifier}' has several columns for the type {twice[0]}. Give "
+                "each type one column",
+                format=identifier,
+                option=RECORD_COLUMNS,
+            )
+        if not self.names_subject and self.subject is not None:
+            raise OptionError(
+                f"format '{identifier}' has the subject '{self.subject}', and '{SUBJECT_STRATEGY}' = "
+                f"'{self._strategy}', which makes subjects of the names of types. Remove one of them",
+                format=identifier,
+                option=SUBJECT_STRATEGY,
+            )
+        if direction == "encode" and self._strategy == BY_TOPIC_AND_RECORD and self.options[TOPIC] is None:
+            raise OptionError(
+                f"format '{identifier}' needs the option '{TOPIC}' for '{SUBJECT_STRATEGY}' = '{BY_TOPIC_AND_RECORD}'. "
+                "A table with one topic has it",
+                format=identifier,
+                option=TOPIC,
+            )
+
+    @property
+    def _strategy(self) -> str:
+        return STRATEGIES[self.options[SUBJECT_STRATEGY]]
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        if self.record_columns:
+            return self._decode_columns(messages, schema)
+        name = self.options[RECORD_NAME]
+        if name is None:
+            return self.decode_records(messages, schema)
+        which, reasons = self._wanted(self.record_types(messages), [name])
+        kept = which > _OTHER
+        if kept.all():
+            return self.decode_records(messages, schema)
+        batch = self.decode_records(messages.filter(pa.array(kept)), schema)
+        return _with_reasons(_insert(batch, kept, reasons), reasons)
+
+    def record_types(self, messages: pa.BinaryArray) -> RecordTypes:
+        """Return the types of the messages. Raises `SchemaRegistryError`."""
+        return record_types(messages, self.kind, self.settings, self.identifier)
+
+    def _wanted(self, types: RecordTypes, names: list[str]) -> tuple[Ints, Texts]:
+        """Return which of the names each message has, and the errors of messages of other types, None for no error.
+
+        A message of another type has the number `_OTHER`. It has `_UNKNOWN` if decoding reports why it has no type.
+        """
+        numbers = [names.index(name) if name in names else _OTHER for name in types.names]
+        which: Ints = np.array([*numbers, _UNKNOWN], np.int64)[types.which]
+        reasons = np.full(len(which), None, object)
+        skips = self.options[OTHER_MESSAGES] != ERROR
+        for place, (possible, reason) in types.errors.items():
+            which[place] = _OTHER
+            reasons[place] = None if skips and possible and not possible & set(names) else reason
+        if not skips and _OTHER in numbers:
+            texts = np.array([self._other_type(types, number, names) for number in range(len(types.names))], object)
+            at = np.flatnonzero((which == _OTHER) & (types.which >= 0))
+            reasons[at] = texts[types.which[at]]
+        return which, reasons
+
+    @staticmethod
+    def _other_type(types: RecordTypes, number: int, names: list[str]) -> str:
+        by, has = listed(map(str, types.schemas[number])), listed(names)
+        return ErrorCode.INCOMPATIBLE_SCHEMA.marked(
+            f"the message has the type {types.names[number]}, by schema {by}, and the table has records of {has}. Set "
+            f"'{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types"
+        )
+
+    def _decode_columns(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
+        row, names = row_type(schema), list(self.record_columns.values())
+        types = self._types_of_columns(row)
+        which, reasons = self._wanted(self.record_types(messages), names)
+        which[which == _UNKNOWN] = types[0]  # whose decoder reports the error
+        counts = np.where(which == _OTHER, 0, 1)  # and 1 for a type whose column is not selected
+        counts[reasons.astype(np.bool_)] = -1
+        parts = []
+        for number, column in zip(types, row.fields, strict=True):
+            at = np.flatnonzero(which == number)
+            batch = self.decode_records(messages.take(pa.array(at)), arrow_schema(column.type))
+            counts[at] = np.asarray(batch.rows.value_lengths().fill_null(-1))
+            if batch.errors is not None:
+                marked = batch.errors if batch.codes is None else prefix_codes(batch.errors, batch.codes)
+                reasons[at] = pa.array(marked, pa.string()).to_numpy(zero_copy_only=False)
+            parts.append((number, batch.rows.flatten()))
+        return _with_reasons(DecodedBatch(_beside(parts, which, counts, result_arrow_type(row))), reasons)
+
+    # --- writing -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
+        """Encode rows as messages of one type of records."""
+
+    @property
+    def names_subject(self) -> bool:
+        return self._strategy == BY_TOPIC
+
+    def subject_of(self, own: RegistrySchema) -> str | None:
+        if self.names_subject:
+            return self.subject
+        name, *others = names_of_schema(own) or (NAMELESS,)
+        if others or name == NAMELESS:
+            raise SchemaError(
+                f"format '{self.identifier}': '{SUBJECT_STRATEGY}' = '{self._strategy}' needs a schema of one type "
+                f"with a name (in JSON Schema its title): {own.text}",
+                format=self.identifier,
+            )
+        return name if self._strategy == BY_RECORD else f"{self.options[TOPIC]}-{name}"
+
+    def schema_to_write(self, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
+        found, name = super().schema_to_write(schema), self.options[RECORD_NAME]
+        if name is not None and not isinstance(found, Refused) and names_of_schema(found[1]) != (name,):
+            raise SchemaError(
+                f"format '{self.identifier}': the schema to write is that of {listed(names_of_schema(found[1]))}, and "
+                f"'{RECORD_NAME}' is '{name}'. The schema: {self.settings.scrubbed(found[1].text)}",
+                format=self.identifier,
+            )
+        return found
+
+    def for_encoding(self, schema: pa.Schema) -> Format:
+        if not self.record_columns:
+            return super().for_encoding(schema)
+        if self.options["register-in-executors"]:
+            return self
+        for column, writer in self._writers(row_type(schema)):
+            writer.for_encoding(arrow_schema(column.type))  # registers the schemas once, and may refuse them
+        return type(self)({**self._given, "register-in-executors": "true"})
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        if not self.record_columns:
+            return self.encode_records(rows, schema)
+        return self._encode_columns(rows, row_type(schema))
+
+    def _encode_columns(self, rows: pa.StructArray, row: FlinkType) -> EncodedBatch:
+        writers, columns = self._writers(row), rows.flatten()  # whose values are null in a null row
+        valid = [np.asarray(column.is_valid()) for column in columns]
+        has_value = np.array(valid, np.bool_).reshape(len(columns), len(rows))
+        wrong = (has_value.sum(0) != 1) & np.asarray(rows.is_valid())
+        order, parts = np.full(len(rows), -1, np.int64), [EncodedBatch(pa.array([], pa.binary()))]
+        for (column, writer), values, mask in zip(writers, columns, has_value, strict=True):
+            at = np.flatnonzero(mask & ~wrong)
+            order[at] = np.arange(len(at)) + (order >= 0).sum()
+            parts.append(writer.encode_records(values.take(pa.array(at)), arrow_schema(column.type)))
+        found, places = join_encoded(parts), pa.array(order, mask=order < 0)
+        errors = None if found.errors is None else found.errors.take(places)
+        if wrong.any():
+            reason = ErrorCode.WRONG_TYPE.marked(
+                f"the row must have a value in one of the columns {listed(self.record_columns)}, and NULL in the "
+                "others, because a message has one type"
+            )
+            why = pc.if_else(pa.array(wrong), pa.scalar(reason), pa.scalar(None, pa.string()))
+            errors = why if errors is None else pc.coalesce(why, errors)
+        return EncodedBatch(found.messages.take(places), errors)
+
+    def _writers(self, row: FlinkType) -> list[tuple[FlinkField, RecordFormat]]:
+        """Return the columns, each with the format that writes its type."""
+        self._types_of_columns(row)
+        given = {name: value for name, value in self._given.items() if name.partition(".")[0] != RECORD_COLUMNS}
+        names = self.record_columns
+        return [(column, type(self)({**given, RECORD_NAME: names[column.name]})) for column in row.fields]
+
+    def _types_of_columns(self, row: FlinkType) -> list[int]:
+        """Return the number of the type of each column. Raises `SchemaError`."""
+        known = list(self.record_columns)
+        for column in row.fields:
+            if column.name not in known or column.type.root != "ROW":
+                how = f"is {column.type}" if column.name in known else f"is not one of its columns {listed(known)}"
+                raise SchemaError(
+                    f"format '{self.identifier}': column '{column.name}' {how}. With '{RECORD_COLUMNS}', each column "
+                    "of the table is a ROW with the fields of one type",
+                    format=self.identifier,
+                    field=column.name,
+                )
+        return [known.index(column.name) for column in row.fields] or [0]
+
+
+def _beside(parts: list[tuple[int, pa.StructArray]], which: Ints, counts: Ints, row: pa.StructType) -> pa.ListArray:
+    """Return rows with a column for each part, null where the rows of a message are those of another part.
+
+    A part has a number, and the rows of the messages with this number in `which`. `counts` has the number of rows of
+    each message, -1 for null.
+    """
+    sizes = np.maximum(counts, 0)
+    offsets = np.zeros(len(counts) + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    of_rows = which if (counts == 1).all() else np.repeat(which, sizes)
+    columns = [spread(rows, of_rows == number) for number, rows in parts]
+    values = pa.Array.from_buffers(row, int(offsets[-1]), [None], children=columns)
+    buffers = [validity(counts >= 0), pa.py_buffer(offsets)]
+    return pa.Array.from_buffers(pa.list_(pa.field("element", row)), len(counts), buffers, children=[values])
+
+
+def _insert(batch: DecodedBatch, kept: Mask, reasons: Texts) -> DecodedBatch:
+    """Insert messages without rows into a batch, which has those that are `kept`. Those with a reason are null."""
+    before = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum(kept, out=before[1:])
+    of_kept = pa.array(before[1:] - 1, mask=~kept)
+    is_valid = np.array([reason is None for reason in reasons], np.bool_)
+    is_valid[kept] = np.asarray(batch.rows.is_valid())
+    buffers = [validity(is_valid), pa.py_buffer(np.asarray(batch.rows.offsets)[before])]
+    rows = pa.Array.from_buffers(batch.rows.type, len(kept), buffers, children=[batch.rows.values])
+    errors = None if batch.errors is None else batch.errors.take(of_kept)
+    return DecodedBatch(rows, None, errors, None if batch.codes is None else batch.codes.take(of_kept))
+
+
+def _with_reasons(batch: DecodedBatch, reasons: Texts) -> DecodedBatch:
+    return with_frame_errors(batch, pa.array(reasons, pa.string()) if any(reasons) else None)

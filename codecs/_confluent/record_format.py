@@ -33,6 +33,7 @@ from kvformat.codecs._confluent.record_options import (
 from kvformat.codecs._confluent.record_types import NAMELESS, RecordTypes, names_of_schema, record_types
 from kvformat.codecs._confluent.registry import Refused, RegistrySchema
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, prefix_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.contract.format_hooks import Part
@@ -120,39 +121,44 @@ class RecordFormat(RegistryFormat):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        if self.record_columns:
-            return self._decode_columns(messages, schema)
-        name = self.options[RECORD_NAME]
-        if name is None:
+        columns, name = self.record_columns, self.options[RECORD_NAME]
+        if not columns and name is None:
             return self.decode_records(messages, schema)
-        which, reasons = self._wanted(self.record_types(messages), [name])
-        kept = which > _OTHER
-        if kept.all():
-            return self.decode_records(messages, schema)
-        batch = self.decode_records(messages.filter(pa.array(kept)), schema)
-        return _with_reasons(_insert(batch, kept, reasons), reasons)
+        numbers = self._types_of_columns(row_type(schema)) if columns else [0]
+        types = self.record_types(messages)
+        which, errors = self._wanted(types, list(columns.values()) if columns else [name])
+        if columns:
+            batch = self._decode_columns(messages, which, errors, row_type(schema), numbers)
+        else:
+            kept = which > _OTHER
+            if kept.all():
+                return self.decode_records(messages, schema)
+            batch = _insert(self.decode_records(messages.filter(pa.array(kept)), schema), kept, errors)
+        return with_frame_errors(batch, errors)
 
     def record_types(self, messages: pa.BinaryArray) -> RecordTypes:
         """Return the types of the messages. Raises `SchemaRegistryError`."""
         return record_types(messages, self.kind, self.settings, self.identifier)
 
-    def _wanted(self, types: RecordTypes, names: list[str]) -> tuple[Ints, Texts]:
-        """Return which of the names each message has, and the errors of messages of other types, None for no error.
+    def _wanted(self, types: RecordTypes, names: list[str]) -> tuple[Ints, pa.StringArray | None]:
+        """Return which of the names each message has, and the errors of messages of other types, None for no errors.
 
         A message of another type has the number `_OTHER`. It has `_UNKNOWN` if decoding reports why it has no type.
         """
         numbers = [names.index(name) if name in names else _OTHER for name in types.names]
         which: Ints = np.array([*numbers, _UNKNOWN], np.int64)[types.which]
-        reasons = np.full(len(which), None, object)
         skips = self.options[OTHER_MESSAGES] != ERROR
+        if not types.errors and (skips or _OTHER not in numbers):
+            return which, None
+        reasons = np.full(len(which), None, object)
         for place, (possible, reason) in types.errors.items():
             which[place] = _OTHER
             reasons[place] = None if skips and possible and not possible & set(names) else reason
-        if not skips and _OTHER in numbers:
+        if not skips:
             texts = np.array([self._other_type(types, number, names) for number in range(len(types.names))], object)
             at = np.flatnonzero((which == _OTHER) & (types.which >= 0))
             reasons[at] = texts[types.which[at]]
-        return which, reasons
+        return which, pa.array(reasons, pa.string())
 
     @staticmethod
     def _other_type(types: RecordTypes, number: int, names: list[str]) -> str:
@@ -162,23 +168,37 @@ class RecordFormat(RegistryFormat):
             f"'{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types"
         )
 
-    def _decode_columns(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
-        row, names = row_type(schema), list(self.record_columns.values())
-        types = self._types_of_columns(row)
-        which, reasons = self._wanted(self.record_types(messages), names)
-        which[which == _UNKNOWN] = types[0]  # whose decoder reports the error
-        counts = np.where(which == _OTHER, 0, 1)  # and 1 for a type whose column is not selected
-        counts[reasons.astype(np.bool_)] = -1
+    def _decode_columns(
+        self, messages: pa.BinaryArray, which: Ints, others: pa.StringArray | None, row: FlinkType, numbers: list[int]
+    ) -> DecodedBatch:
+        """Decode messages to rows with a column for each type. The types of the columns have these `numbers`.
+
+        `which` has the number of each message's type, and `others` are the errors of messages of other types.
+        """
+        columns = row.fields or (FlinkField("", row),)
+        which = np.where(which == _UNKNOWN, numbers[0], which)  # whose decoder reports the error
+        counts = (which != _OTHER).astype(np.int64)  # one row, also for a type whose column is not selected
+        if others is not None:
+            counts[np.asarray(others.is_valid())] = -1
+        order = np.argsort(which.astype(np.int16), kind="stable")
+        sorted_messages, ends = (
+            messages.take(pa.array(order)),
+            np.searchsorted(which[order], range(-2, max(numbers) + 2)),
+        )
+        reasons: Texts | None = None
         parts = []
-        for number, column in zip(types, row.fields, strict=True):
-            at = np.flatnonzero(which == number)
-            batch = self.decode_records(messages.take(pa.array(at)), arrow_schema(column.type))
-            counts[at] = np.asarray(batch.rows.value_lengths().fill_null(-1))
+        for number, column in zip(numbers, columns, strict=True):
+            start, end = ends[number + 2], ends[number + 3]
+            batch = self.decode_records(sorted_messages.slice(start, end - start), _schema_of(column.type))
+            if batch.rows.null_count or len(batch.rows.values) != len(batch.rows):
+                counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
             if batch.errors is not None:
                 marked = batch.errors if batch.codes is None else prefix_codes(batch.errors, batch.codes)
-                reasons[at] = pa.array(marked, pa.string()).to_numpy(zero_copy_only=False)
+                reasons = np.full(len(messages), None, object) if reasons is None else reasons
+                reasons[order[start:end]] = pa.array(marked, pa.string()).to_numpy(zero_copy_only=False)
             parts.append((number, batch.rows.flatten()))
-        return _with_reasons(DecodedBatch(_beside(parts, which, counts, result_arrow_type(row))), reasons)
+        found = DecodedBatch(_beside(parts, which, counts, result_arrow_type(row)))
+        return with_frame_errors(found, None if reasons is None else pa.array(reasons, pa.string()))
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -281,24 +301,25 @@ def _beside(parts: list[tuple[int, pa.StructArray]], which: Ints, counts: Ints, 
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
     of_rows = which if (counts == 1).all() else np.repeat(which, sizes)
-    columns = [spread(rows, of_rows == number) for number, rows in parts]
+    columns = [spread(rows, of_rows == number) for number, rows in parts[: row.num_fields]]
     values = pa.Array.from_buffers(row, int(offsets[-1]), [None], children=columns)
     buffers = [validity(counts >= 0), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(pa.list_(pa.field("element", row)), len(counts), buffers, children=[values])
 
 
-def _insert(batch: DecodedBatch, kept: Mask, reasons: Texts) -> DecodedBatch:
-    """Insert messages without rows into a batch, which has those that are `kept`. Those with a reason are null."""
+def _insert(batch: DecodedBatch, kept: Mask, errors: pa.StringArray | None) -> DecodedBatch:
+    """Insert messages without rows into a batch, which has those that are `kept`. Those with an error are null."""
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])
     of_kept = pa.array(before[1:] - 1, mask=~kept)
-    is_valid = np.array([reason is None for reason in reasons], np.bool_)
+    is_valid = np.ones(len(kept), np.bool_) if errors is None else np.array(errors.is_null())
     is_valid[kept] = np.asarray(batch.rows.is_valid())
     buffers = [validity(is_valid), pa.py_buffer(np.asarray(batch.rows.offsets)[before])]
     rows = pa.Array.from_buffers(batch.rows.type, len(kept), buffers, children=[batch.rows.values])
-    errors = None if batch.errors is None else batch.errors.take(of_kept)
-    return DecodedBatch(rows, None, errors, None if batch.codes is None else batch.codes.take(of_kept))
+    own = None if batch.errors is None else batch.errors.take(of_kept)
+    return DecodedBatch(rows, None, own, None if batch.codes is None else batch.codes.take(of_kept))
 
 
-def _with_reasons(batch: DecodedBatch, reasons: Texts) -> DecodedBatch:
-    return with_frame_errors(batch, pa.array(reasons, pa.string()) if any(reasons) else None)
+@cached_by_identity
+def _schema_of(row: FlinkType) -> pa.Schema:
+    return arrow_schema(row)

@@ -49,12 +49,14 @@ class RecordTypes:
         no schema or a schema that can't be read: decoding reports its error.
     schemas: for each type, the ids or GUIDs of its schemas in the batch.
     errors: messages whose type can't be told, by index, with the names that are possible and the reason.
+    frames: the frames of the messages, if they were read.
     """
 
     which: Ints
     names: list[str] = field(default_factory=list)
     schemas: list[list[int | str]] = field(default_factory=list)
     errors: dict[int, tuple[frozenset[str], str]] = field(default_factory=dict)
+    frames: Frames | None = None
 
     def number(self, name: str, schema: int | str) -> int:
         """Return the number of a type, and note one of its schemas."""
@@ -76,7 +78,7 @@ def record_types(messages: pa.BinaryArray, kind: str, settings: RegistrySettings
     else:
         frames = read_frames(messages, np.asarray(messages.is_valid()))
         groups, which = _groups(frames, kind)
-        types = RecordTypes(np.full(len(messages), -1, np.int64))
+        types = RecordTypes(np.full(len(messages), -1, np.int64), frames=frames)
     answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)))
     for group, (schema_id, path) in enumerate(groups):
         answer = answers[schema_id]

@@ -343,6 +343,10 @@ def test_columns_that_are_not_those_of_types(kind: str) -> None:
     assert _decoded(fmt, table, *batch.messages.to_pylist()) == [
         *({"a": {"x": 1}, "b": None}, None, None, None, {"a": None, "b": {"x": 3}})
     ]
+    none = fmt.decode_batch(pa.array([*batch.messages.to_pylist(), b"?"]), pa.schema([]))
+    assert none.rows.to_pylist() == [[{}], None, None, None, [{}], None]
+    assert none.errors is not None
+    assert none.errors.null_count == 5
     assert _decoded(fmt, "b ROW<x INT>", *batch.messages.to_pylist())[::4] == [{"b": None}, {"b": {"x": 3}}]
 
 

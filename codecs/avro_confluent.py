@@ -47,12 +47,12 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
 
         return recognize_confluent(sample)
 
-    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+    def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.avro_schemas import propose_confluent
 
-        return propose_confluent(sample, self._given, self.settings)
+        return propose_confluent(sample, self._given, self.settings, self.options[RECORD_NAME])
 
-    def looker(self, request: LookRequest) -> Looker:
+    def looker_of_records(self, request: LookRequest) -> Looker:
         from kvformat.codecs._look.avro_schemas import AvroLooker
 
         return AvroLooker(self, request)

@@ -72,10 +72,10 @@ class JsonRegistryFormat(RecordFormat):
 
         return recognize_json_registry(sample)
 
-    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+    def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.json_schemas import propose_json_registry
 
-        return propose_json_registry(sample, self._given, self.settings)
+        return propose_json_registry(sample, self._given, self.settings, self.options[RECORD_NAME])
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -53,7 +53,7 @@ class ProtoRegistryFormat(RecordFormat):
 
         return recognize_proto_registry(sample)
 
-    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+    def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.protobuf_schemas import propose_proto_registry
 
         return propose_proto_registry(sample, self._given, self.settings)

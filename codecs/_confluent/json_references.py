@@ -15,14 +15,14 @@ _MOST_STEPS = 100
 
 
 @dataclass(frozen=True)
-class JsonDocuments:
+class SchemaDocuments:
     """A JSON Schema, and the schemas that it refers to by their names."""
 
     root: Any
     others: Mapping[str, Any]
 
     @classmethod
-    def of(cls, schema: RegistrySchema) -> JsonDocuments:
+    def of(cls, schema: RegistrySchema) -> SchemaDocuments:
         """Parse a schema and its references. Raises `SchemaError` for a text that is not JSON."""
         try:
             others = {name: _absolute(json.loads(text), name) for name, text in schema.references}
@@ -46,6 +46,12 @@ class JsonDocuments:
                 return node if isinstance(node, dict) else {}
             node = self.followed(node)
         return {}
+
+    def branches(self) -> list[Any]:
+        """Return the branches of a schema that is a union, without null; else none."""
+        root = self.target(self.root)
+        branches: list[Any] = next((root[word] for word in ("oneOf", "anyOf") if isinstance(root.get(word), list)), [])
+        return [branch for branch in branches if self.target(branch).get("type") != "null"]
 
     def title(self, node: Any) -> str:
         """Return the title of a schema. Without one, the name of the definition that it refers to, or an empty text."""

@@ -28,19 +28,21 @@ from kvformat.codecs._confluent.record_options import (
     RECORD_NAME,
     STRATEGIES,
     SUBJECT_STRATEGY,
+    TABLES_OF_TYPES,
     TOPIC,
 )
 from kvformat.codecs._confluent.record_types import NAMELESS, RecordTypes, names_of_schema, record_types
 from kvformat.codecs._confluent.registry import Refused, RegistrySchema
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.error_codes import ErrorCode, prefix_codes
+from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.join_batches import join_encoded
+from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction
-from kvformat.registry.contract.schemas import arrow_schema, result_arrow_type, row_type
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal, columns_text
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.format import Format
 
 Texts = npt.NDArray[np.object_]
@@ -56,6 +58,18 @@ class RecordFormat(RegistryFormat):
         if any(given == name.casefold() and strategy != BY_TOPIC for name, strategy in STRATEGIES.items()):
             return {TOPIC: topic, **options}
         return super().complete_options(options, topic=topic, part=part)
+
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name in (RECORD_NAME, RECORD_COLUMNS):
+            for key in (key for key in options if key.partition(".")[0] == name):
+                raise OptionError(
+                    f"the option '{key}' is for a declared table, and here each table gets its columns from messages. "
+                    f"Remove it; '{cls.identifier}.{TABLES_OF_TYPES}' = 'true' makes a table of each type of records",
+                    format=cls.identifier,
+                    option=key,
+                )
+        return super().look_options(options)
 
     @abstractmethod
     def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
@@ -115,6 +129,38 @@ class RecordFormat(RegistryFormat):
     @property
     def _strategy(self) -> str:
         return STRATEGIES[self.options[SUBJECT_STRATEGY]]
+
+    # --- proposals ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def propose_records(self, sample: MessageSample) -> SchemaProposal:
+        """Propose columns for messages of one type of records, or of types with the same columns."""
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        from kvformat.codecs._infer.record_samples import records_of_type, with_note_of_types
+
+        name, fields, notes = self.options[RECORD_NAME], [], []
+        if name is not None:
+            return self.propose_records(records_of_type(sample, self, name))
+        if not self.record_columns:
+            found = self.propose_records(sample)
+            return with_note_of_types(found, sample, self) if self.settings.url else found
+        for column, name in self.record_columns.items():
+            found = self._of_type(name).propose_schema(sample)
+            fields.append(FlinkField(column, FlinkType("ROW", fields=found.fields)))
+            notes += [f"{column}: {note}" for note in found.notes]
+        kept = tuple(field for field in fields if field.type.fields)
+        return SchemaProposal(kept, self._given, (), tuple(notes))
+
+    def looker(self, request: LookRequest) -> Looker:
+        from kvformat.codecs._look.records import RecordLooker
+
+        inner = self.looker_of_records(request)
+        return RecordLooker(self, inner) if request.options.get(TABLES_OF_TYPES) else inner
+
+    def looker_of_records(self, request: LookRequest) -> Looker:
+        """Return the looker of messages whose tables are named by their topics, or by their types."""
+        return super().looker(request)
 
     # --- reading -----------------------------------------------------------------------------------------
 
@@ -181,23 +227,20 @@ class RecordFormat(RegistryFormat):
         if others is not None:
             counts[np.asarray(others.is_valid())] = -1
         order = np.argsort(which.astype(np.int16), kind="stable")
-        sorted_messages, ends = (
-            messages.take(pa.array(order)),
-            np.searchsorted(which[order], range(-2, max(numbers) + 2)),
-        )
+        ends = np.searchsorted(which[order], range(-2, max(numbers) + 2))
+        by_type, parts = messages.take(pa.array(order)), []
         reasons: Texts | None = None
-        parts = []
         for number, column in zip(numbers, columns, strict=True):
             start, end = ends[number + 2], ends[number + 3]
-            batch = self.decode_records(sorted_messages.slice(start, end - start), _schema_of(column.type))
+            batch = self.decode_records(by_type.slice(start, end - start), _schema_of(column.type))
             if batch.rows.null_count or len(batch.rows.values) != len(batch.rows):
                 counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
-            if batch.errors is not None:
-                marked = batch.errors if batch.codes is None else prefix_codes(batch.errors, batch.codes)
+            own = _marked_errors(batch)
+            if own is not None:
                 reasons = np.full(len(messages), None, object) if reasons is None else reasons
-                reasons[order[start:end]] = pa.array(marked, pa.string()).to_numpy(zero_copy_only=False)
+                reasons[order[start:end]] = own.to_numpy(zero_copy_only=False)
             parts.append((number, batch.rows.flatten()))
-        found = DecodedBatch(_beside(parts, which, counts, result_arrow_type(row)))
+        found = DecodedBatch(_beside(parts, which, counts, _type_of(row)))
         return with_frame_errors(found, None if reasons is None else pa.array(reasons, pa.string()))
 
     # --- writing -----------------------------------------------------------------------------------------
@@ -238,7 +281,7 @@ class RecordFormat(RegistryFormat):
         if self.options["register-in-executors"]:
             return self
         for column, writer in self._writers(row_type(schema)):
-            writer.for_encoding(arrow_schema(column.type))  # registers the schemas once, and may refuse them
+            writer.for_encoding(_schema_of(column.type))  # registers the schemas once, and may refuse them
         return type(self)({**self._given, "register-in-executors": "true"})
 
     def encode_arrow(
@@ -253,28 +296,35 @@ class RecordFormat(RegistryFormat):
         valid = [np.asarray(column.is_valid()) for column in columns]
         has_value = np.array(valid, np.bool_).reshape(len(columns), len(rows))
         wrong = (has_value.sum(0) != 1) & np.asarray(rows.is_valid())
-        order, parts = np.full(len(rows), -1, np.int64), [EncodedBatch(pa.array([], pa.binary()))]
+        order = np.full(len(rows), -1, np.int64)
+        messages: list[pa.BinaryArray] = []
+        errors: list[pa.StringArray] = []
         for (column, writer), values, mask in zip(writers, columns, has_value, strict=True):
             at = np.flatnonzero(mask & ~wrong)
-            order[at] = np.arange(len(at)) + (order >= 0).sum()
-            parts.append(writer.encode_records(values.take(pa.array(at)), arrow_schema(column.type)))
-        found, places = join_encoded(parts), pa.array(order, mask=order < 0)
-        errors = None if found.errors is None else found.errors.take(places)
+            order[at] = np.arange(len(at)) + sum(len(part) for part in messages)
+            batch = writer.encode_records(values.take(pa.array(at)), _schema_of(column.type))
+            own = _marked_errors(batch)
+            messages.append(batch.messages)
+            errors.append(pa.nulls(len(at), pa.string()) if own is None else own)
+        places = pa.array(order, mask=order < 0)
+        why = pa.concat_arrays([pa.nulls(0, pa.string()), *errors]).take(places)
         if wrong.any():
             reason = ErrorCode.WRONG_TYPE.marked(
                 f"the row must have a value in one of the columns {listed(self.record_columns)}, and NULL in the "
                 "others, because a message has one type"
             )
-            why = pc.if_else(pa.array(wrong), pa.scalar(reason), pa.scalar(None, pa.string()))
-            errors = why if errors is None else pc.coalesce(why, errors)
-        return EncodedBatch(found.messages.take(places), errors)
+            why = pc.if_else(pa.array(wrong), pa.scalar(reason), why)
+        return EncodedBatch(pa.concat_arrays([pa.nulls(0, pa.binary()), *messages]).take(places), why)
 
     def _writers(self, row: FlinkType) -> list[tuple[FlinkField, RecordFormat]]:
         """Return the columns, each with the format that writes its type."""
         self._types_of_columns(row)
+        return [(column, self._of_type(self.record_columns[column.name])) for column in row.fields]
+
+    def _of_type(self, name: str) -> RecordFormat:
+        """Return the format for one of the types of the columns."""
         given = {name: value for name, value in self._given.items() if name.partition(".")[0] != RECORD_COLUMNS}
-        names = self.record_columns
-        return [(column, type(self)({**given, RECORD_NAME: names[column.name]})) for column in row.fields]
+        return type(self)({**given, RECORD_NAME: name})
 
     def _types_of_columns(self, row: FlinkType) -> list[int]:
         """Return the number of the type of each column. Raises `SchemaError`."""
@@ -322,4 +372,16 @@ def _insert(batch: DecodedBatch, kept: Mask, errors: pa.StringArray | None) -> D
 
 @cached_by_identity
 def _schema_of(row: FlinkType) -> pa.Schema:
-    return arrow_schema(row)
+    return resolve_schema(columns_text(row.fields))
+
+
+@cached_by_identity
+def _type_of(row: FlinkType) -> pa.StructType:
+    return arrow_type(nullable(row))
+
+
+def _marked_errors(batch: DecodedBatch | EncodedBatch) -> pa.StringArray | None:
+    """Return the errors of a batch, each with its code at the beginning."""
+    if batch.errors is None or batch.codes is None:
+        return batch.errors
+    return pc.binary_join_element_wise("[", batch.codes, "] ", batch.errors, "")

@@ -25,8 +25,8 @@ from kvformat.codecs._arrays import Ints
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.cache import schemas_by_id
 from kvformat.codecs._confluent.frames import Frames, distinct_ids, read_frames
-from kvformat.codecs._confluent.json_references import JsonDocuments
-from kvformat.codecs._confluent.protobuf_messages import message_groups, only_group
+from kvformat.codecs._confluent.json_references import SchemaDocuments
+from kvformat.codecs._confluent.protobuf_frames import message_groups, only_group
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types
 from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF, Refused, RegistrySchema
 from kvformat.codecs._confluent.settings import RegistrySettings
@@ -38,7 +38,6 @@ from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 NAMELESS = "(without a name)"
 """The name of types whose schema has none, such as a JSON Schema without a title."""
-_NULL = "null"
 
 
 @dataclass
@@ -132,10 +131,10 @@ def names_of_schema(schema: RegistrySchema, path: IndexPath = FIRST, format: str
             return (avro.full_name if avro.optional is None else avro.optional.full_name,)
         if schema.kind == PROTOBUF:
             return (message_types(schema, path, format).root,)
-        documents = JsonDocuments.of(schema)
+        documents = SchemaDocuments.of(schema)
     except SchemaError:
         return ()
-    branches = _json_branches(documents)
+    branches = documents.branches()
     if len(branches) > 1:
         return tuple(documents.title(branch) or NAMELESS for branch in branches)
     return (next(filter(None, map(documents.title, [*branches, documents.root])), NAMELESS),)
@@ -159,18 +158,11 @@ def _branches(frames: Frames, places: Ints, count: int) -> Ints:
     return found
 
 
-def _json_branches(documents: JsonDocuments) -> list[Any]:
-    """Return the branches of a JSON Schema that is a union, without null; else none."""
-    root = documents.target(documents.root)
-    branches: list[Any] = next((root[word] for word in ("oneOf", "anyOf") if isinstance(root.get(word), list)), [])
-    return [branch for branch in branches if documents.target(branch).get("type") != _NULL]
-
-
 @functools.lru_cache(maxsize=256)
 def _constants(schema: RegistrySchema) -> tuple[str, dict[str, int]] | None:
     """Return the member that tells the branch of a JSON Schema, and the number of the branch by its value."""
-    documents = JsonDocuments.of(schema)
-    branches = [documents.target(branch) for branch in _json_branches(documents)]
+    documents = SchemaDocuments.of(schema)
+    branches = [documents.target(branch) for branch in documents.branches()]
     for name in branches[0].get("properties") or ():
         texts = [_required_texts(branch, name, documents) for branch in branches]
         values = {text: number for number, own in enumerate(texts) for text in own}
@@ -179,7 +171,7 @@ def _constants(schema: RegistrySchema) -> tuple[str, dict[str, int]] | None:
     return None
 
 
-def _required_texts(branch: Mapping[str, Any], name: str, documents: JsonDocuments) -> list[str]:
+def _required_texts(branch: Mapping[str, Any], name: str, documents: SchemaDocuments) -> list[str]:
     """Return the texts that a schema allows for a member; none if others are allowed, or no such member."""
     properties = branch.get("properties")
     member = documents.target(properties.get(name)) if isinstance(properties, dict) else {}

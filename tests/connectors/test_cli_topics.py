@@ -355,9 +355,7 @@ def test_where_filters_row_kinds(shop: Callable[..., Path]) -> None:
         ("row_kind = +I", "there is no column 'row_kind'"),
     ],
 )
-def test_invalid_conditions_are_reported_before_reading(
-    condition: str, words: str, chosen_topic: list[str]
-) -> None:
+def test_invalid_conditions_are_reported_before_reading(condition: str, words: str, chosen_topic: list[str]) -> None:
     result = run(*chosen_topic, "--where", condition)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr.replace("\n", " ")

@@ -6,12 +6,15 @@ import contextlib
 import functools
 import json
 import random
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from click.testing import CliRunner
 
 from kvformat.codecs._confluent import cache
+from kvformat.connectors import cli, infer_schema, inspect_topic
 from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
@@ -383,3 +386,49 @@ def test_writing_refuses_a_schema_of_another_type(registry: Registry) -> None:
     for more in ({"use-latest-version": "true"}, {"schema": json.dumps(_REFUND)}):
         with pytest.raises(SchemaError, match=r"that of com\.shop\.Refund, and 'record-name' is 'com\.shop\.Order'"):
             get_format("avro-confluent", {**options, **more}).encode_batch(_rows(table, {"id": 1, "why": "x"}), table)
+
+
+# --- proposals -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["avro-confluent", "json-registry", "proto-registry"])
+def test_inspection_shows_each_type_and_proposes_its_table(kind: str, registry: Registry, tmp_path: Path) -> None:
+    url = registry.url
+    schemas = {"com.shop.Order": "id BIGINT, name STRING", "com.shop.Refund": "id BIGINT, why STRING"}
+    messages: list[bytes] = []
+    for name, table, count in zip(schemas, schemas.values(), (3, 2), strict=True):
+        column = table.split(", ")[1].split()[0]
+        fmt = get_format(kind, {"url": url, "record-name": name, "subject-name-strategy": "record-name"})
+        messages += _encoded(fmt, table, *({"id": number, column: "x"} for number in range(count)))
+    messages = [messages[at] for at in (0, 3, 1, 4, 2)]
+    found = inspect_topic(messages, [b"k"] * 5, name="events", topic="events", bootstrap="b:9", registry=url)
+    values = [guess for guess in found.guesses if guess.part == "value"]
+    assert [(guess.format, guess.confidence) for guess in values] == [(kind, 0.6), (kind, 0.4)]
+    for guess, count, name in zip(values, (3, 2), schemas, strict=True):
+        assert guess.reason.startswith(f"{count} of 5 messages begin with 00 and a schema id")
+        assert guess.reason.endswith(f"of the type {name}")
+    assert [guess.options["record-name"] for guess in values] == list(schemas)
+    assert list(found.tables) == list(schemas)
+    assert found.ddl == found.tables["com.shop.Order"]
+    assert not [note for note in found.notes if "errors" in note]
+    for (name, columns), rows in zip(schemas.items(), (3, 2), strict=True):
+        ddl = found.tables[name]
+        assert ddl.startswith(f"CREATE TABLE `{name.rpartition('.')[2]}` (")
+        assert f"'value.{kind}.record-name' = '{name}'" in ddl
+        batch = KeyValueFormat.from_ddl(ddl).decode_batch(pa.array([b"k"] * 5), pa.array(messages))
+        assert len(batch.rows.flatten()) == rows
+        schema = infer_schema(messages, format=kind, options={"url": url, "record-name": name})
+        assert [field.split()[0].strip("`") for field in schema.ddl.split(", ")] == [
+            *(part.split()[0] for part in columns.split(", "))
+        ]
+    (tmp_path / "messages").write_bytes(b"".join(len(m).to_bytes(4, "big") + m for m in messages))
+    arguments = ["inspect", str(tmp_path / "messages"), "--framing", "length", "--registry", url, "--sql"]
+    shown = CliRunner().invoke(cli._group, arguments)
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.count("CREATE TABLE") == 2
+    several = infer_schema(messages, format=kind, options={"url": url})
+    assert any("the messages have 2 types: com.shop.Order (3), com.shop.Refund (2)" in note for note in several.notes)
+    columns = infer_schema(
+        messages, format=kind, options={"url": url, "record-columns": "o:com.shop.Order,r:com.shop.Refund"}
+    )
+    assert columns.ddl == "`o` ROW<`id` BIGINT, `name` STRING>, `r` ROW<`id` BIGINT, `why` STRING>"

@@ -1,0 +1,39 @@
+"""Looks at messages of a schema registry with a table for each type of records.
+
+00  00 00 00 01  ...     schema 1 is com.shop.Order        the table com.shop.Order, whatever the topic is
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._look.findings import Findings
+from kvformat.registry.contract.look import Looked, Looker
+
+if TYPE_CHECKING:
+    from kvformat.codecs._confluent.record_format import RecordFormat
+
+
+class RecordLooker:
+    """Looks at messages of several types; see `Looker`. `inner` gets the name of the type in place of the topic."""
+
+    def __init__(self, format: RecordFormat, inner: Looker) -> None:
+        self._format, self._inner = format, inner
+
+    def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
+        """Return what the messages contribute."""
+        types = self._format.record_types(messages)
+        names = pa.array(types.names, pa.string()).take(pa.array(types.which, mask=types.which < 0))
+        found = self._inner.look(messages, names)
+        others = Findings(len(messages), {})
+        for message, (_, reason) in types.errors.items():
+            others.fail(message, reason)
+        for message in np.flatnonzero((types.which < 0) & np.asarray(messages.is_valid())).tolist():
+            if message not in types.errors:
+                others.leave_to_decoding(message)
+        others.decide(self._format, messages)
+        return replace(found, errors=dict(sorted({**found.errors, **others.looked().errors}.items())))

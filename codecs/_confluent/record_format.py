@@ -164,7 +164,7 @@ class RecordFormat(RegistryFormat):
 
     # --- reading -----------------------------------------------------------------------------------------
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         columns, name = self.record_columns, self.options[RECORD_NAME]

@@ -51,9 +51,7 @@ def records_of_type(sample: MessageSample, format: RecordFormat, name: str) -> M
     """Return the sample with the messages of one type."""
     types = format.record_types(sample.array())
     number = types.names.index(name) if name in types.names else -2
-    at = np.flatnonzero(types.which == number).tolist()
-    keys = None if sample.keys is None else tuple(sample.keys[index] for index in at)
-    return replace(sample, values=tuple(sample.values[index] for index in at), keys=keys)
+    return sample.only(np.flatnonzero(types.which == number).tolist())
 
 
 def with_note_of_types(found: SchemaProposal, sample: MessageSample, format: RecordFormat) -> SchemaProposal:

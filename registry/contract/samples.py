@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
@@ -23,6 +23,7 @@ class MessageSample:
     part: whether `values` are values or keys of records.
     registry: options of `avro-confluent` that name a schema registry; empty without a registry. They may have secrets,
         so `repr` omits them.
+    framed: the indices of values before which the id of a schema was put that was in a header of the record.
     """
 
     values: tuple[bytes | None, ...]
@@ -30,11 +31,19 @@ class MessageSample:
     cut: str = ""
     part: Literal["key", "value"] = "value"
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    framed: frozenset[int] = frozenset()
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def array(self) -> pa.BinaryArray:
         """Return the messages as a binary array, the input of `decode_batch`."""
         return pa.array(self.values, pa.binary())
+
+    def only(self, indices: Sequence[int]) -> MessageSample:
+        """Return the sample with only the messages at these indices."""
+        values = tuple(self.values[index] for index in indices)
+        keys = None if self.keys is None else tuple(self.keys[index] for index in indices)
+        framed = frozenset(place for place, index in enumerate(indices) if index in self.framed)
+        return replace(self, values=values, keys=keys, framed=framed)
 
     def indexed(self) -> Iterator[tuple[int, bytes]]:
         """Yield index and bytes of each message that is neither null nor blank."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,40 +81,41 @@ def spread(values: pa.Array, at: Mask) -> pa.Array:
         return pa.nulls(len(at), values.type)
     before = np.zeros(len(at) + 1, np.int64)
     np.cumsum(at, out=before[1:])
-    return _spread(values, before, np.minimum(before[:-1], len(values) - 1), at)
+    return _spread(values, before, np.flatnonzero(at), at)
 
 
-def _spread(values: pa.Array, before: Ints, source: Ints, at: Mask | None) -> pa.Array:
-    """Return the values at the places in `source`. A null is not inside a null, so `at` is None for inner values.
+def _spread(values: pa.Array, before: Ints, places: Ints, at: Mask | None) -> pa.Array:
+    """Return an array with the values at these places. The others are null; inside a null struct, `at` is None.
 
-    `before` has the number of values before each place.
+    `before` has the number of values before each place of the result, and their number at its end.
     """
-    t = values.type
-    valid = valid_mask(values)
-    if valid is not None:
-        valid = valid[source] if at is None else valid[source] & at
-    elif at is not None:
-        valid = at
-    bitmap = None if valid is None else validity(valid)
-    buffers, children = values.buffers(), None
+
+    def scattered(own: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        found = np.zeros(len(before) - 1, own.dtype)
+        found[places] = own
+        return found
+
+    t, buffers, valid = values.type, values.buffers(), valid_mask(values)
+    mask = at if valid is None else scattered(valid)
+    found: list[pa.Buffer | None] = [None if mask is None else validity(mask)]
+    children = None
     if pa.types.is_struct(t):
-        children = [_spread(values.field(place), before, source, None) for place in range(t.num_fields)]
-        own = [bitmap]
+        children = [_spread(values.field(place), before, places, None) for place in range(t.num_fields)]
     elif pa.types.is_boolean(t):
-        bits = np.unpackbits(np.frombuffer(buffers[1], np.uint8), bitorder="little")[values.offset :]
-        own = [bitmap, pa.py_buffer(np.packbits(bits[source], bitorder="little"))]
+        bits = np.unpackbits(np.frombuffer(buffers[1], np.uint8), bitorder="little")[values.offset :][: len(values)]
+        found.append(pa.py_buffer(np.packbits(scattered(bits), bitorder="little")))
     elif pa.types.is_list(t) or pa.types.is_map(t) or pa.types.is_string(t) or pa.types.is_binary(t):
         offsets = np.frombuffer(buffers[1], np.int32, len(values) + 1, values.offset * 4)
-        own = [bitmap, pa.py_buffer(offsets[before])]
+        found.append(pa.py_buffer(offsets[before]))
         if pa.types.is_list(t):
             children = [values.values]
         elif pa.types.is_map(t):
-            entries = pa.struct([t.key_field, t.item_field])
-            children = [pa.Array.from_buffers(entries, len(values.keys), [None], children=[values.keys, values.items])]
+            children = [pa.StructArray.from_arrays([values.keys, values.items], fields=[t.key_field, t.item_field])]
         else:
-            own.append(buffers[2])
+            found.append(buffers[2])
     else:
         width = t.bit_width // 8
-        data = np.frombuffer(buffers[1], f"V{width}" if width > 8 else f"i{width}", len(values), values.offset * width)
-        own = [bitmap, pa.py_buffer(data[source])]
-    return pa.Array.from_buffers(t, len(source), own, children=children)
+        kind = f"V{width}" if width > 8 else f"i{width}"
+        own = np.frombuffer(buffers[1], kind, len(values), values.offset * width)
+        found.append(pa.py_buffer(scattered(own)))
+    return pa.Array.from_buffers(t, len(before) - 1, found, children=children)

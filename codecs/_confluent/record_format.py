@@ -208,10 +208,9 @@ class RecordFormat(RegistryFormat):
 
     @staticmethod
     def _other_type(types: RecordTypes, number: int, names: list[str]) -> str:
-        by, has = listed(map(str, types.schemas[number])), listed(names)
         return ErrorCode.INCOMPATIBLE_SCHEMA.marked(
-            f"the message has the type {types.names[number]}, by schema {by}, and the table has records of {has}. Set "
-            f"'{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types"
+            f"the message has the type {types.names[number]}, by schema {types.schemas[number]}, and the table has "
+            f"records of {listed(names)}. Set '{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types"
         )
 
     def _decode_columns(

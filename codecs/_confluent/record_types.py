@@ -46,26 +46,28 @@ class RecordTypes:
 
     which: for each message the number of its type in `names`. It is -1 for a null message, and for a message that has
         no schema or a schema that can't be read: decoding reports its error.
-    schemas: for each type, the ids or GUIDs of its schemas in the batch.
+    names, schemas: for each type its name, and the id or GUID of its schema. Several types may have the same name.
     errors: messages whose type can't be told, by index, with the names that are possible and the reason.
-    frames: the frames of the messages, if they were read.
     """
 
     which: Ints
     names: list[str] = field(default_factory=list)
-    schemas: list[list[int | str]] = field(default_factory=list)
+    schemas: list[int | str] = field(default_factory=list)
     errors: dict[int, tuple[frozenset[str], str]] = field(default_factory=dict)
-    frames: Frames | None = None
 
-    def number(self, name: str, schema: int | str) -> int:
-        """Return the number of a type, and note one of its schemas."""
-        if name not in self.names:
-            self.names.append(name)
-            self.schemas.append([])
-        number = self.names.index(name)
-        if schema not in self.schemas[number]:
-            self.schemas[number].append(schema)
-        return number
+    def add(self, name: str, schema: int | str) -> int:
+        """Add a type and return its number."""
+        self.names.append(name)
+        self.schemas.append(schema)
+        return len(self.names) - 1
+
+    def by_name(self) -> dict[str, Ints]:
+        """Return the indices of the messages of each name."""
+        numbers: dict[str, list[int]] = {}
+        for number, name in enumerate(self.names):
+            numbers.setdefault(name, []).append(number)
+        found = {name: np.flatnonzero(np.isin(self.which, own)) for name, own in numbers.items()}
+        return {name: indices for name, indices in found.items() if len(indices)}
 
 
 def record_types(messages: pa.BinaryArray, kind: str, settings: RegistrySettings, format: str) -> RecordTypes:
@@ -77,7 +79,7 @@ def record_types(messages: pa.BinaryArray, kind: str, settings: RegistrySettings
     else:
         frames = read_frames(messages, np.asarray(messages.is_valid()))
         groups, which = _groups(frames, kind)
-        types = RecordTypes(np.full(len(messages), -1, np.int64), frames=frames)
+        types = RecordTypes(np.full(len(messages), -1, np.int64))
     answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)))
     for group, (schema_id, path) in enumerate(groups):
         answer = answers[schema_id]
@@ -93,10 +95,10 @@ def record_types(messages: pa.BinaryArray, kind: str, settings: RegistrySettings
             continue
         names = names_of_schema(schema, path, format)
         if len(names) == 1:
-            types.which[at] = types.number(names[0], schema_id)
+            types.which[at] = types.add(names[0], schema_id)
         elif names and frames is not None:
             places = np.arange(len(which))[at]
-            numbers = np.array([*(types.number(name, schema_id) for name in names), -1])
+            numbers = np.array([*(types.add(name, schema_id) for name in names), -1])
             if kind == AVRO:
                 types.which[places] = numbers[_branches(frames, places, len(names))]
             else:

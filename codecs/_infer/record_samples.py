@@ -33,34 +33,34 @@ def split_by_type(sample: MessageSample, known: Recognition, format: str) -> Ite
     except SchemaRegistryError:
         yield known
         return
-    if len(types.names) < 2:
+    found = types.by_name()
+    if len(found) < 2:
         yield known
         return
-    of_names = {number: name for number, name in enumerate(types.names) if name != NAMELESS}
     indices = np.asarray(known.messages)
-    for number, name in of_names.items():
-        options = {**known.options, RECORD_NAME: name, OTHER_MESSAGES: SKIP}
-        own = tuple(indices[types.which == number].tolist())
-        yield replace(known, messages=own, description=f"{known.description} of the type {name}", options=options)
-    rest = tuple(indices[~np.isin(types.which, list(of_names))].tolist())
-    if rest:
-        yield replace(known, messages=rest)
+    is_named = np.zeros(len(indices), np.bool_)
+    for name, at in found.items():
+        if name != NAMELESS:
+            is_named[at] = True
+            options = {**known.options, RECORD_NAME: name, OTHER_MESSAGES: SKIP}
+            are = f"{known.description} of the type {name}"
+            yield replace(known, messages=tuple(indices[at].tolist()), description=are, options=options)
+    if not is_named.all():
+        yield replace(known, messages=tuple(indices[~is_named].tolist()))
 
 
 def records_of_type(sample: MessageSample, format: RecordFormat, name: str) -> MessageSample:
     """Return the sample with the messages of one type."""
-    types = format.record_types(sample.array())
-    number = types.names.index(name) if name in types.names else -2
-    return sample.only(np.flatnonzero(types.which == number).tolist())
+    found = format.record_types(sample.array()).by_name()
+    return sample.only(found[name].tolist() if name in found else [])
 
 
 def with_note_of_types(found: SchemaProposal, sample: MessageSample, format: RecordFormat) -> SchemaProposal:
     """Return a proposal with a note if the messages have several types."""
-    types = format.record_types(sample.array())
-    if len(types.names) < 2:
+    counts = {name: len(at) for name, at in format.record_types(sample.array()).by_name().items()}
+    if len(counts) < 2:
         return found
-    counts = np.bincount(types.which[types.which >= 0], minlength=len(types.names)).tolist()
-    shown = ", ".join(f"{name} ({count})" for name, count in list(zip(types.names, counts, strict=True))[:_MOST_SHOWN])
+    shown = ", ".join(f"{name} ({count})" for name, count in list(counts.items())[:_MOST_SHOWN])
     more = f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else ""
     note = f"the messages have {len(counts)} types: {shown}{more}. The option '{RECORD_NAME}' reads one of them"
     return replace(found, notes=(*found.notes, note))

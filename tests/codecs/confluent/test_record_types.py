@@ -194,7 +194,7 @@ def test_a_union_of_avro_records_with_references(registry: Registry) -> None:
     assert errors[5] == {"id": 11}
     assert errors[3] is None
     assert errors[0] == (
-        "the message has the type com.shop.Order, by schema 3, 5, and the table has records of com.shop.T128. Set "
+        "the message has the type com.shop.Order, by schema 3, and the table has records of com.shop.T128. Set "
         "'other-messages' = 'skip' to skip messages of other types"
     )
     assert [error.split(",")[0] for error in errors[7:]] == [

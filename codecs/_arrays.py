@@ -16,6 +16,7 @@ Mask = npt.NDArray[np.bool_]
 RowsOf = Callable[[Ints], Ints]
 """Maps indices in a nested array to the indices of their top-level rows; -1 for a value inside a null, and for -1."""
 _COUNT = FlinkType("INT")
+_WITH_OFFSETS = (pa.lib.Type_STRING, pa.lib.Type_BINARY, pa.lib.Type_LIST, pa.lib.Type_MAP)
 
 
 def validity(valid: Mask) -> pa.Buffer | None:
@@ -99,20 +100,20 @@ def _spread(values: pa.Array, before: Ints, places: Ints, at: Mask | None) -> pa
     mask = at if valid is None else scattered(valid)
     found: list[pa.Buffer | None] = [None if mask is None else validity(mask)]
     children = None
-    if pa.types.is_struct(t):
-        children = [_spread(values.field(place), before, places, None) for place in range(t.num_fields)]
-    elif pa.types.is_boolean(t):
-        bits = np.unpackbits(np.frombuffer(buffers[1], np.uint8), bitorder="little")[values.offset :][: len(values)]
-        found.append(pa.py_buffer(np.packbits(scattered(bits), bitorder="little")))
-    elif pa.types.is_list(t) or pa.types.is_map(t) or pa.types.is_string(t) or pa.types.is_binary(t):
+    if t.id in _WITH_OFFSETS:
         offsets = np.frombuffer(buffers[1], np.int32, len(values) + 1, values.offset * 4)
         found.append(pa.py_buffer(offsets[before]))
-        if pa.types.is_list(t):
+        if t.id == pa.lib.Type_LIST:
             children = [values.values]
-        elif pa.types.is_map(t):
+        elif t.id == pa.lib.Type_MAP:
             children = [pa.StructArray.from_arrays([values.keys, values.items], fields=[t.key_field, t.item_field])]
         else:
             found.append(buffers[2])
+    elif t.id == pa.lib.Type_STRUCT:
+        children = [_spread(values.field(place), before, places, None) for place in range(t.num_fields)]
+    elif t.id == pa.lib.Type_BOOL:
+        bits = np.unpackbits(np.frombuffer(buffers[1], np.uint8), bitorder="little")[values.offset :][: len(values)]
+        found.append(pa.py_buffer(np.packbits(scattered(bits), bitorder="little")))
     else:
         width = t.bit_width // 8
         kind = f"V{width}" if width > 8 else f"i{width}"

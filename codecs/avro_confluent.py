@@ -20,6 +20,7 @@ from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import ROOT, check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
+from kvformat.codecs._confluent.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs._confluent.record_format import RecordFormat
 from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.codecs.avro import AvroTable
@@ -65,6 +66,12 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         present = messages.is_valid().to_numpy(zero_copy_only=False)
         decoded = self.decode_datums(messages, table.schema, present, self._on_writer(row_type(schema)))
         return read_table(decoded, table.row, micros_as_millis=False)
+
+    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
+        if self.options[ON_NEW_SCHEMA] != IGNORE:
+            return self.decode_records(messages, schema)
+        table = self.table(schema)
+        return read_table(self.decode_datums_of(messages, key, table.schema), table.row, micros_as_millis=False)
 
     def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], str | None] | None:
         new = self.new_schemas(row)

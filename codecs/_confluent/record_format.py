@@ -174,7 +174,7 @@ class RecordFormat(RegistryFormat):
         types = self.record_types(messages)
         which, errors = self._wanted(types, list(columns.values()) if columns else [name])
         if columns:
-            batch = self._decode_columns(messages, which, errors, row_type(schema), numbers)
+            batch = self._decode_columns(messages, types, which, errors, row_type(schema), numbers)
         else:
             kept = which > _OTHER
             if kept.all():
@@ -213,8 +213,18 @@ class RecordFormat(RegistryFormat):
             f"records of {listed(names)}. Set '{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types"
         )
 
+    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
+        """Decode messages whose schema has this id or GUID."""
+        return self.decode_records(messages, schema)
+
     def _decode_columns(
-        self, messages: pa.BinaryArray, which: Ints, others: pa.StringArray | None, row: FlinkType, numbers: list[int]
+        self,
+        messages: pa.BinaryArray,
+        types: RecordTypes,
+        which: Ints,
+        others: pa.StringArray | None,
+        row: FlinkType,
+        numbers: list[int],
     ) -> DecodedBatch:
         """Decode messages to rows with a column for each type. The types of the columns have these `numbers`.
 
@@ -231,7 +241,12 @@ class RecordFormat(RegistryFormat):
         reasons: Texts | None = None
         for number, column in zip(numbers, columns, strict=True):
             start, end = ends[number + 2], ends[number + 3]
-            batch = self.decode_records(by_type.slice(start, end - start), _schema_of(column.type))
+            own_messages, of_column = by_type.slice(start, end - start), _schema_of(column.type)
+            kinds = types.which[order[start:end]]
+            if len(kinds) and kinds[0] >= 0 and (kinds == kinds[0]).all():
+                batch = self.decode_one_schema(own_messages, types.schemas[kinds[0]], of_column)
+            else:
+                batch = self.decode_records(own_messages, of_column)
             if batch.rows.null_count or len(batch.rows.values) != len(batch.rows):
                 counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
             own = _marked_errors(batch)
@@ -349,10 +364,11 @@ def _beside(parts: list[tuple[int, pa.StructArray]], which: Ints, counts: Ints, 
     sizes = np.maximum(counts, 0)
     offsets = np.zeros(len(counts) + 1, np.int32)
     np.cumsum(sizes, out=offsets[1:])
-    of_rows = which if (counts == 1).all() else np.repeat(which, sizes)
+    single = bool((counts == 1).all())
+    of_rows = which if single else np.repeat(which, sizes)
     columns = [spread(rows, of_rows == number) for number, rows in parts[: row.num_fields]]
     values = pa.Array.from_buffers(row, int(offsets[-1]), [None], children=columns)
-    buffers = [validity(counts >= 0), pa.py_buffer(offsets)]
+    buffers = [None if single else validity(counts >= 0), pa.py_buffer(offsets)]
     return pa.Array.from_buffers(pa.list_(pa.field("element", row)), len(counts), buffers, children=[values])
 
 

@@ -74,35 +74,40 @@ def record_types(messages: pa.BinaryArray, kind: str, settings: RegistrySettings
     """Return the types of messages whose schemas are of a kind. Raises `SchemaRegistryError`."""
     only = only_group(messages) if kind == PROTOBUF else None
     if only is not None:
-        types = RecordTypes(np.zeros(len(messages), np.int64))
-        groups, which, frames = [(only.schema_id, only.path)], types.which, None
+        groups, which, frames = [(only.schema_id, only.path)], np.zeros(len(messages), np.int64), None
     else:
-        frames = read_frames(messages, np.asarray(messages.is_valid()))
+        present = np.asarray(messages.is_valid()) if messages.null_count else np.ones(len(messages), np.bool_)
+        frames = read_frames(messages, present)
         groups, which = _groups(frames, kind)
-        types = RecordTypes(np.full(len(messages), -1, np.int64))
+    types, numbers = RecordTypes(which), np.full(len(groups) + 1, -1, np.int64)
+    unions: list[tuple[int, RegistrySchema, int | str, Ints]] = []
     answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)))
     for group, (schema_id, path) in enumerate(groups):
         answer = answers[schema_id]
         schema = answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
-        at = slice(None) if len(groups) == 1 and (which == 0).all() else np.flatnonzero(which == group)
         if isinstance(schema, Refused):
             if kind == JSON:  # whose reader does not ask for schemas
                 reason = ErrorCode.UNKNOWN_SCHEMA.marked(
                     f"Could not find schema with id {schema_id} in the schema registry at {settings.shown_url}: "
                     f"{schema.reason}. Its type is needed for the options about records"
                 )
-                types.errors |= dict.fromkeys(np.arange(len(which))[at].tolist(), (frozenset(), reason))
+                types.errors |= dict.fromkeys(np.flatnonzero(which == group).tolist(), (frozenset(), reason))
             continue
         names = names_of_schema(schema, path, format)
-        if len(names) == 1:
-            types.which[at] = types.add(names[0], schema_id)
-        elif names and frames is not None:
-            places = np.arange(len(which))[at]
-            numbers = np.array([*(types.add(name, schema_id) for name in names), -1])
-            if kind == AVRO:
-                types.which[places] = numbers[_branches(frames, places, len(names))]
-            else:
-                _place_json(types, frames, places, numbers, schema, schema_id)
+        added = [types.add(name, schema_id) for name in names]
+        if len(added) == 1:
+            numbers[group] = added[0]
+        elif added:
+            unions.append((group, schema, schema_id, np.array([*added, -1])))
+    if len(groups) > 1 or numbers[0] != 0 or which.min(initial=0) < 0:
+        types.which = numbers[np.maximum(which, -1)]
+    for group, schema, schema_id, own in unions:
+        assert frames is not None  # a Protobuf schema has no unions
+        places = np.flatnonzero(which == group)
+        if kind == AVRO:
+            types.which[places] = own[_branches(frames, places, len(own) - 1)]
+        else:
+            _place_json(types, frames, places, own, schema, schema_id)
     return types
 
 

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import json
 import random
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from click.testing import CliRunner
 
 from kvformat.codecs._confluent import cache
 from kvformat.connectors import cli, infer_schema, inspect_topic
-from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format
+from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format, observe_records
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.codecs.confluent.test_proto_registry import _class_of
@@ -298,6 +299,42 @@ def test_a_json_union_is_decided_by_a_constant(registry: Registry) -> None:
     assert rows[:2] == [{"o": {"id": 1}, "r": None}, {"o": None, "r": {"kind": "storno"}}]
 
 
+@pytest.mark.parametrize("guids", [(), (1,), (2,), (1, 2)])
+@pytest.mark.parametrize("more", [{}, {"on-new-schema": "fail"}])
+def test_types_of_schemas_with_guids(registry: Registry, guids: tuple[int, ...], more: dict[str, str]) -> None:
+    registry.ids |= {1: json.dumps(_ORDER), 2: json.dumps(_REFUND)}
+    datums = {1: b"\x0e", 2: b"\x10\x02x"}
+    frames = {n: b"\1" + uuid.UUID(registry.guid(n)).bytes if n in guids else _framed(n, b"") for n in datums}
+    messages = [frames[n] + datums[n] for n in (1, 2, 2, 1)] + [None, frames[1], _framed(9, b"\0")]
+    options = {"url": registry.url, "record-columns": "r:com.shop.Refund,o:com.shop.Order", **more}
+    found = _decoded(get_format("avro-confluent", options), "o ROW<id BIGINT>, r ROW<id BIGINT, why STRING>", *messages)
+    order, refund = {"o": {"id": 7}, "r": None}, {"o": None, "r": {"id": 8, "why": "x"}}
+    assert found[:5] == [order, refund, refund, order, None]
+    assert [isinstance(error, str) for error in found[5:]] == [True, True]
+    assert "schema with id 9" in found[6]
+    named = {"url": registry.url, "record-name": "com.shop.Order", "other-messages": "skip", **more}
+    assert _decoded(get_format("avro-confluent", named), "id BIGINT", *messages)[:5] == [
+        {"id": 7},
+        [],
+        [],
+        {"id": 7},
+        None,
+    ]
+
+
+@pytest.mark.parametrize("kind", _FORMATS)
+def test_a_new_field_of_one_type_is_told_by_its_column(kind: str, registry: Registry) -> None:
+    written = {"com.shop.Order": "id BIGINT, name STRING", "com.shop.Refund": "id BIGINT, why STRING"}
+    messages: list[bytes] = []
+    for name, table in written.items():
+        options = {"url": registry.url, "record-name": name, "subject-name-strategy": "record-name"}
+        messages += _encoded(get_format(kind, options), table, {"id": 1})
+    columns = {"url": registry.url, "record-columns": "o:com.shop.Order,r:com.shop.Refund", "on-new-schema": "fail"}
+    found = _decoded(get_format(kind, columns), "o ROW<id BIGINT, name STRING>, r ROW<id BIGINT>", *messages)
+    assert found[0] == {"o": {"id": 1, "name": None}, "r": None}
+    assert "fields or types that the table does not show: why" in found[1]
+
+
 # --- options -------------------------------------------------------------------------------------------------
 
 
@@ -432,3 +469,36 @@ def test_inspection_shows_each_type_and_proposes_its_table(kind: str, registry: 
         messages, format=kind, options={"url": url, "record-columns": "o:com.shop.Order,r:com.shop.Refund"}
     )
     assert columns.ddl == "`o` ROW<`id` BIGINT, `name` STRING>, `r` ROW<`id` BIGINT, `why` STRING>"
+
+
+# --- Spark -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("kind", ["avro-confluent", "json-registry", "proto-registry"])
+def test_types_in_spark(kind: str, spark: Any, registry: Registry) -> None:
+    """Write two types by their columns, read them as columns and as a table, and count the skipped records."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as F
+
+    table = "o ROW<id BIGINT, name STRING>, r ROW<id BIGINT, why STRING>"
+    named = {"url": registry.url, "record-columns": "o:com.shop.Order,r:com.shop.Refund"}
+    fmt = get_format(kind, {**named, "subject-name-strategy": "topic-record-name", "topic": "events"})
+    rows = [((1, "a"), None), (None, (2, "b")), ((3, None), None)]
+    df = spark.createDataFrame(rows, "o STRUCT<id: BIGINT, name: STRING>, r STRUCT<id: BIGINT, why: STRING>")
+    written = df.select(fmt.encode(F.struct("o", "r"), table).alias("value"))
+    messages = [bytes(row.value) for row in written.collect()]
+    assert sorted(registry.subjects or {one for one, _, _ in registry.registered}) == [
+        *("events-com.shop.Order", "events-com.shop.Refund")
+    ]
+    kept = spark.createDataFrame([(message,) for message in messages], "value BINARY")
+    read = kept.select(get_format(kind, named).decode("value", table).alias("row")).select("row.*").collect()
+    assert [(row.o and tuple(row.o), row.r and tuple(row.r)) for row in read] == rows
+    options = {"url": registry.url, "record-name": "com.shop.Order", "other-messages": "skip"}
+    orders = KeyValueFormat(
+        "id BIGINT, name STRING", {"format": kind, **{f"{kind}.{name}": text for name, text in options.items()}}
+    )
+    seen = Observation()
+    decoded = observe_records(orders.decode(kept, errors="capture"), seen)
+    assert [row.id for row in decoded.collect() if row.error is None] == [1, 3]
+    assert {name: seen.get[name] for name in ("rows", "bad", "skipped")} == {"rows": 2, "bad": 0, "skipped": 1}

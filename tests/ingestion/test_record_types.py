@@ -51,17 +51,19 @@ def test_messages_are_looked_at_by_their_types(kind: str, registry: Registry) ->
 def test_branches_of_unions_are_looked_at_by_their_types(registry: Registry) -> None:
     order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
     refund = {"type": "record", "name": "Refund", "fields": [{"name": "why", "type": "string"}]}
-    registry.ids[1] = json.dumps([order, refund])
-    messages = pa.array([b"\0\0\0\0\1\x02\x02x", b"\0\0\0\0\1\0\x0e", b"\0\0\0\0\1\x06"])
+    registry.ids[1] = json.dumps([order, refund, "null", "int"])
+    frame = b"\0\0\0\0\1"
+    messages = pa.array([frame + datum for datum in (b"\x02\x02x", b"\0\x0e", b"\x08", b"\4", b"\6\2")])
     looker = get_format("avro-confluent", {"url": registry.url}).looker(
         LookRequest(options={"tables-by-record-name": True})
     )
-    found = looker.look(messages, pa.array(["events"] * 3))
+    found = looker.look(messages, pa.array(["events"] * 5))
     assert [found.tables[i][0] if i is not None else None for i in found.indices.to_pylist()] == [
-        *("Refund", "Order", None)
+        *("Refund", "Order", None, None, None)
     ]
     assert [(c.table[0], c.name) for c in found.columns] == [("Refund", "why"), ("Order", "id")]
-    assert list(found.errors) == [2]
+    assert list(found.errors) == [2, 4]
+    assert found.errors[4] == "[TABLE_ID] the message has the type int, and only records have tables"
 
 
 @pytest.mark.spark

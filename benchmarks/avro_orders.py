@@ -8,7 +8,8 @@ The parts, each with its figures in `results/avro_orders.json`:
     kernel     one thread, no Spark: decoding and encoding, compared with fastavro and `pa.array`
     nested     the part kernel for orders with a record, an array of records and a map
     evolved    decoding messages written with other schemas: more fields, another order, smaller types
-    confluent  `decode_batch` and `encode_batch` of `avro-confluent`, compared with `avro`; four writers' schemas
+    confluent  `decode_batch` and `encode_batch` of `avro-confluent`, compared with `avro`; four writers' schemas; three
+               types of records in one topic, with a column or a table for each
     decode     Spark: `decode` (Arrow) of both formats, compared with an arrow_udf with fastavro
     encode     Spark: `encode` (Arrow) of both formats, compared with an arrow_udf with fastavro
     native     Spark: `decode` and `encode` with `engine="auto"`, compared with `from_avro` and `to_avro` by hand. Also
@@ -286,17 +287,23 @@ def measure_evolved(records: int, rounds: int) -> dict[str, Any]:
 def _registry() -> Iterator[str]:
     """Yield the URL of a schema registry in a folder. It has all writers' schemas, with the ids from 1 on."""
     with tempfile.TemporaryDirectory() as folder:
-        for schema_id, node in enumerate(_writers().values(), 1):
+        for schema_id, node in enumerate([*_writers().values(), *_RECORDS.values()], 1):
             Path(folder, f"{schema_id}.avsc").write_text(json.dumps(node))
         yield f"file:{folder}"
 
 
-def _confluent(url: str) -> Format:
-    return get_format("avro-confluent", {"url": url, "subject": "orders-value"})
+def _confluent(url: str, **options: str) -> Format:
+    return get_format("avro-confluent", {"url": url, "subject": "orders-value", **options})
 
 
 def _framed(messages: pa.BinaryArray, schema_id: int) -> pa.BinaryArray:
     return pc.binary_join_element_wise(pa.scalar(b"\0" + schema_id.to_bytes(4, "big")), messages, b"")
+
+
+_RECORDS = {
+    f"com.shop.{name}": {**FLAT, "name": name, "namespace": "com.shop"} for name in ("Order", "Refund", "Offer")
+}
+"""Types of records that a topic has together."""
 
 
 def measure_confluent(records: int, rounds: int) -> dict[str, Any]:
@@ -308,12 +315,24 @@ def measure_confluent(records: int, rounds: int) -> dict[str, Any]:
     plain = pieces(_written_as(FLAT, records))
     of_writers = [pieces(_framed(_written_as(node, records), i)) for i, node in enumerate(nodes, 1)]
     mixed = [_interleaved(batches) for batches in zip(*of_writers, strict=True)]
+    first = len(_writers()) + 1  # the id of the first of `_RECORDS`
+    of_types = [pieces(_framed(_written_as(node, records), i)) for i, node in enumerate(_RECORDS.values(), first)]
+    types = [_interleaved(batches) for batches in zip(*of_types, strict=True)]
+    columns = ", ".join(f"c{number} ROW<{SCHEMA}>" for number in range(len(_RECORDS)))
+    named = ",".join(f"c{number}:{name}" for number, name in enumerate(_RECORDS))
     with _registry() as url:
         avro, confluent = get_format("avro"), _confluent(url)
         tasks: dict[str, Task] = {
             "avro, decode_batch": lambda: [avro.decode_batch(batch, schema) for batch in plain],
             "avro-confluent, decode_batch": lambda: [confluent.decode_batch(batch, schema) for batch in of_writers[0]],
             "avro-confluent, four schemas": lambda: [confluent.decode_batch(batch, schema) for batch in mixed],
+            "avro-confluent, three types in columns": _decoding_with(
+                [(_confluent(url, **{"record-columns": named}), arrow_schema(parse_table(columns)))], types
+            ),
+            "avro-confluent, three types in tables": _decoding_with(
+                [(_confluent(url, **{"record-name": name, "other-messages": "skip"}), schema) for name in _RECORDS],
+                types,
+            ),
             "avro, encode_batch": lambda: [avro.encode_batch(batch, schema) for batch in rows],
             "avro-confluent, encode_batch": lambda: [confluent.encode_batch(batch, schema) for batch in rows],
         }
@@ -322,9 +341,15 @@ def measure_confluent(records: int, rounds: int) -> dict[str, Any]:
     pairs = [
         ("avro-confluent, decode_batch", "avro, decode_batch"),
         ("avro-confluent, four schemas", "avro-confluent, decode_batch"),
+        ("avro-confluent, three types in columns", "avro-confluent, decode_batch"),
+        ("avro-confluent, three types in tables", "avro-confluent, decode_batch"),
         ("avro-confluent, encode_batch", "avro, encode_batch"),
     ]
     return document(speeds, pairs, records)
+
+
+def _decoding_with(tables: list[tuple[Format, pa.Schema]], batches: list[pa.BinaryArray]) -> Task:
+    return lambda: [fmt.decode_batch(batch, schema) for batch in batches for fmt, schema in tables]
 
 
 def _interleaved(batches: tuple[pa.BinaryArray, ...]) -> pa.BinaryArray:

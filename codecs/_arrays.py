@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ Mask = npt.NDArray[np.bool_]
 RowsOf = Callable[[Ints], Ints]
 """Maps indices in a nested array to the indices of their top-level rows; -1 for a value inside a null, and for -1."""
 _COUNT = FlinkType("INT")
+_WITH_OFFSETS = (pa.lib.Type_STRING, pa.lib.Type_BINARY, pa.lib.Type_LIST, pa.lib.Type_MAP)
 
 
 def validity(valid: Mask) -> pa.Buffer | None:
@@ -96,3 +98,52 @@ def _is_utf8(values: pa.LargeStringArray) -> bool:
 def _repaired(values: pa.LargeStringArray) -> pa.LargeStringArray:
     raw = values.cast(pa.large_binary()).to_pylist()
     return pa.array([None if value is None else value.decode("utf-8", "replace") for value in raw], pa.large_string())
+
+
+def spread(values: pa.Array, at: Mask) -> pa.Array:
+    """Return an array with the values at the places of a mask, in order, and null elsewhere.
+
+    It is faster than `take`, because texts, bytes, lists and maps keep their elements.
+    """
+    if not len(values):
+        return pa.nulls(len(at), values.type)
+    before = np.zeros(len(at) + 1, np.int64)
+    np.cumsum(at, out=before[1:])
+    return _spread(values, before, np.flatnonzero(at), at)
+
+
+def _spread(values: pa.Array, before: Ints, places: Ints, at: Mask | None) -> pa.Array:
+    """Return an array with the values at these places. The others are null; inside a null struct, `at` is None.
+
+    `before` has the number of values before each place of the result, and their number at its end.
+    """
+
+    def scattered(own: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        found = np.zeros(len(before) - 1, own.dtype)
+        found[places] = own
+        return found
+
+    t, buffers, valid = values.type, values.buffers(), valid_mask(values)
+    mask = at if valid is None else scattered(valid)
+    found: list[pa.Buffer | None] = [None if mask is None else validity(mask)]
+    children = None
+    if t.id in _WITH_OFFSETS:
+        offsets = np.frombuffer(buffers[1], np.int32, len(values) + 1, values.offset * 4)
+        found.append(pa.py_buffer(offsets[before]))
+        if t.id == pa.lib.Type_LIST:
+            children = [values.values]
+        elif t.id == pa.lib.Type_MAP:
+            children = [pa.StructArray.from_arrays([values.keys, values.items], fields=[t.key_field, t.item_field])]
+        else:
+            found.append(buffers[2])
+    elif t.id == pa.lib.Type_STRUCT:
+        children = [_spread(values.field(place), before, places, None) for place in range(t.num_fields)]
+    elif t.id == pa.lib.Type_BOOL:
+        bits = np.unpackbits(np.frombuffer(buffers[1], np.uint8), bitorder="little")[values.offset :][: len(values)]
+        found.append(pa.py_buffer(np.packbits(scattered(bits), bitorder="little")))
+    else:
+        width = t.bit_width // 8
+        kind = f"V{width}" if width > 8 else f"i{width}"
+        own = np.frombuffer(buffers[1], kind, len(values), values.offset * width)
+        found.append(pa.py_buffer(scattered(own)))
+    return pa.Array.from_buffers(t, len(before) - 1, found, children=children)

@@ -17,14 +17,18 @@ import pyarrow as pa
 
 from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.table import read_table
-from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
+from kvformat.codecs._avro.types import ROOT, check_provided, provided_schema, schema_text
 from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
+from kvformat.codecs._confluent.options import IGNORE, ON_NEW_SCHEMA
+from kvformat.codecs._confluent.record_format import RecordFormat
+from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -33,10 +37,11 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-class AvroConfluentFormat(ConfluentAvroFormat):
+class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
+    option_specs: ClassVar[tuple[Option, ...]] = (*ConfluentAvroFormat.option_specs, *RECORD_OPTIONS)
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
@@ -44,29 +49,33 @@ class AvroConfluentFormat(ConfluentAvroFormat):
 
         return recognize_confluent(sample)
 
-    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+    def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.avro_schemas import propose_confluent
 
-        return propose_confluent(sample, self._given, self.settings)
+        return propose_confluent(sample, self._given, self.settings, self.options[RECORD_NAME])
 
-    def looker(self, request: LookRequest) -> Looker:
+    def looker_of_records(self, request: LookRequest) -> Looker:
         from kvformat.codecs._look.avro_schemas import AvroLooker
 
         return AvroLooker(self, request)
 
     def table(self, schema: pa.Schema) -> AvroTable:
-        return _table(schema, self.options["schema"], self.identifier, self.legacy)
+        return _table(schema, self.options["schema"], self.identifier, self.legacy, self.options[RECORD_NAME])
 
     def datum_type(self, row: FlinkType) -> FlinkType:
         return row
 
-    def decode_framed(
-        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
-    ) -> DecodedBatch:
+    def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         table = self.table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
         decoded = self.decode_datums(messages, table.schema, present, self._on_writer(row_type(schema)))
         return read_table(decoded, table.row, micros_as_millis=False)
+
+    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
+        if self.options[ON_NEW_SCHEMA] != IGNORE:
+            return self.decode_records(messages, schema)
+        table = self.table(schema)
+        return read_table(self.decode_datums_of(messages, key, table.schema), table.row, micros_as_millis=False)
 
     def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], str | None] | None:
         new = self.new_schemas(row)
@@ -76,9 +85,7 @@ class AvroConfluentFormat(ConfluentAvroFormat):
 
         return lambda schema, writer: new.error(schema, lambda: avro_columns(writer))
 
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
+    def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         return self.encode_datums(rows, schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
@@ -86,7 +93,8 @@ class AvroConfluentFormat(ConfluentAvroFormat):
         if schema_id is None:
             return None  # the id is unknown here
         try:
-            derived = parse_schema(schema_text(schema, legacy=self.legacy))
+            text = schema_text(schema, legacy=self.legacy, name=self.options[RECORD_NAME] or ROOT)
+            derived = parse_schema(text)
         except SchemaError:
             return None  # these columns need the provided schema
         if provided not in (None, derived.text):
@@ -97,9 +105,9 @@ class AvroConfluentFormat(ConfluentAvroFormat):
 
 
 @cached_by_identity
-def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool) -> AvroTable:
+def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool, name: str | None) -> AvroTable:
     row = row_type(schema)
-    derived = parse_schema(schema_text(row, legacy=legacy))
+    derived = parse_schema(schema_text(row, legacy=legacy, name=name or ROOT))
     if provided is None:
         return AvroTable(row, derived)
     given = provided_schema(provided)

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from kvformat.codecs._confluent.options import cloud_avro_options
+from kvformat.codecs._confluent.record_options import RECORD_OPTIONS
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition
@@ -22,7 +23,7 @@ class AvroRegistryFormat(AvroConfluentFormat):
     """The `avro-registry` format."""
 
     identifier: ClassVar[str] = "avro-registry"
-    option_specs: ClassVar[tuple[Option, ...]] = cloud_avro_options()
+    option_specs: ClassVar[tuple[Option, ...]] = (*cloud_avro_options(), *RECORD_OPTIONS)
     legacy: ClassVar[bool] = False
 
     @classmethod

@@ -33,6 +33,7 @@ from kvformat.codecs._changes.row_plan import RowPlan, join_parts
 from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
+from kvformat.codecs._confluent.record_options import SUBJECT_STRATEGY, TOPIC
 from kvformat.codecs._debezium import flattened_avro
 from kvformat.codecs._debezium.avro_changes import AvroChangeReader, AvroChangeSettings
 from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
@@ -369,7 +370,8 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
         """Return the format that reads keys declared as avro-confluent, for records with values of format `value`."""
         schema = next(spec for spec in ConfluentAvroFormat.option_specs if spec.name == "schema")
-        given = {name: text for name, text in key._given.items() if name not in schema.keys(key._given)}
+        dropped = {*schema.keys(key._given), SUBJECT_STRATEGY, TOPIC}  # the last two are for writing
+        given = {name: text for name, text in key._given.items() if name not in dropped}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         return cls({**given, **modes, "flattened": True})
 

@@ -20,9 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._confluent import JSON, RegistrySchema, bodies, body, prefix, with_frame_errors
-from kvformat.codecs._confluent.format import RegistryFormat
-from kvformat.codecs._confluent.json_schema import check_columns, json_schema
+from kvformat.codecs._confluent.json_schema import ROOT, check_columns, json_schema
 from kvformat.codecs._confluent.options import cloud_options
+from kvformat.codecs._confluent.record_format import RecordFormat
+from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.codecs._json.nulls import is_null
 from kvformat.codecs._json.read import JsonReader
 from kvformat.codecs._json.schema import EPOCHS
@@ -43,7 +44,7 @@ _TIMES = "timestamp-format.standard"
 WRITING = WriteSettings(plain_decimals=True, ignore_null_fields=True, epochs=True)
 
 
-class JsonRegistryFormat(RegistryFormat):
+class JsonRegistryFormat(RecordFormat):
     """The `json-registry` format."""
 
     identifier: ClassVar[str] = "json-registry"
@@ -62,6 +63,7 @@ class JsonRegistryFormat(RegistryFormat):
             doc="Ours. Reading: timestamps that are texts are `2024-02-29 23:59:59.123` or `2024-02-29T23:59:59.123`.",
         ),
         *(replace(option, doc=option.doc.replace("Ours. The", "Ours. Reading: the")) for option in FORM_OPTIONS),
+        *RECORD_OPTIONS,
     )
 
     @classmethod
@@ -70,20 +72,18 @@ class JsonRegistryFormat(RegistryFormat):
 
         return recognize_json_registry(sample)
 
-    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+    def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.json_schemas import propose_json_registry
 
-        return propose_json_registry(sample, self._given, self.settings)
+        return propose_json_registry(sample, self._given, self.settings, self.options[RECORD_NAME])
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         TimestampForms.of(self.options, self.identifier)
 
-    def decode_framed(
-        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
-    ) -> DecodedBatch:
+    def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         row = row_type(schema)
-        _schema_text(row, self.identifier)  # raises `SchemaError` for types that no JSON Schema has
+        self._schema_text(row)  # raises `SchemaError` for types that no JSON Schema has
         forms = TimestampForms.of(self.options, self.identifier)
         reader = _reader(row, ReadSettings(iso=self.options[_TIMES] == "ISO-8601", epochs=True, forms=forms))
         framed, size, errors = bodies(messages)
@@ -93,17 +93,18 @@ class JsonRegistryFormat(RegistryFormat):
         return with_frame_errors(reader.read(framed, skip=size), errors)
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
-        return RegistrySchema(JSON, self.options["schema"] or _schema_text(row_type(schema), self.identifier))
+        return RegistrySchema(JSON, self.options["schema"] or self._schema_text(row_type(schema)))
+
+    def _schema_text(self, row: FlinkType) -> str:
+        return _schema_text(row, self.identifier, self.options[RECORD_NAME] or ROOT)
 
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
         check_columns(latest.text, row_type(schema), self.identifier)
         return latest
 
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
+    def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         row = row_type(schema)
-        _schema_text(row, self.identifier)  # raises `SchemaError` for types that no JSON Schema has
+        self._schema_text(row)  # raises `SchemaError` for types that no JSON Schema has
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
             texts, errors = _writer(row).write(rows)
@@ -138,5 +139,5 @@ def _writer(row: FlinkType) -> JsonWriter:
 
 
 @cached_by_identity
-def _schema_text(row: FlinkType, format: str) -> str:
-    return json_schema(row, format)
+def _schema_text(row: FlinkType, format: str, title: str) -> str:
+    return json_schema(row, format, title)

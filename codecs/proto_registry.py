@@ -18,9 +18,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, prefix
-from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import cloud_options
 from kvformat.codecs._confluent.protobuf_messages import SchemaWriter, decode_messages, is_frame, text_of
+from kvformat.codecs._confluent.protobuf_text import ROOT
+from kvformat.codecs._confluent.record_format import RecordFormat
+from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
@@ -29,7 +31,7 @@ from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
 
-class ProtoRegistryFormat(RegistryFormat):
+class ProtoRegistryFormat(RecordFormat):
     """The `proto-registry` format."""
 
     identifier: ClassVar[str] = "proto-registry"
@@ -42,6 +44,7 @@ class ProtoRegistryFormat(RegistryFormat):
             doc="Ours. The text of the `.proto` file that writing registers, instead of the one derived from the "
             "table. Its first message is written.",
         ),
+        *RECORD_OPTIONS,
     )
 
     @classmethod
@@ -50,27 +53,24 @@ class ProtoRegistryFormat(RegistryFormat):
 
         return recognize_proto_registry(sample)
 
-    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+    def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.protobuf_schemas import propose_proto_registry
 
         return propose_proto_registry(sample, self._given, self.settings)
 
-    def decode_framed(
-        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
-    ) -> DecodedBatch:
+    def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         row = row_type(schema)
         return decode_messages(messages, row, self.settings, self.identifier, self.new_schemas(row))
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
-        return RegistrySchema(PROTOBUF, self.options["schema"] or text_of(row_type(schema), self.identifier))
+        name = self.options[RECORD_NAME] or ROOT
+        return RegistrySchema(PROTOBUF, self.options["schema"] or text_of(row_type(schema), self.identifier, name))
 
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
         SchemaWriter(row_type(schema), latest, self.identifier)
         return latest
 
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
+    def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         row = row_type(schema)
         text_of(row, self.identifier)  # raises `SchemaError` for types that no Protobuf schema has
 

@@ -36,7 +36,8 @@ from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 SchemaJson: TypeAlias = "str | list[Any] | dict[str, Any]"
 
 NAMESPACE = "org.apache.flink.avro.generated"
-_ROOT = "record"
+ROOT = f"{NAMESPACE}.record"
+"""The full name of the record of a table's rows."""
 _TEXTS = ("CHAR", "VARCHAR")
 _MILLIS, _MICROS = 3, 6
 
@@ -60,13 +61,17 @@ _PRIMITIVES: dict[str, str] = {
 
 
 @functools.lru_cache(maxsize=256)
-def schema_text(row: FlinkType, *, legacy: bool, optional: bool = False) -> str:
+def schema_text(row: FlinkType, *, legacy: bool, optional: bool = False, name: str = ROOT) -> str:
     """Return the schema of a table's rows as JSON, as Flink derives and registers it.
 
     legacy: Flink's option `timestamp_mapping.legacy`. optional: whether the schema is a union of null and the record.
+    name: the full name of the record.
     Raises `SchemaError` with the path of the field for types and names that Avro or Flink's mapping do not support.
     """
-    record = _record(row, _ROOT, "", legacy)
+    namespace, _, short = name.rpartition(".")
+    fields = _record(row, short, "", legacy)["fields"]
+    named = {"type": "record", "name": short} | ({"namespace": namespace} if namespace else {})
+    record = named | {"fields": fields}
     schema = _with_references(["null", record] if optional else record, {})
     return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
 
@@ -101,15 +106,14 @@ def _node(t: FlinkType, name: str, path: str, legacy: bool) -> SchemaJson:
     return _PRIMITIVES[t.root]
 
 
-def _record(t: FlinkType, name: str, path: str, legacy: bool) -> SchemaJson:
+def _record(t: FlinkType, name: str, path: str, legacy: bool) -> dict[str, Any]:
     fields = []
     for field in t.fields:
         at = f"{path}.{field.name}" if path else field.name
         check_name(field.name, at)
         member: dict[str, Any] = {"name": field.name, "type": _nullable(field.type, f"{name}_{field.name}", at, legacy)}
         fields.append(member | {"default": None} if field.type.nullable else member)
-    named = {"type": "record", "name": name}
-    return (named if path else named | {"namespace": NAMESPACE}) | {"fields": fields}
+    return {"type": "record", "name": name, "fields": fields}
 
 
 def _timestamp(t: FlinkType, path: str, legacy: bool) -> str:

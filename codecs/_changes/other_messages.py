@@ -15,12 +15,12 @@ from typing import Any
 
 from kvformat.registry.contract.options import Option
 
-ERROR, _SKIP, SKIP_ALL = "error", "skip", "skip-all"
+ERROR, SKIP, SKIP_ALL = "error", "skip", "skip-all"
 OTHER_MESSAGES = Option(
     name="other-messages",
     type="enum",
     default=ERROR,
-    allowed=(ERROR, _SKIP, SKIP_ALL),
+    allowed=(ERROR, SKIP, SKIP_ALL),
     doc="Ours. What becomes of messages that do not change a row: an error, or they are skipped. With `skip`, messages "
     "after which the table has lost its rows (TRUNCATE, DROP) stay an error. With `skip-all` they are skipped too, and "
     "a table made of the changes keeps its rows. For reading only.",
@@ -55,7 +55,7 @@ class OtherMessage:
 
     def is_skipped(self, setting: str) -> bool:
         """Whether the message is skipped, given the value of the option `other-messages`."""
-        return setting == SKIP_ALL or (setting == _SKIP and not self.empties_table)
+        return setting == SKIP_ALL or (setting == SKIP and not self.empties_table)
 
     def hint(self) -> str:
         """The end of an error: what the message is, and what to do about it."""

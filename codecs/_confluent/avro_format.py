@@ -22,6 +22,7 @@ from kvformat.codecs._avro.fit import fit
 from kvformat.codecs._avro.read import read_batch
 from kvformat.codecs._confluent import (
     AVRO,
+    PREFIX,
     Frames,
     Refused,
     RegistrySchema,
@@ -32,6 +33,7 @@ from kvformat.codecs._confluent import (
 )
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.format import RegistryFormat
+from kvformat.codecs._confluent.frames import GUID_PREFIX
 from kvformat.codecs._confluent.options import AVRO_OPTIONS
 from kvformat.codecs.avro import AvroTable, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
@@ -145,6 +147,13 @@ class ConfluentAvroFormat(RegistryFormat):
         if decoded.errors is not None:
             errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
         return _avro.Decoded(decoded.values, errors, codes)
+
+    def decode_datums_of(self, messages: pa.BinaryArray, key: int | str, reader: Schema) -> _avro.Decoded:
+        """Decode messages with the schema of this id or GUID, which is valid and before each of their datums."""
+        found = schemas_by_id(self.settings, [key])[key]
+        assert isinstance(found, RegistrySchema)
+        plan = _avro.plan(parse_complete(found), reader, self.options["read-enum-and-fixed"])
+        return _read_lists(messages, [plan], reader, None, GUID_PREFIX if isinstance(key, str) else PREFIX)
 
     def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int64], dict[int, Schema]]:
         """Return the id of each message, -1 if it has none, and the valid schemas by their ids.

@@ -72,8 +72,7 @@ class RegistryFormat(Format):
         if direction == "encode" and self.reads_only:
             raise self.unsupported("encode")
         names = self.options.get(SUBJECT_NAMES) or ()
-        reads_schemas = not self.reads_without_schemas or self.options[ON_NEW_SCHEMA] != IGNORE
-        needs_url = reads_schemas if direction == "decode" else self.options["schema-id"] is None
+        needs_url = self.reads_schemas if direction == "decode" else self.options["schema-id"] is None
         if needs_url and self.options["url"] is None:
             raise OptionError(
                 f"option 'url' of format '{self.identifier}' is missing: set it to the URL of the schema registry",
@@ -96,7 +95,7 @@ class RegistryFormat(Format):
             )
         if direction == "decode":
             self.settings.check_authentication()
-        elif self.subject is None:
+        elif self.names_subject and self.subject is None:
             raise OptionError(
                 f"Option {self.identifier}.subject is required for serialization",
                 format=self.identifier,
@@ -172,8 +171,22 @@ class RegistryFormat(Format):
         return NewSchemas(policy, self.settings, self.identifier, row, widths, of_changes)
 
     @property
+    def reads_schemas(self) -> bool:
+        """Whether reading asks for schemas."""
+        return not self.reads_without_schemas or self.options[ON_NEW_SCHEMA] != IGNORE
+
+    @property
+    def names_subject(self) -> bool:
+        """Whether an option names the subject that the schema is registered under."""
+        return True
+
+    def subject_of(self, schema: pa.Schema) -> str | None:
+        """Return the subject that the schema of a table is registered under."""
+        return self.subject
+
+    @property
     def subject(self) -> str | None:
-        """The subject that the schema is registered under."""
+        """The subject that an option names."""
         names = self.options.get(SUBJECT_NAMES)
         subject: str | None = names[0] if names else self.options["subject"]
         return subject
@@ -197,9 +210,10 @@ class RegistryFormat(Format):
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
         """Return the id to write and its schema, or the registry's refusal."""
-        options, subject = self.options, self.subject
+        options = self.options
         if options["schema-id"] is not None:
             return options["schema-id"], self.own_schema(schema)
+        subject = self.subject_of(schema)
         if not subject:
             return Refused("the option 'subject' is empty")
         if options["use-latest-version"]:

@@ -148,6 +148,8 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
         starts = np.minimum(starts, len(data) - PREFIX)  # this only changes the starts of messages that are too short
     ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int64)
     magic = data[starts]
+    if not magic.any():
+        return Frames(messages, ids, long, present, messages)
     frames = Frames(messages, ids, long & (magic == 0), present, messages)
     has_guid = (magic == _GUID_MAGIC) & (lengths >= GUID_PREFIX) & present
     if not has_guid.any():

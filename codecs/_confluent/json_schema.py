@@ -39,15 +39,16 @@ NUMBERS = {
     "DOUBLE": "float64",
 }
 _OURS = {"flink.version": "1"}
-_ROOT = "Record"
+ROOT = "Record"
+"""The title of the schema of a table's rows."""
 _MOST_DIGITS = 6
 """Digits of a second's fraction in a number of microseconds."""
 
 
-def json_schema(row: FlinkType, format: str) -> str:
+def json_schema(row: FlinkType, format: str, title: str = ROOT) -> str:
     """Return the text of the JSON Schema for rows. Raises `SchemaError` for a type that it can't express."""
     try:
-        return json.dumps(_row(row, _ROOT), sort_keys=True, separators=(",", ":"))
+        return json.dumps(_row(row, title), sort_keys=True, separators=(",", ":"))
     except _NoSchema as refused:
         path, t = refused.args
         raise SchemaError(

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kvformat.codecs._changes.conversions import RowErrors
 from kvformat.codecs._changes.row_plan import join_parts
 from kvformat.codecs._confluent.cache import schemas_by_id
 from kvformat.codecs._confluent.frames import (
-    GUID_PREFIX,
-    Frames,
     frame_size,
     read_frames,
-    schema_of,
     with_frame_errors,
 )
 from kvformat.codecs._confluent.new_schemas import NewSchemas
 from kvformat.codecs._confluent.protobuf_columns import bind_row, check_writable
+from kvformat.codecs._confluent.protobuf_frames import SameType, message_groups, only_group
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types, read_path
-from kvformat.codecs._confluent.protobuf_text import proto_text
+from kvformat.codecs._confluent.protobuf_text import ROOT, proto_text
 from kvformat.codecs._confluent.registry import PROTOBUF, Refused, RegistrySchema
 from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._protobuf.binding import check_table
@@ -37,10 +30,7 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
-_Ints = npt.NDArray[np.int64]
 _READING = Settings(empty_lists=True)
-_MOST_PATHS = 1000
-"""Index paths of a batch that are told apart; messages with others are errors. Real topics have a few."""
 
 
 def decode_messages(
@@ -53,7 +43,7 @@ def decode_messages(
     """
     text_of(row, format)
     only = only_group(messages)
-    reader = None if only is None else only.reader(row, settings, format, new)
+    reader = None if only is None else _reader_of(only, row, settings, format, new)
     if only is not None and isinstance(reader, SchemaReader):
         return reader.read(messages, only.size)
     frames = read_frames(messages, np.asarray(messages.is_valid()))
@@ -62,7 +52,7 @@ def decode_messages(
     reasons[which == SameType.WITHOUT_PATH] = SameType.NO_PATH
     parts, found = [], []
     for number, group in enumerate(groups):
-        reader = group.reader(row, settings, format, new)
+        reader = _reader_of(group, row, settings, format, new)
         at = np.flatnonzero(which == number)
         if isinstance(reader, SchemaReader):
             found.append(number)
@@ -76,44 +66,31 @@ def decode_messages(
 
 
 @cached_by_identity
-def text_of(row: FlinkType, format: str) -> str:
+def text_of(row: FlinkType, format: str, name: str = ROOT) -> str:
     """Return the text of the schema that writing registers. Raises `SchemaError` for a type that it can't have."""
-    return proto_text(row, format)
+    return proto_text(row, format, name)
 
 
-@dataclass(frozen=True, slots=True)
-class SameType:
-    """Messages of a batch with the same schema and type. `size` is the number of bytes before each message."""
-
-    WITHOUT_PATH: ClassVar[int] = -2
-    NO_PATH: ClassVar[str] = ErrorCode.MALFORMED.marked(
-        "after the schema's id, the message has no path of a type in its schema (00 for the first one)"
-    )
-
-    schema_id: int | str
-    path: IndexPath
-    size: int
-
-    def reader(
-        self, row: FlinkType, settings: RegistrySettings, format: str, new: NewSchemas | None
-    ) -> SchemaReader | str:
-        """Return the reader of the messages as rows, or the error of all of them."""
-        (answer,) = schemas_by_id(settings, [self.schema_id]).values()
-        found = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {self.schema_id}")
-        registry = f"the schema registry at {settings.shown_url}"
-        if isinstance(found, Refused):
-            return ErrorCode.UNKNOWN_SCHEMA.marked(
-                f"Could not find schema with id {self.schema_id} in {registry}: {found.reason}"
-            )
-        error = None if new is None else new.error(self.schema_id, lambda: _columns(found, self.path))
-        if error is not None:
-            return error
-        reader = _reader(row, found, self.path, format)
-        if isinstance(reader, SchemaReader):
-            return reader
+def _reader_of(
+    group: SameType, row: FlinkType, settings: RegistrySettings, format: str, new: NewSchemas | None
+) -> SchemaReader | str:
+    """Return the reader of a group of messages as rows, or the error of all of them."""
+    (answer,) = schemas_by_id(settings, [group.schema_id]).values()
+    found = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {group.schema_id}")
+    registry = f"the schema registry at {settings.shown_url}"
+    if isinstance(found, Refused):
         return ErrorCode.UNKNOWN_SCHEMA.marked(
-            f"the schema with id {self.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}"
+            f"Could not find schema with id {group.schema_id} in {registry}: {found.reason}"
         )
+    error = None if new is None else new.error(group.schema_id, lambda: _columns(found, group.path))
+    if error is not None:
+        return error
+    reader = _reader(row, found, group.path, format)
+    if isinstance(reader, SchemaReader):
+        return reader
+    return ErrorCode.UNKNOWN_SCHEMA.marked(
+        f"the schema with id {group.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}"
+    )
 
 
 def _columns(schema: RegistrySchema, path: IndexPath) -> tuple[FlinkField, ...]:
@@ -128,64 +105,6 @@ def is_frame(header: bytes) -> bool:
     size = frame_size(header)
     found = read_path(header, size) if size else None
     return found is not None and found[1] == len(header)
-
-
-def only_group(messages: pa.BinaryArray) -> SameType | None:
-    """Return the group of all messages, if they all have the same id and are of the first type of their schema.
-
-    This is the usual case, and found without reading the ids. Null messages and bad frames are left to others.
-    """
-    if messages.null_count or not len(messages):
-        return None
-    head = messages[0].as_buffer()[: GUID_PREFIX + 1].to_pybytes()
-    size = frame_size(head)
-    head = head[: size + 1]
-    if not size or len(head) <= size or head[size] or pc.starts_with(messages, head).true_count < len(messages):
-        return None
-    return SameType(schema_of(head[:size]), FIRST, size + 1)
-
-
-def message_groups(frames: Frames) -> tuple[list[SameType], _Ints]:
-    """Return the groups of messages by schema and type, and the number of each message's group.
-
-    Messages without an id or GUID have the number -1, and those without a valid path `SameType.WITHOUT_PATH`.
-    """
-    messages, ids, good, size = frames.messages, frames.ids, frames.good, frames.size
-    count = len(messages)
-    which = np.full(count, -1, np.int64)
-    if not good.any():
-        return [], which
-    offsets = np.frombuffer(messages.buffers()[1], np.int32, count + 1, messages.offset * 4).astype(np.int64)
-    data = np.frombuffer(messages.buffers()[2], np.uint8)
-    starts, ends = offsets[:-1] + size, offsets[1:]
-    complete = good & (starts < ends)
-    first = np.where(complete, data[np.minimum(starts, len(data) - 1)], 1)
-    is_first = first == 0
-    if is_first.all() and (ids == ids[0]).all():
-        which[:] = 0
-        return [SameType(frames.schemas([int(ids[0])])[0], FIRST, size + 1)], which
-    paths: dict[tuple[IndexPath, int], int] = {(FIRST, 1): 0}
-    codes = np.where(is_first, 0, -1)
-    known: dict[bytes, int] = {}
-    for place in np.flatnonzero(complete & ~is_first).tolist():
-        head = data[starts[place] : min(starts[place] + 2, ends[place])].tobytes()
-        if head not in known or known[head] < 0:  # most paths have one item, and so two bytes
-            found = read_path(data[starts[place] : min(starts[place] + 512, ends[place])].tobytes(), 0)
-            if found is None or (found not in paths and len(paths) >= _MOST_PATHS):
-                continue
-            codes[place] = paths.setdefault(found, len(paths))
-            known[head] = codes[place] if found[1] == 2 else -1
-        else:
-            codes[place] = known[head]
-    which[good & (codes < 0)] = SameType.WITHOUT_PATH
-    usable = good & (codes >= 0)
-    marks = ids[usable] * (_MOST_PATHS + 1) + codes[usable]
-    distinct, numbers = np.unique(marks, return_inverse=True)
-    which[usable] = numbers
-    kinds = list(paths)
-    schemas = frames.schemas((distinct // (_MOST_PATHS + 1)).tolist())
-    paths_of = [kinds[number] for number in (distinct % (_MOST_PATHS + 1)).tolist()]
-    return [SameType(key, path, size + more) for key, (path, more) in zip(schemas, paths_of, strict=True)], which
 
 
 class SchemaReader:

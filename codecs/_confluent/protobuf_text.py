@@ -30,7 +30,8 @@ from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 WRAPPED, FLINK_TYPE, FLINK_PRECISION, NOT_NULL = "flink.wrapped", "flink.type", "flink.precision", "flink.notNull"
 FLINK_MIN, FLINK_MAX, CONNECT_TYPE = "flink.minLength", "flink.maxLength", "connect.type"
 PRECISION, SCALE, VALUE = "precision", "scale", "value"
-_PACKAGE, _ROOT = "io.confluent.protobuf.generated", "Row"
+ROOT = "io.confluent.protobuf.generated.Row"
+"""The full name of the message of a table's rows."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _PLAIN = {"BOOLEAN": "bool", "INT": "int32", "BIGINT": "int64", "FLOAT": "float", "DOUBLE": "double"}
 _SMALL = {"TINYINT": "int8", "SMALLINT": "int16"}
@@ -41,12 +42,19 @@ _NO_PRECISION = 9
 """Digits of the messages' nanoseconds, which need no parameter."""
 
 
-def proto_text(row: FlinkType, format: str) -> str:
-    """Return the text of the Protobuf schema for rows. Raises `SchemaError` for a type or name that it can't have."""
+def proto_text(row: FlinkType, format: str, name: str = ROOT) -> str:
+    """Return the text of the Protobuf schema for rows, which are messages with this full name.
+
+    Raises `SchemaError` for a type or name that it can't have.
+    """
+    package, _, message = name.rpartition(".")
+    if not all(map(_NAME.fullmatch, name.split("."))):
+        raise SchemaError(f"format '{format}': {name!r} can't be the full name of a Protobuf message", format=format)
     writer = _Writer(format)
-    body = list(writer.message(row, _ROOT, ""))
+    body = list(writer.message(row, message, ""))
     imports = [f'import "{name}";' for name in sorted(writer.imports)]
-    head = ['syntax = "proto3";', f"package {_PACKAGE};", "", *imports, *([""] if imports else [])]
+    packages = [f"package {package};"] if package else []
+    head = ['syntax = "proto3";', *packages, "", *imports, *([""] if imports else [])]
     return "\n".join([*head, *body]) + "\n"
 
 

@@ -47,6 +47,7 @@ from kvformat.codecs._infer.confluent_frames import (
 from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumns
 from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, schema_id_of
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
+from kvformat.codecs._infer.record_samples import split_by_type
 from kvformat.codecs._infer.registry_schemas import read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.errors import SchemaError
@@ -68,7 +69,8 @@ def recognize_confluent(sample: MessageSample) -> list[Recognition]:
         if kind == NOT_ASKED:
             found.append(Recognition(indices, 0.9, frames.description, notes=frames.notes))
         elif kind == AVRO:
-            found.append(Recognition(indices, 1.0, f"{frames.description}; they are Avro", sample.registry))
+            avro = Recognition(indices, 1.0, f"{frames.description}; they are Avro", sample.registry)
+            found += split_by_type(sample, avro, "avro-confluent")
         elif kind in _FLATTENED_KINDS and sample.part == "key":
             found.append(_flattened_rows(sample, kind))
     return found
@@ -96,13 +98,23 @@ def _flattened_rows(sample: MessageSample, kind: str) -> Recognition:
     return Recognition(frames.indices[kind], 1.0, are, sample.registry, format="avro-confluent", marks_deletes=marked)
 
 
-def propose_confluent(sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings) -> SchemaProposal:
-    """Propose the columns of the newest schema in the messages, and the fields that only older schemas have."""
+def propose_confluent(
+    sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings, name: str | None = None
+) -> SchemaProposal:
+    """Propose the columns of the newest schema in the messages, and the fields that only older schemas have.
+
+    `name` is the full name of the messages' type, if their schemas may be unions with other types.
+    """
     notes = Notes()
-    schemas = _schemas(sample, settings, notes)
+    schemas = [branch_of(schema, name) for schema in _schemas(sample, settings, notes)]
     if not schemas:
         return SchemaProposal((), options, (), notes.texts())
     return columns_of_schema(_merge_records(schemas, notes), options, notes)
+
+
+def branch_of(schema: Schema, name: str | None) -> Schema:
+    """Return the branch of a union that has a full name, or the schema itself if there is none."""
+    return next((branch for branch in schema.branches if branch.full_name == name), schema)
 
 
 def propose_debezium_avro(

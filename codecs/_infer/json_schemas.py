@@ -28,6 +28,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvformat.codecs._confluent import JSON, RegistrySchema, RegistrySettings, body
+from kvformat.codecs._confluent.json_references import SchemaDocuments, is_reference
 from kvformat.codecs._confluent.json_schema import (
     CONNECT,
     CONNECT_INDEX,
@@ -43,6 +44,7 @@ from kvformat.codecs._confluent.json_schema import (
 from kvformat.codecs._infer.column_types import STRING, Notes, array_of, is_name, map_of, shown
 from kvformat.codecs._infer.json_rows import propose_rows
 from kvformat.codecs._infer.message_kinds import CONFLUENT_JSON, indices_of, schema_id_of
+from kvformat.codecs._infer.record_samples import split_by_type
 from kvformat.codecs._infer.registry_schemas import columns_of_all, read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.errors import SchemaError
@@ -74,7 +76,7 @@ def recognize_json_registry(sample: MessageSample) -> list[Recognition]:
         return []
     are = "begin with 00 and a schema id, Confluent's frame, and go on as JSON"
     hint = () if sample.registry.get("url") else ("give a schema registry, and columns come from its JSON Schemas",)
-    return [Recognition(indices, 1.0, are, sample.registry, notes=hint)]
+    return list(split_by_type(sample, Recognition(indices, 1.0, are, sample.registry, notes=hint), "json-registry"))
 
 
 def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
@@ -91,11 +93,12 @@ def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
 
 
 def propose_json_registry(
-    sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings
+    sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings, name: str | None = None
 ) -> SchemaProposal:
     """Propose the columns of the newest schema in the messages, and the members that only older schemas have.
 
-    Without a schema, the columns are those of the values in the messages.
+    Without a schema, the columns are those of the values in the messages. `name` is the name of the messages' type, if
+    their schemas may be unions with other types.
     """
     notes = Notes()
     ids = Counter((schema_id_of(message),) for message in sample.present())
@@ -104,21 +107,21 @@ def propose_json_registry(
         notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
     rows = []
     if settings.url:
-        rows = read_schemas(ids, JSON, settings, notes, lambda schema: columns_of_json_schema(schema, notes))
+        rows = read_schemas(ids, JSON, settings, notes, lambda schema: columns_of_json_schema(schema, notes, name))
     if not rows:
         found = propose_rows(without_frames(sample), options)
         return replace(found, notes=(*notes.texts(), *found.notes))
     return SchemaProposal(columns_of_all(rows, notes), options, (), notes.texts())
 
 
-def columns_of_json_schema(schema: RegistrySchema, notes: Notes) -> tuple[FlinkField, ...]:
-    """Return the columns for a JSON Schema. Raises `SchemaError` if it does not describe an object."""
-    try:
-        root = json.loads(schema.text)
-        others = {name: _absolute(json.loads(text), name) for name, text in schema.references}
-    except (ValueError, RecursionError) as bad:
-        raise SchemaError(f"the JSON Schema is not valid JSON: {bad}") from None
-    found = _Reading(root, others, notes).type(root, "", ())
+def columns_of_json_schema(schema: RegistrySchema, notes: Notes, name: str | None = None) -> tuple[FlinkField, ...]:
+    """Return the columns for a JSON Schema, or for the branch of a union that has a name.
+
+    Raises `SchemaError` if it does not describe an object.
+    """
+    documents = SchemaDocuments.of(schema)
+    named = [branch for branch in documents.branches() if documents.title(branch) == name]
+    found = _Reading(documents, notes).type(named[0] if named else documents.root, "", ())
     if found is None or found.root != "ROW":
         raise SchemaError(
             f"the JSON Schema is one of {STRING if found is None else found}, but only an object with properties "
@@ -128,10 +131,10 @@ def columns_of_json_schema(schema: RegistrySchema, notes: Notes) -> tuple[FlinkF
 
 
 class _Reading:
-    """Reads one schema. `others` are the schemas that it refers to, by their names."""
+    """Reads one schema, with those that it refers to."""
 
-    def __init__(self, root: Any, others: Mapping[str, Any], notes: Notes) -> None:
-        self._root, self._others, self._notes = root, others, notes
+    def __init__(self, documents: SchemaDocuments, notes: Notes) -> None:
+        self._documents, self._notes = documents, notes
         self._types = 0
 
     def type(self, node: Any, path: str, around: Sequence[int]) -> FlinkType | None:
@@ -160,13 +163,9 @@ class _Reading:
     def _target(self, node: Any, path: str) -> Any:
         """Follow references, in this schema (`#/$defs/Item`) and to others (`item.json`)."""
         for _ in range(_MOST_LEVELS):
-            if not (isinstance(node, dict) and isinstance(node.get("$ref"), str)):
+            if not is_reference(node):
                 return node
-            name, _, pointer = node["$ref"].partition("#")
-            found = self._others.get(name, self._others.get(name.rpartition("/")[2])) if name else self._root
-            for step in filter(None, pointer.split("/")):
-                step = step.replace("~1", "/").replace("~0", "~")
-                found = found.get(step) if isinstance(found, dict) else None
+            found = self._documents.followed(node)
             if found is None:
                 self._notes.add(f"the reference {node['$ref'][:100]!a} leads nowhere: kept as text", path)
             node = found
@@ -297,17 +296,6 @@ def _index(member: tuple[str, Any]) -> int:
     """Return the place of a member among the others, which stay in their order without one."""
     place = member[1].get(CONNECT_INDEX) if isinstance(member[1], dict) else None
     return place if isinstance(place, int) else 0
-
-
-def _absolute(node: Any, name: str) -> Any:
-    """Return another schema in which references to itself begin with its name."""
-    if isinstance(node, list):
-        return [_absolute(item, name) for item in node]
-    if not isinstance(node, dict):
-        return node
-    inner = {word: _absolute(value, name) for word, value in node.items()}
-    target = node.get("$ref")
-    return {**inner, "$ref": name + target} if isinstance(target, str) and target.startswith("#") else inner
 
 
 def _optional(t: FlinkType) -> FlinkType:

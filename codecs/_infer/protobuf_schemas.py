@@ -52,6 +52,7 @@ from kvformat.codecs._confluent.protobuf_text import (
 from kvformat.codecs._infer.column_types import STRING, Notes, array_of
 from kvformat.codecs._infer.confluent_frames import confluent_frames
 from kvformat.codecs._infer.message_kinds import schema_id_of
+from kvformat.codecs._infer.record_samples import split_by_type
 from kvformat.codecs._infer.registry_schemas import columns_of_all, read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.codecs._protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
@@ -82,7 +83,10 @@ def recognize_proto_registry(sample: MessageSample) -> list[Recognition]:
     """Recognize records in Confluent's frame whose schema is Protobuf, by the registry."""
     frames = sample.computed(confluent_frames)
     indices = frames.indices.get(PROTOBUF, ())
-    return [Recognition(indices, 1.0, f"{frames.description}; they are Protobuf", sample.registry)] if indices else []
+    if not indices:
+        return []
+    known = Recognition(indices, 1.0, f"{frames.description}; they are Protobuf", sample.registry)
+    return list(split_by_type(sample, known, "proto-registry"))
 
 
 def recognize_proto_debezium(sample: MessageSample) -> list[Recognition]:

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._changes.other_messages import find_by_members
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
+from kvformat.codecs._confluent.record_options import TABLES_OF_TYPES
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
-from kvformat.codecs._infer.avro_schemas import columns_of_schema, image_of, row_of
+from kvformat.codecs._infer.avro_schemas import branch_of, columns_of_schema, image_of, row_of
 from kvformat.codecs._infer.column_types import STRING, Notes, is_name
 from kvformat.codecs._infer.debezium_columns import MARKS
 from kvformat.codecs._look.debezium import connect_types, row_table
@@ -47,6 +48,7 @@ class AvroLooker:
     def __init__(self, format: ConfluentAvroFormat, request: LookRequest) -> None:
         self._format, self._request = format, request
         self._types: dict[str, _Types] = {}  # by the text of the schema
+        self._by_record = bool(request.options.get(TABLES_OF_TYPES))
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
@@ -63,7 +65,7 @@ class AvroLooker:
         add = self._adder(found, writers)
         present = np.asarray(messages.is_valid())
         for index, (topic, schema_id) in enumerate(zip(topics.to_pylist(), ids.tolist(), strict=True)):
-            if present[index]:
+            if present[index] and topic is not None:
                 add(index, found.table((topic,)), schema_id)
 
     def _adder(self, found: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
@@ -73,7 +75,10 @@ class AvroLooker:
         def add(index: int, table: TableFindings, schema_id: int) -> None:
             key = table.number, schema_id
             if key not in done:
-                types = self._types_of(writers[schema_id]) if schema_id in writers else {}
+                writer = writers.get(schema_id)
+                if writer is not None and self._by_record:
+                    writer = branch_of(writer, table.name[0])
+                types = {} if writer is None else self._types_of(writer)
                 done[key] = table.add(index, list(self._contributions(types, table)))
             error = done[key]
             if error is None:

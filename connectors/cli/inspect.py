@@ -93,7 +93,7 @@ def inspect_command(
     if sql and found.ddl is None:
         raise click.ClickException("no table can be proposed; run without --sql to see the reasons")
     if sql:
-        ddl = str(found.ddl)
+        ddl = "\n\n".join(_statements(found))
         show(ddl)
         if ddl != printable(ddl, lines=True):
             note("names have control or format characters, which are shown escaped; --json shows them unchanged")
@@ -154,9 +154,14 @@ def _in_words(found: Inspection) -> list[Words]:
     words += [f"\nnote: {text}" for text in found.notes]
     if not found.guesses:
         words.append("\nnothing was recognised")
-    if found.ddl is not None:
-        words.append(f"\n\n{found.ddl}")
+    words += [f"\n\n{statement}" for statement in _statements(found)]
     return words
+
+
+def _statements(found: Inspection) -> list[str]:
+    """Return the proposed tables: one for each type of records, or one for all messages."""
+    several = [f"{statement};" for statement in found.tables.values()]
+    return several or ([] if found.ddl is None else [found.ddl])
 
 
 def _schema_in_words(use: SchemaUse) -> str:
@@ -190,4 +195,5 @@ def _as_json(found: Inspection) -> dict[str, Any]:
         ],
         "notes": list(found.notes),
         "ddl": found.ddl,
+        "tables": dict(found.tables),
     }

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvformat.codecs._confluent import HEADERS
+from kvformat.codecs._confluent.record_options import RECORD_NAME
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.confluent_frames import confluent_frames
 from kvformat.codecs._infer.message_kinds import JSON, TOMBSTONE, indices_of, message_kinds
@@ -53,6 +54,8 @@ class Inspection:
     ddl: a CREATE TABLE for `KeyValueFormat.from_ddl` that reads the records of the first guess; None without a table.
     notes: sentences about the guesses and the table.
     schemas: the schemas in a registry that messages have, those of values first, the oldest first.
+    tables: a CREATE TABLE for each type of records, by its full name, if the values have several types in a schema
+        registry; the first one is `ddl`. Each table skips messages of other types.
     counts: numbers of `messages`, `nulls` (tombstones) and `empty` messages; with keys, of `keys` and `null keys`; of
         `nulls as JSON` if there are any (tombstones in the form that Kafka Connect's JsonConverter writes).
     """
@@ -62,6 +65,7 @@ class Inspection:
     notes: tuple[str, ...]
     counts: Mapping[str, int]
     schemas: tuple[SchemaUse, ...] = ()
+    tables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -86,11 +90,7 @@ class _Group:
     def schema(self, sample: MessageSample) -> InferredSchema:
         """The columns that the format proposes for the messages."""
         known = self.recognition
-        values = tuple(sample.values[index] for index in self.indices)
-        keys = None if sample.keys is None else tuple(sample.keys[index] for index in self.indices)
-        framed = frozenset(place for place, index in enumerate(self.indices) if index in sample.framed)
-        own = replace(sample, values=values, keys=keys, cut="", framed=framed)
-        found = proposal_of(own, self.format, known.options)
+        found = proposal_of(replace(sample.only(self.indices), cut=""), self.format, known.options)
         return InferredSchema.of(self.format, known.options, found if known.adapt is None else known.adapt(found))
 
 
@@ -142,6 +142,7 @@ def inspect_topic(
         ddl = propose(sample, chosen["value"], chosen["key"], deletes, notes, name=name, start=start)
         if ddl is not None and (topic is None or bootstrap is None):
             notes.add("set topic and properties.bootstrap.servers in the table")
+    tables = {} if ddl is None else _tables_of_types(sample, groups["value"], options, notes, topic or name, bootstrap)
     for part, schema in chosen.items():
         if schema is not None:
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
@@ -150,7 +151,42 @@ def inspect_topic(
         notes.add(f"the schema's id is in the header '{HEADERS['value']}' of {len(sample.framed)} records")
     uses = [use for part in groups for use in _schema_uses(groups[part], samples[part], found.timestamps)]
     counts = _counts(sample) | ({"nulls as JSON": tombstones} if tombstones else {})
-    return Inspection(tuple(guesses), ddl, notes.texts(), counts, tuple(uses))
+    ddl = next(iter(tables.values()), ddl)
+    return Inspection(tuple(guesses), ddl, notes.texts(), counts, tuple(uses), tables)
+
+
+def _tables_of_types(
+    sample: MessageSample,
+    groups: Sequence[_Group],
+    registry: Mapping[str, Any],
+    notes: Notes,
+    topic: str,
+    bootstrap: str | None,
+) -> dict[str, str]:
+    """Return a statement for each type of records, the most frequent first; none if there are not several types.
+
+    Null messages belong to every type.
+    """
+    of_types = {str(group.recognition.options.get(RECORD_NAME, "")): group for group in groups}
+    of_types.pop("", None)
+    short = [name.rpartition(".")[2] for name in of_types]
+    nulls = [index for index, value in enumerate(sample.values) if value is None]
+    tables = {}
+    for name, group in of_types.items() if len(of_types) > 1 else ():
+        values = replace(sample.only(sorted((*group.indices, *nulls))), registry=registry)
+        key_sample = MessageSample(values.keys or (), part="key", registry=registry)
+        key = _schema(_groups(key_sample, Notes()), key_sample, Notes())
+        unique = name.rpartition(".")[2] if short.count(name.rpartition(".")[2]) == 1 else name
+        start = start_options(unique, topic, bootstrap)
+        try:
+            value = group.schema(sample)
+        except (ConfigurationError, SchemaRegistryError) as error:
+            notes.add(f"no columns of the type {name}: {error}")
+            continue
+        text = propose(values, value, key, Deletes(tombstones=bool(nulls)), notes, name=unique, start=start)
+        if text is not None:
+            tables[name] = text
+    return tables
 
 
 def _schema_uses(

@@ -70,6 +70,12 @@ _DISTRIBUTED = Option(
     default=False,
     doc="no effect: a table may always be in several partitions",
 )
+_TABLES_OF_TYPES = Option(
+    name="tables-by-record-name",
+    type="boolean",
+    default=False,
+    doc="a table for each type of records, by the full name of the type (`com.shop.Order`); otherwise the topic's",
+)
 FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "debezium-json": (_DISTRIBUTED, _STRING_COLUMNS),
     "canal-json": (
@@ -96,6 +102,7 @@ FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
             doc="only for `MYSQL_TYPE`: `tinyint(1)` becomes BOOLEAN; `false`: TINYINT",
         ),
     ),
+    **dict.fromkeys(("avro-confluent", "avro-registry", "json-registry", "proto-registry"), (_TABLES_OF_TYPES,)),
     "maxwell-json": (_STRING_COLUMNS,),
     "ogg-json": (_STRING_COLUMNS,),
     "json": (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
@@ -37,6 +37,13 @@ class MessageSample:
     def array(self) -> pa.BinaryArray:
         """Return the messages as a binary array, the input of `decode_batch`."""
         return pa.array(self.values, pa.binary())
+
+    def only(self, indices: Sequence[int]) -> MessageSample:
+        """Return the sample with only the messages at these indices."""
+        values = tuple(self.values[index] for index in indices)
+        keys = None if self.keys is None else tuple(self.keys[index] for index in indices)
+        framed = frozenset(place for place, index in enumerate(indices) if index in self.framed)
+        return replace(self, values=values, keys=keys, framed=framed)
 
     def indexed(self) -> Iterator[tuple[int, bytes]]:
         """Yield index and bytes of each message that is neither null nor blank."""

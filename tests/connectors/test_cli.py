@@ -663,6 +663,7 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             counts={"messages": len(values)},
             ddl="CREATE TABLE x (...)",
             schemas=(),
+            tables={},
         )
 
     module = types.ModuleType("kvformat.connectors.infer")

@@ -14,6 +14,7 @@ from __future__ import annotations
 import abc
 import atexit
 import base64
+import contextlib
 import functools
 import json
 import lzma
@@ -195,6 +196,7 @@ def names(format: str, rng: random.Random) -> str:
         counts["vectors"] = len(_recorded(format))
         counts["known"] = len(_generated(format))
         counts["schemas"] = 10**6 if format in schemas.FORMATS else 0
+        counts["records"] = 10**6 if format in _OF_REGISTRIES else 0
     kind = rng.choice([kind for kind, count in counts.items() if count])
     return f"{format}/{kind}/{rng.randrange(counts[kind])}"
 
@@ -257,6 +259,7 @@ def _decoded64(text: str | None) -> bytes | None:
 
 _CHARACTERS = (",", ";", "|", "\t", "#", "'", '"', "\\", "é", "\u4e16")
 _TEXTS_OF = {
+    "record-name": ("com.shop.Order", "A"),
     "field-delimiter": (",", ";", "|", "\\t", "\\u0001", "é"),
     "quote-character": _CHARACTERS,
     "array-element-delimiter": _CHARACTERS,
@@ -301,6 +304,8 @@ def _options(rng: random.Random, name: str, format: str) -> dict[str, str]:
         value = _option(rng, option) if rng.random() < 0.25 else None
         if value is not None:
             found[option.name] = value
+    if found.get("subject-name-strategy", "topic-name").rpartition(".")[2] not in ("topic-name", "TopicNameStrategy"):
+        return found | {"topic": "t"}
     return found | ({"subject": "s"} if format.endswith(_OF_REGISTRIES) else {})
 
 
@@ -323,6 +328,34 @@ def _of_rows(name: str, format: str, number: int) -> Case:
 
 def _plain(name: str, format: str) -> dict[str, str]:
     return {"url": _registry(name, {}), "subject": "s"} if format.endswith(_OF_REGISTRIES) else {}
+
+
+def _of_records(name: str, format: str, number: int) -> Case:
+    """Return a case with messages of three types, of which the table has one or two, or a column for each."""
+    rng, url = random.Random(name), _registry(name, {})
+    tables, known = dict[str, str](), list[Message]()
+    for record in rng.sample(("com.shop.Order", "com.shop.Refund", "Item"), 3):
+        options = {"url": url, "record-name": record, "subject-name-strategy": "record-name"}
+        for attempt in range(_TRIES):
+            tables[record] = rows.schema(rng, columns=rng.randint(1, 4), depth=attempt < _TRIES // 2)
+            with contextlib.suppress(ConfigurationError):
+                one = FormatCase(name, get_format(format, options), tables[record], [])
+                one.decode(one.arrays([]))
+                known += _written(one, parse_schema(tables[record]), rng)[: _KNOWN // 3]
+                break
+    rng.shuffle(known)
+    options = {"url": url, "subject-name-strategy": "record-name", "other-messages": rng.choice(["error", "skip"])}
+    named = dict(zip("abc", tables, strict=False))
+    if rng.random() < 0.5:
+        record, table = rng.choice(list(tables.items()))
+        options["record-name"] = record
+    else:
+        options["record-columns"] = ",".join(f"{column}:{record}" for column, record in named.items())
+        shown = rng.sample(list(named), rng.randint(1, 3))
+        table = ", ".join(f"{column} ROW<{tables[named[column]]}>" for column in shown)
+    made = FormatCase(name, get_format(format, options), table, [])
+    made.known = known
+    return made
 
 
 def _written(made: Case, row: FlinkType, rng: random.Random) -> list[Message]:
@@ -388,6 +421,7 @@ _MAKERS: dict[str, Any] = {
     "known": _of_mutation,
     "interop": _of_interop,
     "schemas": _of_schemas,
+    "records": _of_records,
     "rows": lambda name, format, number: (_of_table if format == TABLES else _of_rows)(name, format, number),
 }
 

@@ -388,9 +388,9 @@ def _check_peers(url: str, count: int) -> int:
     client, reader, context = _peers(url)
     rng, compared = random.Random(7), 0
     for number in range(count):
-        # the peer reads decimals as doubles
+        # the peer reads decimals, and long numbers of a VARIANT, as doubles
         text = random_rows.schema(rng, columns=rng.randint(1, 6), depth=2).replace("(38, 18)", "(15, 3)")
-        text = text.replace("CHAR(3)", "STRING")  # lengths are not enforced when writing
+        text = text.replace("VARIANT", "INT").replace("CHAR(3)", "STRING")  # lengths are not enforced when writing
         fmt = get_format("json-registry", {"url": url, "subject": f"orders-{number}"})
         try:
             rows = random_rows.rows(rng, row_type(resolve_schema(text)), 10)

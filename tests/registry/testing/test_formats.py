@@ -171,6 +171,48 @@ class TestProtoRegistry(FormatContract):
     bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0", b"\0\0\0\0\x01", b"\0\0\0\0\x01\0\x08")
 
 
+_TYPES: Final = {name: Path(_FOLDER, name) for name in ("avsc", "json", "proto")}
+"""Registries with a schema of another type, whose id is 1."""
+for _ending, _text in {
+    "avsc": '{"type": "record", "name": "Other", "fields": []}',
+    "json": '{"type": "object", "title": "Other"}',
+    "proto": 'syntax = "proto3"; message Other { int32 x = 1; }',
+}.items():
+    _TYPES[_ending].mkdir()
+    (_TYPES[_ending] / f"1.{_ending}").write_text(_text)
+_ONE_TYPE: Final = {"record-name": "com.shop.Order", "subject-name-strategy": "record-name", "other-messages": "skip"}
+
+
+class TestAvroConfluentOfOneType(FormatContract):
+    format = "avro-confluent"
+    options = {"url": f"file:{_TYPES['avsc']}", **_ONE_TYPE}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
+    unlike_wider = ("INT", "BIGINT")
+    skipped = (b"\0\0\0\0\x01",)
+    bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02")
+    changed_reads = _BYTES_OF_TEXT
+
+
+class TestJsonRegistryOfOneType(FormatContract):
+    format = "json-registry"
+    options = {"url": f"file:{_TYPES['json']}", **_ONE_TYPE}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(9)")
+    skipped = (b"\0\0\0\0\x01{}", b"\0\0\0\0\x01torn")
+    bad = (b"\0\0", b"\x02\0\0\0\x01{}", b"\0\xff\xff\xff\xff{}")
+    changed_reads = _FRACTIONS
+
+
+class TestProtoRegistryOfOneType(FormatContract):
+    format = "proto-registry"
+    options = {"url": f"file:{_TYPES['proto']}", **_ONE_TYPE}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = _INTERVALS
+    skipped = (b"\0\0\0\0\x01\0\x08\7",)
+    bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0")
+
+
 class TestDebeziumJson(FormatContract):
     format = "debezium-json"
     samples = (_KINDS, _NESTED, _DEEP, _ZONED)

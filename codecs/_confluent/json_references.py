@@ -1,0 +1,77 @@
+"""A JSON Schema of a registry with the schemas that it refers to."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kvformat.codecs._confluent.registry import RegistrySchema
+from kvformat.registry.contract.errors import SchemaError
+
+_MOST_STEPS = 100
+"""References that are followed from one to the next."""
+
+
+@dataclass(frozen=True)
+class SchemaDocuments:
+    """A JSON Schema, and the schemas that it refers to by their names."""
+
+    root: Any
+    others: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, schema: RegistrySchema) -> SchemaDocuments:
+        """Parse a schema and its references. Raises `SchemaError` for a text that is not JSON."""
+        try:
+            others = {name: _absolute(json.loads(text), name) for name, text in schema.references}
+            return cls(json.loads(schema.text), others)
+        except (ValueError, RecursionError) as bad:
+            raise SchemaError(f"the JSON Schema is not valid JSON: {bad}") from None
+
+    def followed(self, node: Any) -> Any:
+        """Follow a reference, in this schema (`#/$defs/Item`) or to another (`item.json`). None if it leads nowhere."""
+        name, _, pointer = node["$ref"].partition("#")
+        found = self.others.get(name, self.others.get(name.rpartition("/")[2])) if name else self.root
+        for step in filter(None, pointer.split("/")):
+            step = step.replace("~1", "/").replace("~0", "~")
+            found = found.get(step) if isinstance(found, dict) else None
+        return found
+
+    def target(self, node: Any) -> dict[str, Any]:
+        """Return the object that a node is or refers to, empty if there is none."""
+        for _ in range(_MOST_STEPS):
+            if not is_reference(node):
+                return node if isinstance(node, dict) else {}
+            node = self.followed(node)
+        return {}
+
+    def branches(self) -> list[Any]:
+        """Return the branches of a schema that is a union, without null; else none."""
+        root = self.target(self.root)
+        branches: list[Any] = next((root[word] for word in ("oneOf", "anyOf") if isinstance(root.get(word), list)), [])
+        return [branch for branch in branches if self.target(branch).get("type") != "null"]
+
+    def title(self, node: Any) -> str:
+        """Return the title of a schema. Without one, the name of the definition that it refers to, or an empty text."""
+        title = self.target(node).get("title")
+        if isinstance(title, str) and title:
+            return title
+        return str(node["$ref"]).rpartition("/")[2].partition("#")[0] if is_reference(node) else ""
+
+
+def is_reference(node: Any) -> bool:
+    """Return whether a schema is a reference to another one."""
+    return isinstance(node, dict) and isinstance(node.get("$ref"), str)
+
+
+def _absolute(node: Any, name: str) -> Any:
+    """Return another schema in which references to itself begin with its name."""
+    if isinstance(node, list):
+        return [_absolute(item, name) for item in node]
+    if not isinstance(node, dict):
+        return node
+    inner = {word: _absolute(value, name) for word, value in node.items()}
+    target = node.get("$ref")
+    return {**inner, "$ref": name + target} if isinstance(target, str) and target.startswith("#") else inner

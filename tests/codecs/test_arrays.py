@@ -1,0 +1,34 @@
+"""Functions on parts of Arrow arrays."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs._arrays import spread
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import arrow_type, nullable
+from tests.fuzz import rows as random_rows
+from tests.support.extent import case_count
+
+
+def test_spread_values_are_those_of_take() -> None:
+    rng, kinds, compared = random.Random(5), set[str](), 0
+    for _ in range(case_count(quick=150, all=3000)):
+        row = row_type(resolve_schema(random_rows.schema(rng, columns=3, depth=2)))
+        count = rng.choice([0, 1, 7, 30])
+        values = random_rows.rows(rng, row, count).cast(arrow_type(nullable(row)))
+        if count > 3 and rng.random() < 0.5:
+            values = values.slice(rng.randint(1, 3))
+        at = np.zeros(len(values) + rng.randint(0, 20), np.bool_)
+        at[rng.sample(range(len(at)), len(values))] = True
+        found = spread(values, at)
+        found.validate(full=True)
+        assert found.to_pylist() == values.take(pa.array(np.cumsum(at) - 1, mask=~at)).to_pylist()
+        kinds |= {t.root for _, t in row.walk()}
+        compared += len(at)
+    print(f"{compared} values of {len(kinds)} types")
+    assert compared > 1500
+    assert len(kinds) > 15

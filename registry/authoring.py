@@ -25,6 +25,7 @@ from kvformat.registry.contract.look import (
 )
 from kvformat.registry.contract.options import Direction, mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import (
     MAX_LENGTH,
@@ -51,6 +52,10 @@ __all__ = [
     "Looked",
     "Looker",
     "Part",
+    "Refused",
+    "RegistrySchema",
+    "RegistrySettings",
+    "SchemaRegistry",
     "SeenColumn",
     "SeenKey",
     "TableName",

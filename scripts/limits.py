@@ -182,7 +182,7 @@ LIMITS = (
         "{}",
         in_seconds,
         "the time doubles after each failure",
-        ("codecs._confluent.client._LONGEST_WAIT",),
+        ("codecs._confluent.requests._LONGEST_WAIT",),
     ),
     Limit(
         "schemas that a schema refers to",

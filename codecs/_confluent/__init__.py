@@ -30,8 +30,8 @@ from kvformat.codecs._confluent.frames import (
     schema_of,
     with_frame_errors,
 )
-from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF, Refused, RegistrySchema
-from kvformat.codecs._confluent.settings import RegistrySettings
+from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 
 __all__ = [
     "AVRO",

@@ -31,7 +31,6 @@ from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import AVRO, RegistrySchema, schemas_by_id
 from kvformat.codecs._confluent.avro_references import parse_complete
-from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs._infer.change_data import MARKED_DESCRIPTION, NAMED_DESCRIPTION
@@ -51,6 +50,7 @@ from kvformat.codecs._infer.registry_schemas import read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySettings
 
 if TYPE_CHECKING:
     from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat

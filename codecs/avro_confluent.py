@@ -18,7 +18,6 @@ import pyarrow as pa
 from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import check_provided, provided_schema, schema_text
-from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
@@ -83,7 +82,7 @@ class AvroConfluentFormat(ConfluentAvroFormat):
             return None  # the id is unknown here, or Spark's function has other types for these columns
         from kvformat.codecs._avro.native import encode_native
 
-        return encode_native(row, derived, schema, prefix(schema_id))
+        return encode_native(row, derived, schema, self.prefix(schema_id))
 
 
 @cached_by_identity

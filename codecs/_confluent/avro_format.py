@@ -26,8 +26,6 @@ from kvformat.codecs._confluent import (
     Refused,
     RegistrySchema,
     distinct_ids,
-    prefix,
-    read_frames,
     schemas_by_id,
 )
 from kvformat.codecs._confluent.avro_references import parse_complete
@@ -91,9 +89,9 @@ class ConfluentAvroFormat(RegistryFormat):
         """Encode rows of the datums' type as datums after the id to write."""
         table = self.table(schema)
 
-        def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
+        def write(schema_id: int | str, written: RegistrySchema) -> EncodedBatch:
             found = table.schema if written.text == table.schema.text else parse_complete(written)
-            return encode_rows(rows, found, table.row, prefix=prefix(schema_id))
+            return encode_rows(rows, found, table.row, prefix=self.prefix(schema_id))
 
         return self.encode_with(rows, schema, write)
 
@@ -114,7 +112,7 @@ class ConfluentAvroFormat(RegistryFormat):
         on_writer: called with each id or GUID and its schema; returns an error of the schema's messages, or None.
         read: reads the datums, with the arguments of `read_batch`.
         """
-        frames = read_frames(messages, present)
+        frames = self.read_frames(messages, present)
         all_good = bool(frames.good.all())
         found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
         schemas = self._schemas_of(found.tolist(), frames)
@@ -144,7 +142,7 @@ class ConfluentAvroFormat(RegistryFormat):
 
         The id of a message with a GUID is a number that stands for the GUID in this batch only.
         """
-        frames = read_frames(messages, present)
+        frames = self.read_frames(messages, present, only_ids=True)
         ids = np.where(frames.good, frames.ids, -1)
         known = self._schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._confluent import (
     HEADERS,
+    Frames,
     Refused,
     RegistrySchema,
     RegistrySettings,
@@ -22,6 +25,8 @@ from kvformat.codecs._confluent import (
     frame_size,
     id_of_schema,
     latest_schema,
+    prefix,
+    read_frames,
 )
 from kvformat.codecs._confluent.new_schemas import NewSchemas
 from kvformat.codecs._confluent.options import (
@@ -52,6 +57,9 @@ class RegistryFormat(Format):
     record_headers: ClassVar[Mapping[Part, str]] = HEADERS
     reads_only: ClassVar[bool] = False
     """Whether the format can't write."""
+    register_option: ClassVar[str] = "auto-register-schemas"
+    latest_option: ClassVar[str] = "use-latest-version"
+    """The options that say whether writing registers its schema, or uses the latest one."""
     reads_without_schemas: ClassVar[bool] = False
     """Whether reading needs no schemas, and so no registry."""
 
@@ -98,6 +106,16 @@ class RegistryFormat(Format):
 
     def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray) -> pa.BinaryArray:
         return add_headers(messages, headers, self.is_frame)
+
+    def read_frames(
+        self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
+    ) -> Frames:
+        """Return the frames of messages. With `only_ids`, their datums need not be ready for reading."""
+        return read_frames(messages, present)
+
+    def prefix(self, schema_id: Any) -> bytes:
+        """Return the bytes before the datum that is written."""
+        return prefix(schema_id)
 
     @staticmethod
     def is_frame(header: bytes) -> bool:
@@ -169,24 +187,24 @@ class RegistryFormat(Format):
             format=self.identifier.replace("debezium-", ""),
         )
 
-    def schema_to_write(self, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
+    def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         """Return the id to write and its schema, or the registry's refusal."""
         options, subject, own = self.options, self.subject, self.own_schema(schema)
         if options["schema-id"] is not None:
             return options["schema-id"], own
         if not subject:
             return Refused("the option 'subject' is empty")
-        if options["use-latest-version"]:
+        if options[self.latest_option]:
             return self._latest(subject, schema)
-        register = options["auto-register-schemas"]
+        register = options[self.register_option]
         found = id_of_schema(self.settings, subject, own, register=register)
         if isinstance(found, Refused):
             refused = "the schema registry refuses the schema" if register else "the schema is not registered"
-            how = "" if register else ". Register it, or set 'auto-register-schemas' = 'true'"
+            how = "" if register else f". Register it, or set '{self.register_option}' = 'true'"
             return Refused(f"{refused} for subject {subject!r}: {found.reason}{how}. The schema: {own.text}")
         return found, own
 
-    def _latest(self, subject: str, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
+    def _latest(self, subject: str, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         latest = latest_schema(self.settings, subject)
         what = f"the schema of subject {subject!r}"
         found = latest if isinstance(latest, Refused) else latest[1].of_kind(self.kind, what)
@@ -199,7 +217,7 @@ class RegistryFormat(Format):
             raise SchemaError(self.settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
 
     def encode_with(
-        self, rows: pa.StructArray, schema: pa.Schema, write: Callable[[int, RegistrySchema], EncodedBatch]
+        self, rows: pa.StructArray, schema: pa.Schema, write: Callable[[Any, RegistrySchema], EncodedBatch]
     ) -> EncodedBatch:
         """Encode rows after the id to write; `write` gets the id and its schema. A null row is a null message.
 

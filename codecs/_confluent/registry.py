@@ -8,7 +8,7 @@ import re
 import traceback
 import urllib.parse
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from kvformat.registry.contract.errors import SchemaRegistryError
@@ -29,7 +29,9 @@ def shorten(text: str) -> str:
     return f"{text[: _LONGEST_TEXT // 2]} ... {text[-_LONGEST_TEXT // 2 :]}"
 
 
-def cause_without_secrets(settings: RegistrySettings, cause: Exception) -> Exception | None:
+def cause_without_secrets(
+    settings: RegistrySettings, cause: Exception, secrets: Iterable[str] = ()
+) -> Exception | None:
     """Return the exception to chain, None if its traceback or a chained exception contains a secret."""
     texts = traceback.format_exception(cause)
     link: BaseException | None = cause
@@ -37,7 +39,7 @@ def cause_without_secrets(settings: RegistrySettings, cause: Exception) -> Excep
         texts.append(repr(vars(link)))
         link = link.__cause__ or link.__context__
     shown = "".join(texts)
-    return cause if settings.scrubbed(shown) == shown else None
+    return cause if settings.scrubbed(shown, secrets) == shown else None
 
 
 def registry_error(

@@ -65,14 +65,16 @@ class Requests(SchemaRegistry):
             except Exception as caught:
                 cause = caught
             else:
-                return Refused(shorten(settings.scrubbed(answer.reason))) if isinstance(answer, Refused) else answer
+                if isinstance(answer, Refused):
+                    return Refused(shorten(settings.scrubbed(answer.reason, self.registry.secrets())))
+                return answer
             wait = random.uniform(0.5, 1) * min(settings.backoff * 2**attempt, _LONGEST_WAIT)
             last = attempt == settings.retries or time.monotonic() + wait >= deadline
             if last or not self.registry.is_transient(cause):
-                why = f"{what}: {_cause_text(cause)}"
-                raise registry_error(settings, why, schema_id=schema_id, subject=subject) from cause_without_secrets(
-                    settings, cause
-                )
+                secrets = tuple(self.registry.secrets())
+                why = settings.scrubbed(f"{what}: {_cause_text(cause)}", secrets)
+                shown = cause_without_secrets(settings, cause, secrets)
+                raise registry_error(settings, why, schema_id=schema_id, subject=subject) from shown
             time.sleep(wait)
         raise AssertionError("the last attempt returns or raises")
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from kvformat.registry.contract.errors import OptionError
@@ -60,9 +60,9 @@ class RegistrySettings:
                 option="bearer-auth.credentials-source",
             )
 
-    def scrubbed(self, text: str) -> str:
-        """Mask the secrets of these settings in a text of a library or a server."""
-        return scrubbed(text, self._secrets())
+    def scrubbed(self, text: str, more: Iterable[str] = ()) -> str:
+        """Mask the secrets of these settings, and more of them, in a text of a library or a server."""
+        return scrubbed(text, (*self._secrets(), *more))
 
     def _secrets(self) -> Iterator[str]:
         values = [value for key, value in self.properties if any(word in key.lower() for word in _SECRET_WORDS)]
@@ -132,3 +132,7 @@ class SchemaRegistry(abc.ABC):
     def is_transient(self, error: Exception) -> bool:
         """Return whether a further attempt may succeed after an error; by default not after an invalid answer."""
         return not isinstance(error, ValueError | TypeError | KeyError | AttributeError | RecursionError)
+
+    def secrets(self) -> Iterable[str]:
+        """Return secrets that are not among the settings, such as credentials of the environment, to mask them."""
+        return ()

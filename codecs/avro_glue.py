@@ -26,7 +26,7 @@ from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition
 from kvformat.registry.contract.types import FlinkType
@@ -43,7 +43,7 @@ class AvroGlueFormat(AvroConfluentFormat):
     """The `avro-glue` format."""
 
     identifier: ClassVar[str] = "avro-glue"
-    record_headers: ClassVar[Mapping[Part, str]] = {}
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = {}
     register_option: ClassVar[str] = "schema.autoRegistration"
     latest_option: ClassVar[str] = "schema.fetchFromRegistry"
     option_specs: ClassVar[tuple[Option, ...]] = (

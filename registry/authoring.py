@@ -12,7 +12,7 @@ from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import error_arrays, split_codes
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.fork_safe import Guarded, cached_property
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.join_batches import fail_rows, join_decoded
 from kvformat.registry.contract.look import (
     KnownTable,
@@ -47,6 +47,7 @@ __all__ = [
     "FlinkField",
     "FlinkType",
     "Guarded",
+    "HeaderNames",
     "KnownTable",
     "LookRequest",
     "Looked",

@@ -42,7 +42,7 @@ from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
@@ -54,9 +54,12 @@ class RegistryFormat(Format):
     encode_needs_schema: ClassVar[bool] = True
     kind: ClassVar[str]
     """The kind of the schemas."""
-    record_headers: ClassVar[Mapping[Part, str]] = HEADERS
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
     reads_only: ClassVar[bool] = False
     """Whether the format can't write."""
+    client: ClassVar[str] = ""
+    client_options: ClassVar[tuple[str, ...]] = ()
+    """The entry point of the client of `http` and `https`, empty for Confluent's; options that the client gets."""
     register_option: ClassVar[str] = "auto-register-schemas"
     latest_option: ClassVar[str] = "use-latest-version"
     """The options that say whether writing registers its schema, or uses the latest one."""
@@ -104,7 +107,7 @@ class RegistryFormat(Format):
                 option="subject",
             )
 
-    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray) -> pa.BinaryArray:
+    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         return add_headers(messages, headers, self.is_frame)
 
     def read_frames(
@@ -175,16 +178,18 @@ class RegistryFormat(Format):
         """The settings of the registry."""
         options, url = self.options, self.options["url"] or ""
         named = {name: options[option] for option, name in PROPERTIES.items() if options[option] is not None}
+        named |= {name: options[name] for name in self.client_options}
         context = (options.get(SCHEMA_CONTEXT) or "").strip(":")
         if context:
             url = ",".join(f"{one.strip().rstrip('/')}/contexts/{context}" for one in url.split(","))
         return RegistrySettings(
             url=url,
-            properties=tuple(sorted(({**(options["properties"] or {}), **named}).items())),
+            properties=tuple(sorted(({**(options.get("properties") or {}), **named}).items())),
             timeout=options["registry-timeout"].total_seconds(),
             retries=max(options["registry-retries"], 0),
             backoff=options["registry-backoff"].total_seconds(),
             format=self.identifier.replace("debezium-", ""),
+            client=self.client if url.lstrip().lower().startswith("http") else "",
         )
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:

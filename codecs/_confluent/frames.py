@@ -108,6 +108,7 @@ class Frames:
     good: which messages have one. present: which messages are not null.
     given: the messages as they came. guids: the GUIDs, as 16 bytes.
     reason: returns what is wrong with the frame of a message. failures: errors that are found otherwise, by message.
+    keys: what the numbers in `ids` stand for, if they are neither ids nor numbers of GUIDs.
     """
 
     messages: pa.BinaryArray
@@ -119,9 +120,12 @@ class Frames:
     size: int = PREFIX
     reason: Callable[[pa.Buffer], str] = _reason
     failures: Mapping[int, str] = field(default_factory=dict)
+    keys: tuple[int | str, ...] | None = None
 
     def schemas(self, ids: list[int]) -> list[int | str]:
         """Return the schema id or the text of the GUID of each number."""
+        if self.keys is not None:
+            return [self.keys[number] for number in ids]
         if not self.guids:
             return [*ids]
         return [number if number < _GUIDS else str(uuid.UUID(bytes=self.guids[number - _GUIDS])) for number in ids]
@@ -184,13 +188,15 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     return replace(found, messages=cut_guids(messages, has_guid))
 
 
-def cut_guids(messages: pa.BinaryArray, has_guid: npt.NDArray[np.bool_]) -> pa.BinaryArray:
-    """Return the messages with `PREFIX` bytes before each datum, by cutting those with a GUID.
+def cut_guids(
+    messages: pa.BinaryArray, has_guid: npt.NDArray[np.bool_], less: int = GUID_PREFIX - PREFIX
+) -> pa.BinaryArray:
+    """Return the messages with `PREFIX` bytes before each datum, by cutting `less` bytes of those with a GUID.
 
     `pyarrow.compute.binary_slice` fails for messages that are shorter than the start of the slice.
     """
     _, places, buffer = messages.buffers()
-    count, less = len(messages), GUID_PREFIX - PREFIX
+    count = len(messages)
     offsets = np.frombuffer(places, np.int32, count + 1, messages.offset * 4)
     offsets, data = offsets - offsets[0], np.frombuffer(buffer, np.uint8)[offsets[0] : offsets[-1]]
     kept = np.ones(len(data), np.bool_)

@@ -8,8 +8,9 @@ import re
 import traceback
 import urllib.parse
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from kvformat.registry.contract.errors import SchemaRegistryError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
@@ -92,11 +93,11 @@ class Folder(SchemaRegistry):
     def lookup(self, subject: str, schema: RegistrySchema) -> int | str | Refused:
         wanted = _canonical(schema)
         with self._file_errors(subject=subject):
-            found: dict[int, Path] | dict[str, Path] = self._guids() if self._settings.guids else self._numbers()
+            found: Mapping[Any, Path] = self._guids() if self._settings.guids else self._numbers()
             for schema_id, file in sorted(found.items()):
                 with contextlib.suppress(ValueError):  # another process is writing the file
                     if _canonical(self._read(file)) == wanted:
-                        return schema_id
+                        return schema_id  # type: ignore[no-any-return]  # an int or a str
         return Refused(f"no file in {self._folder} contains the schema {schema.text}")
 
     def latest(self, subject: str) -> tuple[int | str, RegistrySchema] | Refused:

@@ -43,9 +43,9 @@ class AvroConfluentFormat(ConfluentAvroFormat):
         return recognize_confluent(sample)
 
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.avro_schemas import propose_confluent
+        from kvformat.codecs._infer.avro_schemas import propose_registry
 
-        return propose_confluent(sample, self._given, self.settings)
+        return propose_registry(sample, self._given, self)
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs._look.avro_schemas import AvroLooker

@@ -28,7 +28,7 @@ from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Direction, Option
-from kvformat.registry.contract.samples import MessageSample, Recognition
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class AvroGlueFormat(AvroConfluentFormat):
 
     identifier: ClassVar[str] = "avro-glue"
     record_headers: ClassVar[Mapping[Part, HeaderNames]] = {}
+    frame_text: ClassVar[str] = "03 and the UUID of a schema's version"
     register_option: ClassVar[str] = "schema.autoRegistration"
     latest_option: ClassVar[str] = "schema.fetchFromRegistry"
     option_specs: ClassVar[tuple[Option, ...]] = (
@@ -112,7 +113,13 @@ class AvroGlueFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        return ()
+        from kvformat.codecs._infer.avro_schemas import recognize_glue
+
+        return recognize_glue(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        self.validate("decode")
+        return super().propose_schema(sample)
 
     def validate(self, direction: Direction) -> None:
         options = self.options

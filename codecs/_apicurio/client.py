@@ -14,8 +14,8 @@ from typing import Any, TypeVar
 
 from kvformat.codecs._apicurio.frames import CONTENT_ID
 from kvformat.codecs._confluent import AVRO, Refused, RegistrySchema, RegistrySettings
-from kvformat.registry.authoring import SchemaRegistry
 from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.schema_registries import SchemaRegistry
 
 _T = TypeVar("_T")
 GROUP, USE_ID = "group-id", "use-id"

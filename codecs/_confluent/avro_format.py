@@ -49,6 +49,8 @@ class ConfluentAvroFormat(RegistryFormat):
 
     kind: ClassVar[str] = AVRO
     option_specs: ClassVar[tuple[Option, ...]] = AVRO_OPTIONS
+    frame_text: ClassVar[str] = "00 and the id of a schema"
+    """What messages begin with, for notes."""
     legacy: ClassVar[bool] = True
     """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
 

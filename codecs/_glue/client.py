@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from kvformat.codecs._confluent import Refused, RegistrySchema, RegistrySettings
-from kvformat.registry.authoring import SchemaRegistry
 from kvformat.registry.contract.errors import MissingExtraError
+from kvformat.registry.contract.schema_registries import SchemaRegistry
 
 _T = TypeVar("_T")
 _NOT_FOUND = "EntityNotFoundException"

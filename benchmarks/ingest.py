@@ -98,7 +98,6 @@ _DECLARED = (
 _SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-    "spark.driver.memory": "2g",
     "spark.log.level": "ERROR",
     "spark.sql.streaming.numRecentProgressUpdates": "200",
     "spark.ui.enabled": "false",
@@ -179,13 +178,16 @@ def _looking(format: str, options: dict[str, str], parts: list[pa.BinaryArray]) 
 
 
 @contextmanager
-def _session() -> Iterator[tuple[SparkSession, Path]]:
-    """Yield a session with the recommended settings, and a folder. Both end with the block."""
+def _session(heap: str = "2g") -> Iterator[tuple[SparkSession, Path]]:
+    """Yield a session with the recommended settings, and a folder. Both end with the block.
+
+    The first session of a process decides the size of the heap.
+    """
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[*]").appName("ingest")
-    for name, value in _SETTINGS.items():
+    for name, value in {**_SETTINGS, "spark.driver.memory": heap}.items():
         builder = builder.config(name, value)
     with tempfile.TemporaryDirectory() as folder:
         spark = builder.getOrCreate()
@@ -308,9 +310,12 @@ def measure_maintain(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_memory(records: int, rounds: int) -> dict[str, Any]:
-    """Measure the memory of one query. It runs once; `rounds` is ignored."""
+    """Measure the memory of one query. It runs once; `rounds` is ignored.
+
+    The heap is so small that a query fills it during its first third.
+    """
     each = records // BATCHES
-    with _session() as (spark, folder):
+    with _session("1g") as (spark, folder):
         (folder / "records").mkdir()
         for number in range(BATCHES):
             tables = [(IN_A_BATCH * number + n) % OF_MEMORY for n in range(IN_A_BATCH)]

@@ -55,7 +55,7 @@ class AvroConfluentFormat(ConfluentAvroFormat):
     def table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.identifier, self.legacy)
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         table = self.table(schema)

@@ -130,7 +130,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     def check(self, provided: Schema, row: FlinkType) -> None:
         _check(provided, row, legacy=self.legacy)
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         row = row_type(schema)
@@ -373,10 +373,10 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         return cls({**given, **modes, "flattened": True})
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        return replace(super().decode_arrow(messages, schema, metadata=metadata), row_kinds=None)
+        return replace(super().decode_framed(messages, schema, metadata=metadata), row_kinds=None)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None

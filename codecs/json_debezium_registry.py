@@ -21,6 +21,7 @@ from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs._confluent import JSON, PREFIX, bodies, body, cut_guids, with_frame_errors
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import cloud_options
+from kvformat.codecs._confluent.schema_ids import SCHEMA_ID_TYPES
 from kvformat.codecs._debezium.options import FLATTENED, TYPE_OPTIONS
 from kvformat.codecs._json.nulls import is_null
 from kvformat.codecs._json.settings import WRITE_OPTIONS, ReadSettings
@@ -46,6 +47,7 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
     reads_only: ClassVar[bool] = True
     reads_without_schemas: ClassVar[bool] = True
     skip: ClassVar[int] = PREFIX
+    metadata_types = DebeziumJsonFormat.metadata_types | SCHEMA_ID_TYPES
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
@@ -67,13 +69,18 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
+        return RegistryFormat.decode_arrow(self, messages, schema, metadata=metadata)
+
+    def decode_framed(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
         framed, size, errors = bodies(messages)
         new = self.new_schemas(row_type(schema), widths=False, of_changes=True)
         if new is not None:
             framed, errors = new.refused_json(messages, framed, errors)
         if size > PREFIX:  # GUIDs; the reader skips as many bytes as an id has
             framed = cut_guids(framed, np.asarray(framed.is_valid()))
-        return with_frame_errors(super().decode_arrow(framed, schema, metadata=metadata), errors)
+        return with_frame_errors(DebeziumJsonFormat.decode_arrow(self, framed, schema, metadata=metadata), errors)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None

@@ -79,7 +79,7 @@ class JsonRegistryFormat(RegistryFormat):
         super().validate(direction)
         TimestampForms.of(self.options, self.identifier)
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         row = row_type(schema)

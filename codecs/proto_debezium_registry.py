@@ -60,7 +60,7 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
 
         return propose_proto_debezium(sample, self._given, self.settings)
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         row = row_type(schema)

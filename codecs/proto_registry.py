@@ -55,7 +55,7 @@ class ProtoRegistryFormat(RegistryFormat):
 
         return propose_proto_registry(sample, self._given, self.settings)
 
-    def decode_arrow(
+    def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         row = row_type(schema)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvformat.registry.contract.errors import MissingExtraError
@@ -149,14 +149,27 @@ def _offsets(text: str | None) -> dict[str, int] | None:
 
 
 def observed_counts(progress: StreamingQueryProgress) -> dict[str, dict[str, Any]]:
-    """Return the observed numbers of a progress, by the name of the observation."""
+    """Return the observed numbers of a progress, by the name of the observation.
+
+    The records of a schema have the name `schema <id>`.
+    """
     observed: Iterable[tuple[str, Any]] = (progress.observedMetrics or {}).items()
-    return {name: {key: n for key, n in _members(row) if isinstance(n, int)} for name, row in observed}
+    return {name: dict(_numbers(row)) for name, row in observed}
+
+
+def _numbers(row: Any) -> Iterator[tuple[str, int]]:
+    for key, value in _members(row):
+        if isinstance(value, int):
+            yield key, value
+        elif key == "schemas":
+            for one in value:
+                known = dict(_members(one))
+                yield f"schema {known['id']}", known["records"]
 
 
 def _members(row: Any) -> Iterable[tuple[str, Any]]:
     """Names and values of a row; a query of Spark Connect gives both apart, as `values` and `schema`."""
-    found: dict[str, Any] = row.asDict()
+    found: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
     if found.keys() == {"values", "schema"}:
         return zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True)
     return found.items()

@@ -7,6 +7,7 @@ their Debezium forms                the row before and after a change, in the sa
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -38,7 +39,8 @@ from kvformat.codecs._confluent.options import (
     SCHEMA_CONTEXT,
     SUBJECT_NAMES,
 )
-from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.codecs._confluent.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
@@ -54,6 +56,7 @@ class RegistryFormat(Format):
     encode_needs_schema: ClassVar[bool] = True
     kind: ClassVar[str]
     """The kind of the schemas."""
+    metadata_types: Mapping[str, str] = SCHEMA_ID_TYPES
     record_headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
     reads_only: ClassVar[bool] = False
     """Whether the format can't write."""
@@ -106,6 +109,25 @@ class RegistryFormat(Format):
                 format=self.identifier,
                 option="subject",
             )
+
+    def decode_arrow(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        others = tuple(key for key in metadata if key != SCHEMA_ID)
+        batch = self.decode_framed(messages, schema, metadata=others)
+        if len(others) == len(metadata):
+            return batch
+        return add_to_rows(batch, self.schema_ids(messages), len(schema) + metadata.index(SCHEMA_ID))
+
+    @abstractmethod
+    def decode_framed(
+        self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+    ) -> DecodedBatch:
+        """Decode a batch of messages, as `decode_arrow` does. `metadata` does not have the schema's id."""
+
+    def schema_ids(self, messages: pa.BinaryArray) -> pa.StringArray:
+        """Return the id or the GUID of each message's schema as text, null for a message without a frame."""
+        return ids_of_frames(self.read_frames(messages, np.asarray(messages.is_valid()), only_ids=True))
 
     def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         return add_headers(messages, headers, self.is_frame)

@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kvformat.codecs._confluent import JSON, PREFIX, RegistrySchema, RegistrySettings, body
+from kvformat.codecs._confluent import JSON, RegistrySchema, RegistrySettings, body
 from kvformat.codecs._confluent.json_schema import (
     CONNECT,
     CONNECT_INDEX,
@@ -83,7 +83,7 @@ def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
     for index in indices_of(sample, CONFLUENT_JSON):
         tree: Any = None
         with contextlib.suppress(ValueError, RecursionError):
-            tree = json.loads((sample.values[index] or b"")[PREFIX:])
+            tree = json.loads(body(sample.values[index] or b""))
         if isinstance(tree, dict) and {"before", "after", "op"} <= tree.keys():
             found.append(index)
     are = "begin with 00 and a schema id, Confluent's frame, and go on as Debezium's changes in JSON"

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kvformat.codecs._confluent import PREFIX, frame_size, schema_of
+from kvformat.codecs._confluent import PREFIX, body, frame_size, schema_of
 from kvformat.codecs._glue.frames import version_of
 from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, without_array
 from kvformat.codecs._json.document_reader import JsonSyntaxError
@@ -50,7 +50,10 @@ _MAX_KEPT = 8 << 20  # bytes of messages: the trees of more would take too much 
 def message_kinds(sample: MessageSample) -> dict[int, str]:
     """The kind of each message that is neither null nor blank, by its index."""
     documents = JsonDocuments()
-    return {index: kind_of(message, documents) for index, message in sample.indexed()}
+    return {
+        index: _framed_kind(message, documents) if index in sample.framed else kind_of(message, documents)
+        for index, message in sample.indexed()
+    }
 
 
 def kind_of(message: bytes, documents: JsonDocuments) -> str:
@@ -63,7 +66,7 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
         return _kind_of_tree(tree)
     schema_id = schema_id_of(message)
     if len(message) > PREFIX and isinstance(schema_id, int) and schema_id > 0:
-        return CONFLUENT_JSON if isinstance(_parsed(message[PREFIX:], documents), dict | list) else CONFLUENT
+        return _framed_kind(message, documents)
     version = version_of(message)
     if version is not None and uuid.UUID(version).version == 4:  # the only ones that AWS makes
         return GLUE
@@ -78,6 +81,11 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
     if not _CONTROL.search(message) and 3 * len(_NOT_ASCII.findall(message)) <= len(message):
         return OTHER_TEXT
     return BINARY
+
+
+def _framed_kind(message: bytes, documents: JsonDocuments) -> str:
+    """The kind of a message that begins with the id or GUID of a schema."""
+    return CONFLUENT_JSON if isinstance(_parsed(body(message), documents), dict | list) else CONFLUENT
 
 
 def _parsed(message: bytes, documents: JsonDocuments) -> Node:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -120,12 +121,39 @@ class Topics:
             messages: list[Message] = self._ask("records", functools.partial(self._records, wanted))
             first = self._count + 1
             self._count += len(messages)
-            yield MessageBatch(
-                first,
-                [message.value() for message in messages],
-                [message.key() for message in messages],
-                [_about(message) for message in messages],
+            yield _batch(first, messages)
+
+    def spread(self, places: int, most: int) -> Iterator[MessageBatch]:
+        """Yield batches of at most `most` records from about `places` places of the partitions, ends included.
+
+        The places are far enough from each other that no record is read twice. A short partition is read whole.
+        """
+        from confluent_kafka import TopicPartition
+
+        for topic, number in self._all:
+            partition = TopicPartition(topic, number)
+            low, high = self._ask(
+                "offsets",
+                functools.partial(self._consumer.get_watermark_offsets, partition, timeout=brokers.TIMEOUT),
             )
+            own = max(places // len(self._all), 2)
+            if high - low <= own * most:
+                yield self._at(topic, number, low, high - low)
+            else:
+                for place in range(own):
+                    yield self._at(topic, number, low + (high - most - low) * place // (own - 1), most)
+
+    def _at(self, topic: str, number: int, start: int, most: int) -> MessageBatch:
+        """Return the records from an offset on, as many as arrive in time."""
+        from confluent_kafka import TopicPartition
+
+        self._ask("offsets", lambda: self._consumer.assign([TopicPartition(topic, number, start)]))
+        self._ended.discard((topic, number))
+        found: list[Message] = []
+        ends = time.monotonic() + brokers.TIMEOUT
+        while len(found) < most and (topic, number) not in self._ended and time.monotonic() < ends:
+            found += self._ask("records", functools.partial(self._records, most - len(found)))
+        return _batch(1, found)
 
     def _records(self, most: int) -> list[Message]:
         """Return the records that arrive within a moment, at most `most`."""
@@ -162,6 +190,15 @@ def reading(
         yield topics
     finally:
         topics.close()
+
+
+def _batch(first: int, messages: Sequence[Message]) -> MessageBatch:
+    return MessageBatch(
+        first,
+        [message.value() for message in messages],
+        [message.key() for message in messages],
+        [_about(message) for message in messages],
+    )
 
 
 def _about(message: Message) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,13 @@ import click
 from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read_messages
 from kvformat.connectors.cli._output import Words, json_option, note, printable, show, styled, write_json
 from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, registry_options, with_bootstrap
-from kvformat.connectors.cli._topics import partitions_of, reading
+from kvformat.connectors.cli._topics import Topics, partitions_of, reading
 from kvformat.connectors.cli.decode import files_argument, opened
 
 if TYPE_CHECKING:
-    from kvformat.connectors.infer import Inspection
+    from kvformat.connectors.infer import Inspection, SchemaUse
 
+_PLACES, _EACH = 40, 25  # of a topic whose messages have the ids of schemas, and records that are read there
 _MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line imports late
 
 
@@ -54,7 +56,8 @@ def inspect_command(
 ) -> None:
     """Guess the formats in a file or a topic, with reasons, and propose a CREATE TABLE.
 
-    A registry is asked only if --registry names it. Keys and values of a topic are read; nothing is committed.
+    A registry is asked only if --registry names it. Keys and values of a topic are read; nothing is committed. If
+    messages have the ids of schemas, records from all parts of the topic show which ids it has had over time.
 
     kvformat inspect messages.jsonl
 
@@ -66,21 +69,27 @@ def inspect_command(
         given = with_bootstrap(options, bootstrap)
         if BOOTSTRAP not in given:
             raise click.UsageError("a --topic needs its broker: --bootstrap host:9092")
-        with reading(given, partitions_of(given, [topic], None), "earliest") as topics:
-            values, keys = _sample(topics.batches(most=most, until_end=True), most)
+        partitions = partitions_of(given, [topic], None)
+        with reading(given, partitions, "earliest") as topics:
+            sample = _sample(topics.batches(most=most, until_end=True), most)
     else:
-        values, keys = _sample(read_messages(opened(files), framing), most)
+        sample = _sample(read_messages(opened(files), framing), most)
     from kvformat.connectors.infer import inspect_topic
 
     stem = Path(files[0]).stem if files and files[0] != "-" else "topic"
     found = inspect_topic(
-        values,
-        keys if any(key is not None for key in keys) else None,
+        sample.values,
+        sample.keys if any(key is not None for key in sample.keys or ()) else None,
+        headers=_headers(sample),
+        timestamps=_timestamps(sample),
         name=name or topic or stem,
         topic=topic,
         bootstrap=bootstrap,
         registry=None if registry is None else registry_options(options, registry),
     )
+    if topic is not None and found.schemas:
+        with reading(given, partitions, "earliest") as topics:
+            found = _with_schemas_over_time(found, topics)
     if sql and found.ddl is None:
         raise click.ClickException("no table can be proposed; run without --sql to see the reasons")
     if sql:
@@ -94,16 +103,41 @@ def inspect_command(
         show(*_in_words(found))
 
 
-def _sample(batches: Iterator[MessageBatch], most: int) -> tuple[list[bytes | None], list[bytes | None]]:
-    """Return values and keys of the first messages."""
+def _sample(batches: Iterator[MessageBatch], most: int) -> MessageBatch:
+    """Return the first messages, with their keys and metadata."""
     values: list[bytes | None] = []
     keys: list[bytes | None] = []
+    about: list[Mapping[str, Any]] = []
     for batch in batches:
         values += batch.values
         keys += batch.keys or [None] * len(batch.values)
+        about += batch.about or [{}] * len(batch.values)
         if len(values) >= most:
             break
-    return values[:most], keys[:most]
+    return MessageBatch(1, values[:most], keys[:most], about[:most])
+
+
+def _headers(sample: MessageBatch) -> list[list[dict[str, Any]]]:
+    return [[{"key": name, "value": data} for name, data in about.get("headers") or ()] for about in sample.about or ()]
+
+
+def _timestamps(sample: MessageBatch) -> list[int | None]:
+    return [about.get("timestamp") for about in sample.about or ()]
+
+
+def _with_schemas_over_time(found: Inspection, topics: Topics) -> Inspection:
+    """Return the inspection with the schemas of records from all parts of the topic, not only of its first records."""
+    from kvformat.connectors.infer.sample import sample_of
+    from kvformat.connectors.infer.schema_uses import schema_uses
+
+    batches = list(topics.spread(_PLACES, _EACH))
+    sample = _sample(iter(batches), sum(len(batch.values) for batch in batches))
+    read = sample_of(sample.values, sample.keys, len(sample.values), headers=_headers(sample))
+    messages, timestamps = read.with_header_ids(), _timestamps(sample)
+    of = {"value": messages.values, "key": messages.keys or ()}
+    parts = dict.fromkeys(use.part for use in found.schemas)
+    uses = [use for part in parts for use in schema_uses(part, of[part], timestamps)]
+    return replace(found, schemas=tuple(uses))
 
 
 def _in_words(found: Inspection) -> list[Words]:
@@ -115,12 +149,19 @@ def _in_words(found: Inspection) -> list[Words]:
             title = styled(f"{part}: {guess.format}{options}", bold=True)
             unread = "" if guess.readable else ", which no format reads"
             words += ["\n", title, f" ({guess.confidence:.0%}{unread}): {guess.reason}"]
+    if found.schemas:
+        words += ["\n", styled("schemas:", bold=True), *map(_schema_in_words, found.schemas)]
     words += [f"\nnote: {text}" for text in found.notes]
     if not found.guesses:
         words.append("\nnothing was recognised")
     if found.ddl is not None:
         words.append(f"\n\n{found.ddl}")
     return words
+
+
+def _schema_in_words(use: SchemaUse) -> str:
+    times = "" if use.first is None or use.last is None else f", {use.first:%F %T} to {use.last:%F %T} UTC"
+    return f"\n  {use.part} {use.schema}: {use.messages} messages{times}"
 
 
 def _as_json(found: Inspection) -> dict[str, Any]:
@@ -136,6 +177,16 @@ def _as_json(found: Inspection) -> dict[str, Any]:
                 "options": dict(guess.options),
             }
             for guess in found.guesses
+        ],
+        "schemas": [
+            {
+                "part": use.part,
+                "schema": use.schema,
+                "messages": use.messages,
+                "first": None if use.first is None else use.first.isoformat(),
+                "last": None if use.last is None else use.last.isoformat(),
+            }
+            for use in found.schemas
         ],
         "notes": list(found.notes),
         "ddl": found.ddl,

@@ -30,12 +30,14 @@ def infer_schema(
     options: Mapping[str, Any] | None = None,
     sample: int = SAMPLE,
     style: Style = "table",
+    headers: Any = None,
 ) -> InferredSchema:
     """Infer columns that read a sample of messages without an error and without losing a member.
 
-    `source` is a batch DataFrame of Kafka's records (columns `value` and `key`), an Arrow array, or an iterable of
-    messages (bytes, None for a null one) with their `keys`. At most `sample` messages and 64 MiB are read. A job
-    collects them from a DataFrame; Spark decides which messages come first.
+    `source` is a batch DataFrame of Kafka's records (columns `value`, `key` and `headers`), an Arrow array, or an
+    iterable of messages (bytes, None for a null one) with their `keys`. At most `sample` messages and 64 MiB are read.
+    A job collects them from a DataFrame; Spark decides which messages come first. `headers`, a list of
+    `{"key": ..., "value": ...}` for each record, may have the ids of schemas.
 
     `options` are options of the format, without a prefix. Options that the messages need are added in
     `InferredSchema.options`. All types are nullable, because a sample does not show which values are never missing.
@@ -52,10 +54,11 @@ def infer_schema(
     if style == "ingestion":
         given = format_class(format).look_options(given)
     get_format(format, given).validate("decode")
+    found = sample_of(source, keys, sample, headers=headers)
+    messages = found.with_header_ids() if format_class(format).record_headers else found.messages
     if style == "ingestion":
-        messages = sample_of(source, keys, sample)
         return InferredSchema.of(format, given, _complete(_looked(messages, format, given), messages, format))
-    return schema_of(sample_of(source, keys, sample), format, given)
+    return schema_of(messages, format, given)
 
 
 def schema_of(sample: MessageSample, format: str, options: Mapping[str, Any]) -> InferredSchema:

@@ -7,13 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kvformat.codecs._confluent import HEADERS
 from kvformat.codecs._infer.column_types import Notes
+from kvformat.codecs._infer.confluent_frames import confluent_frames
 from kvformat.codecs._infer.message_kinds import JSON, TOMBSTONE, indices_of, message_kinds
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.infer import proposal_of
 from kvformat.connectors.infer.inferred import InferredSchema, shown_options
 from kvformat.connectors.infer.proposal import Deletes, propose, start_options
 from kvformat.connectors.infer.sample import SAMPLE, sample_of
+from kvformat.connectors.infer.schema_uses import SchemaUse, schema_uses
 from kvformat.connectors.infer.unreadable import unreadable_messages
 from kvformat.registry.contract.discovery import available_formats, format_class
 from kvformat.registry.contract.errors import ConfigurationError, PluginError, SchemaRegistryError
@@ -49,6 +52,7 @@ class Inspection:
     guesses: first those of values, then those of keys; of each the most frequent first.
     ddl: a CREATE TABLE for `KeyValueFormat.from_ddl` that reads the records of the first guess; None without a table.
     notes: sentences about the guesses and the table.
+    schemas: the schemas in a registry that messages have, those of values first, the oldest first.
     counts: numbers of `messages`, `nulls` (tombstones) and `empty` messages; with keys, of `keys` and `null keys`; of
         `nulls as JSON` if there are any (tombstones in the form that Kafka Connect's JsonConverter writes).
     """
@@ -57,6 +61,7 @@ class Inspection:
     ddl: str | None
     notes: tuple[str, ...]
     counts: Mapping[str, int]
+    schemas: tuple[SchemaUse, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,8 @@ class _Group:
         known = self.recognition
         values = tuple(sample.values[index] for index in self.indices)
         keys = None if sample.keys is None else tuple(sample.keys[index] for index in self.indices)
-        own = replace(sample, values=values, keys=keys, cut="")
+        framed = frozenset(place for place, index in enumerate(self.indices) if index in sample.framed)
+        own = replace(sample, values=values, keys=keys, cut="", framed=framed)
         found = proposal_of(own, self.format, known.options)
         return InferredSchema.of(self.format, known.options, found if known.adapt is None else known.adapt(found))
 
@@ -92,6 +98,8 @@ def inspect_topic(
     values: Any,
     keys: Any = None,
     *,
+    headers: Any = None,
+    timestamps: Any = None,
     name: str = "topic",
     topic: str | None = None,
     bootstrap: str | None = None,
@@ -100,13 +108,17 @@ def inspect_topic(
     """Guess the formats of the records of a topic, and propose a table that reads them.
 
     `values` and `keys` are iterables or Arrow arrays of messages (bytes, or None for null). At most 64 MiB of them are
-    read. `values` may be a batch DataFrame; then a job collects 1,000 records. `name` is the table's name, `topic`
+    read. `headers` are those of the records, a list of `{"key": ..., "value": ...}` for each, and `timestamps` numbers
+    of milliseconds since 1970. `values` may be a batch DataFrame of Kafka's records; then a job collects 1,000 records
+    with all of these. `name` is the table's name, `topic`
     and `bootstrap` are values for its options. `registry` is the URL of a schema registry, or options of
     `avro-confluent` with the URL. It is asked for the schemas of the ids in messages. Secrets are masked in the result.
 
     No message raises an error. Raises `ConfigurationError` for an unsupported source and for bad options.
     """
-    sample = sample_of(values, keys, SAMPLE if hasattr(values, "isStreaming") else _MOST)
+    most = SAMPLE if hasattr(values, "isStreaming") else _MOST
+    found = sample_of(values, keys, most, headers=headers, timestamps=timestamps)
+    sample = found.with_header_ids()
     options = {"url": registry} if isinstance(registry, str) else dict(registry or {})
     notes = Notes()
     if sample.cut:
@@ -134,8 +146,25 @@ def inspect_topic(
         if schema is not None:
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
             guesses[at] = replace(guesses[at], options=schema.prefixed(""))
+    if sample.framed:
+        notes.add(f"the schema's id is in the header '{HEADERS['value']}' of {len(sample.framed)} records")
+    uses = [use for part in groups for use in _schema_uses(groups[part], samples[part], found.timestamps)]
     counts = _counts(sample) | ({"nulls as JSON": tombstones} if tombstones else {})
-    return Inspection(tuple(guesses), ddl, notes.texts(), counts)
+    return Inspection(tuple(guesses), ddl, notes.texts(), counts, tuple(uses))
+
+
+def _schema_uses(
+    groups: Sequence[_Group], sample: MessageSample, timestamps: Sequence[int | None] | None
+) -> list[SchemaUse]:
+    """Return the schemas of the messages that are in Confluent's frame, whether a format reads them or not."""
+    indices = {index for found in sample.computed(confluent_frames).indices.values() for index in found}
+    for group in groups:
+        if group.readable and format_class(group.format).record_headers:
+            indices |= set(group.indices)
+    if not indices:
+        return []
+    framed = [value if index in indices else None for index, value in enumerate(sample.values)]
+    return schema_uses(sample.part, framed, timestamps)
 
 
 def _counts(sample: MessageSample) -> dict[str, int]:

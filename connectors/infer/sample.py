@@ -4,39 +4,78 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
+from kvformat.connectors.infer.schema_uses import with_header_ids
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.samples import MessageSample
+from kvformat.registry.table.record_headers import HEADERS_TYPE
 
 SAMPLE = 1000
 """Messages in a sample by default."""
 MAX_BYTES = 64 << 20
 """Size of a sample; later messages are not read."""
+_NONE = "give None for a record without"
 
 
-def sample_of(source: Any, keys: Any, most: int) -> MessageSample:
-    """Return the first `most` messages of a source, and their keys.
+@dataclass(frozen=True)
+class RecordSample:
+    """The first messages of a source, and what is known of their records.
 
-    A DataFrame has the column `value`, and perhaps `key`. Raises `ConfigurationError` for an unsupported source.
+    headers: lists of structs of `key` and `value`. timestamps: milliseconds since 1970. None if they are unknown.
+    """
+
+    messages: MessageSample
+    headers: pa.Array | None = None
+    timestamps: tuple[int | None, ...] | None = None
+
+    def with_header_ids(self) -> MessageSample:
+        """Return the messages after the ids of schemas that headers have, as formats with a registry decode them."""
+        given, keys = self.messages.values, self.messages.keys
+        values = with_header_ids(given, self.headers, "value")
+        return replace(
+            self.messages,
+            values=values,
+            framed=frozenset(index for index, value in enumerate(values) if value != given[index]),
+            keys=None if keys is None else with_header_ids(keys, self.headers, "key"),
+        )
+
+
+def sample_of(source: Any, keys: Any, most: int, *, headers: Any = None, timestamps: Any = None) -> RecordSample:
+    """Return the first `most` messages of a source, and what is known of their records.
+
+    A DataFrame has the column `value`, and perhaps `key`, `headers` and `timestamp`. `headers` are an Arrow array or an
+    iterable of lists of `{"key": ..., "value": ...}`, `timestamps` numbers of milliseconds since 1970.
+    Raises `ConfigurationError` for an unsupported source.
     """
     if isinstance(most, bool) or not isinstance(most, int) or most < 1:
         raise ConfigurationError(f"sample must be a number of messages, at least 1, not {most!r}")
     if hasattr(source, "isStreaming"):
-        source, keys = _collected(source, most)
+        source, keys, headers, timestamps = _collected(source, most)
     values, cut = _taken(source, most, "source")
-    if keys is None:
-        return MessageSample(values, None, cut)
-    known = tuple(itertools.islice(_messages(keys, "keys"), len(values)))
-    if len(known) < len(values):
-        raise ConfigurationError(f"there are {len(known)} keys for {len(values)} messages: give None for a null key")
-    return MessageSample(values, known, cut)
+    known = None
+    if keys is not None:
+        known = _as_many(_messages(keys, "keys"), len(values), "keys", "give None for a null key")
+    if headers is not None and not isinstance(headers, pa.Array):
+        headers = pa.array(_as_many(headers, len(values), "headers", _NONE), HEADERS_TYPE)
+    if timestamps is not None:
+        timestamps = _as_many(timestamps, len(values), "timestamps", _NONE)
+    messages = MessageSample(values, known, cut)
+    return RecordSample(messages, None if headers is None else headers[: len(values)], timestamps)
 
 
-def _collected(df: Any, most: int) -> tuple[Any, Any]:
-    """Return values and keys of a DataFrame of Kafka's records."""
+def _as_many(found: Iterable[Any], count: int, what: str, remedy: str) -> tuple[Any, ...]:
+    known = tuple(itertools.islice(found, count))
+    if len(known) < count:
+        raise ConfigurationError(f"there are {len(known)} {what} for {count} messages: {remedy}")
+    return known
+
+
+def _collected(df: Any, most: int) -> tuple[Any, Any, Any, Any]:
+    """Return values, keys, headers and timestamps of Kafka's records; None for columns that `df` does not have."""
     if df.isStreaming:
         raise ConfigurationError(
             "a sample can't be taken from a stream: give a batch DataFrame of the same topic, such as "
@@ -46,9 +85,15 @@ def _collected(df: Any, most: int) -> tuple[Any, Any]:
         raise ConfigurationError(
             f"the DataFrame has no column 'value', only {', '.join(df.columns)}: rename the column with the messages"
         )
-    names = [name for name in ("value", "key") if name in df.columns]
-    table = df.select(*(df[name].cast("binary").alias(name) for name in names)).limit(most + 1).toArrow()
-    return table["value"], table["key"] if "key" in names else None
+    columns = [df[name].cast("binary").alias(name) for name in ("value", "key") if name in df.columns]
+    if "headers" in df.columns:
+        columns.append(df["headers"].cast("array<struct<key: string, value: binary>>").alias("headers"))
+    if "timestamp" in df.columns:
+        columns.append((df["timestamp"].cast("timestamp").cast("double") * 1000).cast("long").alias("timestamp"))
+    table = df.select(*columns).limit(most + 1).toArrow().combine_chunks()
+    known = {name: table[name].combine_chunks() for name in table.column_names}
+    timestamps = known["timestamp"].to_pylist() if "timestamp" in known else None
+    return known["value"], known.get("key"), known.get("headers"), timestamps
 
 
 def _taken(source: Any, most: int, what: str) -> tuple[tuple[bytes | None, ...], str]:

@@ -23,6 +23,7 @@ class MessageSample:
     part: whether `values` are values or keys of records.
     registry: options of `avro-confluent` that name a schema registry; empty without a registry. They may have secrets,
         so `repr` omits them.
+    framed: the indices of values before which the id of a schema was put that was in a header of the record.
     """
 
     values: tuple[bytes | None, ...]
@@ -30,6 +31,7 @@ class MessageSample:
     cut: str = ""
     part: Literal["key", "value"] = "value"
     registry: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    framed: frozenset[int] = frozenset()
     _results: dict[Any, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def array(self) -> pa.BinaryArray:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from kvformat.registry.streams.change_columns import Columns, HasKeyColumns
 
 _ROWS, _ROW = "_kvformat_rows", "_kvformat_row"
+_SHOWN_SCHEMAS = 100
 _KEPT_KEY = "kvformat.kept"
 """Key in the metadata of `error`: the columns of the input that are kept beside a bad message."""
 
@@ -97,7 +98,7 @@ def split_errors(df: DataFrame) -> tuple[DataFrame, DataFrame]:
     return df.where(~is_bad).drop(ERROR), df.where(is_bad).select(*map(exact_column, kept), f"{ERROR}.*")
 
 
-def observe_records(df: DataFrame, observation: Observation | str) -> DataFrame:
+def observe_records(df: DataFrame, observation: Observation | str, *, schema_id: str | None = None) -> DataFrame:
     """Return `df`, and count its rows and bad records whenever it is read: in a stream, for each micro-batch.
 
     `df` is the result of `KeyValueFormat.decode` or `explode_changes`, with `errors="capture"` or without. The counts
@@ -107,11 +108,15 @@ def observe_records(df: DataFrame, observation: Observation | str) -> DataFrame:
     - the rows of each kind, `insert`, `update_before`, `update_after` and `delete`, if there is a `row_kind` (the
       tombstones of an upsert table count as deletes),
     - `records`, those with a row or an error, if there is a `row_index`,
-    - the bad records of each `ErrorCode`, under its name.
+    - the bad records of each `ErrorCode`, under its name,
+    - with `schema_id`, the column of the metadata `value.schema-id`: `schemas`, a list of structs of `id` (STRING, an
+      id or a GUID) and `records` (BIGINT), the most frequent ids first, at most 100. Records without a row, such as bad
+      ones, have no id.
 
     A batch reports them in the `Observation`. A stream reports them to listeners, in
     `event.progress.observedMetrics` under the name. Nothing is decoded twice. Call it on the result of decode, before
-    any filter. Raises `ConfigurationError` if `df` has none of these columns.
+    any filter. Raises `ConfigurationError` if `df` has none of these columns, `SchemaError` without the column
+    `schema_id`.
     """
     from pyspark.sql import functions as F
 
@@ -131,7 +136,28 @@ def observe_records(df: DataFrame, observation: Observation | str) -> DataFrame:
         counts["records"] = ~good | (F.col(ROW_INDEX) == 0)
     if captured:
         counts |= {known.value: code == known.value for known in ErrorCode if known is not ErrorCode.SKIPPED}
-    return df.observe(observation, *(F.count_if(where).alias(name) for name, where in counts.items()))
+    metrics = [F.count_if(where).alias(name) for name, where in counts.items()]
+    if schema_id is not None:
+        _check_columns(df, [schema_id])
+        is_first = F.col(ROW_INDEX) == 0 if ROW_INDEX in df.columns else F.lit(True)
+        ids = F.when(good & is_first, exact_column(schema_id)).cast("string")
+        metrics.append(_counted(ids).alias("schemas"))
+    return df.observe(observation, *metrics)
+
+
+def _counted(values: Column) -> Column:
+    """Return the most frequent values that are not NULL with their numbers, as an aggregate.
+
+    The numbers are exact as long as there are no more than 7,500 values.
+    """
+    from pyspark.sql import functions as F
+
+    top = F.call_function("approx_top_k", values, F.lit(_SHOWN_SCHEMAS + 1), F.lit(10_000))
+    known = F.filter(top, lambda entry: entry["item"].isNotNull())
+    return F.transform(
+        F.slice(known, 1, _SHOWN_SCHEMAS),
+        lambda entry: F.struct(entry["item"].alias("id"), entry["count"].alias("records")),
+    )
 
 
 def latest_by_key(

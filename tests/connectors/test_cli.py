@@ -651,7 +651,11 @@ def inspected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         )
         guess.readable = True
         return types.SimpleNamespace(
-            guesses=(guess,), notes=("two were cut",), counts={"messages": len(values)}, ddl="CREATE TABLE x (...)"
+            guesses=(guess,),
+            notes=("two were cut",),
+            counts={"messages": len(values)},
+            ddl="CREATE TABLE x (...)",
+            schemas=(),
         )
 
     module = types.ModuleType("kvformat.connectors.infer")
@@ -671,7 +675,9 @@ def test_inspect_shows_guesses_with_reasons(inspected: list[Any], tmp_path: Path
         "",
         "CREATE TABLE x (...)",
     ]
-    assert inspected == [([b"{}"] * 3, None, {"name": "orders", "topic": None, "bootstrap": None, "registry": None})]
+    known = {"headers": [[], [], []], "timestamps": [None] * 3}
+    named = {"name": "orders", "topic": None, "bootstrap": None, "registry": None}
+    assert inspected == [([b"{}"] * 3, None, known | named)]
     assert run("inspect", file, "--sql").stdout == "CREATE TABLE x (...)\n"
     found = json.loads(run("inspect", file, "--json").stdout)
     assert found["guesses"][0]["confidence"] == 0.98
@@ -681,6 +687,31 @@ def test_inspect_shows_guesses_with_reasons(inspected: list[Any], tmp_path: Path
 def test_inspect_examines_keys_too(inspected: list[Any]) -> None:
     run("inspect", "--framing", "records", given=b'{"key":"k","value":"v"}\n{"value":null}\n')
     assert inspected[0][:2] == ([b"v", None], [b"k", None])
+
+
+def test_inspect_shows_the_schemas_of_records_over_time() -> None:
+    records = [
+        {"key": "k", "value_base64": base64.b64encode(b"\0\0\0\0" + id + b'{"a":1}').decode(), "ts": 86_400_000 * day}
+        for id, day in [(b"\5", 3), (b"\5", 1), (b"\7", 2), (b"\5", 2)]
+    ]
+    guid = b"\1" + bytes(15) + b"\2"
+    of_header = {"value": '{"a":2}', "headers": ["__value_schema_id", guid.decode()], "ts": 86_400_000 * 9}
+    given = "".join(f"{json.dumps(record)}\n" for record in [*records, of_header]).encode()
+    shown = run("inspect", "--framing", "records", given=given).stdout
+    assert shown.split("schemas:\n")[1].splitlines()[:3] == [
+        "  value 5: 3 messages, 1970-01-02 00:00:00 to 1970-01-04 00:00:00 UTC",
+        "  value 7: 1 messages, 1970-01-03 00:00:00 to 1970-01-03 00:00:00 UTC",
+        "  value 00000000-0000-0000-0000-000000000002: 1 messages, 1970-01-10 00:00:00 to 1970-01-10 00:00:00 UTC",
+    ]
+    found = json.loads(run("inspect", "--framing", "records", "--json", given=given).stdout)
+    assert found["schemas"][1] == {
+        "part": "value",
+        "schema": "7",
+        "messages": 1,
+        "first": "1970-01-03T00:00:00+00:00",
+        "last": "1970-01-03T00:00:00+00:00",
+    }
+    assert "the schema's id is in the header '__value_schema_id' of 1 records" in found["notes"]
 
 
 # --- doctor ----------------------------------------------------------------------------------------------------

@@ -136,8 +136,27 @@ def test_inspect_reads_a_sample_of_a_topic(broker: Any, inspected: list[Any]) ->
     result = run("inspect", "--topic", topic, "--bootstrap", broker.bootstrap, "--max", "5", "--registry", "http://r")
     assert result.exit_code == 0, result.stderr
     values, keys, more = inspected[0]
+    timestamps = more.pop("timestamps")
+    assert (more.pop("headers"), len(timestamps), min(timestamps) > 0) == ([[]] * 5, 5, True)
     assert (values, keys) == ([b"v%d" % n for n in range(5)], [b"k%d" % n for n in range(5)])
     assert more == {"name": topic, "topic": topic, "bootstrap": broker.bootstrap, "registry": {"url": "http://r"}}
+
+
+def test_inspect_finds_schemas_in_all_parts_of_a_topic(broker: Any) -> None:
+    """The first records of a partition do not have the newer ids."""
+    topic = broker.create("cli-schemas", 2)
+    for partition, ids in enumerate([(1, 2, 3), (1,)]):
+        messages = [bytes(4) + bytes([schema]) + b'{"a":1}' for schema in ids for _ in range(400)]
+        broker.send(topic, [(None, message) for message in messages], partition=partition)
+    result = run("inspect", "--topic", topic, "--bootstrap", broker.bootstrap, "--max", "5", "--json")
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["counts"]["messages"] == 5
+    counts = {use["schema"]: use["messages"] for use in found["schemas"]}
+    assert counts.keys() == {"1", "2", "3"}
+    assert (counts["1"] > 400, 100 < counts["2"] < 300, counts["3"] > 100) == (True, True, True)
+    empty = broker.create("cli-schemas-none")
+    assert run("inspect", "--topic", empty, "--bootstrap", broker.bootstrap).exit_code == 0
 
 
 def test_doctor_checks_brokers_and_topics(broker: Any, orders: Callable[..., Path]) -> None:
@@ -355,9 +374,7 @@ def test_where_filters_row_kinds(shop: Callable[..., Path]) -> None:
         ("row_kind = +I", "there is no column 'row_kind'"),
     ],
 )
-def test_invalid_conditions_are_reported_before_reading(
-    condition: str, words: str, chosen_topic: list[str]
-) -> None:
+def test_invalid_conditions_are_reported_before_reading(condition: str, words: str, chosen_topic: list[str]) -> None:
     result = run(*chosen_topic, "--where", condition)
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr.replace("\n", " ")

@@ -105,7 +105,8 @@ class Fuzzer:
         for name, holds in self.properties.items():
             if self.only and name not in self.only:
                 continue
-            if name == SOURCE and (turn % EVERY or subject in NOT_COMPILED):
+            every = 1 if self.only else EVERY
+            if name == SOURCE and (turn % every or subject in NOT_COMPILED):
                 continue
             self._try(subject, name, lambda: holds(batch), lambda: self._shown(holds, batch))  # noqa: B023
 

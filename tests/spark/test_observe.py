@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import Observation
 
+from kvformat.connectors.progress import described, observed_counts
 from kvformat.registry import (
     ConfigurationError,
     ErrorCode,
     KeyValueFormat,
+    SchemaError,
     explode_changes,
     get_format,
     observe_records,
@@ -110,3 +112,43 @@ def test_a_listener_receives_the_counts_of_each_batch(spark: Any, tmp_path: Path
         spark.streams.removeListener(listener)
     assert sum(counts.rows for counts in seen) == 2
     assert sum(counts.delete for counts in seen) == 1
+
+
+def test_messages_are_counted_by_the_id_of_their_schema(spark: Any, tmp_path: Path) -> None:
+    """The text of a log's line is made of the event of a real query, which Spark Connect gives in another form."""
+    schemas = {b"\1": b'{"after":{"id":1},"op":"c"}', b"\2": b'{"before":{"id":1},"after":{"id":2},"op":"u"}'}
+    messages = [bytes(4) + one + text for one, text in schemas.items() for _ in range(3)]
+    records = [*((message,) for message in [*messages, bytes(4) + b"\2" + schemas[b"\1"]]), (b"x",), (None,)]
+    source = tmp_path / "in"
+    spark.createDataFrame(records, "value BINARY").coalesce(1).write.parquet(str(source))
+    table = KeyValueFormat.from_ddl(
+        "CREATE TABLE t (id INT, schema_id STRING METADATA FROM 'value.schema-id') WITH ('connector' = 'kafka', "
+        "'topic' = 't', 'properties.bootstrap.servers' = 'b:9', 'scan.startup.mode' = 'earliest-offset', "
+        "'format' = 'json-debezium-registry')"
+    )
+
+    def counted(df: Any, observation: Any) -> Any:
+        decoded = table.decode(df, errors="capture", row_index=True)
+        return observe_records(decoded, observation, schema_id="schema_id")
+
+    observation = Observation()
+    counted(spark.read.parquet(str(source)), observation).collect()
+    counts: dict[str, Any] = observation.get
+    assert (counts["rows"], counts["records"], counts["bad"]) == (10, 8, 1)
+    assert [(one["id"], one["records"]) for one in counts["schemas"]] == [("2", 4), ("1", 3)]
+
+    stream = spark.readStream.schema("value BINARY").parquet(str(source))
+    query = (
+        counted(stream, "orders")
+        .writeStream.format("memory")
+        .queryName("schema_ids")
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    progress = next(one for one in query.recentProgress if one.numInputRows)
+    assert observed_counts(progress)["orders"].items() >= {"rows": 10, "bad": 1, "schema 2": 4, "schema 1": 3}.items()
+    assert described(progress).endswith("records 8, MALFORMED 1, schema 2 4, schema 1 3")
+    with pytest.raises(SchemaError, match="no column 'schema'"):
+        observe_records(table.decode(stream, errors="capture"), "x", schema_id="schema")

@@ -445,3 +445,48 @@ def test_confluents_serializers_with_a_registry_of_guids(format: str, server: Re
         assert any(request.startswith("GET /schemas/guids/") for request in registry.requests) == (
             format != "json-registry"
         )
+
+
+# --- inspection ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", [name for name in _FORMATS if not name.startswith("avro-")])
+def test_inspection_reads_ids_and_guids_in_headers(format: str, registry: Registry) -> None:
+    columns, schema_id, path, message, _ = _FORMATS[format]
+    message = message.replace(b'"op":"d"', b'"after":null,"op":"d"')
+    frames = [_guid(registry, schema_id) + path, _id(schema_id) + path]
+    headers = [[{"key": "x", "value": b"1"}, {"key": VALUE, "value": frame}] for frame in frames * 2]
+    times = [3000, 1000, 4000, 2000]
+    found = inspect_topic([message] * 4, headers=headers, timestamps=times, registry=registry.url)
+    assert [guess.format for guess in found.guesses] == [format]
+    assert f"the schema's id is in the header '{VALUE}' of 4 records" in found.notes
+    assert [(use.schema, use.messages) for use in found.schemas] == [(str(schema_id), 2), (registry.guid(schema_id), 2)]
+    seconds = [(use.first.second, use.last.second) for use in found.schemas if use.first and use.last]
+    assert seconds == [(1, 2), (3, 4)]
+    assert found.ddl is not None
+    inferred = infer_schema([message] * 4, format=format, options={"url": registry.url}, headers=headers)
+    assert [field.name for field in inferred.fields] == [column.split()[0] for column in columns.split(", ")]
+    # a header that is no frame is left out, and then the messages are something else
+    wrong = inspect_topic([message] * 4, headers=[[{"key": VALUE, "value": b"\1\2"}]] * 4, registry=registry.url)
+    assert (wrong.schemas, [guess.format for guess in wrong.guesses] == [format]) == ((), False)
+    # keys
+    registry.ids[1] = json.dumps(_ROW)
+    keyed = inspect_topic(
+        [b"{}"] * 2, [b"\x02\x02x"] * 2, headers=[[{"key": KEY, "value": _id(1)}]] * 2, registry=registry.url
+    )
+    assert [(use.part, use.schema, use.messages, use.first) for use in keyed.schemas] == [("key", "1", 2, None)]
+
+
+@pytest.mark.spark
+def test_inspection_of_a_dataframe_reads_headers_and_timestamps(spark: Any) -> None:
+    header = [(VALUE, b"\0\0\0\0\4")]
+    rows = [(b'{"a":1}', header, "2026-01-02 03:04:05"), (bytes(4) + b'\5{"a":2}', None, "2026-01-01 00:00:00")]
+    frame = spark.createDataFrame(rows, "value BINARY, headers ARRAY<STRUCT<key: STRING, value: BINARY>>, at STRING")
+    records = frame.selectExpr("value", "headers", "to_timestamp(concat(at, 'Z')) AS timestamp")
+    found = inspect_topic(records)
+    assert found.guesses[0].format == "json-registry"
+    assert [(use.schema, str(use.first)) for use in found.schemas] == [
+        ("5", "2026-01-01 00:00:00+00:00"),
+        ("4", "2026-01-02 03:04:05+00:00"),
+    ]
+    assert infer_schema(records, format="json-registry").ddl == "`a` INT"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import re
 import traceback
@@ -85,7 +86,7 @@ class Folder(SchemaRegistry):
                 known = self.lookup(subject, schema)
                 if not isinstance(known, Refused):
                     return known
-                schema_id = str(uuid.uuid4()) if self._settings.guids else max(self._numbers(), default=0) + 1
+                schema_id = _guid_of(schema) if self._settings.guids else max(self._numbers(), default=0) + 1
                 ending = next(ending for ending, kind in _ENDINGS.items() if kind == schema.kind)
                 with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}{ending}", "x") as file:
                     file.write(schema.text)
@@ -127,6 +128,11 @@ class Folder(SchemaRegistry):
             yield
         except OSError as cause:
             raise registry_error(self._settings, str(cause), schema_id=schema_id, subject=subject) from cause
+
+
+def _guid_of(schema: RegistrySchema) -> str:
+    """Return a GUID for a schema, always the same one."""
+    return str(uuid.UUID(bytes=hashlib.sha256(f"{schema.kind} {schema.text}".encode()).digest()[:16], version=4))
 
 
 def _canonical(schema: RegistrySchema) -> tuple[str, object]:

@@ -175,7 +175,7 @@ LIMITS = (
         "{}",
         in_bytes,
         "a schema has a few KB",
-        ("codecs._confluent.client._LARGEST_ANSWER",),
+        ("codecs._confluent.requests.LARGEST_ANSWER",),
     ),
     Limit(
         "wait time before a schema registry is asked again",
@@ -189,7 +189,14 @@ LIMITS = (
         "{}",
         plain,
         "each one is a request to the registry",
-        ("codecs._confluent.client._MOST_REFERENCES",),
+        ("codecs._confluent.requests.MOST_REFERENCES",),
+    ),
+    Limit(
+        "bytes of a batch of Avro messages of AWS Glue after decompression; a larger batch is read in parts",
+        "{}",
+        in_bytes,
+        "one message has at most `max-size`, an option, but a batch has many",
+        ("codecs._glue.frames._MOST_OF_A_BATCH",),
     ),
     Limit(
         "schema ids that a registry does not know; after these, a batch asks for no more ids",

@@ -14,14 +14,13 @@ from typing import Any, TypeVar
 
 from kvformat.codecs._apicurio.frames import CONTENT_ID
 from kvformat.codecs._confluent import AVRO, Refused, RegistrySchema, RegistrySettings
+from kvformat.codecs._confluent.requests import LARGEST_ANSWER, MOST_REFERENCES
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.schema_registries import SchemaRegistry
 
 _T = TypeVar("_T")
 GROUP, USE_ID = "group-id", "use-id"
 """Names of the settings' properties."""
-_LARGEST_ANSWER = 8 << 20  # bytes; see the client of Confluent's registries
-_MOST_REFERENCES = 1000  # requests for one schema; see the client of Confluent's registries
 _RETRIED = (408, 429, 500, 502, 503, 504)
 _REFUSALS = (400, 404, 409, 422)
 _VERSION = re.compile(r"/apis/registry/v([23])$")
@@ -148,8 +147,8 @@ class Apicurio(SchemaRegistry):
                 name = reference["name"]
                 if name in texts:
                     continue
-                if len(texts) >= _MOST_REFERENCES:
-                    raise ValueError(f"the schema refers to more than {_MOST_REFERENCES} others")
+                if len(texts) >= MOST_REFERENCES:
+                    raise ValueError(f"the schema refers to more than {MOST_REFERENCES} others")
                 group, artifact, version = (
                     urllib.parse.quote(reference.get(part) or "default", safe="")
                     for part in ("groupId", "artifactId", "version")
@@ -179,13 +178,13 @@ class Apicurio(SchemaRegistry):
             request.add_unredirected_header("Authorization", self._authorization)  # not for another server
         try:
             with self._opener.open(request, timeout=self._settings.timeout + 1) as answer:
-                data = answer.read(_LARGEST_ANSWER + 1)
+                data = answer.read(LARGEST_ANSWER + 1)
         except urllib.error.HTTPError as error:
             with error:
-                text, name = _about(error.read(_LARGEST_ANSWER))
+                text, name = _about(error.read(LARGEST_ANSWER))
             raise _Answer(error.code, text, name) from None
-        if len(data) > _LARGEST_ANSWER:
-            raise ValueError(f"the answer has more than {_LARGEST_ANSWER} bytes")
+        if len(data) > LARGEST_ANSWER:
+            raise ValueError(f"the answer has more than {LARGEST_ANSWER} bytes")
         found: str = data.decode()
         return found
 

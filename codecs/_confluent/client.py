@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kvformat.codecs._confluent.registry import AVRO, cause_without_secrets, shorten
+from kvformat.codecs._confluent.requests import LARGEST_ANSWER, MOST_REFERENCES
 from kvformat.registry.contract.errors import MissingExtraError, OptionError
 from kvformat.registry.contract.schema_registries import (
     Refused,
@@ -22,7 +23,6 @@ _T = TypeVar("_T")
 _NOT_FOUND = range(40400, 40500)  # error codes of a registry; a web server without this page has the code 404
 _RETRIED = (408, 429, 500, 502, 503, 504)
 _REFUSALS = (409, 422)
-_MOST_REFERENCES = 1000
 
 
 class Confluent(SchemaRegistry):
@@ -69,8 +69,8 @@ class Confluent(SchemaRegistry):
             for reference in waiting.pop().references or ():
                 if reference.name in texts:
                     continue
-                if len(texts) >= _MOST_REFERENCES:
-                    raise ValueError(f"the schema refers to more than {_MOST_REFERENCES} others")
+                if len(texts) >= MOST_REFERENCES:
+                    raise ValueError(f"the schema refers to more than {MOST_REFERENCES} others")
                 waiting.append(self._client.get_version(reference.subject, reference.version).schema)
                 texts[reference.name] = waiting[-1].schema_str
         kind = shorten(self._settings.scrubbed(schema.schema_type or AVRO))  # errors name it
@@ -108,7 +108,6 @@ def _check_id(found: Any) -> int:
 # --- the client ----------------------------------------------------------------------------------------
 
 IN_MEMORY = "mock://"
-_LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka stores each schema in one message, by default of up to 1 MB
 _SHORT_TOKEN = 60  # seconds
 _PEM = b"-----BEGIN"
 _FLINK_SSL = "schema.registry.ssl."
@@ -160,8 +159,8 @@ def _limit_responses(session: Any, seconds: float) -> None:
         for piece in response.iter_bytes():
             pieces.append(piece)
             size += len(piece)
-            if size > _LARGEST_ANSWER:
-                raise ValueError(f"the answer has more than {_LARGEST_ANSWER} bytes")
+            if size > LARGEST_ANSWER:
+                raise ValueError(f"the answer has more than {LARGEST_ANSWER} bytes")
             if time.monotonic() > deadline:
                 raise TimeoutError("the answer did not end within the timeout (option 'registry-timeout')")
         response._content = b"".join(pieces)  # as `response.read()` does, which has no limits

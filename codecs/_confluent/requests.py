@@ -15,6 +15,8 @@ from kvformat.registry.contract.errors import KvFormatError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 
 _T = TypeVar("_T")
+LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka stores each schema in one message, by default of up to 1 MB
+MOST_REFERENCES = 1000  # schemas that one schema refers to; each is a request
 _LONGEST_WAIT = 20.0  # seconds
 
 

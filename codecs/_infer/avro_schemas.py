@@ -110,6 +110,8 @@ def recognize_glue(sample: MessageSample) -> list[Recognition]:
     more = ", ..." if len(versions) > _MOST_VERSIONS else ""
     description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
     options = {name: sample.registry[name] for name in (REGION, ENDPOINT, REGISTRY) if name in sample.registry}
+    if str(sample.registry.get("url", "")).startswith("file:"):
+        options["url"] = sample.registry["url"]
     return [Recognition(found, 0.9, description, options)] if found else []
 
 

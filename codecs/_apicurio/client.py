@@ -45,12 +45,13 @@ class Apicurio(SchemaRegistry):
         settings.check_authentication()
         parts = urllib.parse.urlsplit(settings.url.strip().rstrip("/"))
         url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        why = ""
         if "," in url:
-            raise OptionError(
-                f"format '{settings.format}', option 'url': give one URL, not several with commas",
-                format=settings.format,
-                option="url",
-            )
+            why = "give one URL, not several with commas"
+        elif "/apis/ccompat" in parts.path:
+            why = "this is Confluent's interface: give `.../apis/registry/v3`, or use the format 'avro-confluent'"
+        if why:
+            raise OptionError(f"format '{settings.format}', option 'url': {why}", format=settings.format, option="url")
         if not _VERSION.search(parts.path):
             url += "/apis/registry/v3"
         self._url, self._is_v2 = url, url.endswith("v2")

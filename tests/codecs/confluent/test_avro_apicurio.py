@@ -17,6 +17,7 @@ import pytest
 
 from kvformat.codecs import get_format
 from kvformat.codecs._apicurio import frames
+from kvformat.connectors import infer_schema
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.fuzz import rows as random_rows
@@ -140,6 +141,17 @@ def test_rows_are_written_with_an_id_of_either_width(folder: str) -> None:
     memory = _format("mock://apicurio", subject="s")
     written = memory.encode_batch(rows, DDL).messages
     assert memory.decode_batch(written, DDL).rows.to_pylist() == [ROW, None]
+
+
+def test_columns_are_proposed_and_ids_are_metadata(folder: str) -> None:
+    messages = [FOUR + DATUM, EIGHT + DATUM, bytes(8) + b"\x08\x08", None, b"junk"]
+    for style in ("table", "ingestion"):
+        found = infer_schema(messages, format="avro-apicurio", options={"url": folder}, style=style)
+        roots = [field.type.root for field in found.fields]
+        assert roots == ["INT" if style == "table" else "BIGINT", "VARCHAR"]  # the schema 8 is the newest one
+    batch = _format(folder).decode_batch(pa.array(messages), DDL, metadata=["schema-id"])
+    ids = [row and row[0]["schema-id"] for row in batch.rows.to_pylist()]
+    assert ids == ["7", "7", "8", None, None]
 
 
 def _id(number: int) -> bytes:
@@ -461,6 +473,7 @@ def test_credentials_are_sent_and_not_shown(fake: Fake) -> None:
         ({"url": "http://r", "id-width": "16"}, r"supported values are \[auto, 4, 8\]"),
         ({"url": "http://r", "use-id": "hash"}, r"supported values are \[contentId, globalId\]"),
         ({"url": "http://a,http://b"}, "give one URL"),
+        ({"url": "http://r/apis/ccompat/v7"}, "this is Confluent's interface: give `.../apis/registry/v3`"),
         ({"url": "http://r", "bearer-auth.credentials-source": "OAUTHBEARER"}, "use 'STATIC_TOKEN'"),
         ({"url": "http://r", "properties.x": "y"}, "unknown option|no option"),
     ],

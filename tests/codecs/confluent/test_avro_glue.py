@@ -18,6 +18,7 @@ import pytest
 from kvformat.codecs import get_format
 from kvformat.codecs._confluent import cache
 from kvformat.codecs._glue import client, frames
+from kvformat.connectors import infer_schema
 from kvformat.registry import (
     KeyValueFormat,
     MissingExtraError,
@@ -184,6 +185,21 @@ def test_rows_are_written_in_frames(folder: str) -> None:
     found = fmt.encode_batch(rows, DDL).messages.to_pylist()
     assert _decoded(fmt, *found) == [ROW, None, [{"id": 8, "name": None}]]
     assert fmt.encode_batch(rows, DDL).messages.to_pylist() == found
+
+
+def test_columns_are_proposed_and_ids_are_metadata(folder: str) -> None:
+    messages = [_frame(DATUM), _frame(DATUM, compress=True), _frame(b"\x08", OTHER), None, b"junk"]
+    for style in ("table", "ingestion"):
+        found = infer_schema(messages, format="avro-glue", options={"url": folder}, style=style)
+        names = {field.name: field.type.root for field in found.fields}
+        assert names == {"id": "BIGINT", "name": "VARCHAR"}, style
+    assert (
+        "1 messages do not begin with 03 and the UUID of a schema's version, and are skipped"
+        in infer_schema(messages, format="avro-glue", options={"url": folder}).notes
+    )
+    batch = get_format("avro-glue", {"url": folder}).decode_batch(pa.array(messages), DDL, metadata=["schema-id"])
+    ids = [row and row[0]["schema-id"] for row in batch.rows.to_pylist()]
+    assert ids == [VERSION, VERSION, OTHER, None, None]
 
 
 def test_a_table(folder: str) -> None:

@@ -110,11 +110,16 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width:
     if not wide.any():
         return plain
     wide &= (lengths >= LONG_PREFIX) & present
+    all_wide = bool(wide.all())
     good = wide | (plain.good & (width != EIGHT))
     ids = short_ids
-    places = starts[wide]
+    places = starts if all_wide else starts[wide]
     if len(places):
-        ids[wide] = np.ndarray((len(data) - LONG_PREFIX + 1,), ">i8", data, offset=1, strides=(1,))[places]
+        long_ids = np.ndarray((len(data) - LONG_PREFIX + 1,), ">i8", data, offset=1, strides=(1,))[places]
+        if all_wide:
+            ids = long_ids.astype(np.int64)
+        else:
+            ids[wide] = long_ids
     found = replace(plain, ids=ids, good=good)
     of_other_kind = wide & marked & (magic != _MARKS[kind])
     if of_other_kind.any():

@@ -161,13 +161,11 @@ def layout(
     return data, starts, lengths, long
 
 
-def guids_at(
-    data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], tuple[bytes, ...]]:
-    """Return a number for the GUID at each start, and the GUIDs, for `Frames`."""
-    octets = np.ndarray((len(data) - 15, 16), np.uint8, data, strides=(1, 1))[starts]
-    guids = pa.Array.from_buffers(pa.binary(16), len(octets), [None, pa.py_buffer(octets)]).dictionary_encode()
-    return np.asarray(guids.indices) + np.int64(_GUIDS), tuple(guids.dictionary.to_pylist())
+def numbered(guids: npt.NDArray[np.void]) -> tuple[npt.NDArray[np.int64], tuple[bytes, ...]]:
+    """Return a number for each GUID, and the distinct GUIDs, for `Frames`. The array is contiguous."""
+    array = pa.Array.from_buffers(pa.binary(16), len(guids), [None, pa.py_buffer(guids)])
+    found = array.dictionary_encode()
+    return np.asarray(found.indices) + np.int64(_GUIDS), tuple(found.dictionary.to_pylist())
 
 
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Frames:
@@ -181,7 +179,8 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     has_guid = (magic == _GUID_MAGIC) & (lengths >= GUID_PREFIX) & present
     if not has_guid.any():
         return frames
-    ids[has_guid], guids = guids_at(data, starts[has_guid] + 1)
+    at = np.ndarray((len(data) - GUID_PREFIX + 1,), "V16", data, offset=1, strides=(1,))
+    ids[has_guid], guids = numbered(at[starts[has_guid]])
     found = replace(frames, good=frames.good | has_guid, guids=guids)
     if not frames.good.any():
         return replace(found, size=GUID_PREFIX)

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._confluent import Frames, guids_at, layout
+from kvformat.codecs._confluent import Frames, layout, numbered
 from kvformat.registry.contract.error_codes import ErrorCode
 
 PREFIX = 18
@@ -54,17 +54,21 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tup
         return Frames(messages, np.zeros(0, np.int64), present, present, messages), present
     data, starts, _, long = layout(messages, present, PREFIX)
     found = np.ndarray((len(data) - PREFIX + 1,), f"V{PREFIX}", data, strides=(1,))[starts]
-    first = found[0].tobytes()
-    if long.all() and first[:2] == _PLAIN and found.tobytes() == first * len(found):  # as in most batches
-        ids, guids = guids_at(data, starts[:1] + 2)
-        ids = np.broadcast_to(ids, len(found))
-        return Frames(messages, ids, long, present, messages, guids, PREFIX, _reason), np.zeros(len(found), np.bool_)
-    octets = found.view(np.uint8).reshape(-1, PREFIX)
-    known = long & (octets[:, 0] == _PLAIN[0])
-    is_zlib = known & (octets[:, 1] == _ZLIB[1])
-    good = is_zlib | (known & (octets[:, 1] == _PLAIN[1]))
-    ids = np.zeros(len(found), np.int64)
-    ids[good], guids = guids_at(data, starts[good] + 2)
+    count, first, all_long = len(found), found[0].tobytes(), bool(long.all())
+    versions = np.ndarray((count,), "V16", found, offset=2, strides=(PREFIX,))
+    if all_long and first[:2] == _PLAIN and found.tobytes() == first * count:  # as in most batches
+        numbers, guids = numbered(versions[:1].copy())
+        ids = np.broadcast_to(numbers, count)
+        return Frames(messages, ids, long, present, messages, guids, PREFIX, _reason), np.zeros(count, np.bool_)
+    heads = np.ndarray((count,), ">u2", found, strides=(PREFIX,))
+    is_zlib = heads == int.from_bytes(_ZLIB, "big")
+    good = is_zlib | (heads == int.from_bytes(_PLAIN, "big"))
+    if all_long and good.all():
+        ids, guids = numbered(versions.copy())
+    else:
+        is_zlib, good = is_zlib & long, good & long
+        ids = np.zeros(count, np.int64)
+        ids[good], guids = numbered(versions[good])
     return Frames(messages, ids, good, present, messages, guids, PREFIX, _reason), is_zlib
 
 

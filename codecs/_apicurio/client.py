@@ -84,9 +84,9 @@ class Apicurio(SchemaRegistry):
     def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
         def call() -> int | Refused:
             found = self._find(subject, schema)
-            return (
-                Refused(f"artifact {subject!r} has no version with this content") if found is None else self._id(found)
-            )
+            if found is None:
+                return Refused(f"artifact {subject!r} has no version with this content")
+            return self._id(found)
 
         return self._answer(call)
 
@@ -120,8 +120,7 @@ class Apicurio(SchemaRegistry):
     def _find(self, subject: str, schema: RegistrySchema) -> Any:
         """Return a version of an artifact with this schema, None if there is none.
 
-        The registry finds those with the same canonical form. It may have another order of fields, which other bytes
-        would be.
+        The registry finds those with the same canonical form. Their fields may have another order, and so other bytes.
         """
         if self._is_v2:
             try:

@@ -8,6 +8,7 @@ with the same settings share them. A registry that can't be reached, is too slow
     mock://<scope>            confluent-kafka's registry in memory, one per scope and process
     file:<folder>             a folder with a file per schema, `<id>.avsc`, `<id>.json` or `<id>.proto`, or with a GUID
                               in place of the id; a new schema gets the next free id
+    <scheme>://...            a registry of another package, by its entry point in `kvformat.registries`
 
 Rules: Flink's "Confluent Avro Format" page, and the options that Flink passes to Confluent's Java client.
 """

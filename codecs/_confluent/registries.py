@@ -51,19 +51,26 @@ def open_registry(settings: RegistrySettings) -> SchemaRegistry:
                 option="url",
             )
         name = _HTTP  # its client says what is wrong with the URL
+    point, *others = points[name]
+    if others:
+        values = listed(one.value for one in points[name])
+        raise PluginError(
+            f"the schema registry '{name}' is provided by {values}; uninstall one of the packages",
+            format=settings.format,
+        )
     try:
-        registry = points[name].load()(settings)
+        registry = point.load()(settings)
     except KvFormatError:
         raise
     except Exception as cause:  # a package may raise anything
         raise PluginError(
-            f"format '{settings.format}': the schema registry '{name}' ({points[name].value}) can't be created: "
+            f"format '{settings.format}': the schema registry '{name}' ({point.value}) can't be created: "
             f"{type(cause).__name__}: {settings.scrubbed(str(cause))}",
             format=settings.format,
         ) from None
     if not isinstance(registry, SchemaRegistry):
         raise PluginError(
-            f"the schema registry '{name}' ({points[name].value}) is not a subclass of "
+            f"the schema registry '{name}' ({point.value}) is not a subclass of "
             f"kvformat.registry.authoring.SchemaRegistry: {type(registry).__qualname__}",
             format=settings.format,
         )
@@ -71,5 +78,10 @@ def open_registry(settings: RegistrySettings) -> SchemaRegistry:
 
 
 @functools.lru_cache(maxsize=1)
-def _entry_points() -> dict[str, metadata.EntryPoint]:
-    return {point.name: point for point in metadata.entry_points(group=GROUP)}
+def _entry_points() -> dict[str, list[metadata.EntryPoint]]:
+    found: dict[str, list[metadata.EntryPoint]] = {}
+    for point in metadata.entry_points(group=GROUP):
+        same = found.setdefault(point.name, [])
+        if all(other.value != point.value for other in same):  # a distribution may be listed twice
+            same.append(point)
+    return found

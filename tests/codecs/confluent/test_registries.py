@@ -64,12 +64,17 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     info = tmp_path / "fake_registry-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fake-registry\nVersion: 1.0\n")
+    other = tmp_path / "other_registry-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other-registry\nVersion: 1.0\n")
+    (other / "entry_points.txt").write_text(f"[kvformat.registries]\ntwice = {__name__}:dict_of\n")
     (info / "entry_points.txt").write_text(
         "[kvformat.registries]\n"
         f"fake = {__name__}:Fake\n"
         f"noregistry = {__name__}:RegistrySchema.of_kind\n"
         f"plain = {__name__}:dict_of\n"
         "missing = no_such_module:Registry\n"
+        f"twice = {__name__}:Fake\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(Fake, "failures", [])
@@ -145,6 +150,11 @@ def test_refusals_are_about_the_schema_only() -> None:
         ("plain://x", PluginError, "is not a subclass of kvformat.registry.authoring.SchemaRegistry: dict"),
         ("noregistry://x", PluginError, "the schema registry 'noregistry' .* can't be created: TypeError"),
         ("missing://x", PluginError, "'missing' .* can't be created: ModuleNotFoundError: .*no_such_module"),
+        (
+            "twice://x",
+            PluginError,
+            "'twice' is provided by .*:Fake.*; uninstall one of the packages",
+        ),
         ("", SchemaRegistryError, "the option 'url' is empty"),
     ],
 )

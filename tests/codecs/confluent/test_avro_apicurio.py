@@ -20,6 +20,7 @@ from kvformat.codecs._apicurio import frames
 from kvformat.connectors import infer_schema
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.table.record_headers import headers_of, plain_headers
 from tests.fuzz import rows as random_rows
 from tests.support import services
 from tests.support.extent import case_count
@@ -203,6 +204,20 @@ def test_wrong_headers_are_errors_of_their_records(fake: Fake) -> None:
         assert text in error
         assert len(error) < 600
     assert _records(_table(fake.url), *records[:1]) == found[:1]
+
+
+def test_headers_of_records_are_structs_of_those_with_a_name() -> None:
+    """As ingestion reads them."""
+    named = [[(CONTENT, b"1"), (CONTENT, b"2"), ("x", b"3")], [], None, [(ENCODING, b"BINARY"), (CONTENT, None)]]
+    entries = [None if some is None else [{"key": k, "value": v} for k, v in some] for some in named]
+    headers = pa.array(entries, pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])))
+    found = headers_of(pa.record_batch({"headers": headers}), frames.HEADERS)
+    assert found["key"].null_count == 4
+    nothing = dict.fromkeys((CONTENT, GLOBAL, ENCODING))
+    expected = [nothing | {CONTENT: b"2"}, None, None, nothing | {ENCODING: b"BINARY"}]
+    assert found["value"].to_pylist() == expected
+    assert plain_headers(found["value"], frames.HEADERS["value"]).to_pylist() == expected
+    assert headers_of(pa.record_batch({"value": [b""]}), frames.HEADERS) == {}
 
 
 @pytest.mark.spark

@@ -187,6 +187,24 @@ def test_rows_are_written_in_frames(folder: str) -> None:
     assert fmt.encode_batch(rows, DDL).messages.to_pylist() == found
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize("compression", ["NONE", "ZLIB"])
+def test_columns_of_spark(spark: Any, folder: str, compression: str) -> None:
+    from pyspark.sql import functions as F
+
+    options = {"schema.name": "s", "schema.autoRegistration": "true", "schema.compression": compression}
+    fmt = get_format("avro-glue", {"url": folder, **options})
+    df = spark.createDataFrame([(7, "Ada"), (8, None)], "id BIGINT NOT NULL, name STRING").coalesce(1)
+    row = F.struct("id", "name")
+    rows = pa.array([{"id": 7, "name": "Ada"}, {"id": 8, "name": None}])
+    expected = fmt.encode_batch(rows, DDL).messages.to_pylist()
+    for engine in ("auto", "arrow"):
+        written = [bytes(one[0]) for one in df.select(fmt.encode(row, DDL, engine=engine)).collect()]
+        assert written == expected, engine
+    messages = spark.createDataFrame([(message,) for message in expected], "value BINARY")
+    assert [tuple(one[0]) for one in messages.select(fmt.decode("value", DDL)).collect()] == [(7, "Ada"), (8, None)]
+
+
 def test_columns_are_proposed_and_ids_are_metadata(folder: str) -> None:
     messages = [_frame(DATUM), _frame(DATUM, compress=True), _frame(b"\x08", OTHER), None, b"junk"]
     for style in ("table", "ingestion"):

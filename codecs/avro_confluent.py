@@ -22,6 +22,7 @@ from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -55,6 +56,9 @@ class AvroConfluentFormat(ConfluentAvroFormat):
     def table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.identifier, self.legacy)
 
+    def datum_type(self, row: FlinkType) -> FlinkType:
+        return row
+
     def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
@@ -77,9 +81,15 @@ class AvroConfluentFormat(ConfluentAvroFormat):
         return self.encode_datums(rows, schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        schema_id, derived = self.options["schema-id"], parse_schema(schema_text(schema, legacy=self.legacy))
-        if schema_id is None or self.options["schema"] not in (None, derived.text):
-            return None  # the id is unknown here, or Spark's function has other types for these columns
+        schema_id, provided = self.options["schema-id"], self.options["schema"]
+        if schema_id is None:
+            return None  # the id is unknown here
+        try:
+            derived = parse_schema(schema_text(schema, legacy=self.legacy))
+        except SchemaError:
+            return None  # these columns need the provided schema
+        if provided not in (None, derived.text):
+            return None  # Spark's function matches other fields, and has other types for these columns
         from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, derived, schema, self.prefix(schema_id))

@@ -45,6 +45,7 @@ class AvroGlueFormat(AvroConfluentFormat):
     identifier: ClassVar[str] = "avro-glue"
     record_headers: ClassVar[Mapping[Part, HeaderNames]] = {}
     frame_text: ClassVar[str] = "03 and the UUID of a schema's version"
+    subject_option: ClassVar[str] = _NAME
     register_option: ClassVar[str] = "schema.autoRegistration"
     latest_option: ClassVar[str] = "schema.fetchFromRegistry"
     option_specs: ClassVar[tuple[Option, ...]] = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from kvformat.codecs._confluent.registry import AVRO, cause_without_secrets, shorten
-from kvformat.codecs._confluent.requests import LARGEST_ANSWER, MOST_REFERENCES
+from kvformat.codecs._confluent.requests import LARGEST_ANSWER, MOST_REFERENCES, call_with_timeout
 from kvformat.registry.contract.errors import MissingExtraError, OptionError
 from kvformat.registry.contract.schema_registries import (
     Refused,
@@ -39,7 +39,21 @@ class Confluent(SchemaRegistry):
 
     def register(self, subject: str, schema: RegistrySchema) -> int | Refused:
         given = self._schema_class(schema.text, schema.kind)
-        return self._answer(lambda: _check_id(self._client.register_schema(subject, given)))
+        answer = self._answer(lambda: _check_id(self._client.register_schema(subject, given)))
+        return self._with_reasons(answer, subject, given) if isinstance(answer, Refused) else answer
+
+    def _with_reasons(self, refused: Refused, subject: str, schema: Any) -> Refused:
+        """Add the registry's reasons to its refusal of a schema. The refusal is known, so a failure changes nothing."""
+        path = f"compatibility/subjects/{urllib.parse.quote(subject, safe='')}/versions?verbose=true"
+        try:
+            found = call_with_timeout(  # a part of the time of the whole request
+                self._settings.timeout / 4,
+                lambda: self._client._rest_client.post(path, body=schema.to_dict())["messages"],
+            )
+            reasons = shorten("; ".join(text for text in found if text not in refused.reason))
+        except Exception:
+            return refused
+        return Refused(f"{refused.reason}. Its reasons: {reasons}") if reasons else refused
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
         given = self._schema_class(schema.text, schema.kind)

@@ -63,9 +63,10 @@ class RegistryFormat(Format):
     client: ClassVar[str] = ""
     client_options: ClassVar[tuple[str, ...]] = ()
     """The entry point of the client of `http` and `https`, empty for Confluent's; options that the client gets."""
+    subject_option: ClassVar[str] = "subject"
     register_option: ClassVar[str] = "auto-register-schemas"
     latest_option: ClassVar[str] = "use-latest-version"
-    """The options that say whether writing registers its schema, or uses the latest one."""
+    """The options for the subject of the written schema, to register it, and to use the latest one instead."""
     reads_without_schemas: ClassVar[bool] = False
     """Whether reading needs no schemas, and so no registry."""
 
@@ -167,8 +168,8 @@ class RegistryFormat(Format):
         schema_id, written = found
         if written.references:  # which an option has no place for
             return type(self)({**self._given, "register-in-executors": "true"})
-        known = {**self._given, "schema-id": str(schema_id)}
-        return type(self)(known if written == self.own_schema(schema) else {**known, "schema": written.text})
+        latest = {"schema": written.text} if self.options[self.latest_option] else {}
+        return type(self)({**self._given, "schema-id": str(schema_id), **latest})
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         """Return the schema that writing registers: the option `schema`, or the one derived from the table."""
@@ -177,7 +178,7 @@ class RegistryFormat(Format):
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
         """Return the schema by which rows are written, given the latest one of the subject.
 
-        Raises `SchemaError` if the latest one does not have the types of the table.
+        Raises `SchemaError` if the rows of the table can't be written by the latest one.
         """
         raise self.unsupported("encode")
 
@@ -216,20 +217,28 @@ class RegistryFormat(Format):
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         """Return the id to write and its schema, or the registry's refusal."""
-        options, subject, own = self.options, self.subject, self.own_schema(schema)
+        options, subject = self.options, self.subject
         if options["schema-id"] is not None:
-            return options["schema-id"], own
+            return options["schema-id"], self.own_schema(schema)
         if not subject:
             return Refused("the option 'subject' is empty")
         if options[self.latest_option]:
             return self._latest(subject, schema)
-        register = options[self.register_option]
+        own, register = self.own_schema(schema), options[self.register_option]
         found = id_of_schema(self.settings, subject, own, register=register)
         if isinstance(found, Refused):
             refused = "the schema registry refuses the schema" if register else "the schema is not registered"
-            how = "" if register else f". Register it, or set '{self.register_option}' = 'true'"
-            return Refused(f"{refused} for subject {subject!r}: {found.reason}{how}. The schema: {own.text}")
+            how = self._how_to_write(registers=register)
+            return Refused(f"{refused} for subject {subject!r}: {found.reason}. {how}. The schema: {own.text}")
         return found, own
+
+    def _how_to_write(self, *, registers: bool) -> str:
+        """Return what to do if the registry refuses the schema of a table, or does not have it."""
+        by_latest = f"set '{self.latest_option}' = 'true' to write by the latest registered schema"
+        if registers:
+            name = self.subject_option
+            return f"Change the columns of the table, {by_latest}, or choose another subject with the option '{name}'"
+        return f"Register it, set '{self.register_option}' = 'true', or {by_latest}"
 
     def _latest(self, subject: str, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         latest = latest_schema(self.settings, subject)
@@ -241,7 +250,8 @@ class RegistryFormat(Format):
         try:
             return latest[0], self.accepted(found, schema)
         except SchemaError as bad:  # the message quotes the registry's answer
-            raise SchemaError(self.settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
+            reason = f"the table can't be written by the latest schema of subject {subject!r}, id {latest[0]}: {bad}"
+            raise SchemaError(self.settings.scrubbed(reason), format=self.identifier, field=bad.field) from None
 
     def encode_with(
         self, rows: pa.StructArray, schema: pa.Schema, write: Callable[[Any, RegistrySchema], EncodedBatch]

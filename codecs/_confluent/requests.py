@@ -61,7 +61,7 @@ class Requests(SchemaRegistry):
         settings, deadline = self._settings, time.monotonic() + self._settings.timeout
         for attempt in range(settings.retries + 1):
             try:
-                answer = _call_with_timeout(deadline - time.monotonic(), call)
+                answer = call_with_timeout(deadline - time.monotonic(), call)
             except KvFormatError:
                 raise
             except Exception as caught:
@@ -81,7 +81,7 @@ class Requests(SchemaRegistry):
         raise AssertionError("the last attempt returns or raises")
 
 
-def _call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
+def call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
     """Return the result of a call or raise `TimeoutError`. A client's own timeouts may restart with each byte."""
     results: queue.SimpleQueue[tuple[_T | None, Exception | None]] = queue.SimpleQueue()
 

@@ -215,8 +215,8 @@ def test_columns_are_proposed_and_ids_are_metadata(folder: str) -> None:
         "1 messages do not begin with 03 and the UUID of a schema's version, and are skipped"
         in infer_schema(messages, format="avro-glue", options={"url": folder}).notes
     )
-    batch = get_format("avro-glue", {"url": folder}).decode_batch(pa.array(messages), DDL, metadata=["schema-id"])
-    ids = [row and row[0]["schema-id"] for row in batch.rows.to_pylist()]
+    batch = get_format("avro-glue", {"url": folder}).decode_batch(pa.array(messages), DDL, metadata=["registry.schema-id"])
+    ids = [row and row[0]["registry.schema-id"] for row in batch.rows.to_pylist()]
     assert ids == [VERSION, VERSION, OTHER, None, None]
 
 

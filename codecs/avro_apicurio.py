@@ -43,8 +43,8 @@ _DOCS = {
     "url": "The URL of the registry's REST interface, `http://<host>/apis/registry/v3` or `/v2`; also `file:<folder>` "
     "(`<id>.avsc` files) and `mock://<scope>` (in memory).",
     "subject": "The id of the artifact that the schema is a version of. Required for writing.",
-    "use-latest-version": "Whether writing uses the latest version of the artifact. Its types must be the table's "
-    "types.",
+    "use-latest-version": "Whether writing uses the latest version of the artifact, and creates none. The table must "
+    "fit it.",
     "bearer-auth.credentials-source": "`STATIC_TOKEN`.",
 }
 

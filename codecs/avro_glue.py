@@ -84,7 +84,7 @@ class AvroGlueFormat(AvroConfluentFormat):
             name=latest_option,
             type="boolean",
             default=False,
-            doc="Whether writing uses the latest version of the schema. Its types must be the table's types.",
+            doc="Whether writing uses the latest version of the schema, and registers none. The table must fit it.",
         ),
         Option(name="cache.size", type="int", default=200, doc=_CACHE),
         Option(name="cache.ttlMs", type="long", default=86_400_000, doc=_CACHE),

@@ -215,7 +215,9 @@ def test_columns_are_proposed_and_ids_are_metadata(folder: str) -> None:
         "1 messages do not begin with 03 and the UUID of a schema's version, and are skipped"
         in infer_schema(messages, format="avro-glue", options={"url": folder}).notes
     )
-    batch = get_format("avro-glue", {"url": folder}).decode_batch(pa.array(messages), DDL, metadata=["registry.schema-id"])
+    batch = get_format("avro-glue", {"url": folder}).decode_batch(
+        pa.array(messages), DDL, metadata=["registry.schema-id"]
+    )
     ids = [row and row[0]["registry.schema-id"] for row in batch.rows.to_pylist()]
     assert ids == [VERSION, VERSION, OTHER, None, None]
 
@@ -262,7 +264,10 @@ def test_schemas_are_registered_and_looked_up(aws: Any) -> None:
     unknown = _format(**{**options, "schema.autoRegistration": "false"})
     refused = unknown.encode_batch(rows, DDL)
     assert refused.codes.to_pylist() == ["UNKNOWN_SCHEMA"]
-    assert "Register it, or set 'schema.autoRegistration' = 'true'" in refused.errors[0].as_py()
+    assert (
+        "Register it, set 'schema.autoRegistration' = 'true', or set 'schema.fetchFromRegistry' = 'true'"
+        in refused.errors[0].as_py()
+    )
     with pytest.raises(SchemaError, match="the schema is not registered"):
         unknown.for_encoding(resolve_schema(DDL))
     (message,) = _format(**options, **{"schema.compatibility": "FULL"}).encode_batch(rows, DDL).messages.to_pylist()

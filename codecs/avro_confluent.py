@@ -18,7 +18,6 @@ import pyarrow as pa
 from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.table import read_table
 from kvformat.codecs._avro.types import ROOT, check_provided, provided_schema, schema_text
-from kvformat.codecs._confluent import prefix
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs._confluent.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs._confluent.record_format import RecordFormat
@@ -50,9 +49,9 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         return recognize_confluent(sample)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.avro_schemas import propose_confluent
+        from kvformat.codecs._infer.avro_schemas import propose_registry
 
-        return propose_confluent(sample, self._given, self.settings, self.options[RECORD_NAME])
+        return propose_registry(sample, self._given, self, self.options[RECORD_NAME])
 
     def looker_of_records(self, request: LookRequest) -> Looker:
         from kvformat.codecs._look.avro_schemas import AvroLooker
@@ -101,7 +100,7 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             return None  # Spark's function matches other fields, and has other types for these columns
         from kvformat.codecs._avro.native import encode_native
 
-        return encode_native(row, derived, schema, prefix(schema_id))
+        return encode_native(row, derived, schema, self.prefix(schema_id))
 
 
 @cached_by_identity

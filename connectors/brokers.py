@@ -18,9 +18,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.errors import BrokerError, MissingExtraError, OptionError
+from kvformat.registry.contract.secrets import scrubbed
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

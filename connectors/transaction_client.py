@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
-from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.connectors import brokers
 from kvformat.connectors.producer_settings import largest_messages, milliseconds, producer_settings, properties
 from kvformat.connectors.properties import PREFIX
 from kvformat.connectors.transactions import Mark, QueryNames
 from kvformat.registry.contract.errors import BrokerError, ConfigurationError, DeliveryError, OptionError
 from kvformat.registry.contract.fork_safe import cached_property
+from kvformat.registry.contract.secrets import scrubbed
 from kvformat.registry.sql.connector_options import masked
 
 if TYPE_CHECKING:

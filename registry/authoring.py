@@ -12,7 +12,7 @@ from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import error_arrays, split_codes
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.fork_safe import Guarded, cached_property
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.join_batches import fail_rows, join_decoded
 from kvformat.registry.contract.look import (
     KnownTable,
@@ -25,6 +25,7 @@ from kvformat.registry.contract.look import (
 )
 from kvformat.registry.contract.options import Direction, mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import (
     MAX_LENGTH,
@@ -46,11 +47,16 @@ __all__ = [
     "FlinkField",
     "FlinkType",
     "Guarded",
+    "HeaderNames",
     "KnownTable",
     "LookRequest",
     "Looked",
     "Looker",
     "Part",
+    "Refused",
+    "RegistrySchema",
+    "RegistrySettings",
+    "SchemaRegistry",
     "SeenColumn",
     "SeenKey",
     "TableName",

@@ -29,7 +29,7 @@ from kvformat.registry.contract.errors import (
     SchemaError,
     add_context,
 )
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.html import html
 from kvformat.registry.contract.nested_formats import find_nested_option
 from kvformat.registry.contract.normalize_input import binary_messages, normalize_rows
@@ -190,8 +190,11 @@ class KeyValueFormat:
         return ChangelogMode.UPSERT if layout.upsert else layout.value_format.changelog_mode
 
     @property
-    def record_headers(self) -> Mapping[Part, str]:
-        """Headers of records that the formats of the key and the value read: part -> name, such as ids of schemas."""
+    def record_headers(self) -> Mapping[Part, HeaderNames]:
+        """Headers of records that the formats of the key and the value read: part -> name, such as ids of schemas.
+
+        A format that reads several headers has a tuple of names.
+        """
         return self._any_plan().layout.record_headers
 
     @property

@@ -41,6 +41,7 @@ VALUES = (
     "KERNEL",
     "RULES",
     "Direction",
+    "HeaderNames",
     "Part",
     "TableName",
     *(name for name in kvformat.registry.authoring.__all__ if name.isupper()),

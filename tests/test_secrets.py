@@ -18,10 +18,10 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs import inspect_topic
-from kvformat.codecs._confluent.secrets import scrubbed
 from kvformat.codecs.raw import RawFormat
 from kvformat.registry import KeyValueFormat, KvFormatError, MessageSample, Recognition, SchemaProposal, get_format
 from kvformat.registry.contract.options import mask_userinfo
+from kvformat.registry.contract.secrets import scrubbed
 from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
@@ -268,5 +268,5 @@ def test_credentials_in_hex_and_in_base64_are_found(secret: str) -> None:
 
 def test_a_secret_of_many_kilobytes_costs_nothing_in_a_short_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pattern of all forms of such a secret takes a minute to compile."""
-    monkeypatch.setattr("kvformat.codecs._confluent.secrets._forms", lambda secret: pytest.fail("not needed"))
+    monkeypatch.setattr("kvformat.registry.contract.secrets._forms", lambda secret: pytest.fail("not needed"))
     assert scrubbed("refused", ['{"type":' * 2500]) == "refused"

@@ -8,6 +8,7 @@ with the same settings share them. A registry that can't be reached, is too slow
     mock://<scope>            confluent-kafka's registry in memory, one per scope and process
     file:<folder>             a folder with a file per schema, `<id>.avsc`, `<id>.json` or `<id>.proto`, or with a GUID
                               in place of the id; a new schema gets the next free id
+    <scheme>://...            a registry of another package, by its entry point in `kvformat.registries`
 
 Rules: Flink's "Confluent Avro Format" page, and the options that Flink passes to Confluent's Java client.
 """
@@ -25,13 +26,15 @@ from kvformat.codecs._confluent.frames import (
     cut_guids,
     distinct_ids,
     frame_size,
+    layout,
+    numbered,
     prefix,
     read_frames,
     schema_of,
     with_frame_errors,
 )
-from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF, Refused, RegistrySchema
-from kvformat.codecs._confluent.settings import RegistrySettings
+from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 
 __all__ = [
     "AVRO",
@@ -51,6 +54,8 @@ __all__ = [
     "frame_size",
     "id_of_schema",
     "latest_schema",
+    "layout",
+    "numbered",
     "prefix",
     "read_frames",
     "schema_of",

@@ -27,8 +27,6 @@ from kvformat.codecs._confluent import (
     Refused,
     RegistrySchema,
     distinct_ids,
-    prefix,
-    read_frames,
     schemas_by_id,
 )
 from kvformat.codecs._confluent.avro_references import parse_complete
@@ -54,6 +52,8 @@ class ConfluentAvroFormat(RegistryFormat):
 
     kind: ClassVar[str] = AVRO
     option_specs: ClassVar[tuple[Option, ...]] = AVRO_OPTIONS
+    frame_text: ClassVar[str] = "00 and the id of a schema"
+    """What messages begin with, for notes."""
     legacy: ClassVar[bool] = True
     """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
 
@@ -97,12 +97,12 @@ class ConfluentAvroFormat(RegistryFormat):
 
     def encode_datums(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         """Encode rows of the datums' type as datums after the id to write."""
-        if not self.options["use-latest-version"]:
+        if not self.options[self.latest_option]:
             self.own_schema(schema)  # raises `SchemaError`, also without rows
 
-        def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
+        def write(schema_id: int | str, written: RegistrySchema) -> EncodedBatch:
             found = self._fitted(parse_complete(written), schema)
-            return encode_rows(rows, found, self.datum_type(row_type(schema)), prefix=prefix(schema_id))
+            return encode_rows(rows, found, self.datum_type(row_type(schema)), prefix=self.prefix(schema_id))
 
         return self.encode_with(rows, schema, write)
 
@@ -123,7 +123,7 @@ class ConfluentAvroFormat(RegistryFormat):
         on_writer: called with each id or GUID and its schema; returns an error of the schema's messages, or None.
         read: reads the datums, with the arguments of `read_batch`.
         """
-        frames = read_frames(messages, present)
+        frames = self.read_frames(messages, present)
         all_good = bool(frames.good.all())
         found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
         schemas = self._schemas_of(found.tolist(), frames)
@@ -160,7 +160,7 @@ class ConfluentAvroFormat(RegistryFormat):
 
         The id of a message with a GUID is a number that stands for the GUID in this batch only.
         """
-        frames = read_frames(messages, present)
+        frames = self.read_frames(messages, present, only_ids=True)
         ids = np.where(frames.good, frames.ids, -1)
         known = self._schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}

@@ -7,8 +7,8 @@ import json
 from typing import Any
 
 from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._confluent.registry import RegistrySchema
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.schema_registries import RegistrySchema
 
 
 def parse_complete(schema: RegistrySchema) -> Schema:

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from kvformat.codecs._confluent.client import IN_MEMORY, Confluent
-from kvformat.codecs._confluent.registry import Folder, Refused, RegistrySchema, SchemaRegistry, registry_error
-from kvformat.codecs._confluent.settings import RegistrySettings
-from kvformat.registry.contract.errors import SchemaRegistryError
+from kvformat.codecs._confluent.client import IN_MEMORY
+from kvformat.codecs._confluent.registries import open_registry
+from kvformat.codecs._confluent.registry import registry_error
 from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 
 _T = TypeVar("_T")
 _CLIENTS, _ANSWERS = 64, 10_000  # bounds of the caches
@@ -67,7 +67,7 @@ class _Cache(Generic[_T]):
 
 _registries: _Cache[SchemaRegistry] = _Cache(_CLIENTS)
 _schemas: _Cache[RegistrySchema] = _Cache(_ANSWERS)
-_ids: _Cache[int] = _Cache(_ANSWERS)
+_ids: _Cache[int | str] = _Cache(_ANSWERS)
 _unknown: _Cache[_UnknownId] = _Cache(_ANSWERS)
 _compared: _Cache[str] = _Cache(_ANSWERS)
 
@@ -128,7 +128,9 @@ def _request_schema(settings: RegistrySettings, schema_id: int | str) -> Registr
     return answer
 
 
-def id_of_schema(settings: RegistrySettings, subject: str, schema: RegistrySchema, *, register: bool) -> int | Refused:
+def id_of_schema(
+    settings: RegistrySettings, subject: str, schema: RegistrySchema, *, register: bool
+) -> int | str | Refused:
     """Return the id of a schema under a subject. With `register`, registers the schema if it is new. Cached."""
     key = (settings, subject, schema)
     known = _ids.get(key)
@@ -136,7 +138,7 @@ def id_of_schema(settings: RegistrySettings, subject: str, schema: RegistrySchem
         return known
     registry = _registry(settings)
     answer = registry.register(subject, schema) if register else registry.lookup(subject, schema)
-    if not isinstance(answer, int):
+    if isinstance(answer, Refused):
         return answer
     _unknown.drop((settings, answer))  # a message may have had the id before its schema was registered
     return _ids.put(key, answer)
@@ -148,7 +150,7 @@ def compared_once(key: Hashable, compare: Callable[[], str]) -> tuple[str, bool]
     return (_compared.put(key, compare()), True) if known is None else (known, False)
 
 
-def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, RegistrySchema] | Refused:
+def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int | str, RegistrySchema] | Refused:
     """Return a subject's latest schema after its id. Cached from the first request on."""
     key = (settings, subject, "latest")
     schema_id = _ids.get(key)
@@ -163,21 +165,13 @@ def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int, Regist
 
 def subject_schema(
     settings: RegistrySettings, subject: str, version: int | None
-) -> tuple[int, RegistrySchema] | Refused:
+) -> tuple[int | str, RegistrySchema] | Refused:
     """Return a version of a subject after its id, None for the latest version. Not cached."""
     in_memory = settings.url.startswith(IN_MEMORY)
-    registry = _registry(settings) if in_memory else _new_registry(settings)  # clients have caches too
+    registry = _registry(settings) if in_memory else open_registry(settings)  # clients have caches too
     return registry.latest(subject) if version is None else registry.version(subject, version)
 
 
 def _registry(settings: RegistrySettings) -> SchemaRegistry:
     known = _registries.get(settings)
-    return _registries.put(settings, _new_registry(settings)) if known is None else known
-
-
-def _new_registry(settings: RegistrySettings) -> SchemaRegistry:
-    if not settings.url.strip():
-        raise SchemaRegistryError(
-            "the option 'url' is empty; set it to the URL of the schema registry", format=settings.format, url=""
-        )
-    return Folder(settings) if settings.url.startswith("file:") else Confluent(settings)
+    return _registries.put(settings, open_registry(settings)) if known is None else known

@@ -2,95 +2,73 @@
 
 from __future__ import annotations
 
-import queue
-import random
 import re
-import threading
 import time
 import urllib.parse
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kvformat.codecs._confluent.registry import (
-    AVRO,
+from kvformat.codecs._confluent.registry import AVRO, cause_without_secrets, shorten
+from kvformat.codecs._confluent.requests import LARGEST_ANSWER, MOST_REFERENCES, call_with_timeout
+from kvformat.registry.contract.errors import MissingExtraError, OptionError
+from kvformat.registry.contract.schema_registries import (
     Refused,
     RegistrySchema,
+    RegistrySettings,
     SchemaRegistry,
-    cause_without_secrets,
-    registry_error,
-    shorten,
 )
-from kvformat.codecs._confluent.settings import RegistrySettings, userinfo
-from kvformat.registry.contract.errors import MissingExtraError, OptionError
 
 _T = TypeVar("_T")
 _NOT_FOUND = range(40400, 40500)  # error codes of a registry; a web server without this page has the code 404
 _RETRIED = (408, 429, 500, 502, 503, 504)
-_LONGEST_WAIT = 20.0  # seconds
 _REFUSALS = (409, 422)
-_MOST_REFERENCES = 1000
 
 
 class Confluent(SchemaRegistry):
-    """A registry accessed with the client of confluent-kafka, with our own timeouts and retries."""
+    """A registry accessed with the client of confluent-kafka, without its retries."""
 
     def __init__(self, settings: RegistrySettings) -> None:
         self._settings = settings
         self._client, self._schema_class, self._error_class = _client(settings)
 
     def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
-        def call() -> RegistrySchema:
-            by_guid = isinstance(schema_id, str)
-            found = self._client.get_schema_by_guid(schema_id) if by_guid else self._client.get_schema(schema_id)
-            return self._complete(found)
-
-        return self._request(call, f"schema id {schema_id}", schema_id=schema_id)
+        by_guid = isinstance(schema_id, str)
+        ask = self._client.get_schema_by_guid if by_guid else self._client.get_schema
+        return self._answer(lambda: self._complete(ask(schema_id)), by_guid=by_guid)
 
     def register(self, subject: str, schema: RegistrySchema) -> int | Refused:
-        def call() -> int:
-            return _check_id(self._client.register_schema(subject, self._schema_class(schema.text, schema.kind)))
+        given = self._schema_class(schema.text, schema.kind)
+        answer = self._answer(lambda: _check_id(self._client.register_schema(subject, given)))
+        return self._with_reasons(answer, subject, given) if isinstance(answer, Refused) else answer
 
-        answer = self._ask("registering a schema under", subject, call)
-        return self._with_reasons(answer, subject, schema) if isinstance(answer, Refused) and subject else answer
-
-    def _with_reasons(self, refused: Refused, subject: str, schema: RegistrySchema) -> Refused:
+    def _with_reasons(self, refused: Refused, subject: str, schema: Any) -> Refused:
         """Add the registry's reasons to its refusal of a schema. The refusal is known, so a failure changes nothing."""
         path = f"compatibility/subjects/{urllib.parse.quote(subject, safe='')}/versions?verbose=true"
-        body = self._schema_class(schema.text, schema.kind).to_dict()
         try:
-            found = _call_with_timeout(
-                self._settings.timeout, lambda: self._client._rest_client.post(path, body=body)["messages"]
+            found = call_with_timeout(  # a part of the time of the whole request
+                self._settings.timeout / 4,
+                lambda: self._client._rest_client.post(path, body=schema.to_dict())["messages"],
             )
-            reasons = "; ".join(text for text in found if text not in refused.reason)
+            reasons = shorten("; ".join(text for text in found if text not in refused.reason))
         except Exception:
             return refused
-        return Refused(f"{refused.reason}. Its reasons: {self._refused(reasons).reason}") if reasons else refused
+        return Refused(f"{refused.reason}. Its reasons: {reasons}") if reasons else refused
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
-        def call() -> int:
-            found = self._client.lookup_schema(subject, self._schema_class(schema.text, schema.kind))
-            return _check_id(found.schema_id)
-
-        return self._ask("the schema's id under", subject, call)
+        given = self._schema_class(schema.text, schema.kind)
+        return self._answer(lambda: _check_id(self._client.lookup_schema(subject, given).schema_id))
 
     def latest(self, subject: str) -> tuple[int, RegistrySchema] | Refused:
-        def call() -> tuple[int, RegistrySchema]:
-            return self._id_and_schema(self._client.get_latest_version(subject))
-
-        return self._ask("the latest schema of", subject, call)
+        return self._answer(lambda: self._id_and_schema(self._client.get_latest_version(subject)))
 
     def version(self, subject: str, version: int) -> tuple[int, RegistrySchema] | Refused:
-        def call() -> tuple[int, RegistrySchema]:
-            return self._id_and_schema(self._client.get_version(subject, version))
+        return self._answer(lambda: self._id_and_schema(self._client.get_version(subject, version)))
 
-        return self._ask(f"version {version} of the schema of", subject, call)
-
-    def _ask(self, what: str, subject: str, call: Callable[[], _T | Refused]) -> _T | Refused:
-        """Call the registry for something of a subject."""
-        if not subject:
-            return Refused("the option 'subject' is empty")
-        return self._request(call, f"{what} subject {subject!r}", subject=subject)
+    def is_transient(self, error: Exception) -> bool:
+        if isinstance(error, self._error_class):
+            return getattr(error, "http_status_code", None) in _RETRIED
+        return super().is_transient(error)
 
     def _id_and_schema(self, found: Any) -> tuple[int, RegistrySchema]:
         return _check_id(found.schema_id), self._complete(found.schema)
@@ -105,41 +83,22 @@ class Confluent(SchemaRegistry):
             for reference in waiting.pop().references or ():
                 if reference.name in texts:
                     continue
-                if len(texts) >= _MOST_REFERENCES:
-                    raise ValueError(f"the schema refers to more than {_MOST_REFERENCES} others")
+                if len(texts) >= MOST_REFERENCES:
+                    raise ValueError(f"the schema refers to more than {MOST_REFERENCES} others")
                 waiting.append(self._client.get_version(reference.subject, reference.version).schema)
                 texts[reference.name] = waiting[-1].schema_str
         kind = shorten(self._settings.scrubbed(schema.schema_type or AVRO))  # errors name it
         return RegistrySchema(kind, schema.schema_str, tuple(texts.items()))
 
-    def _request(
-        self,
-        call: Callable[[], _T | Refused],
-        what: str,
-        *,
-        schema_id: int | str | None = None,
-        subject: str | None = None,
-    ) -> _T | Refused:
-        """Call the registry within the timeout. Retries temporary failures with increasing waits."""
-        settings, deadline = self._settings, time.monotonic() + self._settings.timeout
-        for attempt in range(settings.retries + 1):
-            try:
-                return _call_with_timeout(deadline - time.monotonic(), call)
-            except Exception as caught:
-                if isinstance(caught, self._error_class):
-                    refusal = self._refusal(caught, by_guid=isinstance(schema_id, str))
-                    if refusal is not None:
-                        return refusal
-                cause = caught
-            wait = random.uniform(0.5, 1) * min(settings.backoff * 2**attempt, _LONGEST_WAIT)
-            last = attempt == settings.retries or time.monotonic() + wait >= deadline
-            if last or not self._is_transient(cause):
-                why = f"{what}: {_cause_text(cause)}"
-                raise registry_error(settings, why, schema_id=schema_id, subject=subject) from cause_without_secrets(
-                    settings, cause
-                )
-            time.sleep(wait)
-        raise AssertionError("the last attempt returns or raises")
+    def _answer(self, call: Callable[[], _T], *, by_guid: bool = False) -> _T | Refused:
+        """Return the result of a call, or the registry's refusal."""
+        try:
+            return call()
+        except self._error_class as error:
+            refusal = self._refusal(error, by_guid=by_guid)
+            if refusal is None:
+                raise
+            return refusal
 
     def _refusal(self, error: Any, *, by_guid: bool) -> Refused | None:
         """Return the registry's error about the schema, None for an error of the server or the connection.
@@ -148,20 +107,10 @@ class Confluent(SchemaRegistry):
         """
         status, code = error.http_status_code, error.error_code
         if status in _REFUSALS or (status == 404 and code in _NOT_FOUND):
-            return self._refused(str(error))
+            return Refused(str(error))
         if status == 404 and by_guid:
-            return self._refused(f"{error}. Registries before Confluent Platform 8.0 do not know GUIDs")
+            return Refused(f"{error}. Registries before Confluent Platform 8.0 do not know GUIDs")
         return None
-
-    def _refused(self, reason: str) -> Refused:
-        return Refused(shorten(self._settings.scrubbed(reason)))
-
-    def _is_transient(self, cause: Exception) -> bool:
-        if isinstance(cause, self._error_class):
-            return getattr(cause, "http_status_code", None) in _RETRIED
-        return not isinstance(
-            cause, ValueError | TypeError | KeyError | AttributeError | RecursionError
-        )  # an answer, but an invalid one
 
 
 def _check_id(found: Any) -> int:
@@ -170,34 +119,9 @@ def _check_id(found: Any) -> int:
     return found
 
 
-def _call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
-    """Return the result of a call or raise `TimeoutError`. The client's own timeouts restart with each byte."""
-    results: queue.SimpleQueue[tuple[_T | None, Exception | None]] = queue.SimpleQueue()
-
-    def run() -> None:
-        try:
-            results.put((call(), None))
-        except Exception as caught:
-            results.put((None, caught))
-
-    threading.Thread(target=run, daemon=True, name="kvformat-schema-registry").start()
-    try:
-        value, error = results.get(timeout=max(seconds, 0))
-    except queue.Empty:
-        raise TimeoutError("no answer within the timeout (option 'registry-timeout')") from None
-    if error is not None:
-        raise error
-    return value  # type: ignore[return-value]  # None only if the call returns None
-
-
-def _cause_text(cause: Exception) -> str:
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
-
-
 # --- the client ----------------------------------------------------------------------------------------
 
 IN_MEMORY = "mock://"
-_LARGEST_ANSWER = 8 << 20  # bytes; a registry on Kafka stores each schema in one message, by default of up to 1 MB
 _SHORT_TOKEN = 60  # seconds
 _PEM = b"-----BEGIN"
 _FLINK_SSL = "schema.registry.ssl."
@@ -249,8 +173,8 @@ def _limit_responses(session: Any, seconds: float) -> None:
         for piece in response.iter_bytes():
             pieces.append(piece)
             size += len(piece)
-            if size > _LARGEST_ANSWER:
-                raise ValueError(f"the answer has more than {_LARGEST_ANSWER} bytes")
+            if size > LARGEST_ANSWER:
+                raise ValueError(f"the answer has more than {LARGEST_ANSWER} bytes")
             if time.monotonic() > deadline:
                 raise TimeoutError("the answer did not end within the timeout (option 'registry-timeout')")
         response._content = b"".join(pieces)  # as `response.read()` does, which has no limits
@@ -286,9 +210,9 @@ def client_configuration(settings: RegistrySettings) -> dict[str, Any]:
     urls = [url.strip() for url in settings.url.split(",")]
     conf: dict[str, Any] = {"url": ",".join(_without_user(url) for url in urls)}
     conf |= {key: value for key, value in properties.items() if _PASSED_ON.fullmatch(key)}
-    # `_request` retries itself. The client's timeout only ends calls that `_call_with_timeout` has given up.
+    # `Requests` retries itself. The client's timeout only ends calls that it has given up.
     conf |= {"max.retries": 0, "timeout": settings.timeout + 1}
-    conf |= _basic_authentication(properties, userinfo(urls[0]), settings.format)
+    conf |= _basic_authentication(properties, settings.userinfo, settings.format)
     conf |= _bearer_authentication(properties)
     conf |= _tls(properties, settings.format)
     return conf

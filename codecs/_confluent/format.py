@@ -11,11 +11,14 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._confluent import (
     HEADERS,
+    Frames,
     Refused,
     RegistrySchema,
     RegistrySettings,
@@ -23,6 +26,8 @@ from kvformat.codecs._confluent import (
     frame_size,
     id_of_schema,
     latest_schema,
+    prefix,
+    read_frames,
 )
 from kvformat.codecs._confluent.new_schemas import NewSchemas
 from kvformat.codecs._confluent.options import (
@@ -34,19 +39,15 @@ from kvformat.codecs._confluent.options import (
     SCHEMA_CONTEXT,
     SUBJECT_NAMES,
 )
-from kvformat.codecs._confluent.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, schema_ids
+from kvformat.codecs._confluent.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
-
-_BY_LATEST = "set 'use-latest-version' = 'true' to write by the latest registered schema"
-_IF_REFUSED = f"Change the columns of the table, {_BY_LATEST}, or choose another subject with the option 'subject'"
-_IF_NOT_REGISTERED = f"Register it, set 'auto-register-schemas' = 'true', or {_BY_LATEST}"
 
 
 class RegistryFormat(Format):
@@ -56,9 +57,16 @@ class RegistryFormat(Format):
     kind: ClassVar[str]
     """The kind of the schemas."""
     metadata_types: Mapping[str, str] = SCHEMA_ID_TYPES
-    record_headers: ClassVar[Mapping[Part, str]] = HEADERS
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
     reads_only: ClassVar[bool] = False
     """Whether the format can't write."""
+    client: ClassVar[str] = ""
+    client_options: ClassVar[tuple[str, ...]] = ()
+    """The entry point of the client of `http` and `https`, empty for Confluent's; options that the client gets."""
+    subject_option: ClassVar[str] = "subject"
+    register_option: ClassVar[str] = "auto-register-schemas"
+    latest_option: ClassVar[str] = "use-latest-version"
+    """The options for the subject of the written schema, to register it, and to use the latest one instead."""
     reads_without_schemas: ClassVar[bool] = False
     """Whether reading needs no schemas, and so no registry."""
 
@@ -119,10 +127,20 @@ class RegistryFormat(Format):
 
     def schema_ids(self, messages: pa.BinaryArray) -> pa.StringArray:
         """Return the id or the GUID of each message's schema as text, null for a message without a frame."""
-        return schema_ids(messages)
+        return ids_of_frames(self.read_frames(messages, np.asarray(messages.is_valid()), only_ids=True))
 
-    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray) -> pa.BinaryArray:
+    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         return add_headers(messages, headers, self.is_frame)
+
+    def read_frames(
+        self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
+    ) -> Frames:
+        """Return the frames of messages. With `only_ids`, their datums need not be ready for reading."""
+        return read_frames(messages, present)
+
+    def prefix(self, schema_id: Any) -> bytes:
+        """Return the bytes before the datum that is written."""
+        return prefix(schema_id)
 
     @staticmethod
     def is_frame(header: bytes) -> bool:
@@ -149,7 +167,7 @@ class RegistryFormat(Format):
         schema_id, written = found
         if written.references:  # which an option has no place for
             return type(self)({**self._given, "register-in-executors": "true"})
-        latest = {"schema": written.text} if self.options["use-latest-version"] else {}
+        latest = {"schema": written.text} if self.options[self.latest_option] else {}
         return type(self)({**self._given, "schema-id": str(schema_id), **latest})
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
@@ -196,19 +214,21 @@ class RegistryFormat(Format):
         """The settings of the registry."""
         options, url = self.options, self.options["url"] or ""
         named = {name: options[option] for option, name in PROPERTIES.items() if options[option] is not None}
+        named |= {name: options[name] for name in self.client_options}
         context = (options.get(SCHEMA_CONTEXT) or "").strip(":")
         if context:
             url = ",".join(f"{one.strip().rstrip('/')}/contexts/{context}" for one in url.split(","))
         return RegistrySettings(
             url=url,
-            properties=tuple(sorted(({**(options["properties"] or {}), **named}).items())),
+            properties=tuple(sorted(({**(options.get("properties") or {}), **named}).items())),
             timeout=options["registry-timeout"].total_seconds(),
             retries=max(options["registry-retries"], 0),
             backoff=options["registry-backoff"].total_seconds(),
             format=self.identifier.replace("debezium-", ""),
+            client=self.client if url.lstrip().lower().startswith("http") else "",
         )
 
-    def schema_to_write(self, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
+    def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         """Return the id to write and its schema, or the registry's refusal."""
         options = self.options
         if options["schema-id"] is not None:
@@ -216,17 +236,25 @@ class RegistryFormat(Format):
         subject = self.subject_of(schema)
         if not subject:
             return Refused("the option 'subject' is empty")
-        if options["use-latest-version"]:
+        if options[self.latest_option]:
             return self._latest(subject, schema)
-        own, register = self.own_schema(schema), options["auto-register-schemas"]
+        own, register = self.own_schema(schema), options[self.register_option]
         found = id_of_schema(self.settings, subject, own, register=register)
         if isinstance(found, Refused):
             refused = "the schema registry refuses the schema" if register else "the schema is not registered"
-            how = _IF_REFUSED if register else _IF_NOT_REGISTERED
+            how = self._how_to_write(registers=register)
             return Refused(f"{refused} for subject {subject!r}: {found.reason}. {how}. The schema: {own.text}")
         return found, own
 
-    def _latest(self, subject: str, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
+    def _how_to_write(self, *, registers: bool) -> str:
+        """Return what to do if the registry refuses the schema of a table, or does not have it."""
+        by_latest = f"set '{self.latest_option}' = 'true' to write by the latest registered schema"
+        if registers:
+            name = self.subject_option
+            return f"Change the columns of the table, {by_latest}, or choose another subject with the option '{name}'"
+        return f"Register it, set '{self.register_option}' = 'true', or {by_latest}"
+
+    def _latest(self, subject: str, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         latest = latest_schema(self.settings, subject)
         what = f"the schema of subject {subject!r}"
         found = latest if isinstance(latest, Refused) else latest[1].of_kind(self.kind, what)
@@ -240,7 +268,7 @@ class RegistryFormat(Format):
             raise SchemaError(self.settings.scrubbed(reason), format=self.identifier, field=bad.field) from None
 
     def encode_with(
-        self, rows: pa.StructArray, schema: pa.Schema, write: Callable[[int, RegistrySchema], EncodedBatch]
+        self, rows: pa.StructArray, schema: pa.Schema, write: Callable[[Any, RegistrySchema], EncodedBatch]
     ) -> EncodedBatch:
         """Encode rows after the id to write; `write` gets the id and its schema. A null row is a null message.
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -84,38 +84,6 @@ def add_headers(messages: pa.BinaryArray, headers: pa.BinaryArray, is_frame: Cal
     return pc.if_else(bad, shown, framed)
 
 
-@dataclass(frozen=True, slots=True)
-class Frames:
-    """The frames of a batch of messages.
-
-    messages: the messages with `size` bytes before each datum, which may be the last ones of a GUID.
-    ids: schema ids, or numbers that stand for a GUID in this batch; see `schemas`.
-    good: which messages have one. present: which messages are not null.
-    given: the messages as they came. guids: the GUIDs, as 16 bytes.
-    """
-
-    messages: pa.BinaryArray
-    ids: npt.NDArray[np.int64]
-    good: npt.NDArray[np.bool_]
-    present: npt.NDArray[np.bool_]
-    given: pa.BinaryArray
-    guids: tuple[bytes, ...] = ()
-    size: int = PREFIX
-
-    def schemas(self, ids: list[int]) -> list[int | str]:
-        """Return the schema id or the text of the GUID of each number."""
-        if not self.guids:
-            return [*ids]
-        return [number if number < _GUIDS else str(uuid.UUID(bytes=self.guids[number - _GUIDS])) for number in ids]
-
-    def errors(self) -> npt.NDArray[np.object_]:
-        """Return an error for each message that is not null and has no id, None for all others."""
-        errors = np.full(len(self.ids), None, dtype=object)
-        for row in np.flatnonzero(self.present & ~self.good).tolist():
-            errors[row] = ErrorCode.MALFORMED.marked(_reason(self.given[row].as_buffer()))
-        return errors
-
-
 def _reason(message: pa.Buffer) -> str:
     """Return what is wrong with the frame of a message."""
     length, head = message.size, message[: len(_BAD_HEADER) + _SHOWN + 1].to_pybytes()
@@ -131,21 +99,80 @@ def _reason(message: pa.Buffer) -> str:
     return f"the message has {length} bytes, fewer than the {_SIZES}"
 
 
-def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Frames:
-    """Read the frame of each message of a binary array. `present`: which messages are not null."""
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """The frames of a batch of messages.
+
+    messages: the messages with `size` bytes before each datum, which may be the last ones of a GUID.
+    ids: schema ids, or numbers that stand for a GUID in this batch; see `schemas`.
+    good: which messages have one. present: which messages are not null.
+    given: the messages as they came. guids: the GUIDs, as 16 bytes.
+    reason: returns what is wrong with the frame of a message. failures: errors that are found otherwise, by message.
+    keys: what the numbers in `ids` stand for, if they are neither ids nor numbers of GUIDs.
+    """
+
+    messages: pa.BinaryArray
+    ids: npt.NDArray[np.int64]
+    good: npt.NDArray[np.bool_]
+    present: npt.NDArray[np.bool_]
+    given: pa.BinaryArray
+    guids: tuple[bytes, ...] = ()
+    size: int = PREFIX
+    reason: Callable[[pa.Buffer], str] = _reason
+    failures: Mapping[int, str] = field(default_factory=dict)
+    keys: tuple[int | str, ...] | None = None
+
+    def schemas(self, ids: list[int]) -> list[int | str]:
+        """Return the schema id or the text of the GUID of each number."""
+        if self.keys is not None:
+            return [self.keys[number] for number in ids]
+        if not self.guids:
+            return [*ids]
+        return [number if number < _GUIDS else str(uuid.UUID(bytes=self.guids[number - _GUIDS])) for number in ids]
+
+    def errors(self) -> npt.NDArray[np.object_]:
+        """Return an error for each message that is not null and has no id, None for all others."""
+        errors = np.full(len(self.ids), None, dtype=object)
+        for row in np.flatnonzero(self.present & ~self.good).tolist():
+            known = self.failures.get(row)
+            errors[row] = known or ErrorCode.MALFORMED.marked(self.reason(self.given[row].as_buffer()))
+        return errors
+
+
+def layout(
+    messages: pa.BinaryArray, present: npt.NDArray[np.bool_], size: int
+) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the bytes of an array that is not empty, and the start and the length of each message in them.
+
+    Also returns which messages are present and have at least `size` bytes. The starts of others are moved so that
+    `size` bytes follow them.
+    """
     _, offsets_buffer, data_buffer = messages.buffers()
     count = len(messages)
-    if not count:
-        return Frames(messages, np.zeros(0, np.int64), present, present, messages)
     offsets = np.frombuffer(offsets_buffer, np.int32)[messages.offset : messages.offset + count + 1].astype(np.int64)
     data = np.frombuffer(data_buffer or b"", np.uint8)
-    if len(data) < PREFIX:
-        data = np.pad(data, (0, PREFIX - len(data)))  # all messages are too short, but the gathers below need bytes
+    if len(data) < size:
+        data = np.pad(data, (0, size - len(data)))  # all messages are too short, but the caller needs bytes
     starts, lengths, long = offsets[:-1], np.diff(offsets), present
-    if not present.all() or lengths.min() < PREFIX:
+    if not present.all() or lengths.min() < size:
         lengths = np.where(present, lengths, 0)
-        long = lengths >= PREFIX
-        starts = np.minimum(starts, len(data) - PREFIX)  # this only changes the starts of messages that are too short
+        long = lengths >= size
+        starts = np.minimum(starts, len(data) - size)
+    return data, starts, lengths, long
+
+
+def numbered(guids: npt.NDArray[np.void]) -> tuple[npt.NDArray[np.int64], tuple[bytes, ...]]:
+    """Return a number for each GUID, and the distinct GUIDs, for `Frames`. The array is contiguous."""
+    array = pa.Array.from_buffers(pa.binary(16), len(guids), [None, pa.py_buffer(guids)])
+    found = array.dictionary_encode()
+    return np.asarray(found.indices) + np.int64(_GUIDS), tuple(found.dictionary.to_pylist())
+
+
+def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Frames:
+    """Read the frame of each message of a binary array. `present`: which messages are not null."""
+    if not len(messages):
+        return Frames(messages, np.zeros(0, np.int64), present, present, messages)
+    data, starts, lengths, long = layout(messages, present, PREFIX)
     ids = np.ndarray((len(data) - 3,), ">i4", data, strides=(1,))[starts + 1].astype(np.int64)
     magic = data[starts]
     if not magic.any():
@@ -154,22 +181,23 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     has_guid = (magic == _GUID_MAGIC) & (lengths >= GUID_PREFIX) & present
     if not has_guid.any():
         return frames
-    octets = np.ndarray((len(data) - 15, 16), np.uint8, data, strides=(1, 1))[starts[has_guid] + 1]
-    guids = pa.Array.from_buffers(pa.binary(16), len(octets), [None, pa.py_buffer(octets)]).dictionary_encode()
-    ids[has_guid] = np.asarray(guids.indices) + np.int64(_GUIDS)
-    found = replace(frames, good=frames.good | has_guid, guids=tuple(guids.dictionary.to_pylist()))
+    at = np.ndarray((len(data) - GUID_PREFIX + 1,), "V16", data, offset=1, strides=(1,))
+    ids[has_guid], guids = numbered(at[starts[has_guid]])
+    found = replace(frames, good=frames.good | has_guid, guids=guids)
     if not frames.good.any():
         return replace(found, size=GUID_PREFIX)
     return replace(found, messages=cut_guids(messages, has_guid))
 
 
-def cut_guids(messages: pa.BinaryArray, has_guid: npt.NDArray[np.bool_]) -> pa.BinaryArray:
-    """Return the messages with `PREFIX` bytes before each datum, by cutting those with a GUID.
+def cut_guids(
+    messages: pa.BinaryArray, has_guid: npt.NDArray[np.bool_], less: int = GUID_PREFIX - PREFIX
+) -> pa.BinaryArray:
+    """Return the messages with `PREFIX` bytes before each datum, by cutting `less` bytes of those with a GUID.
 
     `pyarrow.compute.binary_slice` fails for messages that are shorter than the start of the slice.
     """
     _, places, buffer = messages.buffers()
-    count, less = len(messages), GUID_PREFIX - PREFIX
+    count = len(messages)
     offsets = np.frombuffer(places, np.int32, count + 1, messages.offset * 4)
     offsets, data = offsets - offsets[0], np.frombuffer(buffer, np.uint8)[offsets[0] : offsets[-1]]
     kept = np.ones(len(data), np.bool_)

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvformat.codecs._confluent.registry import RegistrySchema
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.schema_registries import RegistrySchema
 
 _MOST_STEPS = 100
 """References that are followed from one to the next."""

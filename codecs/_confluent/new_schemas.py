@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from kvformat.codecs._confluent.cache import compared_once, schemas_by_id
 from kvformat.codecs._confluent.frames import distinct_ids, read_frames
 from kvformat.codecs._confluent.options import FAIL, WARN
-from kvformat.codecs._confluent.registry import JSON, Refused
-from kvformat.codecs._confluent.settings import RegistrySettings
+from kvformat.codecs._confluent.registry import JSON
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import NewSchemaWarning, SchemaError
 from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schema_registries import Refused, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 
 Columns = Iterable[FlinkField]

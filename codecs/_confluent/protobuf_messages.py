@@ -18,8 +18,7 @@ from kvformat.codecs._confluent.protobuf_columns import bind_row, check_writable
 from kvformat.codecs._confluent.protobuf_frames import SameType, message_groups, only_group
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types, read_path
 from kvformat.codecs._confluent.protobuf_text import ROOT, proto_text
-from kvformat.codecs._confluent.registry import PROTOBUF, Refused, RegistrySchema
-from kvformat.codecs._confluent.settings import RegistrySettings
+from kvformat.codecs._confluent.registry import PROTOBUF
 from kvformat.codecs._protobuf.binding import check_table
 from kvformat.codecs._protobuf.read import ProtobufReader, Settings
 from kvformat.codecs._protobuf.write import ProtobufWriter
@@ -28,6 +27,7 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.join_batches import fail_rows
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 _READING = Settings(empty_lists=True)

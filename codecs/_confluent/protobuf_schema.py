@@ -17,11 +17,11 @@ import importlib
 from dataclasses import replace
 from typing import Any
 
-from kvformat.codecs._confluent.registry import RegistrySchema
 from kvformat.codecs._protobuf.descriptors import read_types
 from kvformat.codecs._protobuf.proto_text import parse_proto
 from kvformat.codecs._protobuf.types import MessageTypes
 from kvformat.registry.contract.errors import MissingExtraError, SchemaError
+from kvformat.registry.contract.schema_registries import RegistrySchema
 
 IndexPath = tuple[int, ...]
 """Where a message is in its file: the number of a message, then of one nested in it, and so on."""

@@ -32,7 +32,6 @@ from kvformat.codecs._confluent.record_options import (
     TOPIC,
 )
 from kvformat.codecs._confluent.record_types import NAMELESS, RecordTypes, names_of_schema, record_types
-from kvformat.codecs._confluent.registry import Refused, RegistrySchema
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -41,6 +40,7 @@ from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal, columns_text
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.format import Format
@@ -86,6 +86,10 @@ class RecordFormat(RegistryFormat):
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
+        self.check_record_options(direction)
+
+    def check_record_options(self, direction: Direction) -> None:
+        """Raise `OptionError` for options about records that do not go together."""
         columns, identifier = self.record_columns, self.identifier
         if columns and self.options[RECORD_NAME] is not None:
             raise OptionError(
@@ -184,7 +188,7 @@ class RecordFormat(RegistryFormat):
 
     def record_types(self, messages: pa.BinaryArray) -> RecordTypes:
         """Return the types of the messages. Raises `SchemaRegistryError`."""
-        return record_types(messages, self.kind, self.settings, self.identifier)
+        return record_types(messages, self.read_frames, self.kind, self.settings, self.identifier)
 
     def _wanted(self, types: RecordTypes, names: list[str]) -> tuple[Ints, pa.StringArray | None]:
         """Return which of the names each message has, and the errors of messages of other types, None for no errors.
@@ -282,7 +286,7 @@ class RecordFormat(RegistryFormat):
                 )
         return name if self._strategy == BY_RECORD else f"{self.options[TOPIC]}-{name}"
 
-    def schema_to_write(self, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
+    def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         found, name = super().schema_to_write(schema), self.options[RECORD_NAME]
         if name is not None and not isinstance(found, Refused) and names_of_schema(found[1]) != (name,):
             raise SchemaError(

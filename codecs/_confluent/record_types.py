@@ -13,7 +13,7 @@ other constants, the value of that member tells the branch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,19 +21,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import Ints
+from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.cache import schemas_by_id
-from kvformat.codecs._confluent.frames import Frames, distinct_ids, read_frames
+from kvformat.codecs._confluent.frames import Frames, distinct_ids
 from kvformat.codecs._confluent.json_references import SchemaDocuments
 from kvformat.codecs._confluent.protobuf_frames import message_groups, only_group
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types
-from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF, Refused, RegistrySchema
-from kvformat.codecs._confluent.settings import RegistrySettings
+from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF
 from kvformat.codecs._json.read import JsonReader
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 NAMELESS = "(without a name)"
@@ -70,7 +70,13 @@ class RecordTypes:
         return {name: indices for name, indices in found.items() if len(indices)}
 
 
-def record_types(messages: pa.BinaryArray, kind: str, settings: RegistrySettings, format: str) -> RecordTypes:
+def record_types(
+    messages: pa.BinaryArray,
+    read_frames: Callable[[pa.BinaryArray, Mask], Frames],
+    kind: str,
+    settings: RegistrySettings,
+    format: str,
+) -> RecordTypes:
     """Return the types of messages whose schemas are of a kind. Raises `SchemaRegistryError`."""
     only = only_group(messages) if kind == PROTOBUF else None
     if only is not None:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._arrays import with_elements
-from kvformat.codecs._confluent.frames import distinct_ids, read_frames
+from kvformat.codecs._confluent.frames import Frames, distinct_ids, read_frames
 from kvformat.registry.contract.batches import DecodedBatch
 
 SCHEMA_ID: Final = "registry.schema-id"
@@ -17,8 +17,12 @@ SCHEMA_ID_TYPES: Final = {SCHEMA_ID: "STRING"}
 
 
 def schema_ids(messages: pa.BinaryArray) -> pa.StringArray:
+    """Return the id or the GUID of each message's schema, null for a message without Confluent's frame."""
+    return ids_of_frames(read_frames(messages, np.asarray(messages.is_valid())))
+
+
+def ids_of_frames(frames: Frames) -> pa.StringArray:
     """Return the id or the GUID of each message's schema, null for a message without a frame."""
-    frames = read_frames(messages, np.asarray(messages.is_valid()))
     found, which = distinct_ids(frames.ids)
     texts = pa.array([str(schema) for schema in frames.schemas(found.tolist())], pa.string())
     return texts.take(pa.array(which, mask=~frames.good))

@@ -27,13 +27,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import pyarrow as pa
+
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import AVRO, RegistrySchema, schemas_by_id
 from kvformat.codecs._confluent.avro_references import parse_complete
-from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import FLATTENED
+from kvformat.codecs._glue.client import ENDPOINT, REGION, REGISTRY
+from kvformat.codecs._glue.frames import version_of
 from kvformat.codecs._infer.change_data import MARKED_DESCRIPTION, NAMED_DESCRIPTION
 from kvformat.codecs._infer.column_types import Notes, shown
 from kvformat.codecs._infer.confluent_frames import (
@@ -45,18 +49,20 @@ from kvformat.codecs._infer.confluent_frames import (
     confluent_frames,
 )
 from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumns
-from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, schema_id_of
+from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, GLUE, indices_of, schema_id_of
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs._infer.record_samples import split_by_type
 from kvformat.codecs._infer.registry_schemas import read_schemas
 from kvformat.codecs._infer.value_summary import MOST_DIGITS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySettings
 
 if TYPE_CHECKING:
     from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 
 _FLATTENED_KINDS = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
+_MOST_VERSIONS = 3  # of schemas, in a description
 _OF_LOGICAL = ("logicalType", "precision", "scale")
 _LONGEST_HEADER = 1 << 20  # bytes of an Avro file that are searched for its schema
 
@@ -98,15 +104,28 @@ def _flattened_rows(sample: MessageSample, kind: str) -> Recognition:
     return Recognition(frames.indices[kind], 1.0, are, sample.registry, format="avro-confluent", marks_deletes=marked)
 
 
-def propose_confluent(
-    sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings, name: str | None = None
+def recognize_glue(sample: MessageSample) -> list[Recognition]:
+    """Recognize messages in AWS Glue's frame. They are not asked for: nothing says which account has their schemas."""
+    found = indices_of(sample, GLUE)
+    versions = Counter(version_of(sample.values[index] or b"") for index in found)
+    shown = ", ".join(str(version) for version, _ in versions.most_common(_MOST_VERSIONS))
+    more = ", ..." if len(versions) > _MOST_VERSIONS else ""
+    description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
+    options = {name: sample.registry[name] for name in (REGION, ENDPOINT, REGISTRY) if name in sample.registry}
+    if str(sample.registry.get("url", "")).startswith("file:"):
+        options["url"] = sample.registry["url"]
+    return [Recognition(found, 0.9, description, options)] if found else []
+
+
+def propose_registry(
+    sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat, name: str | None = None
 ) -> SchemaProposal:
     """Propose the columns of the newest schema in the messages, and the fields that only older schemas have.
 
     `name` is the full name of the messages' type, if their schemas may be unions with other types.
     """
     notes = Notes()
-    schemas = [branch_of(schema, name) for schema in _schemas(sample, settings, notes)]
+    schemas = [branch_of(schema, name) for schema in _schemas(sample, fmt, notes)]
     if not schemas:
         return SchemaProposal((), options, (), notes.texts())
     return columns_of_schema(_merge_records(schemas, notes), options, notes)
@@ -126,7 +145,7 @@ def propose_debezium_avro(
     """
     notes = Notes()
     flat: bool = fmt.options[FLATTENED.name]
-    schemas = _schemas(sample, fmt.settings, notes)
+    schemas = _schemas(sample, fmt, notes)
     if options.get("types") == "flink":
         images = [image for schema in schemas if (image := row_of(schema) if flat else image_of(schema)) is not None]
         if not images:
@@ -175,13 +194,15 @@ def image_of(schema: Schema) -> Schema | None:
     return next((image.optional or image for image in images if (image.optional or image).type == "record"), None)
 
 
-def _schemas(sample: MessageSample, settings: RegistrySettings, notes: Notes) -> list[Schema]:
+def _schemas(sample: MessageSample, fmt: ConfluentAvroFormat, notes: Notes) -> list[Schema]:
     """Return the schemas of the ids in the messages, the newest first. Ids that cannot be resolved become notes."""
-    ids = Counter((schema_id_of(message),) for message in sample.present())
-    other = ids.pop((None,), 0)
+    messages = pa.array(sample.present(), pa.binary())
+    frames = fmt.read_frames(messages, np.asarray(messages.is_valid()), only_ids=True)
+    ids = Counter((schema_id,) for schema_id in frames.schemas(frames.ids[frames.good].tolist()))
+    other = len(messages) - ids.total()
     if other:
-        notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
-    return read_schemas(ids, AVRO, settings, notes, parse_complete)
+        notes.add(f"{other} messages do not begin with {fmt.frame_text}, and are skipped")
+    return read_schemas(ids, AVRO, fmt.settings, notes, parse_complete)
 
 
 def propose_avro_files(sample: MessageSample) -> SchemaProposal:

@@ -7,10 +7,12 @@ Each format decides which kinds are its own (`Format.recognize`). Kinds that no 
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kvformat.codecs._confluent import PREFIX, body, frame_size, schema_of
+from kvformat.codecs._glue.frames import version_of
 from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, without_array
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Node
@@ -18,7 +20,7 @@ from kvformat.registry.contract.samples import MessageSample, Recognition
 
 JSON, BROKEN_JSON, TOMBSTONE = "json", "broken json", "tombstone"
 """A JSON object or an array of objects; malformed JSON; null as JSON, or as the payload of Connect's wrapper."""
-CONFLUENT, CONFLUENT_JSON = "confluent", "confluent json"
+CONFLUENT, CONFLUENT_JSON, GLUE = "confluent", "confluent json", "glue"
 TEXT, UTF16, OTHER_TEXT, BINARY = "text", "utf-16", "other text", "binary"
 AVRO_FILE, SINGLE_OBJECT, JAVA = "avro file", "avro single object", "java"
 AVRO_FILE_MAGIC = b"Obj\x01"
@@ -65,6 +67,9 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
     schema_id = schema_id_of(message)
     if len(message) > PREFIX and isinstance(schema_id, int) and schema_id > 0:
         return _framed_kind(message, documents)
+    version = version_of(message)
+    if version is not None and uuid.UUID(version).version == 4:  # the only ones that AWS makes
+        return GLUE
     if tree is None and message.strip() == b"null":
         return TOMBSTONE
     if message.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -49,7 +49,8 @@ class Decoder:
         values = [None if place in batch.faults else value for place, value in enumerate(batch.values)]
         keys = None if batch.keys is None else pa.array(batch.keys, pa.binary())
         metadata = [column.key for column in self._of_value]
-        names = set(self._table.kv.record_headers.values())
+        read = self._table.kv.record_headers.values()
+        names = {name for one in read for name in ((one,) if isinstance(one, str) else one)}
         headers = [
             [{"key": name, "value": data} for name, data in about.get("headers") or () if name in names]
             for about in batch.about or ()

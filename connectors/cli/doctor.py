@@ -51,6 +51,7 @@ _PACKAGES: Final = {
 }
 _EXTRAS: Final = {
     "confluent": ("confluent_kafka", "avro-confluent can't ask a schema registry"),
+    "glue": ("boto3", "avro-glue can't ask AWS for schemas"),
     "kafka": ("confluent_kafka", "brokers can't be asked: for topics, records and offsets of groups"),
     "protobuf": ("google.protobuf", "the format protobuf can't be set up"),
     "state": ("google.protobuf", "normalize_changes can't be used on streams"),

@@ -110,9 +110,9 @@ def inspect_topic(
     `values` and `keys` are iterables or Arrow arrays of messages (bytes, or None for null). At most 64 MiB of them are
     read. `headers` are those of the records, a list of `{"key": ..., "value": ...}` for each, and `timestamps` numbers
     of milliseconds since 1970. `values` may be a batch DataFrame of Kafka's records; then a job collects 1,000 records
-    with all of these. `name` is the table's name, `topic`
-    and `bootstrap` are values for its options. `registry` is the URL of a schema registry, or options of
-    `avro-confluent` with the URL. It is asked for the schemas of the ids in messages. Secrets are masked in the result.
+    with all of these. `name` is the table's name, `topic` and `bootstrap` are values for its options. `registry` is the
+    URL of a schema registry, or options of `avro-confluent` with the URL or of `avro-glue` with the region. It is asked
+    for the schemas of the ids in messages. Secrets are masked in the result.
 
     No message raises an error. Raises `ConfigurationError` for an unsupported source and for bad options.
     """

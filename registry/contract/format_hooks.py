@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kvformat.registry.format import Format
 
 Part = Literal["key", "value"]
+HeaderNames: TypeAlias = str | tuple[str, ...]
 
 
 class FormatHooks(abc.ABC):
@@ -52,8 +53,8 @@ class FormatHooks(abc.ABC):
     """Least number of fraction digits of TIME columns in Spark, even if the schema declares fewer."""
     own_columns: Mapping[str, str] = {}
     """Columns after those of the schema and the metadata in decoded rows: name -> text of the Flink type."""
-    record_headers: ClassVar[Mapping[Part, str]] = {}
-    """Headers of a record that belong to its key or value: part -> name of the header. `add_header` reads them."""
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = {}
+    """Headers of a record that belong to its key or value: part -> name or names. `add_header` reads them."""
     encode_needs_schema: ClassVar[bool] = False
     """Whether `encode` needs the declared types, because the bytes depend on more than the values."""
 
@@ -128,11 +129,12 @@ class FormatHooks(abc.ABC):
         """
         return key
 
-    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray) -> pa.BinaryArray:
+    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         """Return the messages to decode for keys or values whose records have the header of `record_headers`.
 
-        `headers` has the bytes of the header for each message, null if its record does not have it. A null message must
-        stay null, and a message without a header unchanged. Called only if a record of the batch has the header.
+        `headers` has the bytes of the header for each message, null if its record does not have it. For a tuple of
+        names, it has a struct of them, with a field for each name; null if the record has none. A null message must
+        stay null, and a message without a header unchanged. Called only if a record of the batch has a header.
         """
         return messages
 

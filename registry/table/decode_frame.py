@@ -24,13 +24,14 @@ from kvformat.registry.contract.errors import (
     SchemaError,
     too_many_bad,
 )
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.types import nullable, spark_type, with_time_digits
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
 from kvformat.registry.table.decode_records import TableRows, decode_records
+from kvformat.registry.table.record_headers import plain_headers
 from kvformat.registry.table.record_layout import RecordLayout
 
 try:
@@ -129,7 +130,10 @@ class _DecodeStage:
     def _input(self, *, sends_key: bool) -> list[Column]:
         columns = [binary_column(self.input_types, "key").alias("k")] if sends_key else []
         columns.append(binary_column(self.input_types, "value").alias("v"))
-        return [*columns, *(header_column(name).alias(f"{part}_header") for part, name in self.record_headers.items())]
+        return [
+            *columns,
+            *(header_column(names).alias(f"{part}_header") for part, names in self.record_headers.items()),
+        ]
 
     # --- result --------------------------------------------------------------------------------------------
 
@@ -159,7 +163,7 @@ class _DecodeStage:
             layout=self.layout,
             policy=self.policy,
             has_key=sends_key,
-            record_headers=tuple(self.record_headers),
+            record_headers=tuple(self.record_headers.items()),
             names=tuple(wire.names),
             metadata=tuple(str(c.of_value) for c in self.value_metadata if c.of_value not in own),
             metadata_count=count,
@@ -221,7 +225,7 @@ class _DecodeStage:
                 option="ingestion.error-tolerance.max-count",
             )
         has_key = self.layout.key_format is not None
-        decoder = _RecordDecoder(self.layout, "count", has_key, tuple(self.record_headers), ("reason", "code"))
+        decoder = _RecordDecoder(self.layout, "count", has_key, tuple(self.record_headers.items()), ("reason", "code"))
         records = self.df.select(self._input(sends_key=has_key))
         faults = records.mapInArrow(decoder.mapped(), "reason STRING, code STRING").limit(most + 1).collect()
         if len(faults) > most:
@@ -242,7 +246,7 @@ class _RecordDecoder:
     layout: RecordLayout
     policy: str
     has_key: bool
-    record_headers: tuple[Part, ...]
+    record_headers: tuple[tuple[Part, HeaderNames], ...]
     names: tuple[str, ...]
     metadata: tuple[str, ...] = ()
     metadata_count: int = 0
@@ -268,7 +272,8 @@ class _RecordDecoder:
         key = binary_messages(columns[0]) if self.has_key else None
         value, *others = columns[int(self.has_key) :]
         value = binary_messages(value)
-        headers = dict(zip(self.record_headers, map(binary_messages, others), strict=False))
+        found = zip(self.record_headers, others, strict=False)
+        headers = {part: plain_headers(column, names) for (part, names), column in found}
         others = others[len(headers) :]
         capture = self.policy == "capture"
         rows = decode_records(self.layout, key, value, self.metadata, capture=capture, headers=headers)

@@ -23,7 +23,7 @@ from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.types import arrow_type, nullable
 from kvformat.registry.format import Format
 from kvformat.registry.table.record_arrays import any_valid, struct_array, with_prefix
-from kvformat.registry.table.record_headers import last_header, with_header
+from kvformat.registry.table.record_headers import Headers, part_headers, with_header
 from kvformat.registry.table.record_layout import RecordLayout
 
 _NO_HEADERS: Mapping[Part, pa.BinaryArray] = {}
@@ -75,7 +75,7 @@ def decode_records(
     metadata: tuple[str, ...] = (),
     *,
     capture: bool = False,
-    headers: Mapping[Part, pa.BinaryArray] = _NO_HEADERS,
+    headers: Mapping[Part, Headers] = _NO_HEADERS,
 ) -> TableRows:
     """Decode a batch of records; never raises for bad data.
 
@@ -108,7 +108,7 @@ def decode_record_batch(
     `metadata` maps column names of the result to keys of the value format. `headers` are all headers of the records.
     """
     names = {} if headers is None else layout.record_headers
-    found = {part: last_header(headers, name) for part, name in names.items()}
+    found = {part: part_headers(headers, name) for part, name in names.items()}
     rows = decode_records(layout, keys, values, tuple(metadata.values()), headers=found)
     fields = [*arrow_type(nullable(layout.physical))]
     added = (*metadata, *layout.value_format.own_columns)

@@ -8,6 +8,7 @@ from pyspark.sql import types as T
 
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError, listed
+from kvformat.registry.contract.format_hooks import HeaderNames
 from kvformat.registry.contract.types import spark_type
 from kvformat.registry.table.metadata import READABLE, MetadataColumn
 
@@ -69,8 +70,19 @@ def has_headers(types: dict[str, T.DataType]) -> bool:
     return isinstance(key, T.StringType) and isinstance(value, T.BinaryType)
 
 
-def header_column(name: str) -> Column:
-    """Return the bytes of each record's last header with a name, NULL if the record does not have it."""
+def header_column(names: HeaderNames) -> Column:
+    """Return the bytes of each record's last header with a name, NULL if the record does not have it.
+
+    For several names, it is a struct of them, NULL if the record has none.
+    """
+    if isinstance(names, str):
+        return _last_header(names)
+    found = [_last_header(name) for name in names]
+    fields = (column.alias(f"h{number}") for number, column in enumerate(found))
+    return F.when(F.coalesce(*found).isNotNull(), F.struct(*fields))
+
+
+def _last_header(name: str) -> Column:
     named = F.filter("headers", lambda header: (header["key"] == name) & header["value"].isNotNull())
     return F.try_element_at(named, F.lit(-1))["value"]
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
+from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.format import Format
 
+Headers: TypeAlias = pa.BinaryArray | pa.StructArray
 HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """The type of the column `headers` of Spark's Kafka source, in Arrow."""
 
@@ -39,17 +43,39 @@ def last_header(headers: pa.ListArray, name: str) -> pa.BinaryArray:
     return values.filter(found).take(pa.array(numbers, mask=numbers < 0))
 
 
-def headers_of(records: pa.RecordBatch, names: Mapping[Part, str]) -> dict[Part, pa.BinaryArray]:
-    """Return the last header with the name of each part, for records as Spark's Kafka source gives them.
+def part_headers(headers: pa.ListArray, names: HeaderNames) -> Headers:
+    """Return the last header of each record with a name, or a struct of the last ones with each of several names.
+
+    It is null if a record has none.
+    """
+    if isinstance(names, str):
+        return last_header(headers, names)
+    return _struct([last_header(headers, name) for name in names], names)
+
+
+def plain_headers(column: pa.Array, names: HeaderNames) -> Headers:
+    """Return headers that come from Spark as those of `part_headers`."""
+    if isinstance(names, str):
+        return binary_messages(column)
+    return _struct([binary_messages(field) for field in column.flatten()], names)
+
+
+def _struct(values: list[pa.BinaryArray], names: tuple[str, ...]) -> pa.StructArray:
+    missing = functools.reduce(pc.and_, (value.is_null() for value in values))
+    return pa.StructArray.from_arrays(values, names, mask=missing)
+
+
+def headers_of(records: pa.RecordBatch, names: Mapping[Part, HeaderNames]) -> dict[Part, Headers]:
+    """Return the last headers with the names of each part, for records as Spark's Kafka source gives them.
 
     Records without the column `headers` have none.
     """
     if not names or "headers" not in records.schema.names:
         return {}
     headers = checked_headers(records.column("headers"), len(records))
-    return {part: last_header(headers, name) for part, name in names.items()}
+    return {part: part_headers(headers, name) for part, name in names.items()}
 
 
-def with_header(format: Format, messages: pa.BinaryArray, header: pa.BinaryArray | None) -> pa.BinaryArray:
+def with_header(format: Format, messages: pa.BinaryArray, header: Headers | None) -> pa.BinaryArray:
     """Return the messages that the format decodes, for the headers that belong to them."""
     return messages if header is None or header.null_count == len(header) else format.add_header(messages, header)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
@@ -49,8 +49,8 @@ class RecordLayout:
         return self.upsert or self.value_format.changelog_mode is not ChangelogMode.INSERT_ONLY
 
     @property
-    def record_headers(self) -> Mapping[Part, str]:
-        """The headers of a record that belong to its key or value: part -> name."""
+    def record_headers(self) -> Mapping[Part, HeaderNames]:
+        """The headers of a record that belong to its key or value: part -> name or names."""
         formats: dict[Part, Format | None] = {"key": self.key_format, "value": self.value_format}
         return {
             part: format.record_headers[part]

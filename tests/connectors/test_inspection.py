@@ -7,7 +7,10 @@ import io
 import json
 import random
 import struct
+import uuid
+import zlib
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import fastavro
@@ -253,6 +256,32 @@ def test_debezium_envelope_in_avro_is_recognized(registry: Registry) -> None:
     found = inspect_topic(messages, registry=registry.url)
     assert found.guesses[0].format == "debezium-avro-confluent"
     assert read(found, None, messages) == [{"id": 5}]
+
+
+def test_glues_frame_is_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")  # so that boto3 finds no credentials
+    versions = [uuid.UUID("7b9b4ea1-3f5e-4a37-a7d0-2b2f8e0d3c11"), uuid.UUID("0e9d6e6c-5c2f-4f0e-9a1e-7f2f0b8a4d10")]
+    (tmp_path / f"{versions[0]}.avsc").write_text(json.dumps(AVRO))
+    out = [confluent(0, {"id": n, "v": "x" * n})[5:] for n in range(6)]
+    plain: Messages = [b"\3\0" + versions[0].bytes + datum for datum in out]
+    mixed: Messages = [*plain[:3], *(b"\3\5" + versions[0].bytes + zlib.compress(datum) for datum in out[3:])]
+    for messages in (plain, mixed):
+        found = inspect_topic(messages, registry=f"file:{tmp_path}")
+        (guess,) = found.guesses
+        assert (guess.format, guess.confidence) == ("avro-glue", 0.9)
+        assert guess.reason == (
+            f"6 of 6 messages begin with 03 and the UUID of a schema's version, AWS Glue's frame ({versions[0]})"
+        )
+        assert read(found, None, messages)[2] == {"id": 2, "v": "xx"}
+    without = inspect_topic(plain)
+    assert (without.guesses[0].format, without.ddl) == ("avro-glue", None)
+    assert any("option 'aws.region' of format 'avro-glue' is missing" in note for note in without.notes)
+    region = inspect_topic(plain, registry={"aws.region": "eu-west-1"}).guesses[0]
+    assert region.options == {"aws.region": "eu-west-1"}
+    two = inspect_topic([*plain, b"\3\0" + versions[1].bytes + b"\2"], registry=f"file:{tmp_path}")
+    assert any(str(versions[1]) in note for note in two.notes)
+    other = inspect_topic([b"\3\0" + uuid.UUID(int=7).bytes + datum for datum in out])  # AWS makes no such UUIDs
+    assert other.guesses[0].format != "avro-glue"
 
 
 def test_schema_ids_without_a_registry() -> None:

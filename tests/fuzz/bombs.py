@@ -5,13 +5,18 @@ The processes are forked from one process that has imported all modules and has 
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import resource
+import shutil
 import tempfile
 import time
+import uuid
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +39,7 @@ class Bomb:
 
     make: a function that returns the message or statement.
     good: a good message.
-    file: a descriptor set as text, for protobuf.
+    file: a descriptor set as text, for protobuf; the writer's schema, for avro-glue.
     microseconds: the allowed CPU time per byte, in addition to one second. 0 means that `SECONDS` are allowed.
     """
 
@@ -103,6 +108,15 @@ def _json(name: str, make: Callable[[], bytes | str], schema: str = _ROWS, **opt
 
 def _csv(name: str, make: Callable[[], bytes], schema: str = _ROWS, **options: str) -> Bomb:
     return Bomb(name, "csv", make, schema, {key.replace("_", "-"): value for key, value in options.items()}, _CSV)
+
+
+def _glue(name: str, make: Callable[[], bytes]) -> Bomb:
+    """Return a bomb whose datum is compressed."""
+    head = b"\3\5" + uuid.UUID(int=1).bytes
+    schema = """{"type": "record", "name": "r", "fields": [{"name": "a", "type": ["null", "string"]},
+        {"name": "b", "type": ["null", "int"]}]}"""
+    good = head + zlib.compress(b"\x00\x00")
+    return Bomb(name, "avro-glue", lambda: head + zlib.compress(make()), good=good, file=schema)
 
 
 def _avro(name: str, make: Callable[[], bytes], schema: str = _LIST, good: bytes = _AVRO_LIST) -> Bomb:
@@ -358,6 +372,9 @@ BOMBS = (
     _avro("a million blocks", lambda: b"\x02" + (_long(1) + b"\x02\x02x") * 200_000 + b"\x00\x02\x02"),
     _avro("items of no bytes", lambda: b"\x02" + _long(2**40) + b"\x00", "a ARRAY<ROW<>>, b INT", _NOTHING),
     _avro("nulls of one byte", _nulls, "a ARRAY<ROW<x INT, y STRING, z DOUBLE>>, b INT", _NOTHING),
+    _glue("200 MB of zeros", lambda: bytes(200 << 20)),
+    _glue("16 MB of a text", lambda: b"\x02" + _long((16 << 20) - 10) + b"x" * ((16 << 20) - 10) + b"\x00"),
+    _glue("a block of 2^60 items", lambda: b"\x02" + _long(2**60)),
     Bomb("nested JSON", "avro", lambda: b'{"a":{"string":' * _A_MILLION, _ROWS, {"encoding": "json"}, _AVRO_JSON),
     _change("many rows", "canal-json", _many('{"type":"INSERT","data":[', '{"a":"%"}', "]}"), _CANAL_GOOD),
     _change("many old rows", "canal-json", _many(_CANAL + '{"a":"x"}],"old":[', '{"a":"%"}', "]}"), _CANAL_GOOD),
@@ -427,6 +444,11 @@ def _peak() -> float:
 
 
 def _format(bomb: Bomb) -> Format:
+    if bomb.format == "avro-glue":
+        folder = tempfile.mkdtemp(prefix="kvformat-bomb-")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        (Path(folder) / f"{uuid.UUID(int=1)}.avsc").write_text(bomb.file)
+        return get_format(bomb.format, {"url": f"file:{folder}"})
     if not bomb.file:
         return get_format(bomb.format, bomb.options)
     with tempfile.NamedTemporaryFile(suffix=".desc") as file:

@@ -38,10 +38,10 @@ from tests.support import vectors
 FORMATS = (
     *("csv", "json", "avro", "avro-confluent", "raw"),
     *("debezium-json", "canal-json", "maxwell-json", "ogg-json", "debezium-avro-confluent"),
-    *("protobuf", "json-registry", "proto-registry"),
+    *("protobuf", "json-registry", "proto-registry", "avro-glue", "avro-apicurio"),
 )
-_OF_REGISTRIES = ("avro-confluent", "json-registry", "proto-registry")
-WITHOUT_FLINK = ("json-registry", "proto-registry")
+_OF_REGISTRIES = ("avro-confluent", "json-registry", "proto-registry", "avro-glue", "avro-apicurio")
+WITHOUT_FLINK = ("json-registry", "proto-registry", "avro-glue", "avro-apicurio")
 """Formats that Flink itself does not have, so that none of its answers are recorded."""
 TABLES = "key-value"
 Message = tuple[bytes | None, ...]
@@ -306,7 +306,7 @@ def _options(rng: random.Random, name: str, format: str) -> dict[str, str]:
             found[option.name] = value
     if found.get("subject-name-strategy", "topic-name").rpartition(".")[2] not in ("topic-name", "TopicNameStrategy"):
         return found | {"topic": "t"}
-    return found | ({"subject": "s"} if format.endswith(_OF_REGISTRIES) else {})
+    return found | _subject(format)
 
 
 def _of_rows(name: str, format: str, number: int) -> Case:
@@ -327,7 +327,14 @@ def _of_rows(name: str, format: str, number: int) -> Case:
 
 
 def _plain(name: str, format: str) -> dict[str, str]:
-    return {"url": _registry(name, {}), "subject": "s"} if format.endswith(_OF_REGISTRIES) else {}
+    return {"url": _registry(name, {}), **_subject(format)} if format.endswith(_OF_REGISTRIES) else {}
+
+
+def _subject(format: str) -> dict[str, str]:
+    """Return options with which a format registers the schemas that it writes."""
+    if format == "avro-glue":
+        return {"schema.name": "s", "schema.autoRegistration": "true"}
+    return {"subject": "s"} if format.endswith(_OF_REGISTRIES) else {}
 
 
 def _of_records(name: str, format: str, number: int) -> Case:
@@ -373,8 +380,8 @@ def _written(made: Case, row: FlinkType, rng: random.Random) -> list[Message]:
 
 
 def _of_schemas(name: str, format: str, number: int) -> Case:
-    rng = random.Random(name)
-    text, columns = schemas.table(rng, format)
+    rng, framed = random.Random(name), format in ("avro-glue", "avro-apicurio")
+    text, columns = schemas.table(rng, "avro-confluent" if framed else format)
     metadata: tuple[str, ...] = ()
     if format == "debezium-json":
         options = schemas.json_options(rng)
@@ -382,6 +389,10 @@ def _of_schemas(name: str, format: str, number: int) -> Case:
         metadata = ("schema",) if rng.random() < 0.2 else ()
     elif format == "avro-confluent" and rng.random() < 0.5:
         text, texts, messages = schemas.nested(rng, _KNOWN)
+        options = {"url": _registry(name, texts)}
+    elif framed:
+        texts, messages = schemas.avro_messages(rng, columns, False, _KNOWN)
+        messages = [mutation.reframed(rng, format, message) for message in messages]
         options = {"url": _registry(name, texts)}
     else:
         options = schemas.avro_options(rng, format)

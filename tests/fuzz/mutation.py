@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import uuid
+import zlib
 from collections.abc import Callable
 
 from kvformat.registry.testing.mutation import change
@@ -91,6 +93,40 @@ def _framed(mutate: Mutation) -> Mutation:
     return changed_message
 
 
+def _glue(rng: random.Random, message: bytes) -> bytes:
+    """Change the datum of a message in AWS Glue's frame, compressed or not, or the frame."""
+    head, datum = message[:18], message[18:]
+    drawn = rng.random()
+    if drawn < 0.2:
+        head = rng.choice([b"\3\0", b"\3\5", b"\3\1", b"\0\0", rng.randbytes(2)]) + head[2:]
+    elif drawn < 0.3:
+        head = head[:2] + rng.choice([guid_of(rng.randrange(4)).bytes, rng.randbytes(16)])
+    elif drawn < 0.6:
+        with contextlib.suppress(zlib.error):
+            datum = zlib.decompress(datum)
+        datum = zlib.compress(rng.choice([datum, _avro(rng, datum)]))
+        return b"\3\5" + head[2:] + rng.choice([datum, datum, datum[: rng.randrange(len(datum))], datum + b"x"])
+    else:
+        datum = _avro(rng, datum)
+    return head + datum
+
+
+def _apicurio(rng: random.Random, message: bytes) -> bytes:
+    """Change the datum of a message in one of Apicurio's frames, or the frame: another width, or an id of a header."""
+    drawn = rng.random()
+    if drawn < 0.2:
+        return rng.choice([b"\0", b"\xfd", b"\xfe"]) + rng.choice([bytes(4), b"\xff" * 4]) + message[1:]
+    return _framed(_avro)(rng, message)
+
+
+def reframed(rng: random.Random, format: str, message: bytes) -> bytes:
+    """Return a message in Confluent's frame in one of the frames of a format of another registry."""
+    if format == "avro-glue":
+        guid, datum = guid_of(int.from_bytes(message[1:5], "big", signed=True)).bytes, message[5:]
+        return b"\3\0" + guid + datum if rng.random() < 0.6 else b"\3\5" + guid + zlib.compress(datum)
+    return b"\0" + bytes(4) + message[1:] if rng.random() < 0.5 else message
+
+
 def guid_of(schema_id: int) -> uuid.UUID:
     """Return the GUID that the fuzzer's registries give to the schema with an id."""
     return uuid.UUID(int=schema_id % 2**32)
@@ -106,6 +142,8 @@ _OF_FORMAT: dict[str, Mutation] = {
     "avro": _avro,
     "avro-confluent": _framed(_avro),
     "debezium-avro-confluent": _framed(_avro),
+    "avro-glue": _glue,
+    "avro-apicurio": _apicurio,
     "raw": _raw,
     "json-registry": _framed(lambda rng, message: changed(rng, "json", message, [message, b"{}"])),
     "proto-registry": _framed(lambda rng, message: changed(rng, "protobuf", message, [message, b"\x00"])),

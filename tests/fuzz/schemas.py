@@ -24,7 +24,7 @@ from tests.codecs.avro.avro_mutation import evolved
 from tests.codecs.avro.avro_random import Maker, written
 from tests.fuzz import rows
 
-FORMATS = ("debezium-json", "avro-confluent", "debezium-avro-confluent")
+FORMATS = ("debezium-json", "avro-confluent", "debezium-avro-confluent", "avro-glue", "avro-apicurio")
 _TIME, _CONNECT, _DATA = "io.debezium.time.", "org.apache.kafka.connect.data.", "io.debezium.data."
 _COLUMNS = (
     *("DECIMAL(10, 2)", "DECIMAL(38, 10)", "STRING", "BYTES", "INT", "BIGINT", "DOUBLE", "BOOLEAN", "DATE", "TIME(3)"),

@@ -376,7 +376,7 @@ def _peers(url: str) -> tuple[Any, Any, Any]:
     from confluent_kafka.serialization import MessageField, SerializationContext
 
     client: Any = cache._registry(get_format("json-registry", {"url": url}).settings)  # type: ignore[attr-defined]
-    client = client._client  # a registry in memory belongs to its client
+    client = client.registry._client  # a registry in memory belongs to its client
     reader = JSONDeserializer(None, schema_registry_client=client)  # validates by the registered schema
     return client, reader, SerializationContext("orders", MessageField.VALUE)
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._confluent.new_schemas import NewSchemas
-from kvformat.codecs._confluent.settings import RegistrySettings
 from kvformat.registry import Format, NewSchemaWarning, OptionError, get_format
 from kvformat.registry.contract import fork_safe
 from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.schema_registries import RegistrySettings
 from tests.codecs.confluent.test_cloud_formats import _decoded
 from tests.support.registry_server import Registry, RegistryServer
 

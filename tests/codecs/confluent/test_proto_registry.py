@@ -458,7 +458,7 @@ def _check_peers(url: str, count: int) -> int:
         kind = _class_of(own)
         reader = ProtobufDeserializer(kind)
         client: Any = cache._registry(fmt.settings)  # type: ignore[attr-defined]
-        writer = ProtobufSerializer(kind, client._client)
+        writer = ProtobufSerializer(kind, client.registry._client)
         for message, row in zip(batch.messages.to_pylist(), batch.messages, strict=True):
             if message is None:
                 continue

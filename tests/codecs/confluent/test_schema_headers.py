@@ -354,7 +354,7 @@ def _clients(format: str, url: str) -> tuple[Any, Any]:
     from confluent_kafka.schema_registry import SchemaRegistryClient
 
     registry: Any = cache._registry(get_format(format, {"url": url}).settings)  # type: ignore[attr-defined]
-    client = registry._client
+    client = registry.registry._client
     # a client that has read a schema by its id registers it without asking for its GUID
     return client, client if url.startswith("mock:") else SchemaRegistryClient({"url": url})
 

@@ -248,6 +248,36 @@ class TestAvroRegistry(FormatContract):
     changed_reads = _BYTES_OF_TEXT
 
 
+class TestAvroGlue(FormatContract):
+    format = "avro-glue"
+    options = {"url": f"file:{_FOLDER}", "schema.name": "contract", "schema.autoRegistration": "true"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
+    unlike_wider = ("INT", "BIGINT")
+    bad = (b"\3\0", b"\0\0\0\0\1\2\2", b"\3\0" + bytes(16) + b"\2", b"\3\1" + bytes(16), b"\3\5" + bytes(17))
+    changed_reads = _BYTES_OF_TEXT
+
+
+class TestCompressedAvroGlue(FormatContract):
+    format = "avro-glue"
+    options = {**TestAvroGlue.options, "schema.compression": "ZLIB"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = TestAvroGlue.unsupported
+    unlike_wider = ("INT", "BIGINT")
+    bad = TestAvroGlue.bad
+    changed_reads = _BYTES_OF_TEXT
+
+
+class TestAvroApicurio(FormatContract):
+    format = "avro-apicurio"
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-apicurio"}
+    samples = (_PLAIN, _NESTED, _DEEP)
+    unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
+    unlike_wider = ("INT", "BIGINT")
+    bad = (b"\0\0", b"\1\0\0\0\1\2\2", b"\0\xff\xff\xff\xff\2", bytes(9), b"\0\0\0\0\1\2")
+    changed_reads = _BYTES_OF_TEXT
+
+
 class TestJsonDebeziumRegistry(FormatContract):
     format = "json-debezium-registry"
     direction = "decode"

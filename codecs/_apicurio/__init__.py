@@ -1,0 +1,1 @@
+"""Apicurio Registry: the frames and headers of its messages, and its client."""

@@ -1,0 +1,1 @@
+"""AWS Glue's schema registry: the frame of its messages, and its client."""

@@ -1,0 +1,111 @@
+"""`avro-apicurio`: Avro messages with schemas in an Apicurio Registry.
+
+    00  00 00 00 07  0e 02 04 61 62                `00`, the schema's id as four bytes, big-endian, and the datum
+    00  00 00 00 00 00 00 00 07  0e 02 04 61 62    the same with an id of eight bytes
+    0e 02 04 61 62                                 the datum alone, with the id in a header of the record
+
+Reading finds all three. Writing puts the id before the datum. Everything else is as in `avro-confluent`.
+Rules: Apicurio's serializers for Java (`AvroKafkaSerializer`, `AvroKafkaDeserializer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kvformat.codecs._apicurio.client import GROUP, USE_ID
+from kvformat.codecs._apicurio.frames import (
+    AUTO,
+    CONTENT_ID,
+    EIGHT,
+    FOUR,
+    GLOBAL_ID,
+    HEADERS,
+    add_header,
+    prefix,
+    read_frames,
+)
+from kvformat.codecs._confluent import Frames
+from kvformat.codecs._confluent.options import AVRO_OPTIONS
+from kvformat.codecs._confluent.record_options import RECORD_OPTIONS
+from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
+from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.samples import MessageSample, Recognition
+
+_WIDTH = "id-width"
+_DOCS = {
+    "url": "The URL of the registry's REST interface, `http://<host>/apis/registry/v3` or `/v2`; also `file:<folder>` "
+    "(`<id>.avsc` files) and `mock://<scope>` (in memory).",
+    "subject": "The id of the artifact that the schema is a version of. Required for writing.",
+    "use-latest-version": "Whether writing uses the latest version of the artifact, and creates none. The table must "
+    "fit it.",
+    "bearer-auth.credentials-source": "`STATIC_TOKEN`.",
+}
+
+
+class AvroApicurioFormat(AvroConfluentFormat):
+    """The `avro-apicurio` format."""
+
+    identifier: ClassVar[str] = "avro-apicurio"
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
+    client: ClassVar[str] = "apicurio"
+    client_options: ClassVar[tuple[str, ...]] = (GROUP, USE_ID)
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *(
+            replace(option, doc=_DOCS.get(option.name, option.doc.removeprefix("Ours. ")), fallback=())
+            for option in AVRO_OPTIONS
+            if option.name not in ("properties", "schema-id")
+        ),
+        Option(name="schema-id", type="long", doc="The schema id to write. The registry is then not asked for it."),
+        Option(name=GROUP, default="default", doc="The group of the artifact that writing uses."),
+        Option(
+            name=USE_ID,
+            type="enum",
+            default=CONTENT_ID,
+            allowed=(CONTENT_ID, GLOBAL_ID),
+            doc="Which of the registry's ids stands before the datum. Apicurio 2 writes `globalId`, if nothing else is "
+            "set. Headers say which id they have.",
+        ),
+        Option(
+            name=_WIDTH,
+            type="enum",
+            default=AUTO,
+            allowed=(AUTO, FOUR, EIGHT),
+            doc="The number of bytes of ids before the datum. `auto` writes 4, as Apicurio 3, and reads 8 where the "
+            "first four are zero.",
+        ),
+        *(replace(option, doc=_DOCS.get(option.name, option.doc.removeprefix("Ours. "))) for option in RECORD_OPTIONS),
+    )
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        return ()  # avro-confluent recognizes these messages
+
+    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
+        return add_header(messages, headers)
+
+    def read_frames(
+        self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
+    ) -> Frames:
+        return read_frames(messages, present, self.options[_WIDTH], self.options[USE_ID])
+
+    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
+        return self.decode_records(messages, schema)  # ids have two widths
+
+    def prefix(self, schema_id: Any) -> bytes:
+        try:
+            return prefix(schema_id, wide=self.options[_WIDTH] == EIGHT)
+        except OverflowError:
+            raise SchemaError(
+                f"format '{self.identifier}': the schema id {schema_id} does not fit in four bytes; set '{_WIDTH}' = "
+                f"'{EIGHT}', which readers must know",
+                format=self.identifier,
+            ) from None

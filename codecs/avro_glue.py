@@ -1,0 +1,196 @@
+"""`avro-glue`: Avro messages with schemas in AWS Glue's schema registry.
+
+    03  00  16 bytes  0e 02 04 61 62     `03`, the compression, the UUID of the schema's version, and the datum
+
+When reading, the writer's schema is the version that each message names. Writing looks the schema up under
+`schema.name`, or registers it, and writes the UUID of its version. Everything else is as in `avro-confluent`.
+Rules: Flink's "AWS Glue Schema Registry Avro Format" (`GlueSchemaRegistryAvroFormatFactory`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from kvformat.codecs._confluent import Frames, RegistrySettings
+from kvformat.codecs._confluent.options import AVRO_OPTIONS
+from kvformat.codecs._confluent.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
+from kvformat.codecs._glue.client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
+from kvformat.codecs._glue.frames import MAX_SIZE, compressed, decompressed, prefix, read_frames
+from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.fork_safe import cached_property
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.types import FlinkType
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+_NAME, _COMPRESSION = "schema.name", "schema.compression"
+_SHARED = {option.name: option for option in AVRO_OPTIONS}
+_OF_SUBJECT = "`subject`, by default the topic with `-key` or `-value`"
+_CACHE = "Accepted for Flink's tables: versions never change, so that they are kept for as long as there is room."
+
+
+class AvroGlueFormat(AvroConfluentFormat):
+    """The `avro-glue` format."""
+
+    identifier: ClassVar[str] = "avro-glue"
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = {}
+    frame_text: ClassVar[str] = "03 and the UUID of a schema's version"
+    subject_option: ClassVar[str] = _NAME
+    register_option: ClassVar[str] = "schema.autoRegistration"
+    latest_option: ClassVar[str] = "schema.fetchFromRegistry"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(name=REGION, doc="The region of AWS. Required, except with `url`."),
+        Option(name=ENDPOINT, doc="The URL of another endpoint than the region's."),
+        Option(name=REGISTRY, doc="The name of the registry. Required for writing."),
+        Option(name=_NAME, doc="The name of the schema. Required for writing."),
+        Option(
+            name=register_option,
+            type="boolean",
+            default=False,
+            doc="Whether writing registers the schema. Otherwise, it must already be registered.",
+        ),
+        Option(
+            name=COMPATIBILITY,
+            type="enum",
+            default="BACKWARD",
+            allowed=("NONE", "DISABLED", "BACKWARD", "BACKWARD_ALL", "FORWARD", "FORWARD_ALL", "FULL", "FULL_ALL"),
+            doc="The compatibility of a schema that writing creates.",
+        ),
+        Option(
+            name=_COMPRESSION,
+            type="enum",
+            default="NONE",
+            allowed=("NONE", "ZLIB"),
+            doc="Writing: how the datum is compressed. Reading finds it in the message.",
+        ),
+        Option(
+            name="schema.type",
+            type="enum",
+            default="GENERIC_RECORD",
+            allowed=("GENERIC_RECORD", "SPECIFIC_RECORD", "UNKNOWN"),
+            doc="Accepted for Flink's tables: rows are generic records.",
+        ),
+        Option(
+            name=latest_option,
+            type="boolean",
+            default=False,
+            doc="Whether writing uses the latest version of the schema, and registers none. The table must fit it.",
+        ),
+        Option(name="cache.size", type="int", default=200, doc=_CACHE),
+        Option(name="cache.ttlMs", type="long", default=86_400_000, doc=_CACHE),
+        replace(_SHARED["schema"], doc=f"Ours. {_SHARED['schema'].doc}", fallback=()),
+        _SHARED["read-enum-and-fixed"],
+        _SHARED["on-new-schema"],
+        Option(name="schema-id", doc="Ours. The UUID of the version to write. The registry is then not asked for it."),
+        _SHARED["register-in-executors"],
+        _SHARED["registry-timeout"],
+        _SHARED["registry-retries"],
+        _SHARED["registry-backoff"],
+        Option(
+            name=MAX_SIZE,
+            type="memory",
+            default=16 << 20,
+            doc="Ours. The most bytes of a datum after decompression. A larger one is an error of its message.",
+        ),
+        Option(
+            name="url",
+            doc="Ours. Another place of the schemas than AWS: `file:<folder>` (`<uuid>.avsc` files).",
+        ),
+        *(replace(option, doc=option.doc.replace(_OF_SUBJECT, f"`{_NAME}`")) for option in RECORD_OPTIONS),
+    )
+
+    @classmethod
+    def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
+        return {TOPIC: topic, **options} if SUBJECT_STRATEGY in options else options
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        from kvformat.codecs._infer.avro_schemas import recognize_glue
+
+        return recognize_glue(sample)
+
+    def propose_schema(self, sample: MessageSample) -> SchemaProposal:
+        self.validate("decode")
+        return super().propose_schema(sample)
+
+    def validate(self, direction: Direction) -> None:
+        options = self.options
+        required = [] if options["url"] is not None else [REGION]
+        if direction == "encode" and options["schema-id"] is None:
+            required += [] if options["url"] is not None else [REGISTRY]
+            required += [_NAME] if self.names_subject else []
+        for name in required:
+            if not options[name]:
+                why = " for writing" if name in (REGISTRY, _NAME) else ""
+                raise OptionError(
+                    f"option '{name}' of format '{self.identifier}' is missing: it is required{why}",
+                    format=self.identifier,
+                    option=name,
+                )
+        try:
+            uuid.UUID(options["schema-id"] or "0" * 32)
+        except ValueError:
+            raise OptionError(
+                f"invalid value {options['schema-id']!r} for option 'schema-id' of format '{self.identifier}': "
+                "expected a UUID, such as 7b9b4ea1-3f5e-4a37-a7d0-2b2f8e0d3c11",
+                format=self.identifier,
+                option="schema-id",
+            ) from None
+
+        self.check_record_options(direction)
+
+    @property
+    def subject(self) -> str | None:
+        """The name of the schema."""
+        name: str | None = self.options[_NAME]
+        return name
+
+    @cached_property
+    def settings(self) -> RegistrySettings:
+        """The settings of the registry."""
+        options = self.options
+        named = {name: options[name] for name in (REGION, ENDPOINT, REGISTRY, COMPATIBILITY)}
+        return RegistrySettings(
+            url=options["url"] or f"glue://{options[REGION] or ''}/{options[REGISTRY] or ''}",
+            properties=tuple(sorted((name, value) for name, value in named.items() if value is not None)),
+            timeout=options["registry-timeout"].total_seconds(),
+            retries=max(options["registry-retries"], 0),
+            backoff=options["registry-backoff"].total_seconds(),
+            format=self.identifier,
+            guids=True,
+        )
+
+    def prefix(self, schema_id: Any) -> bytes:
+        return prefix(schema_id)
+
+    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
+        return self.decode_records(messages, schema)  # some may be compressed
+
+    def read_frames(
+        self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
+    ) -> Frames:
+        frames, is_zlib = read_frames(messages, present)
+        return frames if only_ids or not is_zlib.any() else decompressed(frames, is_zlib, self.options[MAX_SIZE])
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        batch = self.encode_datums(rows, schema)
+        return batch if self.options[_COMPRESSION] == "NONE" else replace(batch, messages=compressed(batch.messages))
+
+    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
+        if self.options[_COMPRESSION] != "NONE":
+            return None
+        return super().native_encode(row, schema, row_kind)

@@ -315,7 +315,8 @@ def _of_rows(name: str, format: str, number: int) -> Case:
         # later attempts are simpler, because formats refuse some types and some combinations of options
         options = _options(rng, name, format) if attempt < _TRIES // 2 else _plain(name, format)
         columns = 1 if format == "raw" else None
-        text = rows.schema(rng, columns=columns, depth=0 if attempt > _TRIES // 3 else 2)
+        scalars = rows.WITH_VARIANT if attempt < _TRIES // 3 else rows.SCALARS
+        text = rows.schema(rng, columns=columns, depth=0 if attempt > _TRIES // 3 else 2, scalars=scalars)
         try:
             made = FormatCase(name, get_format(format, options), text, [])
             made.decode(made.arrays([]))
@@ -406,7 +407,9 @@ def _of_table(name: str, format: str, number: int) -> Case:
     rng = random.Random(name)
     for attempt in range(_TRIES):
         key, value = rng.choice(FORMATS[:5]), rng.choice([format for format in FORMATS if format != "protobuf"])
-        text = rows.schema(rng, columns=rng.randint(2, 5), depth=0 if key == "csv" or attempt > 9 else 1)
+        scalars = rows.WITH_VARIANT if attempt < _TRIES // 3 else rows.SCALARS
+        depth = 0 if key == "csv" or attempt > 9 else 1
+        text = rows.schema(rng, columns=rng.randint(2, 5), depth=depth, scalars=scalars)
         count = 1 if key == "raw" else rng.randint(1, text.count(" c") or 1)
         fields = [f"c{i}" for i in range(count)]
         upsert = rng.random() < 0.4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -14,11 +14,13 @@ from kvformat.registry.contract.types import FlinkType
 from tests.support.variants import random_variant
 from tests.support.vectors import to_arrow
 
-_SCALARS = (
+SCALARS = (
     *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "STRING", "BYTES", "DATE"),
-    *("DECIMAL(10, 2)", "DECIMAL(38, 18)", "DECIMAL(5, 0)", "CHAR(3)", "VARIANT", "TIME(0)", "TIME(3)"),
+    *("DECIMAL(10, 2)", "DECIMAL(38, 18)", "DECIMAL(5, 0)", "CHAR(3)", "TIME(0)", "TIME(3)"),
     *("TIMESTAMP(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "TIMESTAMP(0)"),
 )
+WITH_VARIANT = (*SCALARS, "VARIANT", "VARIANT")
+"""The types of columns, also one that few formats have."""
 _DAY = 86_400 * 10**9  # in nanoseconds
 _YEARS = (-62_135_596_800, 253_402_300_799)  # the first and last second of the years 1 to 9999
 _TEXTS = (
@@ -27,22 +29,22 @@ _TEXTS = (
 )
 
 
-def schema(rng: random.Random, *, columns: int | None = None, depth: int = 2) -> str:
+def schema(rng: random.Random, *, columns: int | None = None, depth: int = 2, scalars: Sequence[str] = SCALARS) -> str:
     """Return the columns of a random table."""
     count = columns or rng.choice([1, 2, 3, 5, 8])
-    return ", ".join(f"c{i} {_type(rng, depth)}" for i in range(count))
+    return ", ".join(f"c{i} {_type(rng, depth, scalars)}" for i in range(count))
 
 
-def _type(rng: random.Random, depth: int) -> str:
+def _type(rng: random.Random, depth: int, scalars: Sequence[str]) -> str:
     if not depth or rng.random() < 0.7:
-        return rng.choice(_SCALARS)
+        return rng.choice(scalars)
     match rng.randrange(3):
         case 0:
-            return f"ARRAY<{_type(rng, depth - 1)}>"
+            return f"ARRAY<{_type(rng, depth - 1, scalars)}>"
         case 1:
-            return f"MAP<STRING, {_type(rng, depth - 1)}>"
+            return f"MAP<STRING, {_type(rng, depth - 1, scalars)}>"
         case _:
-            return f"ROW<{', '.join(f'f{i} {_type(rng, depth - 1)}' for i in range(rng.randint(1, 3)))}>"
+            return f"ROW<{', '.join(f'f{i} {_type(rng, depth - 1, scalars)}' for i in range(rng.randint(1, 3)))}>"
 
 
 def rows(rng: random.Random, row: FlinkType, count: int) -> pa.StructArray:

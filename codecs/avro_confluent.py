@@ -26,6 +26,7 @@ from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTION
 from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -61,6 +62,9 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
     def table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.identifier, self.legacy, self.options[RECORD_NAME])
 
+    def datum_type(self, row: FlinkType) -> FlinkType:
+        return row
+
     def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         table = self.table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
@@ -85,10 +89,16 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         return self.encode_datums(rows, schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        schema_id, name = self.options["schema-id"], self.options[RECORD_NAME] or ROOT
-        derived = parse_schema(schema_text(schema, legacy=self.legacy, name=name))
-        if schema_id is None or self.options["schema"] not in (None, derived.text):
-            return None  # the id is unknown here, or Spark's function has other types for these columns
+        options = self.options
+        schema_id, provided, name = (options[option] for option in ("schema-id", "schema", RECORD_NAME))
+        if schema_id is None:
+            return None  # the id is unknown here
+        try:
+            derived = parse_schema(schema_text(schema, legacy=self.legacy, name=name or ROOT))
+        except SchemaError:
+            return None  # these columns need the provided schema
+        if provided not in (None, derived.text):
+            return None  # Spark's function matches other fields, and has other types for these columns
         from kvformat.codecs._avro.native import encode_native
 
         return encode_native(row, derived, schema, prefix(schema_id))

@@ -128,8 +128,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     def table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.legacy)
 
-    def check(self, provided: Schema, row: FlinkType) -> None:
-        _check(provided, row, legacy=self.legacy)
+    def datum_type(self, row: FlinkType) -> FlinkType:
+        return _envelope(row)
 
     def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -238,7 +238,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        table = self.table(schema)
+        envelope = self.datum_type(row_type(schema))
         deleted = pa.repeat(pa.scalar(False), len(rows))
         if row_kinds is not None:
             deleted = pc.is_in(row_kinds, pa.array([KINDS[UPDATE_BEFORE], KINDS[DELETE]]))
@@ -246,7 +246,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         before, after = pc.if_else(deleted, rows, nothing), pc.if_else(deleted, nothing, rows)
         op = pc.if_else(deleted, pa.scalar("d"), pa.scalar("c"))
         envelopes = pa.StructArray.from_arrays(
-            [before, after, op], names=[field.name for field in table.row.fields], mask=rows.is_null()
+            [before, after, op], names=[field.name for field in envelope.fields], mask=rows.is_null()
         )
         return self.encode_datums(envelopes, schema)
 

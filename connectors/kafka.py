@@ -61,9 +61,12 @@ class KafkaTable:
         self._told: set[str] = set()
 
     @classmethod
-    def from_ddl(cls, ddl: str, *, table: str | None = None) -> KafkaTable:
-        """Make the table of a CREATE TABLE statement, or the table named `table` of a file of Flink SQL."""
-        return cls._of(KeyValueFormat.from_ddl(ddl, table=table))
+    def from_ddl(cls, ddl: str, *, table: str | None = None, options: Mapping[str, Any] | None = None) -> KafkaTable:
+        """Make the table of a CREATE TABLE statement, or the table named `table` of a file of Flink SQL.
+
+        `options` replace those of the text, as for `KeyValueFormat.from_ddl`.
+        """
+        return cls._of(KeyValueFormat.from_ddl(ddl, table=table, options=options))
 
     @classmethod
     def _of(cls, kv: KeyValueFormat) -> KafkaTable:

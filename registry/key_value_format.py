@@ -102,8 +102,13 @@ class KeyValueFormat:
         self._set(with_primary_key(table, key or None), strict=False)
 
     @classmethod
-    def from_ddl(cls, ddl: str, *, table: str | None = None) -> KeyValueFormat:
+    def from_ddl(
+        cls, ddl: str, *, table: str | None = None, options: Mapping[str, Any] | None = None
+    ) -> KeyValueFormat:
         """Create a table from CREATE TABLE, which needs `connector`, a topic and `properties.bootstrap.servers`.
+
+        `options` replace those of the text; None removes one. A table of Confluent Cloud (`'connector' = 'confluent'`)
+        becomes one of Kafka, and needs options that name its brokers and its schema registry.
 
         `ddl` may contain further statements, like a file for Flink's SQL client. They are skipped, see `statements`. If
         it creates several tables, `table` names one, with catalog and database before it if necessary. In CREATE TABLE
@@ -117,7 +122,7 @@ class KeyValueFormat:
         if not isinstance(ddl, str):
             hint = ": read it, path.read_text(encoding='utf-8')" if isinstance(ddl, PurePath) else ""
             raise SchemaError(f"from_ddl takes Flink SQL as a string, not {type(ddl).__name__}{hint}")
-        return cls._of(find_table(ddl, table), True)
+        return cls._of(find_table(ddl, table, options=_texts(options or {})), True)
 
     @staticmethod
     def statements(ddl: str) -> tuple[Statement, ...]:
@@ -226,7 +231,7 @@ class KeyValueFormat:
 
         Flink's hint `/*+ OPTIONS(...) */` does this for one query. Raises like the constructor.
         """
-        given = {**self._table.options, **{k: None if v is None else _text(k, v) for k, v in options.items()}}
+        given = {**self._table.options, **_texts(options)}
         table = replace(self._table, options={key: value for key, value in given.items() if value is not None})
         return KeyValueFormat._of(table, self._strict)
 
@@ -449,6 +454,10 @@ class KeyValueFormat:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KeyValueFormat._of, (self._table, self._strict)
+
+
+def _texts(options: Mapping[str, Any]) -> dict[str, str | None]:
+    return {key: None if value is None else _text(key, value) for key, value in options.items()}
 
 
 def _text(option: str, value: Any) -> str:

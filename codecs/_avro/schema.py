@@ -37,6 +37,7 @@ from kvformat.registry.contract.fork_safe import cached_property
 
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED: Final = ("record", "enum", "fixed")
+CONSTANT: Final = "constant"
 UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 _TYPES: Final = (*PRIMITIVES, *NAMED, "array", "map", "union")
 _MOST_DIGITS = 38  # of a DECIMAL
@@ -100,12 +101,14 @@ class Field:
 class Schema:
     """A schema with all names resolved. Schemas with the same text are equal.
 
-    type: one of Avro's types, or 'union'.
+    type: one of Avro's types, 'union', or 'constant'.
     name, namespace, aliases: of a record, an enum or a fixed. Aliases are full names.
     fields: of a record. items: of an array. values: of a map. branches: of a union. symbols, default: of an enum.
     size: of a fixed, in bytes. is_error: whether a record is declared as an error.
     logical: the logical type if it is valid.
     properties: all other attributes.
+    constant: of the type 'constant', which only schemas for writing have (`fit.py`): the bytes of each value. It stands
+    for a field that no column fills, and without bytes for a branch of a union that no value has.
     A recursive schema contains itself. Its data can be skipped, but it has no Arrow type.
     """
 
@@ -123,12 +126,13 @@ class Schema:
     is_error: bool = False
     logical: LogicalType | None = None
     properties: Mapping[str, Any] = field(default_factory=dict)
+    constant: bytes = b""
 
     @cached_property
     def full_name(self) -> str:
         """The namespace and name of a named type, or the name of any other type."""
         if self.type not in NAMED:
-            return self.type
+            return self.name or self.type
         return f"{self.namespace}.{self.name}" if self.namespace else self.name
 
     @cached_property
@@ -160,7 +164,7 @@ class Schema:
     @cached_property
     def is_nullable(self) -> bool:
         """Whether the schema is a union with null."""
-        return any(branch.type == "null" for branch in self.branches)
+        return self.null_index is not None
 
     @cached_property
     def optional(self) -> Schema | None:
@@ -168,6 +172,17 @@ class Schema:
         if len(self.branches) != 2 or not self.is_nullable:
             return None
         return self.branches[1 if self.branches[0].type == "null" else 0]
+
+    @cached_property
+    def null_index(self) -> int | None:
+        """The index of null in a union."""
+        return next((index for index, branch in enumerate(self.branches) if branch.type == "null"), None)
+
+    @cached_property
+    def value_index(self) -> int | None:
+        """The index of the branch of a union that all values have, None if it is not known."""
+        found = [index for index, branch in enumerate(self.branches) if branch.type not in ("null", CONSTANT)]
+        return found[0] if len(found) == 1 else None
 
     @cached_property
     def least_size(self) -> int:
@@ -232,8 +247,10 @@ def _arrow_type(schema: Schema) -> pa.DataType:
         return pa.list_(arrow_field("element", schema.items))
     if schema.values is not None:
         return pa.map_(pa.string(), arrow_field("value", schema.values))
-    if schema.optional is not None or len(schema.branches) == 1:
-        return (schema.optional or schema.branches[0]).arrow_type
+    if schema.value_index is not None:
+        return schema.branches[schema.value_index].arrow_type
+    if schema.type == CONSTANT:
+        return pa.struct([])  # pyarrow can't view a null type inside a map
     if (logical is not None and logical.name == "decimal") or schema.type not in (*_ARROW, "fixed"):
         raise SchemaError(f"no column of a table has the Avro type {schema}", field=schema.full_name)
     if schema.type == "fixed":

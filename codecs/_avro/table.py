@@ -7,8 +7,10 @@
 | timestamp-*: timestamp[ms or us], with UTC or without | timestamp[us], with UTC or without |
 | fixed: fixed_size_binary | binary |
 | not nullable | nullable, when read |
+| other fields, in another order, of wider types (`fit.py`) | the columns, when written |
 
-All other types keep their memory. A number that does not fit the other type is an error of its row.
+All other types keep their memory. A value that does not fit the other type, or that would lose digits, is an error of
+its row. But digits that a column has beyond its declared precision are cut off.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ _COUNT = FlinkType("INT")
 _NANOS = {"ms": 1_000_000, "us": 1000}  # in a unit
 _MICROS = 1000  # in a millisecond
 _FARTHEST = (2**63 - 1) // _MICROS
+_MILLIS = 3  # digits
 
 
 def read_table(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> DecodedBatch:
@@ -120,12 +123,12 @@ class _Conversion:
             return self._array(values, target, t, path, rows_of)
         if t.root in ("MAP", "MULTISET"):
             return self._map(values, target, t, path, rows_of)
-        if t.root in ("TINYINT", "SMALLINT"):
+        if t.root in ("TINYINT", "SMALLINT") and not pa.types.is_floating(target):
             return self._integers(values, target, t, path, rows_of)
         if t.root == "TIME":
-            nanos = _NANOS[(values.type if self._reading else target).unit]
-            numbers = as_integers(values)
-            return as_type(numbers * nanos if self._reading else numbers // nanos, target, values)
+            return self._times(values, target, t, path, rows_of)
+        if pa.types.is_floating(target):
+            return self._floats(values, target, path, rows_of)
         return self._bytes(values, target, path, rows_of)
 
     # --- containers ------------------------------------------------------------------------------------
@@ -136,9 +139,12 @@ class _Conversion:
         def above(places: _Ints) -> _Ints:
             return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
 
+        columns = {f.name: (values.field(i), f.type) for i, f in enumerate(t.fields)}
         children = [
-            self._value(values.field(i), target.field(i).type, f.type, f"{path}.{f.name}" if path else f.name, above)
-            for i, f in enumerate(t.fields)
+            self._value(columns[f.name][0], f.type, columns[f.name][1], f"{path}.{f.name}" if path else f.name, above)
+            if f.name in columns
+            else pa.Array.from_buffers(f.type, len(values), [None])
+            for f in target
         ]
         bitmap = None if valid is None else validity(valid)
         return pa.Array.from_buffers(target, len(values), [bitmap], children=children)
@@ -171,11 +177,43 @@ class _Conversion:
         if unit == "us" and not self._micros_as_millis:
             return values if values.type == target else values.view(target)
         numbers = as_integers(values)
-        if not self._reading:
+        if not self._reading and unit != "ns":
+            if unit == "ms":
+                self._check_digits(values, numbers, _MICROS, t, path, rows_of)
             return as_type(numbers // _MICROS, target, values)
         near = (numbers <= _FARTHEST) & (numbers >= -_FARTHEST)
-        self._check(near, values, numbers, f"milliseconds are too far from 1970 for a {t.root}", path, rows_of)
+        what = f"milliseconds are too far from 1970 for a {t.root}"
+        if not self._reading:
+            what = f"microseconds are too far from 1970 for {target}"
+        self._check(near, values, numbers, what, path, rows_of)
         return as_type(numbers * _MICROS, target, values)
+
+    def _times(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
+        numbers, nanos = as_integers(values), _NANOS[(values.type if self._reading else target).unit]
+        if self._reading:
+            return as_type(numbers * nanos, target, values)
+        if nanos > _NANOS["us"]:
+            self._check_digits(values, numbers, nanos, t, path, rows_of)
+        return as_type(numbers // nanos, target, values)
+
+    def _check_digits(
+        self, values: pa.Array, numbers: _Ints, divisor: int, t: FlinkType, path: str, rows_of: RowsOf
+    ) -> None:
+        """Check that no declared digits of a time are lost."""
+        if (t.precision or 0) > _MILLIS:
+            what = f"{values.type.unit} of a {t.summary()} have more digits than the milliseconds of the schema"
+            self._check(numbers % divisor == 0, values, numbers, what, path, rows_of)
+
+    def _floats(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
+        """Convert numbers to floating-point numbers that are equal."""
+        if pa.types.is_floating(values.type):
+            return values.cast(target)
+        numbers = as_integers(values)
+        floats = numbers.astype(target.to_pandas_dtype())
+        back = floats.astype(np.float64)
+        same = np.where(back < 2.0**63, back, 0).astype(np.int64) == numbers
+        self._check(same, values, numbers, f"has more digits than a {target}", path, rows_of)
+        return as_type(floats.view(f"<i{target.bit_width // 8}"), target, values)
 
     def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
         if not pa.types.is_fixed_size_binary(target):

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints, Mask
-from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._avro.schema import CONSTANT, Schema
 from kvformat.codecs._java.charsets import java_text
 
 _GAP: Final = 32
@@ -83,12 +83,7 @@ class Source:
 
 def write_batch(values: pa.Array, schema: Schema, prefix: bytes) -> tuple[pa.BinaryArray, Mask | None]:
     """Encode a non-empty array of `schema.arrow_type`. Returns the messages, and which rows are refused."""
-    part = _make_part(values, schema)
-    head = tuple(
-        (at, _Word(np.full(len(values), int.from_bytes(prefix[at : at + 8].ljust(8, b"\0"), "little"), _U)))
-        for at in range(0, len(prefix), 8)
-    )
-    part = _Part(part.size + len(prefix), (*head, *_shift_stores(part.stores, len(prefix))), part.bad)
+    part = _concat_parts([_constant_part(prefix), _make_part(values, schema)])
     return _write_rows(part, len(values)), part.bad
 
 
@@ -156,10 +151,10 @@ def _or_masks(a: Mask | None, b: Mask | None) -> Mask | None:
 
 def _make_part(array: pa.Array, schema: Schema) -> _Part:
     """Return the part of an array of the schema's Arrow type. Refuses nulls unless the schema allows them."""
-    if schema.optional is not None:
-        return _optional_part(array, schema.optional, 0 if schema.branches[0].type == "null" else 1)
+    if schema.type == CONSTANT:
+        return _constant_part(schema.constant)
     if schema.type == "union":
-        return _concat_parts([_Part(1, ((0, _Byte(0)),)), _make_part(array, schema.branches[0])])
+        return _union_part(array, schema)
     part = _present_part(array, schema)
     if not array.null_count:
         return part
@@ -190,6 +185,12 @@ def _present_part(array: pa.Array, schema: Schema) -> _Part:
     if kind == "record":
         return _concat_parts([_make_part(array.field(i), f.schema) for i, f in enumerate(schema.fields)])
     return _block_part(array, schema)
+
+
+def _constant_part(data: bytes) -> _Part:
+    """Return the part of bytes that are equal in every row."""
+    words = np.frombuffer(data.ljust(-(-len(data) // 8) * 8, b"\0"), "<u8")
+    return _Part(len(data), tuple((8 * at, _Word(word)) for at, word in enumerate(words)))
 
 
 def _valid(array: pa.Array) -> Mask:
@@ -390,19 +391,28 @@ def _copy_ranges(part: _Part, count: int, begin: Ints, end: Ints) -> _Copy:
     return _Copy(source, start, bounds[end] - bounds[0] - start)
 
 
-def _optional_part(array: pa.Array, some: Schema, null_index: int) -> _Part:
-    if not array.null_count:
-        return _concat_parts([_Part(1, ((0, _Byte(2 - 2 * null_index)),)), _present_part(array, some)])
+def _union_part(array: pa.Array, schema: Schema) -> _Part:
+    assert schema.value_index is not None
+    some, null_index = schema.branches[schema.value_index], schema.null_index
+    if not array.null_count or null_index is None:
+        return _concat_parts([_branch_part(np.True_, schema.value_index, 0), _make_part(array, some)])
     valid = _valid(array)
-    branch = (0, _Byte(np.where(valid, np.uint8(2 - 2 * null_index), np.uint8(2 * null_index))))
+    branch = _branch_part(valid, schema.value_index, null_index)
     if not valid.any():
-        return _Part(1, (branch,))
+        return branch
     if some.type == "record":
         copy, bad = _copy_valid(array, some, valid)
-        return _Part(1 + copy.length, (branch, (1, copy)), bad)
+        return _Part(branch.size + copy.length, (*branch.stores, (branch.size, copy)), bad)
     part = _present_part(array, some)
     bad = None if part.bad is None else part.bad & valid
-    return _Part(1 + part.size * valid, (branch, *_shift_stores(part.stores, 1)), bad)
+    return _Part(branch.size + part.size * valid, (*branch.stores, *_shift_stores(part.stores, branch.size)), bad)
+
+
+def _branch_part(valid: Mask | np.bool_, index: int, null_index: int) -> _Part:
+    """Return the part of the indices of branches: `index` for valid values."""
+    if max(index, null_index) < 1 << 6:
+        return _Part(1, ((0, _Byte(np.where(valid, np.uint8(2 * index), np.uint8(2 * null_index)))),))
+    return _varint_part(np.atleast_1d(np.where(valid, _U(2 * index), _U(2 * null_index))))
 
 
 def _copy_valid(array: pa.Array, schema: Schema, valid: Mask) -> tuple[_Copy, Mask | None]:

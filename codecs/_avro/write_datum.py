@@ -7,13 +7,15 @@ records.
 
 from __future__ import annotations
 
+import json
 import struct
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
 from kvformat.codecs._avro.decimals import unscaled
-from kvformat.codecs._avro.schema import Schema
+from kvformat.codecs._avro.parse import is_valid_default
+from kvformat.codecs._avro.schema import CONSTANT, MISSING, Schema
 from kvformat.codecs._decimals import to_bytes
 from kvformat.codecs._java.charsets import java_text
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -139,11 +141,16 @@ def _write_part(schema: Schema, value: Any, name: str, out: bytearray) -> None:
 
 
 def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
-    """Write a union of one type, or of one type and null."""
-    index = next(i for i, branch in enumerate(schema.branches) if (branch.type == "null") == (value is None))
+    """Write null, or a value of the branch that all values have."""
+    index = schema.null_index if value is None else schema.value_index
+    assert index is not None
     _write_long(index, out)
     if value is not None:
         _write_value(schema.branches[index], value, out)
+
+
+def _write_constant(schema: Schema, value: Any, out: bytearray) -> None:
+    out += schema.constant
 
 
 _KEY: Final = Schema("string")
@@ -161,4 +168,57 @@ _WRITERS: Final[dict[str, Callable[[Schema, Any, bytearray], None]]] = {
     "array": _write_array,
     "map": _write_map,
     "union": _write_union,
+    CONSTANT: _write_constant,
 }
+
+
+# --- defaults ------------------------------------------------------------------------------------------
+
+
+def write_default(schema: Schema, default: Any) -> bytes:
+    """Encode the default of a field, a JSON value. Raises `BadDatum` for a default that the schema does not allow.
+
+    A union takes the first branch that fits, as since Avro 1.12; before, its first branch had to fit.
+    """
+    out = bytearray()
+    try:
+        _write_default(schema, default, out)
+    except (OverflowError, RecursionError):
+        raise _bad_default(schema, default) from None
+    return bytes(out)
+
+
+def _write_default(schema: Schema, value: Any, out: bytearray) -> None:
+    branch = next((i for i, one in enumerate(schema.branches) if is_valid_default(one, value)), None)
+    if branch is not None:
+        _write_long(branch, out)
+        _write_default(schema.branches[branch], value, out)
+    elif schema.type == "union" or not is_valid_default(schema, value):
+        raise _bad_default(schema, value)
+    elif schema.type == "record":
+        for f in schema.fields:
+            _write_default(f.schema, value.get(f.name, f.default), out)
+    elif schema.type in ("array", "map"):
+        if value:
+            _write_long(len(value), out)
+        for item in value:
+            if schema.items is not None:
+                _write_default(schema.items, item, out)
+            else:
+                _write_bytes(_KEY, _utf8(item), out)
+                _write_default(next(schema.children), value[item], out)
+        out.append(0)
+    elif schema.type in ("bytes", "fixed"):
+        data = value.encode("latin-1", "replace")
+        _write_bytes(schema, data[: schema.size].ljust(schema.size, b"\0") if schema.type == "fixed" else data, out)
+    elif schema.type != "null":
+        _write_value(schema, _utf8(value) if isinstance(value, str) else value, out)
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "replace")
+
+
+def _bad_default(schema: Schema, value: Any) -> BadDatum:
+    shown = "nothing" if value is MISSING else json.dumps(value)
+    return BadDatum(f"{shown} is not a valid {schema}", ErrorCode.WRONG_TYPE)

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from kvformat.codecs import _avro
 from kvformat.codecs._avro import Schema
+from kvformat.codecs._avro.fit import fit
 from kvformat.codecs._avro.read import read_batch
-from kvformat.codecs._avro.types import check_provided
 from kvformat.codecs._confluent import (
     AVRO,
     PREFIX,
@@ -40,6 +40,7 @@ from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
 _Mask = npt.NDArray[np.bool_]
@@ -73,29 +74,35 @@ class ConfluentAvroFormat(RegistryFormat):
     def table(self, schema: pa.Schema) -> AvroTable:
         """Return the type and the schema of the datums of a table."""
 
-    def check(self, provided: Schema, row: FlinkType) -> None:
-        """Raise `SchemaError` if a schema does not have the type of the datums."""
-        check_provided(provided, row, self.identifier, legacy=self.legacy)
+    @abstractmethod
+    def datum_type(self, row: FlinkType) -> FlinkType:
+        """Return the type of the datums of a table with rows of this type."""
 
     # --- writing -----------------------------------------------------------------------------------------
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
-        return RegistrySchema(AVRO, self.table(schema).schema.text)
+        given = self.options["schema"]
+        if self.options["schema-id"] is None or given is None:
+            return RegistrySchema(AVRO, self.table(schema).schema.text)
+        return self.accepted(RegistrySchema(AVRO, given), schema)
 
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
-        table, found = self.table(schema), parse_complete(latest)
-        if found == table.schema:
-            return self.own_schema(schema)
-        self.check(found, table.row)
+        found = parse_complete(latest)
+        self._fitted(found, schema)
         return RegistrySchema(AVRO, found.text)
+
+    def _fitted(self, written: Schema, schema: pa.Schema) -> Schema:
+        """Return the schema for writing the datums of a table as those of a registered schema."""
+        return fit(written, self.datum_type(row_type(schema)), self.legacy)
 
     def encode_datums(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         """Encode rows of the datums' type as datums after the id to write."""
-        table = self.table(schema)
+        if not self.options["use-latest-version"]:
+            self.own_schema(schema)  # raises `SchemaError`, also without rows
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
-            found = table.schema if written.text == table.schema.text else parse_complete(written)
-            return encode_rows(rows, found, table.row, prefix=prefix(schema_id))
+            found = self._fitted(parse_complete(written), schema)
+            return encode_rows(rows, found, self.datum_type(row_type(schema)), prefix=prefix(schema_id))
 
         return self.encode_with(rows, schema, write)
 

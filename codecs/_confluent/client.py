@@ -51,7 +51,21 @@ class Confluent(SchemaRegistry):
         def call() -> int:
             return _check_id(self._client.register_schema(subject, self._schema_class(schema.text, schema.kind)))
 
-        return self._ask("registering a schema under", subject, call)
+        answer = self._ask("registering a schema under", subject, call)
+        return self._with_reasons(answer, subject, schema) if isinstance(answer, Refused) and subject else answer
+
+    def _with_reasons(self, refused: Refused, subject: str, schema: RegistrySchema) -> Refused:
+        """Add the registry's reasons to its refusal of a schema. The refusal is known, so a failure changes nothing."""
+        path = f"compatibility/subjects/{urllib.parse.quote(subject, safe='')}/versions?verbose=true"
+        body = self._schema_class(schema.text, schema.kind).to_dict()
+        try:
+            found = _call_with_timeout(
+                self._settings.timeout, lambda: self._client._rest_client.post(path, body=body)["messages"]
+            )
+            reasons = "; ".join(text for text in found if text not in refused.reason)
+        except Exception:
+            return refused
+        return Refused(f"{refused.reason}. Its reasons: {self._refused(reasons).reason}") if reasons else refused
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
         def call() -> int:

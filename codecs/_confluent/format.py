@@ -44,6 +44,10 @@ from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
+_BY_LATEST = "set 'use-latest-version' = 'true' to write by the latest registered schema"
+_IF_REFUSED = f"Change the columns of the table, {_BY_LATEST}, or choose another subject with the option 'subject'"
+_IF_NOT_REGISTERED = f"Register it, set 'auto-register-schemas' = 'true', or {_BY_LATEST}"
+
 
 class RegistryFormat(Format):
     """A format whose messages start with the id of a schema in a registry, or whose records have it in a header."""
@@ -145,8 +149,8 @@ class RegistryFormat(Format):
         schema_id, written = found
         if written.references:  # which an option has no place for
             return type(self)({**self._given, "register-in-executors": "true"})
-        known = {**self._given, "schema-id": str(schema_id)}
-        return type(self)(known if written == self.own_schema(schema) else {**known, "schema": written.text})
+        latest = {"schema": written.text} if self.options["use-latest-version"] else {}
+        return type(self)({**self._given, "schema-id": str(schema_id), **latest})
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         """Return the schema that writing registers: the option `schema`, or the one derived from the table."""
@@ -155,7 +159,7 @@ class RegistryFormat(Format):
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
         """Return the schema by which rows are written, given the latest one of the subject.
 
-        Raises `SchemaError` if the latest one does not have the types of the table.
+        Raises `SchemaError` if the rows of the table can't be written by the latest one.
         """
         raise self.unsupported("encode")
 
@@ -176,8 +180,8 @@ class RegistryFormat(Format):
         """Whether an option names the subject that the schema is registered under."""
         return True
 
-    def subject_of(self, own: RegistrySchema) -> str | None:
-        """Return the subject that a schema is registered under."""
+    def subject_for(self, schema: pa.Schema) -> str | None:
+        """Return the subject that the schema of a table is registered under."""
         return self.subject
 
     @property
@@ -206,20 +210,20 @@ class RegistryFormat(Format):
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
         """Return the id to write and its schema, or the registry's refusal."""
-        options, own = self.options, self.own_schema(schema)
+        options = self.options
         if options["schema-id"] is not None:
-            return options["schema-id"], own
-        subject = self.subject_of(own)
+            return options["schema-id"], self.own_schema(schema)
+        subject = self.subject_for(schema)
         if not subject:
             return Refused("the option 'subject' is empty")
         if options["use-latest-version"]:
             return self._latest(subject, schema)
-        register = options["auto-register-schemas"]
+        own, register = self.own_schema(schema), options["auto-register-schemas"]
         found = id_of_schema(self.settings, subject, own, register=register)
         if isinstance(found, Refused):
             refused = "the schema registry refuses the schema" if register else "the schema is not registered"
-            how = "" if register else ". Register it, or set 'auto-register-schemas' = 'true'"
-            return Refused(f"{refused} for subject {subject!r}: {found.reason}{how}. The schema: {own.text}")
+            how = _IF_REFUSED if register else _IF_NOT_REGISTERED
+            return Refused(f"{refused} for subject {subject!r}: {found.reason}. {how}. The schema: {own.text}")
         return found, own
 
     def _latest(self, subject: str, schema: pa.Schema) -> tuple[int, RegistrySchema] | Refused:
@@ -232,7 +236,8 @@ class RegistryFormat(Format):
         try:
             return latest[0], self.accepted(found, schema)
         except SchemaError as bad:  # the message quotes the registry's answer
-            raise SchemaError(self.settings.scrubbed(str(bad)), format=self.identifier, field=bad.field) from None
+            reason = f"the table can't be written by the latest schema of subject {subject!r}, id {latest[0]}: {bad}"
+            raise SchemaError(self.settings.scrubbed(reason), format=self.identifier, field=bad.field) from None
 
     def encode_with(
         self, rows: pa.StructArray, schema: pa.Schema, write: Callable[[int, RegistrySchema], EncodedBatch]

@@ -59,7 +59,7 @@ _CLIENT = (
         name="use-latest-version",
         type="boolean",
         default=False,
-        doc="Ours. Whether writing uses the latest schema of the subject. Its types must be the table's types.",
+        doc="Ours. Whether writing uses the latest schema of the subject, and registers none. The table must fit it.",
     ),
     Option(
         name="schema-id",

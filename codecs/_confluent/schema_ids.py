@@ -1,4 +1,4 @@
-"""The metadata `schema-id`: the id or the GUID of each message's schema, as text."""
+"""The metadata `registry.schema-id`: the id or the GUID of each message's schema, as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kvformat.codecs._arrays import with_elements
 from kvformat.codecs._confluent.frames import distinct_ids, read_frames
 from kvformat.registry.contract.batches import DecodedBatch
 
-SCHEMA_ID: Final = "schema-id"
+SCHEMA_ID: Final = "registry.schema-id"
 SCHEMA_ID_TYPES: Final = {SCHEMA_ID: "STRING"}
 
 

@@ -79,8 +79,8 @@ def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: 
     Metadata columns have the types of their keys, not their declared types, because Spark does the casts.
     """
     text = read_text(file)
-    definition = find_table(text, table, choose="--table '{}'".format)
-    kv = KeyValueFormat.from_ddl(text, table=table).with_options(options)
+    definition = find_table(text, table, options=options, choose="--table '{}'".format)
+    kv = KeyValueFormat.from_ddl(text, table=table, options=options)
     option = "format" if "format" in kv.options else "value.format"
     known = [*READABLE, *(f"{VALUE_PREFIX}{key}" for key in format_class(kv.options[option]).metadata_types)]
     extra = _extra(metadata, {key: key for key in known})

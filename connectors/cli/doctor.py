@@ -278,7 +278,7 @@ def _tables(text: str, table: str | None, options: Mapping[str, str]) -> Iterato
     created = dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE")
     for name in created if table is None else [table]:
         try:
-            kv = KeyValueFormat.from_ddl(text, table=name).with_options(options)
+            kv = KeyValueFormat.from_ddl(text, table=name, options=options)
             values = kv.connector_options("decode")
         except KvFormatError as error:
             yield Finding("failed", f"table {name}", str(error))

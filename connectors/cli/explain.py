@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from kvformat.connectors.cli._output import json_option, note, show, tell, write_json
-from kvformat.connectors.cli._table import FILE, read_text
+from kvformat.connectors.cli._table import FILE, option_option, read_text
 from kvformat.connectors.explain import explained
 from kvformat.connectors.kafka import KafkaTable
 from kvformat.registry.contract.errors import KvFormatError
@@ -17,8 +17,9 @@ from kvformat.registry.sql.statements import statements
 @click.command()
 @click.argument("ddl", type=FILE, metavar="FILE.sql")
 @click.option("--table", metavar="NAME", help="A table; default: all tables of the file.")
+@option_option("An option of each table, instead of its own, such as the brokers of tables of Confluent Cloud.")
 @json_option("A line of JSON for each table.")
-def explain_command(ddl: Path, table: str | None, as_json: bool) -> None:
+def explain_command(ddl: Path, table: str | None, options: dict[str, str], as_json: bool) -> None:
     """Describe the tables of a DDL, the options that Spark gets, and where Spark differs from Flink.
 
     Asks no broker, starts no Spark and shows no secrets. Errors of a table are reported on stderr, with line and
@@ -32,7 +33,7 @@ def explain_command(ddl: Path, table: str | None, as_json: bool) -> None:
     wrong: list[KvFormatError] = []
     for count, name in enumerate(names):
         try:
-            found = KafkaTable.from_ddl(text, table=name)
+            found = KafkaTable.from_ddl(text, table=name, options=options)
             if as_json:
                 write_json([explained(found.kv)])
             else:

@@ -353,6 +353,7 @@ def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
             *(f"the {column.kind} column '{column.name}'" for column in table.columns if column.kind != "physical"),
             *(["the WATERMARK"] if table.watermark is not None else []),
             *(["PARTITIONED BY"] if table.partition_keys else []),
+            *(["DISTRIBUTED"] if table.distribution is not None else []),
         ]
         if refused:
             raise OptionError(

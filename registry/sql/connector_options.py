@@ -16,6 +16,7 @@ from kvformat.registry.contract.errors import OptionError, did_you_mean
 from kvformat.registry.contract.options import Option, mask_userinfo
 
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
+CONFLUENT = "confluent"  # of Flink on Confluent Cloud; `confluent_tables.py` translates its tables
 _MASK = "******"
 _PROPERTIES = "properties."
 # Words in the names of options with secret values: those of Flink's GlobalConfiguration, and Kafka's own.
@@ -29,7 +30,7 @@ _GUARANTEES = ("exactly-once", "at-least-once", "none")
 _MODES = ("group-offsets", "timestamp", "specific-offsets")
 
 _SHARED = (
-    Option(name="connector", doc="`kafka` or `upsert-kafka`"),
+    Option(name="connector", doc="`kafka` or `upsert-kafka`; a DDL of Confluent Cloud has `confluent`"),
     Option(name="topic", type="list", doc="topics, separated by `;`; a table to write to needs exactly one"),
     Option(name="topic-pattern", doc="regular expression (Java's) for the topics, instead of `topic`"),
     Option(name="properties.bootstrap.servers", doc="brokers; required in a DDL"),
@@ -195,7 +196,7 @@ def options_of(connector: str) -> tuple[Option, ...]:
         known, shown = (KAFKA, UPSERT_KAFKA), masked("connector", connector)
         raise OptionError(
             f"option 'connector': unknown connector {shown!r}.{did_you_mean(connector, known)} "
-            f"Supported connectors: {', '.join(known)}",
+            f"Supported connectors: {', '.join(known)}; in a DDL also {CONFLUENT}",
             option="connector",
         )
     return UPSERT_KAFKA_OPTIONS if connector == UPSERT_KAFKA else KAFKA_OPTIONS

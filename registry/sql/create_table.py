@@ -23,6 +23,7 @@ from decimal import Decimal
 
 from kvformat.registry.contract.ddl import lookalike
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.sql.confluent_tables import ROWTIME, is_confluent, rowtime_column
 from kvformat.registry.sql.connector_options import is_secret, shown_option
 from kvformat.registry.sql.expressions import ExpressionReader
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
@@ -37,7 +38,7 @@ _OPERATOR = (
 _OPTIONS = re.compile(
     r"\bWITH\b(?!\s++(?:LOCAL|TIME)\b)|(?:'|(?<![\w.-]))(?P<name>[\w.-]++)'?+(?=\s*+=)|=\s*+\\?\"", re.IGNORECASE
 )
-_AFTER_COLUMNS = ("COMMENT", "PARTITIONED", "WITH", "LIKE", "AS")
+_AFTER_COLUMNS = ("COMMENT", "DISTRIBUTED", "PARTITIONED", "WITH", "LIKE", "AS")
 _OPTIONS_WITHOUT_DOT = ("connector", "format", "topic")
 _MOST_MILLIS = 2**63 - 1  # milliseconds: a Java long
 _MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
@@ -120,6 +121,7 @@ class _CreateTableReader(ExpressionReader):
             self.expect(")")
         if self.skip("COMMENT"):
             self.quoted_text("a comment")
+        distribution = self._distribution() if self.skip("DISTRIBUTED") else None
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
         if self.word() == "AS":
@@ -142,13 +144,15 @@ class _CreateTableReader(ExpressionReader):
             None if self._key is None else tuple(self._key),
             None if self._watermark is None else self._watermark[0],
             tuple(name for name, _ in partition_keys),
+            None if distribution is None else tuple(name for name, _ in distribution),
+            name[-1],
         )
         if base is not None:
             try:
                 table = merge_with_base(base, table, strategies)
             except ValueError as cause:
                 raise self.error(f"LIKE: {cause}", like) from None
-        return self._checked(table, partition_keys)
+        return self._checked(table, {"PARTITIONED BY": partition_keys, "DISTRIBUTED BY": distribution or ()})
 
     def _path(self) -> tuple[str, ...]:
         """Parse a name, perhaps with catalog and database before it."""
@@ -192,17 +196,37 @@ class _CreateTableReader(ExpressionReader):
         found = super()._plain_type(depth)
         return replace(found, precision=min(found.precision or 0, 3)) if found.root == "TIME" else found
 
-    def _checked(self, table: TableDefinition, partition_keys: tuple[tuple[str, int], ...]) -> TableDefinition:
-        """Return the table with its primary key; raises `SchemaError` if the key or the watermark names no column."""
+    def _distribution(self) -> tuple[tuple[str, int], ...]:
+        """Parse `BY HASH(id) INTO 6 BUCKETS` after DISTRIBUTED; returns the columns, each with its offset."""
+        names: tuple[tuple[str, int], ...] = ()
+        if by := self.skip("BY"):
+            self.skip("HASH")
+            names = self._names()
+        if not by or self.word() == "INTO":
+            self.expect("INTO")
+            if not (self.peek().isascii() and self.peek().isdecimal()):
+                raise self.error(f"expected a number of buckets, found {self.shown()}")
+            self.index += 1
+            self.expect("BUCKETS")
+        return names
+
+    def _checked(self, table: TableDefinition, clauses: dict[str, tuple[tuple[str, int], ...]]) -> TableDefinition:
+        """Return the table with its primary key; raises `SchemaError` if a clause names no column.
+
+        `clauses` are the columns that clauses after the list of columns name, each with its offset.
+        """
         kinds = {column.name: column.kind for column in table.columns}
         for name, offset in (self._key or {}).items():
             if kinds.get(name) != "physical":
                 what = "does not exist" if name not in kinds else "is not a physical column"
                 raise self.error(f"column '{name}' of the PRIMARY KEY {what}", offset)
-        for name, offset in partition_keys:
-            if name not in kinds:
-                raise self.error(f"column '{name}' of PARTITIONED BY does not exist", offset)
+        for clause, names in clauses.items():
+            for name, offset in names:
+                if name not in kinds:
+                    raise self.error(f"column '{name}' of {clause} does not exist", offset)
         if self._watermark is not None:
+            if self._watermark[0].column == ROWTIME and ROWTIME not in kinds and is_confluent(table):
+                table = replace(table, columns=(*table.columns, rowtime_column()))
             self._check_watermark(table, *self._watermark)
         return with_primary_key(table, table.primary_key)
 

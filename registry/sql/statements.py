@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from kvformat.registry.contract.errors import SchemaError, did_you_mean
+from kvformat.registry.sql.confluent_tables import kafka_table
 from kvformat.registry.sql.create_table import parse_create_table
 from kvformat.registry.sql.table_definition import TableDefinition
 
@@ -104,14 +105,21 @@ def _check_text(text: str) -> None:
 
 
 def find_table(
-    text: str, name: str | None = None, *, choose: Callable[[str], str] = "from_ddl(text, table={!r})".format
+    text: str,
+    name: str | None = None,
+    *,
+    options: Mapping[str, str | None] | None = None,
+    choose: Callable[[str], str] = "from_ddl(text, table={!r})".format,
 ) -> TableDefinition:
-    """Return the table of this name that a text creates, or its only table.
+    """Return the table of this name that a text creates, or its only table; always one of the connectors for Kafka.
 
+    `options` replace its own; None removes one.
     `choose` takes the name of a table and returns how to choose it, for an error. Raises `SchemaError` with the list of
     tables if there is no such table or more than one.
     """
-    return _Tables(text, choose).table(name)
+    table = _Tables(text, choose).table(name)
+    given = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
+    return kafka_table(replace(table, options=given))
 
 
 def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:

@@ -40,7 +40,11 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """The content of a CREATE TABLE; `options` are as written, without quotes."""
+    """The content of a CREATE TABLE; `options` are as written, without quotes.
+
+    `short_name` is the name without catalog and database. `distribution` are the columns of DISTRIBUTED BY, none of
+    them for `DISTRIBUTED INTO n BUCKETS`; None without the clause.
+    """
 
     name: str
     columns: tuple[TableColumn, ...]
@@ -48,6 +52,8 @@ class TableDefinition:
     primary_key: tuple[str, ...] | None = None
     watermark: Watermark | None = None
     partition_keys: tuple[str, ...] = ()
+    distribution: tuple[str, ...] | None = None
+    short_name: str = field(default="", compare=False)
 
     def physical(self) -> FlinkType:
         """Return the physical columns as a ROW."""

@@ -8,7 +8,7 @@
 | GENERATED, METADATA (columns) | INCLUDING | left out | an error | the new column, in the old position |
 | WATERMARKS | INCLUDING | left out | an error | the new one, of the same column |
 | CONSTRAINTS (PRIMARY KEY) | INCLUDING | left out; its columns stay NOT NULL | an error | not allowed |
-| PARTITIONS | INCLUDING | taken, unless the table has its own | an error | not allowed |
+| PARTITIONS, DISTRIBUTION | INCLUDING | taken, unless the table has its own | an error | not allowed |
 | OPTIONS | OVERWRITING | left out | an error | the new value |
 
 Rules: Flink's `MergeTableLikeUtil`, and the answers of Flink 2.3.0.
@@ -70,6 +70,8 @@ def merge_with_base(base: TableDefinition, own: TableDefinition, given: Mapping[
         raise ValueError(f"the WATERMARK of the base table uses the column '{watermark.column}', which is excluded")
     if own.partition_keys and base.partition_keys and like["PARTITIONS"] != "EXCLUDING":
         raise ValueError("the base table is already PARTITIONED BY; write EXCLUDING PARTITIONS")
+    if own.distribution is not None and base.distribution is not None and like["DISTRIBUTION"] != "EXCLUDING":
+        raise ValueError("the base table is already DISTRIBUTED; write EXCLUDING DISTRIBUTION")
     return replace(
         own,
         columns=tuple(columns.values()),
@@ -77,6 +79,7 @@ def merge_with_base(base: TableDefinition, own: TableDefinition, given: Mapping[
         primary_key=key,
         watermark=watermark,
         partition_keys=own.partition_keys or base.partition_keys,
+        distribution=base.distribution if own.distribution is None else own.distribution,
     )
 
 

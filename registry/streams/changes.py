@@ -109,9 +109,9 @@ def observe_records(df: DataFrame, observation: Observation | str, *, schema_id:
       tombstones of an upsert table count as deletes),
     - `records`, those with a row or an error, if there is a `row_index`,
     - the bad records of each `ErrorCode`, under its name,
-    - with `schema_id`, the column of the metadata `value.schema-id`: `schemas`, a list of structs of `id` (STRING, an
-      id or a GUID) and `records` (BIGINT), the most frequent ids first, at most 100. Records without a row, such as bad
-      ones, have no id.
+    - with `schema_id`, the column of the metadata `value.registry.schema-id`: `schemas`, a list of structs of `id`
+      (STRING, an id or a GUID) and `records` (BIGINT), the most frequent ids first, at most 100. Records without a row,
+      such as bad ones, have no id.
 
     A batch reports them in the `Observation`. A stream reports them to listeners, in
     `event.progress.observedMetrics` under the name. Nothing is decoded twice. Call it on the result of decode, before

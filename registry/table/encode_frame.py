@@ -23,6 +23,7 @@ from kvformat.registry.contract.errors import (
     KafkaSinkWarning,
     MissingExtraError,
     SchemaError,
+    add_context,
     did_you_mean,
     listed,
 )
@@ -78,6 +79,19 @@ def encode_frame(
     metadata = [_metadata_column(plan, column, df) for column in (*plan.metadata, *extra)]
     _warn_about_sink(plan, [column.key for column in (*plan.metadata, *extra)])
     kinds = _possible_kinds(plan, df, changelog_mode)
+    try:
+        return _records(df, layout, columns, metadata, kinds)
+    except SchemaError as error:  # of a format, which does not know the table
+        raise add_context(error, f"table '{plan.table.name}': ") from error
+
+
+def _records(
+    df: DataFrame,
+    layout: RecordLayout,
+    columns: Sequence[Column],
+    metadata: Sequence[Column],
+    kinds: ChangelogMode | None,
+) -> DataFrame:
     if not layout.upsert or kinds is None or not kinds.contains(RowKind.UPDATE_BEFORE):
         return df.select(*_key_column(layout, columns), _value_column(layout, columns, kinds), *metadata)
     wire = [

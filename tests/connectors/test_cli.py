@@ -574,6 +574,13 @@ def test_an_invalid_table_does_not_hide_the_others(ddl: Callable[[str], Path]) -
     assert run("explain", file, "--table", "users").exit_code == 0
 
 
+def test_explain_takes_the_brokers_of_tables_of_confluent_cloud(ddl: Callable[[str], Path]) -> None:
+    file = ddl("CREATE TABLE `env`.`cluster`.`a.b` (id INT) WITH ('connector' = 'confluent', 'value.format' = 'raw')")
+    assert "does not say where the brokers" in run("explain", file).stderr
+    found = run("explain", file, "-o", "properties.bootstrap.servers=x", "--json")
+    assert lines(found.stdout)[0]["reading"]["batch"]["options"]["subscribe"] == "a.b"
+
+
 def test_an_option_selects_one_of_several_tables(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "--ddl", ddl(_TWO))
     assert result.exit_code == 2

@@ -50,7 +50,16 @@ _PIECES = (
     ),
     *("NOT NULL", "NULL", "PRIMARY KEY", "METADATA FROM", "VIRTUAL", "AS", "WATERMARK FOR", "COMMENT", "CONSTRAINT"),
     *("ROW<", "ARRAY<", "MAP<STRING, ", "MULTISET<", "DECIMAL(38, 39)", "TIMESTAMP(10)", "TIME WITHOUT TIME ZONE"),
-    *("INTERVAL '1' SECOND", "INTERVAL YEAR(9) TO MONTH", "ENFORCED", "PARTITIONED BY (", "LIKE x", "WITH ()", "RAW"),
+    *(
+        "INTERVAL '1' SECOND",
+        "INTERVAL YEAR(9) TO MONTH",
+        "ENFORCED",
+        "PARTITIONED BY (",
+        "DISTRIBUTED BY HASH (",
+        "LIKE x",
+        "WITH ()",
+        "RAW",
+    ),
     *(
         "é",
         "世",
@@ -139,10 +148,19 @@ _VALUES = (
 )
 
 
+_OF_CONFLUENT_CLOUD = """CREATE TABLE `env`.`cluster`.`orders` (
+  `id` BIGINT NOT NULL, `n` VARCHAR(2147483647), `part` BIGINT METADATA FROM 'partition' VIRTUAL,
+  WATERMARK FOR `$rowtime` AS `$rowtime` - INTERVAL '5' SECOND, CONSTRAINT `PRIMARY` PRIMARY KEY (`id`) NOT ENFORCED
+) DISTRIBUTED BY HASH(`id`) INTO 6 BUCKETS WITH (
+  'changelog.mode' = 'upsert', 'connector' = 'confluent', 'kafka.cleanup-policy' = 'compact',
+  'key.format' = 'avro-registry', 'value.format' = 'avro-registry', 'value.fields-include' = 'all',
+  'properties.bootstrap.servers' = 'b', 'avro-registry.url' = 'mock://x')"""
+
+
 @functools.cache
 def _statements() -> list[str]:
-    """Return CREATE TABLE statements that Flink planned or refused."""
-    found = []
+    """Return CREATE TABLE statements that Flink planned or refused, and one of Confluent Cloud several times."""
+    found = [_OF_CONFLUENT_CLOUD] * 50
     for name in ("cases", "errors", "plans"):
         with lzma.open(vectors.FIXTURES / "interop" / f"{name}.jsonl.xz", "rt", encoding="ascii") as lines:
             found += [json.loads(line)["ddl"] for line in lines]

@@ -17,7 +17,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from kvformat.registry import ConfigurationError, SchemaError, SchemaRegistryError, get_format
+from kvformat.codecs._avro.types import schema_text
+from kvformat.registry import ConfigurationError, KeyValueFormat, SchemaError, SchemaRegistryError, get_format
+from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.support import services, vectors
 from tests.support.registry_server import Registry, RegistryServer
 
@@ -205,6 +207,40 @@ def test_encode_registers_the_schema_once(spark: Any, registry: Registry) -> Non
     assert _collected(encoded.select("n", decoded.alias("v")))[7] == {"a": 7, "b": "n7"}
     batch = fmt.encode_batch(pa.array([{"a": 7, "b": "n7"}]), "a BIGINT, b STRING")
     assert batch.messages.to_pylist() == [messages[7]]
+
+
+def test_spark_s_function_writes_only_the_derived_schema(spark: Any, registry: Registry) -> None:
+    """With another schema it would write other bytes, or match fields by their places."""
+    registry.ids |= {
+        90: '{"type":"record","name":"R","fields":[{"name":"b","type":"string"},{"name":"a","type":"long"}]}',
+        91: schema_text(row_type(resolve_schema("a BIGINT, b STRING")), legacy=True),
+    }
+    registry.subjects |= {"other": [90], "derived": [91]}
+    struct = F.struct(F.col("id").alias("a"), F.lit("x").alias("b"))
+    given = {"url": registry.url, "use-latest-version": "true"}
+    other, derived = (get_format("avro-confluent", {**given, "subject": name}) for name in ("other", "derived"))
+    with pytest.raises(ConfigurationError, match="no native encode"):
+        other.encode(struct, "a BIGINT, b STRING", engine="native")
+    frame = spark.range(2).select(
+        F.col("id").alias("n"),
+        other.encode(struct, "a BIGINT, b STRING").alias("other"),
+        *(derived.encode(struct, "a BIGINT, b STRING", engine=engine).alias(engine) for engine in ("native", "arrow")),
+    )
+    _, row = frame.orderBy("n").collect()
+    assert row["other"] == b"\0\0\0\0\x5a\x02x\x02"
+    assert row["native"] == row["arrow"] == b"\0\0\0\0\x5b\x02\x02\x02\x02x"
+
+
+def test_the_error_of_a_registered_schema_names_the_table(spark: Any, registry: Registry) -> None:
+    registry.ids[92] = '{"type":"record","name":"R","fields":[{"name":"b","type":"string"},{"name":"a","type":"long"}]}'
+    registry.subjects["orders-value"] = [92]
+    orders = KeyValueFormat.from_ddl(
+        "CREATE TABLE orders (a BIGINT) WITH ('connector' = 'kafka', 'topic' = 'orders', 'format' = 'avro-confluent', "
+        f"'properties.bootstrap.servers' = 'x', 'avro-confluent.url' = '{registry.url}', "
+        "'avro-confluent.use-latest-version' = 'true')"
+    )
+    with pytest.raises(SchemaError, match=r"^table 'orders': .* 'orders-value', id 92: field 'b' of record R"):
+        orders.encode(spark.range(1).selectExpr("id AS a"))
 
 
 def test_a_registry_may_be_reachable_only_from_executors(spark: Any, registry: Registry) -> None:

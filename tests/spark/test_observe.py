@@ -122,8 +122,9 @@ def test_messages_are_counted_by_the_id_of_their_schema(spark: Any, tmp_path: Pa
     source = tmp_path / "in"
     spark.createDataFrame(records, "value BINARY").coalesce(1).write.parquet(str(source))
     table = KeyValueFormat.from_ddl(
-        "CREATE TABLE t (id INT, schema_id STRING METADATA FROM 'value.schema-id') WITH ('connector' = 'kafka', "
-        "'topic' = 't', 'properties.bootstrap.servers' = 'b:9', 'scan.startup.mode' = 'earliest-offset', "
+        "CREATE TABLE t (id INT, schema_id STRING METADATA FROM 'value.registry.schema-id') WITH ("
+        "'connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9', "
+        "'scan.startup.mode' = 'earliest-offset', "
         "'format' = 'json-debezium-registry')"
     )
 

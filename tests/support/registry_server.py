@@ -27,6 +27,7 @@ class Registry:
     types: the schema type by id, for schemas that are not Avro.
     next_id: the id for the next new schema.
     refused: subjects for which registration fails.
+    reasons: the messages of a check of compatibility, None if the registry gives none.
     requests: all requests in order, such as `GET /schemas/ids/1`.
     failing: the number of next requests to answer with `status` and `body`.
     delay: seconds before each answer.
@@ -44,6 +45,7 @@ class Registry:
     types: dict[int, str] = field(default_factory=dict)
     next_id: int = 1
     refused: tuple[str, ...] = ()
+    reasons: Any = None
     references: dict[int, list[dict[str, Any]]] = field(default_factory=dict)
     subjects: dict[str, list[int]] = field(default_factory=dict)
     registered: list[tuple[str, int, Any]] = field(default_factory=list)
@@ -70,6 +72,9 @@ class Registry:
             return self._schema(schema_id, path[2])
         if method == "GET" and path[:2] == ["schemas", "guids"] and len(path) == 3 and self.has_guids:
             return self._schema(next((i for i in self.ids if self.guid(i) == path[2]), 0), path[2])
+        if method == "POST" and path[:2] == ["compatibility", "subjects"] and path[3:] == ["versions"]:
+            found = {"is_compatible": path[2] not in self.refused}
+            return 200, found if self.reasons is None else {**found, "messages": self.reasons}
         if path[:1] != ["subjects"] or len(path) < 2:
             return _missing(404, "HTTP 404 Not Found")
         if method == "POST":

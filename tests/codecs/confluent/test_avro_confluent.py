@@ -278,7 +278,7 @@ def test_the_latest_version(registry: Registry) -> None:
     registry.subjects["s"] = [1]
     assert _encoded(fmt, (1, "y")) == ([_framed(1, b"\x02\x02\x02\x02y")], [None])
     registry.subjects["t"] = [7]
-    with pytest.raises(SchemaError, match=r"does not match the table schema.*Its type is ROW<`a` INT NOT NULL"):
+    with pytest.raises(SchemaError, match=r"id 7: column 'a' is BIGINT, which does not fit int. Declare it as INT"):
         _encoded(_format(registry, subject="t", use_latest_version="true"), (1, "y"))
 
 
@@ -641,7 +641,9 @@ def test_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert first[0][:5] != evolved.messages[0].as_py()[:5]
     refused = fmt().encode_batch(more, "a BIGINT, b STRING, c INT NOT NULL")
     assert refused.errors is not None
-    assert "refuses the schema for subject 'orders-value'" in refused.errors[0].as_py()
+    assert "refuses the schema for subject 'orders-value': " in refused.errors[0].as_py()
+    assert "Incompatible artifact: orders-value" in refused.errors[0].as_py()  # the registry's own words
+    assert "set 'use-latest-version' = 'true' to write by" in refused.errors[0].as_py()
     with pytest.raises(SchemaRegistryError, match="401"):
         _decoded(fmt(**{"basic-auth.user-info": "alice:wrong"}), *first)
     apicurio.kill()

@@ -152,6 +152,10 @@ def test_defaults() -> None:
             {"scan.value.initial-schemas.ddls": "CREATE TABLE t (a TIMESTAMP(3), WATERMARK FOR a AS a)"},
             "the WATERMARK is not allowed",
         ),
+        (
+            {"scan.value.initial-schemas.ddls": "CREATE TABLE t (a INT) DISTRIBUTED BY HASH(a) INTO 2 BUCKETS"},
+            "DISTRIBUTED is not allowed",
+        ),
         ({"scan.value.initial-schemas.ddls": " "}, "the text has no CREATE TABLE"),
     ],
 )

@@ -88,12 +88,12 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         return self.encode_datums(rows, schema)
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        schema_id, provided = self.options["schema-id"], self.options["schema"]
+        options = self.options
+        schema_id, provided, name = (options[option] for option in ("schema-id", "schema", RECORD_NAME))
         if schema_id is None:
             return None  # the id is unknown here
         try:
-            text = schema_text(schema, legacy=self.legacy, name=self.options[RECORD_NAME] or ROOT)
-            derived = parse_schema(text)
+            derived = parse_schema(schema_text(schema, legacy=self.legacy, name=name or ROOT))
         except SchemaError:
             return None  # these columns need the provided schema
         if provided not in (None, derived.text):

@@ -198,7 +198,7 @@ class RegistryFormat(Format):
         """Whether an option names the subject that the schema is registered under."""
         return True
 
-    def subject_of(self, schema: pa.Schema) -> str | None:
+    def subject_for(self, schema: pa.Schema) -> str | None:
         """Return the subject that the schema of a table is registered under."""
         return self.subject
 
@@ -233,7 +233,7 @@ class RegistryFormat(Format):
         options = self.options
         if options["schema-id"] is not None:
             return options["schema-id"], self.own_schema(schema)
-        subject = self.subject_of(schema)
+        subject = self.subject_for(schema)
         if not subject:
             return Refused("the option 'subject' is empty")
         if options[self.latest_option]:

@@ -271,20 +271,21 @@ class RecordFormat(RegistryFormat):
     def names_subject(self) -> bool:
         return self._strategy == BY_TOPIC
 
-    def subject_of(self, schema: pa.Schema) -> str | None:
+    def subject_for(self, schema: pa.Schema) -> str | None:
         if self.names_subject:
             return self.subject
-        name = self.options[RECORD_NAME]
-        if name is None:
-            own = self.own_schema(schema)
-            name, *others = names_of_schema(own) or (NAMELESS,)
-            if others or name == NAMELESS:
-                raise SchemaError(
-                    f"format '{self.identifier}': '{SUBJECT_STRATEGY}' = '{self._strategy}' needs a schema of one type "
-                    f"with a name (in JSON Schema its title): {own.text}",
-                    format=self.identifier,
-                )
+        name = self.options[RECORD_NAME] or self._name_of(self.own_schema(schema))
         return name if self._strategy == BY_RECORD else f"{self.options[TOPIC]}-{name}"
+
+    def _name_of(self, own: RegistrySchema) -> str:
+        name, *others = names_of_schema(own) or (NAMELESS,)
+        if others or name == NAMELESS:
+            raise SchemaError(
+                f"format '{self.identifier}': '{SUBJECT_STRATEGY}' = '{self._strategy}' needs a schema of one type "
+                f"with a name (in JSON Schema its title): {own.text}",
+                format=self.identifier,
+            )
+        return name
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         found, name = super().schema_to_write(schema), self.options[RECORD_NAME]

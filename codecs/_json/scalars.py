@@ -390,6 +390,8 @@ def epoch_converter(t: FlinkType, rules: ScalarRules) -> Converter:
         if type(value) is not Integer and type(value) is not Fraction:
             return of_text(value)
         number = parse_decimal(value)
+        if not -(2**bits) <= number <= 2**bits:  # an integer of many digits takes very long to make
+            raise ValueError
         stored = int(number) * factor
         if number != int(number) or not -(2 ** (bits - 1)) <= stored < 2 ** (bits - 1):
             raise ValueError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import random
+import time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -435,3 +436,14 @@ def test_a_folder_of_schemas(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["1.json"]
     assert fmt.encode_batch(_rows("a INT", {"a": 1}), "a INT").messages == messages
     assert infer_schema(messages, format="json-registry", options={"url": f"file:{tmp_path}"}).ddl == "`a` INT"
+
+
+@pytest.mark.parametrize("t", ["DATE", "TIME(3)", "TIMESTAMP(3)", "TIMESTAMP_LTZ(6)"])
+def test_a_number_for_a_time_with_a_huge_exponent_is_an_error_at_once(t: str) -> None:
+    numbers = (b"1e999999999", b"-1e99999999", b"1e-999999999", b"0")
+    messages = pa.array([b'\0\0\0\0\1{"d":%s}' % number for number in numbers])
+    before = time.process_time()
+    batch = get_format("json-registry").decode_batch(messages, f"d {t}")
+    assert time.process_time() - before < 5
+    assert batch.errors is not None
+    assert ["cannot read" in str(error) for error in batch.errors.to_pylist()] == [True, True, True, False]

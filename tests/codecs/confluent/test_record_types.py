@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from kvformat.codecs._confluent import cache
+from kvformat.codecs._confluent.schema_ids import SCHEMA_ID
 from kvformat.connectors import cli, infer_schema, inspect_topic
 from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format, observe_records
 from kvformat.registry.contract.schemas import resolve_schema, row_type
@@ -333,6 +334,19 @@ def test_a_new_field_of_one_type_is_told_by_its_column(kind: str, registry: Regi
     found = _decoded(get_format(kind, columns), "o ROW<id BIGINT, name STRING>, r ROW<id BIGINT>", *messages)
     assert found[0] == {"o": {"id": 1, "name": None}, "r": None}
     assert "fields or types that the table does not show: why" in found[1]
+
+
+def test_the_ids_of_schemas_beside_types(registry: Registry) -> None:
+    registry.ids |= {1: json.dumps(_ORDER), 2: json.dumps(_REFUND)}
+    messages = pa.array([_framed(2, b"\x10\x02x"), _framed(1, b"\x0e"), None])
+    both = {"url": registry.url, "record-columns": "o:com.shop.Order,r:com.shop.Refund"}
+    one = {"url": registry.url, "record-name": "com.shop.Order", "other-messages": "skip"}
+    for options, table, expected in (
+        (both, "o ROW<id BIGINT>", [[{"o": None, SCHEMA_ID: "2"}], [{"o": {"id": 7}, SCHEMA_ID: "1"}], None]),
+        (one, "id BIGINT", [[], [{"id": 7, SCHEMA_ID: "1"}], None]),
+    ):
+        batch = get_format("avro-confluent", options).decode_batch(messages, table, metadata=[SCHEMA_ID])
+        assert batch.rows.to_pylist() == expected
 
 
 # --- options -------------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from kvformat.codecs._changes.other_messages import ERROR, SKIP
 from kvformat.registry.contract.options import Option
 
 RECORD_NAME, RECORD_COLUMNS, OTHER_MESSAGES = "record-name", "record-columns", "other-messages"
-SUBJECT_STRATEGY, TOPIC = "subject-name-strategy", "topic"
+SUBJECT_STRATEGY, TOPIC = "subject-name-strategy", "subject-topic"
 TABLES_OF_TYPES = "tables-by-record-name"
 """The option of ingestion that makes a table of each type."""
 BY_TOPIC, BY_RECORD, BY_TOPIC_AND_RECORD = "topic-name", "record-name", "topic-record-name"

@@ -305,7 +305,7 @@ def _options(rng: random.Random, name: str, format: str) -> dict[str, str]:
         if value is not None:
             found[option.name] = value
     if found.get("subject-name-strategy", "topic-name").rpartition(".")[2] not in ("topic-name", "TopicNameStrategy"):
-        return found | {"topic": "t"}
+        return found | {"subject-topic": "t"}
     return found | _subject(format)
 
 

@@ -92,11 +92,11 @@ def _compare(kind: str, strategy: str, rng: random.Random, number: int) -> int:
     url, topic = f"mock://record-types-{kind}-{strategy}-{number}", "events"
     context = SerializationContext(topic, MessageField.VALUE)
     options = {"url": url, "subject-name-strategy": strategy}
-    options |= {"subject": f"{topic}-value"} if strategy == "topic-name" else {"topic": topic}
+    options |= {"subject": f"{topic}-value"} if strategy == "topic-name" else {"subject-topic": topic}
     schemas, values, messages, types = {}, dict[str, list[bytes]](), [], []
     for name in _NAMES:
         fmt = get_format(kind, {**options, "record-name": name})
-        client: Any = cache._registry(fmt.settings)._client  # type: ignore[attr-defined]
+        client: Any = cache._registry(fmt.settings).registry._client  # type: ignore[attr-defined]
         text, own = _random_schema(fmt, rng)
         batch = fmt.encode_batch(random_rows.rows(rng, row_type(resolve_schema(text)), 6), text)
         before = set(client.get_subjects())
@@ -360,7 +360,7 @@ def test_the_ids_of_schemas_beside_types(registry: Registry) -> None:
         ({"record-columns": "a:A,b:B", "schema-id": "1", "subject": "s"}, "encode", "'schema-id'.* is for one type"),
         ({"record-columns": "a:A", "schema": "x"}, "decode", "'schema'.* is for one type"),
         ({"subject-name-strategy": "record-name", "subject": "s"}, "encode", "has the subject 's'"),
-        ({"subject-name-strategy": "topic-record-name"}, "encode", "needs the option 'topic'"),
+        ({"subject-name-strategy": "topic-record-name"}, "encode", "needs the option 'subject-topic'"),
         ({"subject-name-strategy": "none"}, "decode", "RecordNameStrategy"),
         ({"other-messages": "skip-all"}, "decode", r"\[error, skip\]"),
         ({}, "encode", "subject"),
@@ -497,7 +497,7 @@ def test_types_in_spark(kind: str, spark: Any, registry: Registry) -> None:
 
     table = "o ROW<id BIGINT, name STRING>, r ROW<id BIGINT, why STRING>"
     named = {"url": registry.url, "record-columns": "o:com.shop.Order,r:com.shop.Refund"}
-    fmt = get_format(kind, {**named, "subject-name-strategy": "topic-record-name", "topic": "events"})
+    fmt = get_format(kind, {**named, "subject-name-strategy": "topic-record-name", "subject-topic": "events"})
     rows = [((1, "a"), None), (None, (2, "b")), ((3, None), None)]
     df = spark.createDataFrame(rows, "o STRUCT<id: BIGINT, name: STRING>, r STRUCT<id: BIGINT, why: STRING>")
     written = df.select(fmt.encode(F.struct("o", "r"), table).alias("value"))
@@ -516,3 +516,44 @@ def test_types_in_spark(kind: str, spark: Any, registry: Registry) -> None:
     decoded = observe_records(orders.decode(kept, errors="capture"), seen)
     assert [row.id for row in decoded.collect() if row.error is None] == [1, 3]
     assert {name: seen.get[name] for name in ("rows", "bad", "skipped")} == {"rows": 2, "bad": 0, "skipped": 1}
+
+
+@pytest.mark.parametrize(
+    ("format", "more"),
+    [
+        ("avro-glue", {}),
+        ("avro-glue", {"schema.compression": "ZLIB"}),
+        ("avro-apicurio", {}),
+        ("avro-apicurio", {"id-width": "8"}),
+    ],
+)
+def test_other_registries_have_types_too(format: str, more: dict[str, str], tmp_path: Path) -> None:
+    options = {"url": f"file:{tmp_path}", **({"schema.autoRegistration": "true"} if format == "avro-glue" else {})}
+    tables = {"com.shop.Order": "id BIGINT, name STRING", "com.shop.Refund": "id BIGINT, amount BIGINT"}
+    rows = {
+        "com.shop.Order": [{"id": 1, "name": "a"}, {"id": 2, "name": None}],
+        "com.shop.Refund": [{"id": 3, "amount": 4}],
+    }
+    messages = []
+    for name, table in tables.items():
+        writer = get_format(format, {**options, **more, "record-name": name, "subject-name-strategy": "record-name"})
+        messages += writer.encode_batch(pa.array(rows[name]), table).messages.to_pylist()
+    mixed = [messages[2], messages[0], None, messages[1], b"x", messages[2]]
+    order, refund = rows["com.shop.Order"], rows["com.shop.Refund"][0]
+    for name, wanted in (
+        ("com.shop.Order", [[], [order[0]], None, [order[1]], None, []]),
+        ("com.shop.Refund", [[refund], [], None, [], None, [refund]]),
+    ):
+        reader = get_format(format, {**options, "record-name": name, "other-messages": "skip"})
+        batch = reader.decode_batch(pa.array(mixed), tables[name])
+        assert batch.rows.to_pylist() == wanted
+        assert batch.errors is not None
+        assert batch.errors.is_valid().to_pylist() == [False] * 4 + [True, False]
+    columns = get_format(format, {**options, "record-columns": "o:com.shop.Order,r:com.shop.Refund"})
+    batch = columns.decode_batch(pa.array(mixed), f"o ROW<{tables['com.shop.Order']}>, r ROW<id BIGINT, amount BIGINT>")
+    assert batch.rows.to_pylist()[:4] == [
+        [{"o": None, "r": refund}],
+        [{"o": order[0], "r": None}],
+        None,
+        [{"o": order[1], "r": None}],
+    ]

@@ -208,7 +208,7 @@ class TestProtoRegistryOfOneType(FormatContract):
     format = "proto-registry"
     options = {"url": f"file:{_TYPES['proto']}", **_ONE_TYPE}
     samples = (_PLAIN, _NESTED, _DEEP)
-    unsupported = _INTERVALS
+    unsupported = (*_INTERVALS, "VARIANT")
     skipped = (b"\0\0\0\0\x01\0\x08\7",)
     bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0")
 

@@ -10,6 +10,7 @@ Rules: Flink's "Avro Format" page, its `AvroRowDataDeserializationSchema` and `A
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,11 +23,11 @@ from kvformat.codecs._avro import Schema, parse_schema
 from kvformat.codecs._avro.json_encoding import AvroJsonReader, AvroJsonWriter
 from kvformat.codecs._avro.read import read_batch
 from kvformat.codecs._avro.table import lists_of_rows, read_table, write_table
-from kvformat.codecs._avro.types import schema_text
+from kvformat.codecs._avro.types import VARIANT_COLUMNS, check_variants, schema_text
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -34,6 +35,7 @@ from kvformat.registry.format import Format
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql.types import StructType
 
 
 class AvroFormat(Format):
@@ -62,7 +64,15 @@ class AvroFormat(Format):
             default=False,
             doc="Ours. Whether numbers of a `*-micros` schema are milliseconds, as in Flink up to 2.3.",
         ),
+        VARIANT_COLUMNS,
     )
+
+    def prepare(
+        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
+    ) -> pa.Schema:
+        resolved = super().prepare(direction, schema, metadata)
+        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
+        return resolved
 
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs._infer.avro_schemas import propose_avro_files

@@ -92,6 +92,7 @@ class AvroGlueFormat(AvroConfluentFormat):
         Option(name="cache.ttlMs", type="long", default=86_400_000, doc=_CACHE),
         replace(_SHARED["schema"], doc=f"Ours. {_SHARED['schema'].doc}", fallback=()),
         _SHARED["read-enum-and-fixed"],
+        _SHARED["variant-columns"],
         _SHARED["on-new-schema"],
         Option(name="schema-id", doc="Ours. The UUID of the version to write. The registry is then not asked for it."),
         _SHARED["register-in-executors"],

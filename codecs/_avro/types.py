@@ -24,13 +24,14 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
 from kvformat.codecs._avro.parse import check_name, parse_schema
 from kvformat.codecs._avro.schema import Schema
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
 
 SchemaJson: TypeAlias = "str | list[Any] | dict[str, Any]"
@@ -245,6 +246,26 @@ def provided_schema(text: str) -> Schema:
         return parse_schema(text)
     except SchemaError as cause:
         raise SchemaError(f"Could not parse Avro schema string. {cause}", field=cause.field) from cause
+
+
+VARIANT_COLUMNS = Option(
+    name="variant-columns",
+    type="list",
+    doc="Ours. The columns in which VARIANT is a string with a JSON text, separated by `;`. In others, VARIANT is "
+    "refused, as in Flink.",
+)
+
+
+def check_variants(row: FlinkType, named: Collection[str], format: str) -> None:
+    """Raise `SchemaError` for a column with VARIANT that the option `variant-columns` does not name."""
+    for column in row.fields:
+        if column.name not in named and any(t.root == "VARIANT" for _, t in column.type.walk()):
+            raise SchemaError(
+                f"Unsupported to derive Schema for type: VARIANT. If column '{column.name}' is a string with a JSON "
+                f"text, name it in the option '{VARIANT_COLUMNS.name}', or declare it as STRING",
+                format=format,
+                field=column.name,
+            )
 
 
 def check_provided(schema: Schema, row: FlinkType, format: str, *, legacy: bool = True) -> None:

@@ -7,9 +7,9 @@ debezium-avro-confluent, avro-debezium-registry     the datum is an envelope wit
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ from kvformat.codecs import _avro
 from kvformat.codecs._avro import Schema
 from kvformat.codecs._avro.fit import fit
 from kvformat.codecs._avro.read import read_batch
+from kvformat.codecs._avro.types import VARIANT_COLUMNS, check_variants
 from kvformat.codecs._confluent import (
     AVRO,
     PREFIX,
@@ -37,9 +38,12 @@ from kvformat.codecs.avro import AvroTable, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.errors import OptionError, SchemaError
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -69,6 +73,13 @@ class ConfluentAvroFormat(RegistryFormat):
                 option=key,
             )
         return {"read-enum-and-fixed": "true", **options}
+
+    def prepare(
+        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
+    ) -> pa.Schema:
+        resolved = super().prepare(direction, schema, metadata)
+        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
+        return resolved
 
     @abstractmethod
     def table(self, schema: pa.Schema) -> AvroTable:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 
+from kvformat.codecs._avro.types import VARIANT_COLUMNS
 from kvformat.registry.contract.options import Option
 
 PROPERTIES = {  # Flink's options and their names in Confluent's Java client
@@ -120,6 +121,7 @@ AVRO_OPTIONS = (
         doc="Ours. Whether an enum is read as STRING and a fixed as BYTES. Otherwise, only the option `schema` reads "
         "them, as in Flink. Ingestion sets it.",
     ),
+    VARIANT_COLUMNS,
     *_CLIENT,
 )
 """The options of Flink's formats for Avro."""
@@ -162,7 +164,7 @@ _SUBJECT_OF_OURS = Option(
 
 def cloud_avro_options() -> tuple[Option, ...]:
     """Return the options of a format for Avro of Flink on Confluent Cloud, which reads enum and fixed."""
-    own = (option for option in AVRO_OPTIONS if option.name in ("schema", READ_ENUM_AND_FIXED))
+    own = (option for option in AVRO_OPTIONS if option.name in ("schema", READ_ENUM_AND_FIXED, VARIANT_COLUMNS.name))
     ours = [replace(option, doc=f"Ours. {option.doc.removeprefix('Ours. ')}") for option in own]
     enums = "Ours. Whether an enum is read as STRING and a fixed as BYTES."
     return cloud_options(

@@ -304,6 +304,8 @@ def _options(rng: random.Random, name: str, format: str) -> dict[str, str]:
         value = _option(rng, option) if rng.random() < 0.25 else None
         if value is not None:
             found[option.name] = value
+    if "avro" in format:
+        found["variant-columns"] = "c0;c1;c2;c3;c4;c5"
     if found.get("subject-name-strategy", "topic-name").rpartition(".")[2] not in ("topic-name", "TopicNameStrategy"):
         return found | {"subject-topic": "t"}
     return found | _subject(format)

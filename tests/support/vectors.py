@@ -61,15 +61,6 @@ DOCUMENTED = {
     "json/coerce/BOOLEAN/strict~0[11]": "an array for a BOOLEAN is false; Flink fails inside of the array",
     "json/setup/type/VARIANT/decode~1": "json reads VARIANT; Flink does from the version after 2.3 on",
     "json/syntax/strict/3~0[5]": "the last value of a repeated field counts; Flink fails at the first, bad one",
-    **dict.fromkeys(
-        (
-            *("avro/setup/types/variant/decode~0", "avro/setup/types/variant/encode~0"),
-            *("avro-confluent/setup/types/variant/decode~1", "avro-confluent/setup/types/variant/encode~1"),
-            "debezium-avro-confluent/setup/types/variant/decode~0",
-            "debezium-avro-confluent/setup/types/variant/encode~2",
-        ),
-        "VARIANT is a string with JSON text; Flink refuses it",
-    ),
     **{
         f"protobuf/{case}[{row}]": "a value that an enum does not have is an error; Flink writes the enum's first value"
         for case, rows in _NOT_IN_ENUM.items()

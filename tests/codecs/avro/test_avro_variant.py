@@ -7,13 +7,13 @@ import random
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import get_format
+from kvformat.registry import SchemaError, get_format
 from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
 from tests.support.registry_server import RegistryServer
 from tests.support.variants import random_document
 
-_AVRO = get_format("avro")
+_AVRO = get_format("avro", {"variant-columns": "v;l;m;r"})
 
 
 def test_a_column_is_a_string_with_json_text() -> None:
@@ -82,11 +82,20 @@ def test_a_bad_variant_is_an_error_of_its_row() -> None:
     assert encoded.messages.is_valid().to_pylist() == [True, False, True]
 
 
+@pytest.mark.parametrize("name", ["avro", "avro-confluent", "debezium-avro-confluent"])
+def test_other_columns_are_refused_as_in_flink(name: str) -> None:
+    more = {} if name == "avro" else {"url": "mock://variants", "subject": "s"}
+    format = get_format(name, {**more, "variant-columns": "v"})
+    for use in (format.decode_batch, format.encode_batch):
+        with pytest.raises(SchemaError, match=r"type: VARIANT\. If column 'x' is a string .* 'variant-columns'"):
+            use(pa.array([], pa.binary()), "v VARIANT, x ARRAY<VARIANT>")  # type: ignore[operator]
+
+
 @pytest.mark.parametrize("name", ["avro-confluent", "debezium-avro-confluent"])
 def test_formats_with_a_registry_have_it_too(name: str) -> None:
     server = RegistryServer()
     with server.serving() as registry:
-        format = get_format(name, {"url": registry.url, "subject": "s"})
+        format = get_format(name, {"url": registry.url, "subject": "s", "variant-columns": "v"})
         rows = decoded(get_format("json"), [b'{"v":{"a":[null]}}'], "v VARIANT").rows.flatten()
         encoded = format.encode_batch(rows, "v VARIANT", row_kinds=pa.array(["+I"]))
         assert b'{"a":[null]}' in encoded.messages[0].as_py()

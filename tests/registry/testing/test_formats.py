@@ -50,6 +50,8 @@ _ZONED: Final = Sample(
 )
 _KINDS: Final = Sample(_PLAIN.schema, _ROWS, row_kinds=["+I", "-D", "+I", "-D"])
 _INTERVALS: Final = ("INTERVAL YEAR TO MONTH", "INTERVAL DAY TO SECOND")
+_VARIANTS: Final = ";".join(("v", *(f"c{number}" for number in range(200))))
+"""The columns of the kit's tables, as the option `variant-columns`."""
 _FRACTIONS: Final = {"DOUBLE as INT": {"7.9": "7", "-0.5": "0"}, "DOUBLE as BIGINT": {"7.9": "7", "-0.5": "0"}}
 """Flink's json truncates the fraction of a number if the column is an INT or BIGINT."""
 _BYTES_OF_TEXT: Final = {"STRING as DECIMAL(38, 0)": {"b'x'": "Decimal('120')", "b'7x'": "Decimal('14200')"}}
@@ -127,7 +129,7 @@ class TestRaw(FormatContract):
 
 class TestAvro(FormatContract):
     format = "avro"
-    options = {"timestamp_mapping.legacy": "false"}
+    options = {"timestamp_mapping.legacy": "false", "variant-columns": _VARIANTS}
     samples = (_PLAIN, _NESTED, _DEEP, _ZONED)
     unsupported = _INTERVALS
     unlike_wider = ("INT", "BIGINT")
@@ -146,7 +148,7 @@ class TestAvroAsJson(FormatContract):
 
 class TestAvroConfluent(FormatContract):
     format = "avro-confluent"
-    options = {"url": f"file:{_FOLDER}", "subject": "contract"}
+    options = {"url": f"file:{_FOLDER}", "subject": "contract", "variant-columns": _VARIANTS}
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
@@ -185,7 +187,7 @@ _ONE_TYPE: Final = {"record-name": "com.shop.Order", "subject-name-strategy": "r
 
 class TestAvroConfluentOfOneType(FormatContract):
     format = "avro-confluent"
-    options = {"url": f"file:{_TYPES['avsc']}", **_ONE_TYPE}
+    options = {"url": f"file:{_TYPES['avsc']}", "variant-columns": _VARIANTS, **_ONE_TYPE}
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
@@ -240,7 +242,7 @@ class TestDebeziumJsonWithSchema(FormatContract):
 
 class TestAvroRegistry(FormatContract):
     format = "avro-registry"
-    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-cloud"}
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-cloud", "variant-columns": _VARIANTS}
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = _INTERVALS
     unlike_wider = ("INT", "BIGINT")
@@ -250,7 +252,12 @@ class TestAvroRegistry(FormatContract):
 
 class TestAvroGlue(FormatContract):
     format = "avro-glue"
-    options = {"url": f"file:{_FOLDER}", "schema.name": "contract", "schema.autoRegistration": "true"}
+    options = {
+        "url": f"file:{_FOLDER}",
+        "schema.name": "contract",
+        "schema.autoRegistration": "true",
+        "variant-columns": _VARIANTS,
+    }
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
@@ -270,7 +277,7 @@ class TestCompressedAvroGlue(FormatContract):
 
 class TestAvroApicurio(FormatContract):
     format = "avro-apicurio"
-    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-apicurio"}
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-apicurio", "variant-columns": _VARIANTS}
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
@@ -310,7 +317,7 @@ _CHANGES.mkdir()
 
 class TestAvroDebeziumRegistry(FormatContract):
     format = "avro-debezium-registry"
-    options = {"url": f"file:{_CHANGES}"}
+    options = {"url": f"file:{_CHANGES}", "variant-columns": _VARIANTS}
     direction = "decode"
     samples = (
         Sample(
@@ -363,7 +370,7 @@ class TestOggJson(FormatContract):
 
 class TestDebeziumAvroConfluent(FormatContract):
     format = "debezium-avro-confluent"
-    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-changes"}
+    options = {"url": f"file:{_FOLDER}", "subject": "contract-of-changes", "variant-columns": _VARIANTS}
     samples = (_KINDS, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")

@@ -78,7 +78,8 @@ def _class(name: str) -> Any:
 
 
 @contextmanager
-def _format(name: str) -> Iterator[Format]:
+def order_format(name: str) -> Iterator[Format]:
+    """Yield the format of messages of a type in `TYPES`, whose descriptors are in a file until the block ends."""
     with tempfile.NamedTemporaryFile(suffix=".desc") as file:
         file.write(TYPES.SerializeToString())
         file.flush()
@@ -129,7 +130,7 @@ def _against_google(
     rounds: int,
     part: str,
 ) -> dict[str, Any]:
-    with _format(name) as format:
+    with order_format(name) as format:
         batches = [piece for chunk in rows for piece in pieces(chunk)]
         messages = [format.encode_batch(batch, schema).messages for batch in batches]
         kind, of = format.decode_batch(messages[0], schema).rows.values.type, _class(name)
@@ -177,7 +178,7 @@ def _as_given(row: dict[str, Any]) -> dict[str, Any]:
 
 def measure_spark(records: int, rounds: int) -> dict[str, Any]:
     """Measure `decode` in Spark. This part does not need spark-protobuf's jar."""
-    with _format("Order") as format, cached_frame(_tables(format, records)) as frame:
+    with order_format("Order") as format, cached_frame(_tables(format, records)) as frame:
         ours, theirs = format.decode("value", SCHEMA), _by_hand("value")
         expect_equal(frame, ours, theirs)
         tasks = {"google arrow_udf": discard_columns(frame, theirs), "protobuf, decode": discard_columns(frame, ours)}
@@ -221,7 +222,7 @@ def measure_native(records: int, rounds: int) -> dict[str, Any]:
     if not jar:
         raise SystemExit("the part 'native' needs spark-protobuf: set SPARK_PROTOBUF_JAR to the path of its jar")
     types = TYPES.SerializeToString()
-    with _format("Order") as format, cached_frame(_tables(format, records), {"spark.jars": jar}) as frame:
+    with order_format("Order") as format, cached_frame(_tables(format, records), {"spark.jars": jar}) as frame:
         row = F.struct(*(column.split()[0] for column in SCHEMA.split(", ")))
         columns = {
             "from_protobuf": from_protobuf("value", "Order", binaryDescriptorSet=types),

@@ -9,7 +9,7 @@ import re
 import traceback
 import urllib.parse
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -73,33 +73,32 @@ class Folder(SchemaRegistry):
         self._folder = Path(urllib.parse.unquote(path.removeprefix("//")))
 
     def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
-        with self._file_errors(schema_id=schema_id):
-            if not self._folder.is_dir():
-                raise FileNotFoundError(f"no folder {self._folder}")
-            files = [self._folder / f"{schema_id}{ending}" for ending in _ENDINGS]
-            found = next((file for file in files if file.is_file()), None)
-            return Refused(f"there is no file {files[0].name}") if found is None else self._read(found)
+        self._check()
+        files = [self._folder / f"{schema_id}{ending}" for ending in _ENDINGS]
+        found = next((file for file in files if file.is_file()), None)
+        return Refused(f"there is no file {files[0].name}") if found is None else self._read(found)
 
     def register(self, subject: str, schema: RegistrySchema) -> int | str | Refused:
-        with self._file_errors(subject=subject):
-            while True:
-                known = self.lookup(subject, schema)
-                if not isinstance(known, Refused):
-                    return known
-                schema_id = _guid_of(schema) if self._settings.guids else max(self._numbers(), default=0) + 1
-                ending = next(ending for ending, kind in _ENDINGS.items() if kind == schema.kind)
-                with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}{ending}", "x") as file:
-                    file.write(schema.text)
+        while True:
+            known = self.lookup(subject, schema)
+            if not isinstance(known, Refused):
+                return known
+            schema_id = _guid_of(schema) if self._settings.guids else max(self._numbers(), default=0) + 1
+            ending = next(ending for ending, kind in _ENDINGS.items() if kind == schema.kind)
+            with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}{ending}", "x") as file:
+                file.write(schema.text)
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | str | Refused:
         wanted = _canonical(schema)
-        with self._file_errors(subject=subject):
-            found: Mapping[Any, Path] = self._guids() if self._settings.guids else self._numbers()
-            for schema_id, file in sorted(found.items()):
-                with contextlib.suppress(ValueError):  # another process is writing the file
-                    if _canonical(self._read(file)) == wanted:
-                        return schema_id  # type: ignore[no-any-return]  # an int or a str
+        found: Mapping[Any, Path] = self._guids() if self._settings.guids else self._numbers()
+        for schema_id, file in sorted(found.items()):
+            with contextlib.suppress(ValueError):  # another process is writing the file
+                if _canonical(self._read(file)) == wanted:
+                    return schema_id  # type: ignore[no-any-return]  # an int or a str
         return Refused(f"no file in {self._folder} contains the schema {schema.text}")
+
+    def is_transient(self, error: Exception) -> bool:
+        return False
 
     def latest(self, subject: str) -> tuple[int | str, RegistrySchema] | Refused:
         return Refused("a folder has no subjects, and so no versions of a subject")
@@ -118,16 +117,12 @@ class Folder(SchemaRegistry):
         return {file.stem: file for file in self._files() if _GUID.fullmatch(file.stem)}
 
     def _files(self) -> list[Path]:
-        if not self._folder.is_dir():
-            raise FileNotFoundError(f"no folder {self._folder}")
+        self._check()
         return [file for file in self._folder.iterdir() if file.suffix in _ENDINGS]
 
-    @contextlib.contextmanager
-    def _file_errors(self, *, schema_id: int | str | None = None, subject: str | None = None) -> Iterator[None]:
-        try:
-            yield
-        except OSError as cause:
-            raise registry_error(self._settings, str(cause), schema_id=schema_id, subject=subject) from cause
+    def _check(self) -> None:
+        if not self._folder.is_dir():
+            raise FileNotFoundError(f"no folder {self._folder}")
 
 
 def _guid_of(schema: RegistrySchema) -> str:

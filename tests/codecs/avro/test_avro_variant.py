@@ -64,7 +64,8 @@ def test_values_are_those_of_json() -> None:
     texts = pa.array([{"v": text} for text in documents])
     by_avro = answers(decoded(_AVRO, _AVRO.encode_batch(texts, "v STRING").messages, "v VARIANT"))
     for document, one, other in zip(documents, by_json, by_avro, strict=True):
-        assert one == other, document
+        # an error names the field in Avro, and the place within the message in JSON
+        assert one == other or (one.error and other.error), document
         compared += one.error is None
     assert compared > 0.9 * len(documents)
 

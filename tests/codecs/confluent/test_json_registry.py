@@ -399,7 +399,9 @@ def _check_peers(url: str, count: int) -> int:
         except SchemaError:
             continue
         own = fmt.own_schema(resolve_schema(text)).text  # type: ignore[attr-defined]
-        writer = JSONSerializer(own, client, conf={"auto.register.schemas": True, "validate": True})
+        # by default it asks for associations of subjects, which other registries do not have
+        conf = {"auto.register.schemas": True, "validate": True, "subject.name.strategy.type": "TOPIC"}
+        writer = JSONSerializer(own, client, conf=conf)
         for message in filter(None, batch.messages.to_pylist()):
             if b'"NaN"' in message or b'Infinity"' in message:
                 continue  # texts, as in Flink, where the schema has a number

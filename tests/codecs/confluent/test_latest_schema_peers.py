@@ -158,7 +158,9 @@ def _check_peers(url: str, cases: int) -> int:
         topic, text = f"orders-{number}", json.dumps(case.schema)
         schema_id = client.register_schema(f"{topic}-value", Schema(text, "AVRO"))
         context = SerializationContext(topic, MessageField.VALUE)
-        theirs = AvroSerializer(client, None, conf={"auto.register.schemas": False, "use.latest.version": True})
+        # by default it asks for associations of subjects, which other registries do not have
+        conf = {"auto.register.schemas": False, "use.latest.version": True, "subject.name.strategy.type": "TOPIC"}
+        theirs = AvroSerializer(client, None, conf=conf)
         reader = AvroDeserializer(client)
         fmt = get_format("avro-registry", {"url": url, "subject": f"{topic}-value", "use-latest-version": "true"})
         schema = resolve_schema(case.table)

@@ -458,7 +458,8 @@ def _check_peers(url: str, count: int) -> int:
         kind = _class_of(own)
         reader = ProtobufDeserializer(kind)
         client: Any = cache._registry(fmt.settings)  # type: ignore[attr-defined]
-        writer = ProtobufSerializer(kind, client.registry._client)
+        # by default it asks for associations of subjects, which other registries do not have
+        writer = ProtobufSerializer(kind, client.registry._client, conf={"subject.name.strategy.type": "TOPIC"})
         for message, row in zip(batch.messages.to_pylist(), batch.messages, strict=True):
             if message is None:
                 continue

@@ -1,7 +1,4 @@
-"""Schema registries by the scheme of their URL, from the entry points in `kvformat.registries`.
-
-The registries of this library are entry points too, so that a registry of another package is found in the same way.
-"""
+"""Schema registries by the scheme of their URL: those of this library, and entry points in `kvformat.registries`."""
 
 from __future__ import annotations
 
@@ -23,6 +20,16 @@ from kvformat.registry.contract.schema_registries import RegistrySettings, Schem
 GROUP = "kvformat.registries"
 _SCHEME = re.compile(r"\s*([A-Za-z][\w+.-]*):")
 _HTTP = "http"
+_CONFLUENT = "kvformat.codecs._confluent.client:Confluent"
+# They are no entry points: a checkout or a zip on the path may have the metadata of an older installed version.
+_OWN = {
+    _HTTP: _CONFLUENT,
+    "https": _CONFLUENT,
+    "mock": _CONFLUENT,
+    "file": "kvformat.codecs._confluent.registry:Folder",
+    "glue": "kvformat.codecs._glue.client:Glue",
+    "apicurio": "kvformat.codecs._apicurio.client:Apicurio",
+}
 
 
 def open_registry(settings: RegistrySettings) -> SchemaRegistry:
@@ -79,7 +86,7 @@ def open_registry(settings: RegistrySettings) -> SchemaRegistry:
 
 @functools.lru_cache(maxsize=1)
 def _entry_points() -> dict[str, list[metadata.EntryPoint]]:
-    found: dict[str, list[metadata.EntryPoint]] = {}
+    found = {name: [metadata.EntryPoint(name, value, GROUP)] for name, value in _OWN.items()}
     for point in metadata.entry_points(group=GROUP):
         same = found.setdefault(point.name, [])
         if all(other.value != point.value for other in same):  # a distribution may be listed twice

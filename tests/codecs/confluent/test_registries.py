@@ -168,3 +168,13 @@ def test_the_schemes_of_this_library(tmp_path: Path) -> None:
     opened: Callable[..., Any] = registries.open_registry
     for url in ("http://r", "https://r", "HTTP://r", " http://a,http://b", "mock://m", f"file:{tmp_path}"):
         assert isinstance(opened(RegistrySettings(url)), SchemaRegistry)
+
+
+def test_the_schemes_of_this_library_need_no_entry_points(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The metadata may be those of an older version, for example of a checkout that was updated."""
+    monkeypatch.setattr(registries.metadata, "entry_points", lambda **_: ())
+    registries._entry_points.cache_clear()
+    for url in ("http://r", "https://r", "mock://m", f"file:{tmp_path}"):
+        assert isinstance(registries.open_registry(RegistrySettings(url)), SchemaRegistry), url
+    with pytest.raises(OptionError, match="Known schemes: apicurio, file, glue, http, https, mock"):
+        registries.open_registry(RegistrySettings("fake://r"))

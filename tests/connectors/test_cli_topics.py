@@ -155,6 +155,11 @@ def test_inspect_finds_schemas_in_all_parts_of_a_topic(broker: Any) -> None:
     counts = {use["schema"]: use["messages"] for use in found["schemas"]}
     assert counts.keys() == {"1", "2", "3"}
     assert (counts["1"] > 400, 100 < counts["2"] < 300, counts["3"] > 100) == (True, True, True)
+    many = broker.create("cli-schemas-many", 50)
+    for partition in range(50):
+        broker.send(many, [(None, bytes(4) + b'\4{"a":1}')] * 3, partition=partition)
+    result = run("inspect", "--topic", many, "--bootstrap", broker.bootstrap, "--max", "5", "--json")
+    assert [use["messages"] for use in json.loads(result.stdout)["schemas"]] == [17 * 3]  # every third partition
     empty = broker.create("cli-schemas-none")
     assert run("inspect", "--topic", empty, "--bootstrap", broker.bootstrap).exit_code == 0
 

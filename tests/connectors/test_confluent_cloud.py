@@ -9,6 +9,7 @@ import pytest
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import SchemaError
+from tests.support.confluent import registry_client
 from tests.support.registry_server import Registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -48,7 +49,6 @@ _KEY = {"type": "record", "name": "OrderKey", "fields": [{"name": "id", "type": 
 
 
 def test_rows_are_written_by_the_schemas_of_the_topic(spark: Any, broker: Any, registry: Registry) -> None:
-    from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -66,7 +66,7 @@ def test_rows_are_written_by_the_schemas_of_the_topic(spark: Any, broker: Any, r
     table.write(rows)
     assert registry.registered == []
 
-    read = AvroDeserializer(SchemaRegistryClient({"url": registry.url}))
+    read = AvroDeserializer(registry_client(registry.url))
     records = broker.records(topic)
     assert len(records) == 50
     for record in records:

@@ -17,6 +17,7 @@ from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
 from kvformat.registry import ConfigurationError
 from tests.ingestion.test_cli import run
 from tests.support import services
+from tests.support.confluent import registry_client
 from tests.support.starting import started
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
@@ -259,9 +260,7 @@ class Producer:
     """Writes Avro messages whose schemas it registers under a subject."""
 
     def __init__(self, registry: services.SchemaRegistry, broker: Any, topic: str) -> None:
-        from confluent_kafka.schema_registry import SchemaRegistryClient
-
-        self._client = SchemaRegistryClient({"url": registry.url})
+        self._client = registry_client(registry.url)
         self._broker, self._topic = broker, topic
 
     def message(self, part: str, schema: Any, datum: Any) -> bytes:

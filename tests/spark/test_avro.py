@@ -21,6 +21,7 @@ from kvformat.codecs._avro.types import schema_text
 from kvformat.registry import ConfigurationError, KeyValueFormat, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.support import services, vectors
+from tests.support.confluent import registry_client
 from tests.support.registry_server import Registry, RegistryServer
 
 pytestmark = pytest.mark.spark
@@ -301,11 +302,11 @@ def test_both_engines_write_the_same_bytes_after_the_id(spark: Any, registry: Re
 @pytest.mark.slow
 def test_a_registry_can_restart_during_a_job(spark: Any, tmp_path: Path) -> None:
     """Messages of one id are read before the restart, those of the other after it. All are right."""
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema
 
     server = services.SchemaRegistry(tmp_path)
     server.start()
-    client = SchemaRegistryClient({"url": server.url})
+    client = registry_client(server.url)
     ids = []
     for subject, t in (("old", "int"), ("new", "long")):
         fields = [{"name": "a", "type": t}, {"name": "b", "type": "string"}]

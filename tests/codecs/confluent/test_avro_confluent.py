@@ -27,6 +27,7 @@ from kvformat.registry import Format, MissingExtraError, OptionError, SchemaErro
 from kvformat.registry.contract import fork_safe
 from kvformat.registry.contract.schemas import resolve_schema
 from tests.support import services
+from tests.support.confluent import registry_client
 from tests.support.registry_server import Registry, RegistryServer
 
 _SCHEMA = "a BIGINT, b STRING"
@@ -593,11 +594,10 @@ def test_a_folder(tmp_path: Path) -> None:
 
 
 def test_confluents_serializers(registry: Registry) -> None:
-    from confluent_kafka.schema_registry import SchemaRegistryClient
     from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    client = SchemaRegistryClient({"url": registry.url})
+    client = registry_client(registry.url)
     context = SerializationContext("orders", MessageField.VALUE)
     text = json.dumps(_ACME | {"fields": _WRITERS[300]})
     theirs = AvroSerializer(client, text)({"a": 5, "b": "é", "more": 0.5}, context)
@@ -620,8 +620,6 @@ def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.Sche
 @pytest.mark.services
 @pytest.mark.slow
 def test_a_real_registry(apicurio: services.SchemaRegistry) -> None:
-    from confluent_kafka.schema_registry import SchemaRegistryClient
-
     def fmt(**options: str) -> Format:
         auth = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:sesame"}
         return get_format("avro-confluent", {"url": apicurio.url, "subject": "orders-value", **auth, **options})
@@ -630,7 +628,7 @@ def test_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert errors == [None]
     assert _decoded(fmt(), *first, _framed(4242, b""))[0] == (1, "y")
     assert "Could not find schema with id 4242" in _decoded(fmt(), _framed(4242, b""))[0]
-    client = SchemaRegistryClient({"url": apicurio.url, "basic.auth.user.info": "alice:sesame"})
+    client = registry_client(apicurio.url, **{"basic.auth.user.info": "alice:sesame"})
     client._rest_client.put("config/orders-value", {"compatibility": "BACKWARD"})
     more = pa.array([{"a": 1, "b": "y", "c": 2}], pa.struct([("a", pa.int64()), ("b", pa.string()), ("c", pa.int32())]))
     evolved = fmt().encode_batch(more, "a BIGINT, b STRING, c INT")  # a new column with a default is compatible

@@ -24,6 +24,7 @@ from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.fuzz import rows as random_rows
 from tests.support import services
+from tests.support.confluent import BY_TOPIC
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry
 
@@ -378,7 +379,7 @@ def _peers(url: str) -> tuple[Any, Any, Any]:
 
     client: Any = cache._registry(get_format("json-registry", {"url": url}).settings)  # type: ignore[attr-defined]
     client = client.registry._client  # a registry in memory belongs to its client
-    reader = JSONDeserializer(None, schema_registry_client=client)  # validates by the registered schema
+    reader = JSONDeserializer(None, schema_registry_client=client, conf=BY_TOPIC)  # validates by the registered schema
     return client, reader, SerializationContext("orders", MessageField.VALUE)
 
 
@@ -399,8 +400,7 @@ def _check_peers(url: str, count: int) -> int:
         except SchemaError:
             continue
         own = fmt.own_schema(resolve_schema(text)).text  # type: ignore[attr-defined]
-        # by default it asks for associations of subjects, which other registries do not have
-        conf = {"auto.register.schemas": True, "validate": True, "subject.name.strategy.type": "TOPIC"}
+        conf = {"auto.register.schemas": True, "validate": True, **BY_TOPIC}
         writer = JSONSerializer(own, client, conf=conf)
         for message in filter(None, batch.messages.to_pylist()):
             if b'"NaN"' in message or b'Infinity"' in message:

@@ -20,6 +20,7 @@ from kvformat.registry import get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.codecs.confluent.test_latest_schema import _decimal, _enum, _fixed, _record, _time
 from tests.support import services
+from tests.support.confluent import BY_TOPIC, registry_client
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry
 
@@ -146,11 +147,11 @@ class _Case:
 
 def _check_peers(url: str, cases: int) -> int:
     """Compare with Confluent's bytes, and read ours with its deserializer. Returns the number of rows."""
-    from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+    from confluent_kafka.schema_registry import Schema
     from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    rng, client, compared = random.Random(23), SchemaRegistryClient({"url": url}), 0
+    rng, client, compared = random.Random(23), registry_client(url), 0
     for number in range(cases):
         case = _Case(rng)
         if not case.has_columns:
@@ -158,10 +159,9 @@ def _check_peers(url: str, cases: int) -> int:
         topic, text = f"orders-{number}", json.dumps(case.schema)
         schema_id = client.register_schema(f"{topic}-value", Schema(text, "AVRO"))
         context = SerializationContext(topic, MessageField.VALUE)
-        # by default it asks for associations of subjects, which other registries do not have
-        conf = {"auto.register.schemas": False, "use.latest.version": True, "subject.name.strategy.type": "TOPIC"}
+        conf = {"auto.register.schemas": False, "use.latest.version": True, **BY_TOPIC}
         theirs = AvroSerializer(client, None, conf=conf)
-        reader = AvroDeserializer(client)
+        reader = AvroDeserializer(client, conf=BY_TOPIC)
         fmt = get_format("avro-registry", {"url": url, "subject": f"{topic}-value", "use-latest-version": "true"})
         schema = resolve_schema(case.table)
         rows = pa.array(case.rows, pa.struct(list(schema)))

@@ -25,6 +25,7 @@ from kvformat.registry.contract.types import arrow_type, nullable
 from tests.codecs.confluent.test_json_registry import _ROW, _TYPES
 from tests.fuzz import rows as random_rows
 from tests.support import services
+from tests.support.confluent import BY_TOPIC
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry
 
@@ -458,8 +459,7 @@ def _check_peers(url: str, count: int) -> int:
         kind = _class_of(own)
         reader = ProtobufDeserializer(kind)
         client: Any = cache._registry(fmt.settings)  # type: ignore[attr-defined]
-        # by default it asks for associations of subjects, which other registries do not have
-        writer = ProtobufSerializer(kind, client.registry._client, conf={"subject.name.strategy.type": "TOPIC"})
+        writer = ProtobufSerializer(kind, client.registry._client, conf=BY_TOPIC)
         for message, row in zip(batch.messages.to_pylist(), batch.messages, strict=True):
             if message is None:
                 continue

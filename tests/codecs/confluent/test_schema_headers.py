@@ -22,6 +22,7 @@ from kvformat.registry.table.record_headers import HEADERS_TYPE, last_header
 from tests.codecs.confluent.test_cloud_formats import _decoded, _readable
 from tests.codecs.confluent.test_proto_registry import _class_of
 from tests.fuzz import rows as random_rows
+from tests.support.confluent import BY_TOPIC, registry_client
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry, RegistryServer
 
@@ -351,24 +352,24 @@ def test_ids_in_headers_of_a_dataframe(spark: Any, registry: Registry) -> None:
 
 def _clients(format: str, url: str) -> tuple[Any, Any]:
     """Return the clients of a reader and of a writer. A registry in memory belongs to its client."""
-    from confluent_kafka.schema_registry import SchemaRegistryClient
-
     registry: Any = cache._registry(get_format(format, {"url": url}).settings)  # type: ignore[attr-defined]
     client = registry.registry._client
     # a client that has read a schema by its id registers it without asking for its GUID
-    return client, client if url.startswith("mock:") else SchemaRegistryClient({"url": url})
+    return client, client if url.startswith("mock:") else registry_client(url)
 
 
 def _avro_peers(own: str, clients: tuple[Any, Any], conf: dict[str, Any]) -> tuple[Any, Any]:
     from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
 
-    return AvroDeserializer(clients[0]), AvroSerializer(clients[1], own, conf=conf)
+    return AvroDeserializer(clients[0], conf=BY_TOPIC), AvroSerializer(clients[1], own, conf=conf)
 
 
 def _json_peers(own: str, clients: tuple[Any, Any], conf: dict[str, Any]) -> tuple[Any, Any]:
     from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
 
-    return JSONDeserializer(None, schema_registry_client=clients[0]), JSONSerializer(own, clients[1], conf=conf)
+    return JSONDeserializer(None, schema_registry_client=clients[0], conf=BY_TOPIC), JSONSerializer(
+        own, clients[1], conf=conf
+    )
 
 
 _class_of_text = functools.cache(_class_of)
@@ -406,7 +407,7 @@ def _check_peers(format: str, url: str, count: int) -> int:
         except SchemaError:
             continue
         own = fmt.own_schema(resolve_schema(text)).text  # type: ignore[attr-defined]
-        in_header = {"auto.register.schemas": True, "schema.id.serializer": header_schema_id_serializer}
+        in_header = {**BY_TOPIC, "auto.register.schemas": True, "schema.id.serializer": header_schema_id_serializer}
         reader, writer = _PEERS[format](own, clients, in_header)
         _, other = _PEERS[format](own, clients, {**in_header, "schema.id.serializer": prefix_schema_id_serializer})
         records: list[tuple[bytes | None, list[_Header] | None]] = []

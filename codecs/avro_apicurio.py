@@ -34,7 +34,6 @@ from kvformat.codecs._confluent import Frames
 from kvformat.codecs._confluent.options import AVRO_OPTIONS
 from kvformat.codecs._confluent.record_options import RECORD_OPTIONS
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Option
@@ -96,9 +95,6 @@ class AvroApicurioFormat(AvroConfluentFormat):
         self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
     ) -> Frames:
         return read_frames(messages, present, self.options[_WIDTH], self.options[USE_ID])
-
-    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
-        return self.decode_records(messages, schema)  # ids have two widths
 
     def prefix(self, schema_id: Any) -> bytes:
         try:

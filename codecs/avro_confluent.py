@@ -13,14 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro.table import read_table
+from kvformat.codecs._avro import Schema, parse_schema, plan
+from kvformat.codecs._avro.read import ChoiceBatch
+from kvformat.codecs._avro.resolve import choice
+from kvformat.codecs._avro.table import read_rows, read_table
 from kvformat.codecs._avro.types import ROOT, check_provided, provided_schema, schema_text
+from kvformat.codecs._confluent import distinct_ids
 from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
 from kvformat.codecs._confluent.options import IGNORE, ON_NEW_SCHEMA
-from kvformat.codecs._confluent.record_format import RecordFormat
+from kvformat.codecs._confluent.record_format import RecordFormat, beside, schema_of_column
 from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.codecs.avro import AvroTable
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
@@ -70,11 +74,32 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         decoded = self.decode_datums(messages, table.schema, present, self._on_writer(row_type(schema)))
         return read_table(decoded, table.row, micros_as_millis=False)
 
-    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
-        if self.options[ON_NEW_SCHEMA] != IGNORE:
-            return self.decode_records(messages, schema)
-        table = self.table(schema)
-        return read_table(self.decode_datums_of(messages, key, table.schema), table.row, micros_as_millis=False)
+    def decode_at_once(self, messages: pa.BinaryArray, row: FlinkType) -> DecodedBatch | None:
+        if self.options[ON_NEW_SCHEMA] != IGNORE or messages.null_count or not len(messages) * len(row.fields):
+            return None
+        frames = self.read_frames(messages, np.ones(len(messages), np.bool_))
+        names = [self.record_columns[column.name] for column in row.fields]
+        tables = [self.table(schema_of_column(column.type)) for column in row.fields]
+        found, which = distinct_ids(frames.ids)
+        plans = []
+        for writer in self.schemas_of(found.tolist(), frames).values() if frames.good.all() else ():
+            name = "" if isinstance(writer, str) else (writer.optional or writer).full_name
+            if isinstance(writer, str) or name not in names:
+                return None
+            number = names.index(name)
+            plans.append(choice(plan(writer, tables[number].schema, self.options["read-enum-and-fixed"]), number))
+        if not plans:
+            return None
+        readers = _choices(row, *(table.schema for table in tables))
+        decoded, values = readers.read(frames.messages, plans, which, frames.size)
+        parts = [read_rows(rows, table.row, micros_as_millis=False) for rows, table in zip(values, tables, strict=True)]
+        if any(reasons for _, reasons in parts):
+            return None
+        counts = np.asarray(decoded.values.value_lengths().fill_null(-1)).astype(np.int64)
+        of_messages = np.zeros(len(messages), np.int64)
+        of_messages[counts > 0] = np.asarray(decoded.values.values)
+        rows = beside([*enumerate(own for own, _ in parts)], of_messages, counts, row)
+        return DecodedBatch(rows, None, decoded.errors, decoded.codes)
 
     def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], str | None] | None:
         new = self.new_schemas(row)
@@ -112,3 +137,9 @@ def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool, n
     given = provided_schema(provided)
     check_provided(given, row, format, legacy=legacy)
     return AvroTable(row, given)
+
+
+@cached_by_identity
+def _choices(row: FlinkType, *readers: Schema) -> ChoiceBatch:
+    """Return the reader of datums that each fill one column of a row. Each has a schema in `readers`."""
+    return ChoiceBatch([reader.arrow_type for reader in readers])

@@ -24,7 +24,7 @@ from kvformat.codecs._confluent.record_options import RECORD_OPTIONS, SUBJECT_ST
 from kvformat.codecs._glue.client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
 from kvformat.codecs._glue.frames import MAX_SIZE, compressed, decompressed, prefix, read_frames
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -176,19 +176,14 @@ class AvroGlueFormat(AvroConfluentFormat):
     def prefix(self, schema_id: Any) -> bytes:
         return prefix(schema_id)
 
-    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
-        return self.decode_records(messages, schema)  # some may be compressed
-
     def read_frames(
         self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
     ) -> Frames:
         frames, is_zlib = read_frames(messages, present)
         return frames if only_ids or not is_zlib.any() else decompressed(frames, is_zlib, self.options[MAX_SIZE])
 
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        batch = self.encode_datums(rows, schema)
+    def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
+        batch = super().encode_records(rows, schema)
         return batch if self.options[_COMPRESSION] == "NONE" else replace(batch, messages=compressed(batch.messages))
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:

@@ -21,6 +21,7 @@ from kvformat.codecs._avro.resolve import (
     Action,
     Array,
     ByteString,
+    Choice,
     Constant,
     Enum,
     Fail,
@@ -34,7 +35,7 @@ from kvformat.codecs._avro.resolve import (
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._kernel import avro, avro_wire, count_messages
 from kvformat.codecs._kernel import avro_codes as codes
-from kvformat.codecs._kernel.avro_columns import FixedBytes, RepairedTexts
+from kvformat.codecs._kernel.avro_columns import Choices, FixedBytes, RepairedTexts
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import Pairs
@@ -166,6 +167,9 @@ class ReaderMaker:
                 return avro.MapReader(column, key, item, path_words(inside), added=added_per_item(action))
             case Union():
                 return self._union(action, node, path)
+            case Choice():
+                value = self.reader(action.action, node.children[action.number], path)
+                return avro.ChoiceReader(column, action.number, value)
 
     def _record(self, action: Record, column: Rows, node: ColumnNode, path: tuple[str, ...]) -> avro_wire.AvroReader:
         parts = [(step.target or step.name, step.target, step.action) for step in action.steps]
@@ -329,6 +333,10 @@ class BatchColumns:
         """The column of the values."""
         return self._root.column
 
+    def chosen(self) -> list[pa.Array]:
+        """Return the values of the columns of `Choices`."""
+        return [node.column.finish() for node in self._root.children]
+
     def numbers(self, plans: Sequence[Action]) -> list[int]:
         """Return the number of each plan's reader in the batch."""
         if len(self._numbers.keys() | {id(plan) for plan in plans}) > max(_MOST_READERS, len(plans)):
@@ -376,3 +384,25 @@ def read_batch(
     count_messages(len(messages))
     with _columns_of(reader).use() as columns:  # the columns grow in place
         return columns.read(messages, plans, which, start, with_nulls=with_nulls)
+
+
+class ChoiceBatch:
+    """Reads batches of datums that each fill one of several columns. `kinds` are the Arrow types of the columns."""
+
+    def __init__(self, kinds: Sequence[pa.DataType]) -> None:
+        def root() -> ColumnNode:
+            nodes = tuple(make_columns(kind) for kind in kinds)
+            return ColumnNode(pa.uint8(), Choices(_ANY, pa.uint8(), [node.column for node in nodes]), nodes)
+
+        self._columns = Guarded(lambda: BatchColumns(root))
+
+    def read(
+        self, messages: pa.BinaryArray, plans: Sequence[Choice], which: Any, start: int
+    ) -> tuple[Decoded, list[pa.Array]]:
+        """Return a list for each message, with the number of the column that it fills, and the values of each column.
+
+        The arguments and the lists are those of `read_batch`.
+        """
+        count_messages(len(messages))
+        with self._columns.use() as columns:
+            return columns.read(messages, plans, which, start, with_nulls=False), columns.chosen()

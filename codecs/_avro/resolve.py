@@ -130,7 +130,21 @@ class Union:
     branches: tuple[Action, ...]
 
 
-Action = Null | Number | ByteString | Enum | Constant | Fail | Skip | Record | Array | Map | Union
+@dataclass(frozen=True, slots=True, eq=False)
+class Choice:
+    """Reads a value into one of several columns, which has this number."""
+
+    number: int
+    action: Action
+
+
+Action = Null | Number | ByteString | Enum | Constant | Fail | Skip | Record | Array | Map | Union | Choice
+
+
+@cached_by_identity
+def choice(action: Action, number: int) -> Choice:
+    """Return a plan for one of several columns. Plans are cached."""
+    return Choice(number, action)
 
 
 @cached_by_identity

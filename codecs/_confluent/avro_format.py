@@ -23,7 +23,6 @@ from kvformat.codecs._avro.read import read_batch
 from kvformat.codecs._avro.types import VARIANT_COLUMNS, check_variants
 from kvformat.codecs._confluent import (
     AVRO,
-    PREFIX,
     Frames,
     Refused,
     RegistrySchema,
@@ -32,7 +31,6 @@ from kvformat.codecs._confluent import (
 )
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.format import RegistryFormat
-from kvformat.codecs._confluent.frames import GUID_PREFIX
 from kvformat.codecs._confluent.options import AVRO_OPTIONS
 from kvformat.codecs.avro import AvroTable, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
@@ -137,7 +135,7 @@ class ConfluentAvroFormat(RegistryFormat):
         frames = self.read_frames(messages, present)
         all_good = bool(frames.good.all())
         found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
-        schemas = self._schemas_of(found.tolist(), frames)
+        schemas = self.schemas_of(found.tolist(), frames)
         if on_writer is not None:
             for key, (number, schema) in zip(frames.schemas([*schemas]), schemas.items(), strict=True):
                 error = on_writer(key, schema) if isinstance(schema, Schema) else None
@@ -159,13 +157,6 @@ class ConfluentAvroFormat(RegistryFormat):
             errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
         return _avro.Decoded(decoded.values, errors, codes)
 
-    def decode_datums_of(self, messages: pa.BinaryArray, key: int | str, reader: Schema) -> _avro.Decoded:
-        """Decode messages with the schema of this id or GUID, which is valid and before each of their datums."""
-        found = schemas_by_id(self.settings, [key])[key]
-        assert isinstance(found, RegistrySchema)
-        plan = _avro.plan(parse_complete(found), reader, self.options["read-enum-and-fixed"])
-        return _read_lists(messages, [plan], reader, None, GUID_PREFIX if isinstance(key, str) else PREFIX)
-
     def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int64], dict[int, Schema]]:
         """Return the id of each message, -1 if it has none, and the valid schemas by their ids.
 
@@ -173,10 +164,10 @@ class ConfluentAvroFormat(RegistryFormat):
         """
         frames = self.read_frames(messages, present, only_ids=True)
         ids = np.where(frames.good, frames.ids, -1)
-        known = self._schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
+        known = self.schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
-    def _schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | str]:
+    def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | str]:
         """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
         keys = frames.schemas(ids)
         answers = schemas_by_id(self.settings, keys)

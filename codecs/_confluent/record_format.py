@@ -7,7 +7,7 @@ record-columns = order:com.shop.Order,refund:...  rows of all named types, each 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,6 +175,9 @@ class RecordFormat(RegistryFormat):
         if not columns and name is None:
             return self.decode_records(messages, schema)
         numbers = self._types_of_columns(row_type(schema)) if columns else [0]
+        found = self.decode_at_once(messages, row_type(schema)) if columns else None
+        if found is not None:
+            return found
         types = self.record_types(messages)
         which, errors = self._wanted(types, list(columns.values()) if columns else [name])
         if columns:
@@ -217,9 +220,12 @@ class RecordFormat(RegistryFormat):
             f"records of {listed(names)}. Set '{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types"
         )
 
-    def decode_one_schema(self, messages: pa.BinaryArray, key: int | str, schema: pa.Schema) -> DecodedBatch:
-        """Decode messages whose schema has this id or GUID."""
-        return self.decode_records(messages, schema)
+    def decode_at_once(self, messages: pa.BinaryArray, row: FlinkType) -> DecodedBatch | None:
+        """Decode messages to rows with a column for each type, if each message is of one of these types.
+
+        Returns None if it can't; then the messages of each type are decoded after each other, with the same result.
+        """
+        return None
 
     def _decode_columns(
         self,
@@ -245,12 +251,8 @@ class RecordFormat(RegistryFormat):
         reasons: Texts | None = None
         for number, column in zip(numbers, columns, strict=True):
             start, end = ends[number + 2], ends[number + 3]
-            own_messages, of_column = by_type.slice(start, end - start), _schema_of(column.type)
-            kinds = types.which[order[start:end]]
-            if len(kinds) and kinds[0] >= 0 and (kinds == kinds[0]).all():
-                batch = self.decode_one_schema(own_messages, types.schemas[kinds[0]], of_column)
-            else:
-                batch = self.decode_records(own_messages, of_column)
+            own_messages, of_column = by_type.slice(start, end - start), schema_of_column(column.type)
+            batch = self.decode_records(own_messages, of_column)
             if batch.rows.null_count or len(batch.rows.values) != len(batch.rows):
                 counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
             own = _marked_errors(batch)
@@ -258,7 +260,7 @@ class RecordFormat(RegistryFormat):
                 reasons = np.full(len(messages), None, object) if reasons is None else reasons
                 reasons[order[start:end]] = own.to_numpy(zero_copy_only=False)
             parts.append((number, batch.rows.flatten()))
-        found = DecodedBatch(_beside(parts, which, counts, _type_of(row)))
+        found = DecodedBatch(beside(parts, which, counts, row))
         return with_frame_errors(found, None if reasons is None else pa.array(reasons, pa.string()))
 
     # --- writing -----------------------------------------------------------------------------------------
@@ -303,7 +305,7 @@ class RecordFormat(RegistryFormat):
         if self.options["register-in-executors"]:
             return self
         for column, writer in self._writers(row_type(schema)):
-            writer.for_encoding(_schema_of(column.type))  # registers the schemas once, and may refuse them
+            writer.for_encoding(schema_of_column(column.type))  # registers the schemas once, and may refuse them
         return type(self)({**self._given, "register-in-executors": "true"})
 
     def encode_arrow(
@@ -324,7 +326,7 @@ class RecordFormat(RegistryFormat):
         for (column, writer), values, mask in zip(writers, columns, has_value, strict=True):
             at = np.flatnonzero(mask & ~wrong)
             order[at] = np.arange(len(at)) + sum(len(part) for part in messages)
-            batch = writer.encode_records(values.take(pa.array(at)), _schema_of(column.type))
+            batch = writer.encode_records(values.take(pa.array(at)), schema_of_column(column.type))
             own = _marked_errors(batch)
             messages.append(batch.messages)
             errors.append(pa.nulls(len(at), pa.string()) if own is None else own)
@@ -363,7 +365,7 @@ class RecordFormat(RegistryFormat):
         return [known.index(column.name) for column in row.fields] or [0]
 
 
-def _beside(parts: list[tuple[int, pa.StructArray]], which: Ints, counts: Ints, row: pa.StructType) -> pa.ListArray:
+def beside(parts: Sequence[tuple[int, pa.StructArray]], which: Ints, counts: Ints, row: FlinkType) -> pa.ListArray:
     """Return rows with a column for each part, null where the rows of a message are those of another part.
 
     A part has a number, and the rows of the messages with this number in `which`. `counts` has the number of rows of
@@ -374,10 +376,11 @@ def _beside(parts: list[tuple[int, pa.StructArray]], which: Ints, counts: Ints, 
     np.cumsum(sizes, out=offsets[1:])
     single = bool((counts == 1).all())
     of_rows = which if single else np.repeat(which, sizes)
-    columns = [spread(rows, of_rows == number) for number, rows in parts[: row.num_fields]]
-    values = pa.Array.from_buffers(row, int(offsets[-1]), [None], children=columns)
+    kind = _type_of(row)
+    columns = [spread(rows, of_rows == number) for number, rows in parts[: kind.num_fields]]
+    values = pa.Array.from_buffers(kind, int(offsets[-1]), [None], children=columns)
     buffers = [None if single else validity(counts >= 0), pa.py_buffer(offsets)]
-    return pa.Array.from_buffers(pa.list_(pa.field("element", row)), len(counts), buffers, children=[values])
+    return pa.Array.from_buffers(pa.list_(pa.field("element", kind)), len(counts), buffers, children=[values])
 
 
 def _insert(batch: DecodedBatch, kept: Mask, errors: pa.StringArray | None) -> DecodedBatch:
@@ -394,7 +397,8 @@ def _insert(batch: DecodedBatch, kept: Mask, errors: pa.StringArray | None) -> D
 
 
 @cached_by_identity
-def _schema_of(row: FlinkType) -> pa.Schema:
+def schema_of_column(row: FlinkType) -> pa.Schema:
+    """Return the schema of a table whose columns are the fields of a ROW."""
     return resolve_schema(columns_text(row.fields))
 
 

@@ -1,5 +1,6 @@
 # The C types of avro.py.
 cimport cython
+from kvformat.codecs._kernel.avro_columns cimport Choices
 from kvformat.codecs._kernel.avro_wire cimport ANY_FORM, AvroReader, AvroWire, BOOLEAN_FORM, DOUBLE_FORM, INT_FORM, LONG_FORM, SKIPPED_INT, TEXT_FORM, read_int, read_long, read_size
 from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts, add_integer, add_null_integer, add_null_text, end_text
 from kvformat.codecs._kernel.containers cimport Lists, Rows
@@ -136,6 +137,12 @@ cdef class MapReader(ArrayReader):
 cdef class UnionReader(AvroReader):
     cdef list branches  # list[AvroReader], filled by the constructor: the casts are unchecked
     cdef int count
+
+
+cdef class ChoiceReader(AvroReader):
+    cdef Choices choices
+    cdef Py_ssize_t number
+    cdef AvroReader value
 
 
 cdef class AvroBatch(Messages):

@@ -35,6 +35,7 @@ from kvformat.codecs._kernel.avro_codes import (
     SINGLE,
     SINGLE_AS_DOUBLE,
 )
+from kvformat.codecs._kernel.avro_columns import Choices
 from kvformat.codecs._kernel.avro_wire import AvroReader, AvroWire
 from kvformat.codecs._kernel.codes import MOST_BYTES
 from kvformat.codecs._kernel.columns import Column, Decimals, Int64Column, Texts
@@ -468,6 +469,20 @@ class UnionReader(AvroReader):
             return at
         branch: AvroReader = cython.cast(AvroReader, self.branches[w.value])
         return branch.read_value(w, at)
+
+
+class ChoiceReader(AvroReader):
+    """Reads a value into one of the columns of `Choices`."""
+
+    def __init__(self, choices: Choices, number: int, value: AvroReader) -> None:
+        super().__init__()
+        self.choices, self.number, self.value = choices, number, value
+
+    def read_value(self, w: AvroWire, at: int) -> int:
+        at = read_field(self.value, w, at)
+        if at >= 0:
+            self.choices.choose(self.number)
+        return at
 
 
 class AvroBatch(Messages):

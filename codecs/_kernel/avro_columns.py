@@ -1,4 +1,4 @@
-"""Columns for Avro only: bytes of a fixed size, and texts that may not be UTF-8."""
+"""Columns for Avro only: bytes of a fixed size, texts that may not be UTF-8, and values of one of several columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._java.charsets import java_text
-from kvformat.codecs._kernel.columns import Binaries, Texts
+from kvformat.codecs._kernel.columns import Binaries, Column, Texts
+from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
@@ -59,3 +60,41 @@ class FixedBytes(Binaries):
             spread[np.diff(offsets) > 0] = data.reshape(-1, size)
             data = spread.reshape(-1)
         return [pa.py_buffer(data)]
+
+
+class Choices(Column):
+    """Values that are each the next one of one of `columns`. `finish` returns the number of each value's column."""
+
+    def __init__(self, type: Any, kind: pa.DataType, columns: list[Column]) -> None:
+        super().__init__(type, kind)
+        self.columns = list(columns)
+
+    def start(self, capacity: int) -> int:
+        for column in self.columns:
+            column.start(capacity // len(self.columns))
+        return Column.start(self, capacity)
+
+    def grow(self, capacity: int) -> int:
+        self.numbers = grown(self.numbers if self.length else None, self.length, capacity, "B")
+        return Column.grow(self, capacity)
+
+    def choose(self, number: int) -> int:
+        """Append the last value of the column with a number."""
+        if self.length == self.capacity:
+            self.grow(self.capacity * 2)
+        self.numbers[self.length] = number
+        column = cython.cast(Column, self.columns[number])
+        return self.add_validity(column.valid[column.length - 1])
+
+    def truncate(self, length: int) -> int:
+        while self.length > length:
+            self.length -= 1
+            column = cython.cast(Column, self.columns[self.numbers[self.length]])
+            column.truncate(column.length - 1)
+        for i in range(len(self.columns)):
+            column = cython.cast(Column, self.columns[i])
+            column.truncate(column.length)  # a part of a value
+        return 0
+
+    def finish(self) -> pa.Array:
+        return pa.Array.from_buffers(self.kind, self.length, [None, filled(self.numbers, self.length)])

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._apicurio.frames import HEADERS
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import AVRO, RegistrySchema, schemas_by_id
@@ -49,7 +50,7 @@ from kvformat.codecs._infer.confluent_frames import (
     confluent_frames,
 )
 from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumns
-from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, GLUE, indices_of, schema_id_of
+from kvformat.codecs._infer.message_kinds import APICURIO, AVRO_FILE_MAGIC, GLUE, indices_of, schema_id_of
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs._infer.record_samples import split_by_type
 from kvformat.codecs._infer.registry_schemas import read_schemas
@@ -115,6 +116,15 @@ def recognize_glue(sample: MessageSample) -> list[Recognition]:
     if str(sample.registry.get("url", "")).startswith("file:"):
         options["url"] = sample.registry["url"]
     return [Recognition(found, 0.9, description, options)] if found else []
+
+
+def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
+    """Recognize messages whose records have the id of a schema in one of Apicurio's headers."""
+    found = indices_of(sample, APICURIO)
+    description = f"have the id of a schema in the header {' or '.join(HEADERS[sample.part][:2])}"
+    options = sample.registry if sample.registry.get("url") else {}
+    known = Recognition(found, 1.0, description, options)
+    return [*split_by_type(sample, known, "avro-apicurio")] if found else []
 
 
 def propose_registry(

@@ -133,10 +133,9 @@ def _with_schemas_over_time(found: Inspection, topics: Topics) -> Inspection:
     batches = list(topics.spread(_PLACES, _EACH))
     sample = _sample(iter(batches), sum(len(batch.values) for batch in batches))
     read = sample_of(sample.values, sample.keys, len(sample.values), headers=_headers(sample))
-    messages, timestamps = read.with_header_ids(), _timestamps(sample)
-    of = {"value": messages.values, "key": messages.keys or ()}
+    of = {"value": read.with_header_ids(), "key": read.keys()}
     parts = dict.fromkeys(use.part for use in found.schemas)
-    uses = [use for part in parts for use in schema_uses(part, of[part], timestamps)]
+    uses = [use for part in parts for use in schema_uses(of[part], _timestamps(sample))]
     return replace(found, schemas=tuple(uses))
 
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kvformat.codecs._apicurio.frames import HEADERS as APICURIO_HEADERS
 from kvformat.codecs._confluent import HEADERS
 from kvformat.codecs._confluent.record_options import RECORD_NAME
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.confluent_frames import confluent_frames
-from kvformat.codecs._infer.message_kinds import JSON, TOMBSTONE, indices_of, message_kinds
+from kvformat.codecs._infer.message_kinds import APICURIO, GLUE, JSON, TOMBSTONE, indices_of, message_kinds
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.infer import proposal_of
 from kvformat.connectors.infer.inferred import InferredSchema, shown_options
@@ -127,7 +128,7 @@ def inspect_topic(
         AvroConfluentFormat(options)  # raises `OptionError` for bad options
     samples: dict[Part, MessageSample] = {
         "value": replace(sample, cut="", registry=options),
-        "key": MessageSample(sample.keys or (), part="key", registry=options),
+        "key": replace(found.keys(), registry=options),
     }
     groups = {part: _groups(of_part, notes) for part, of_part in samples.items()}
     tombstones = len(_tombstones(samples["value"]))
@@ -142,13 +143,12 @@ def inspect_topic(
         ddl = propose(sample, chosen["value"], chosen["key"], deletes, notes, name=name, start=start)
         if ddl is not None and (topic is None or bootstrap is None):
             notes.add("set topic and properties.bootstrap.servers in the table")
-    tables = {} if ddl is None else _tables_of_types(sample, groups["value"], options, notes, topic or name, bootstrap)
+    tables = {} if ddl is None else _tables_of_types(samples, groups["value"], notes, topic or name, bootstrap)
     for part, schema in chosen.items():
         if schema is not None:
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
             guesses[at] = replace(guesses[at], options=schema.prefixed(""))
-    if sample.framed:
-        notes.add(f"the schema's id is in the header '{HEADERS['value']}' of {len(sample.framed)} records")
+    _note_headers(samples["value"], notes)
     uses = [use for part in groups for use in _schema_uses(groups[part], samples[part], found.timestamps)]
     counts = _counts(sample) | ({"nulls as JSON": tombstones} if tombstones else {})
     ddl = next(iter(tables.values()), ddl)
@@ -156,9 +156,8 @@ def inspect_topic(
 
 
 def _tables_of_types(
-    sample: MessageSample,
+    samples: Mapping[Part, MessageSample],
     groups: Sequence[_Group],
-    registry: Mapping[str, Any],
     notes: Notes,
     topic: str,
     bootstrap: str | None,
@@ -167,14 +166,15 @@ def _tables_of_types(
 
     Null messages belong to every type.
     """
+    sample, keys = samples["value"], samples["key"]
     of_types = {str(group.recognition.options.get(RECORD_NAME, "")): group for group in groups}
     of_types.pop("", None)
     short = [name.rpartition(".")[2] for name in of_types]
     nulls = [index for index, value in enumerate(sample.values) if value is None]
     tables = {}
     for name, group in of_types.items() if len(of_types) > 1 else ():
-        values = replace(sample.only(sorted((*group.indices, *nulls))), registry=registry)
-        key_sample = MessageSample(values.keys or (), part="key", registry=registry)
+        own = sorted((*group.indices, *nulls))
+        values, key_sample = sample.only(own), keys.only(own if keys.values else ())
         key = _schema(_groups(key_sample, Notes()), key_sample, Notes())
         unique = name.rpartition(".")[2] if short.count(name.rpartition(".")[2]) == 1 else name
         start = start_options(unique, topic, bootstrap)
@@ -192,15 +192,27 @@ def _tables_of_types(
 def _schema_uses(
     groups: Sequence[_Group], sample: MessageSample, timestamps: Sequence[int | None] | None
 ) -> list[SchemaUse]:
-    """Return the schemas of the messages that are in Confluent's frame, whether a format reads them or not."""
+    """Return the schemas of the messages that have the id of one, whether a format reads them or not."""
     indices = {index for found in sample.computed(confluent_frames).indices.values() for index in found}
+    indices |= {*indices_of(sample, GLUE), *indices_of(sample, APICURIO)}
     for group in groups:
         if group.readable and format_class(group.format).record_headers:
             indices |= set(group.indices)
     if not indices:
         return []
-    framed = [value if index in indices else None for index, value in enumerate(sample.values)]
-    return schema_uses(sample.part, framed, timestamps)
+    framed = tuple(value if index in indices else None for index, value in enumerate(sample.values))
+    return schema_uses(replace(sample, values=framed), timestamps)
+
+
+def _note_headers(sample: MessageSample, notes: Notes) -> None:
+    """Note the headers of values with the ids of schemas."""
+    of_apicurio = len(indices_of(sample, APICURIO))
+    for header, count in (
+        (HEADERS["value"], len(sample.framed) - of_apicurio),
+        ("' or '".join(APICURIO_HEADERS["value"][:2]), of_apicurio),
+    ):
+        if count:
+            notes.add(f"the schema's id is in the header '{header}' of {count} records")
 
 
 def _counts(sample: MessageSample) -> dict[str, int]:

@@ -10,10 +10,12 @@ from typing import Any
 from kvformat.codecs._apicurio.frames import HEADERS as APICURIO_HEADERS
 from kvformat.codecs._confluent import HEADERS
 from kvformat.codecs._confluent.record_options import RECORD_NAME
+from kvformat.codecs._glue.client import REGION
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.confluent_frames import confluent_frames
 from kvformat.codecs._infer.message_kinds import APICURIO, GLUE, JSON, TOMBSTONE, indices_of, message_kinds
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.avro_glue import AvroGlueFormat
 from kvformat.connectors.infer.infer import proposal_of
 from kvformat.connectors.infer.inferred import InferredSchema, shown_options
 from kvformat.connectors.infer.proposal import Deletes, propose, start_options
@@ -124,8 +126,10 @@ def inspect_topic(
     notes = Notes()
     if sample.cut:
         notes.add(sample.cut)
-    if options.get("url"):
-        AvroConfluentFormat(options)  # raises `OptionError` for bad options
+    if REGION in options:
+        AvroGlueFormat(options)  # raises `OptionError` for bad options
+    elif options.get("url"):
+        AvroConfluentFormat(options)
     samples: dict[Part, MessageSample] = {
         "value": replace(sample, cut="", registry=options),
         "key": replace(found.keys(), registry=options),

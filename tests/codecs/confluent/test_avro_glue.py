@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import sys
@@ -29,6 +30,7 @@ from kvformat.registry import (
 )
 from kvformat.registry.authoring import Direction
 from kvformat.registry.contract.schemas import resolve_schema, row_type
+from tests.connectors.test_cli import run
 from tests.fuzz import rows as random_rows
 from tests.support.extent import case_count
 
@@ -286,6 +288,34 @@ def test_schemas_are_registered_and_looked_up(aws: Any) -> None:
     with pytest.raises(SchemaError):  # the latest version has other columns
         latest.encode_batch(rows, DDL)
     assert latest.for_encoding(resolve_schema("id BIGINT NOT NULL, more BIGINT")).options["schema-id"] is not None
+
+
+def test_inspection_on_the_command_line(aws: Any) -> None:
+    """The proposed table has the options of the registry."""
+    (message,) = _format(**_name()).encode_batch(pa.array([{"id": 7, "name": "Ada"}]), DDL).messages.to_pylist()
+    record = {
+        "key_base64": base64.b64encode(b'\0\0\0\0\1{"k":1}').decode(),
+        "value_base64": base64.b64encode(message).decode(),
+    }
+    given = (json.dumps(record) + "\n").encode()
+    options = [
+        "-o",
+        "avro-glue.aws.region=eu-west-1",
+        "-o",
+        "avro-glue.registry.name=shop",
+        "-o",
+        "avro-glue.max-size=1 kb",
+    ]
+    shown = run("inspect", "--framing", "records", "--sql", *options, given=given)
+    assert "'value.avro-glue.registry.name' = 'shop'" in shown.stdout
+    table = KeyValueFormat.from_ddl(shown.stdout)
+    keys, values = pa.array([b'\0\0\0\0\1{"k":1}']), pa.array([message])
+    assert table.decode_batch(keys, values).rows.to_pylist() == [[{"k": 1, **ROW[0]}]]
+    assert table.options["value.avro-glue.max-size"] == "1 kb"
+    both = run("inspect", *options, "--registry", "http://127.0.0.1:1", given=b"")
+    assert (both.exit_code, "--registry or -o avro-glue.*, not both" in both.stderr) == (2, True)
+    wrong = run("inspect", *options, "-o", "avro-glue.registry=shop", given=b"")
+    assert (wrong.exit_code, "Did you mean 'registry.name'" in wrong.stderr) == (2, True)
 
 
 def test_ids_that_aws_does_not_know_are_errors_of_their_messages(aws: Any) -> None:

@@ -14,6 +14,7 @@ from kvformat.codecs._glue.client import REGION
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.confluent_frames import confluent_frames
 from kvformat.codecs._infer.message_kinds import APICURIO, GLUE, JSON, TOMBSTONE, indices_of, message_kinds
+from kvformat.codecs._infer.record_samples import options_for_type
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.avro_glue import AvroGlueFormat
 from kvformat.connectors.infer.infer import proposal_of
@@ -138,16 +139,19 @@ def inspect_topic(
     tombstones = len(_tombstones(samples["value"]))
     chosen = {part: _schema(groups[part], samples[part], notes) for part in groups}
     guesses = [guess for part in groups for guess in _guesses(part, groups[part])]
+    tables: dict[str, str] = {}
     ddl = None
     if chosen["value"] is not None:
+        tables = _tables_of_types(samples, groups["value"], notes, topic or name, bootstrap)
+        ddl = next(iter(tables.values()), None)
+    if chosen["value"] is not None and ddl is None:
         deletes = Deletes(
             tombstones=None in sample.values or tombstones > 0, marked=groups["value"][0].recognition.marks_deletes
         )
         start = start_options(name, topic, bootstrap)
         ddl = propose(sample, chosen["value"], chosen["key"], deletes, notes, name=name, start=start)
-        if ddl is not None and (topic is None or bootstrap is None):
-            notes.add("set topic and properties.bootstrap.servers in the table")
-    tables = {} if ddl is None else _tables_of_types(samples, groups["value"], notes, topic or name, bootstrap)
+    if ddl is not None and (topic is None or bootstrap is None):
+        notes.add("set topic and properties.bootstrap.servers in the table")
     for part, schema in chosen.items():
         if schema is not None:
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
@@ -155,7 +159,6 @@ def inspect_topic(
     _note_headers(samples["value"], notes)
     uses = [use for part in groups for use in _schema_uses(groups[part], samples[part], found.timestamps)]
     counts = _counts(sample) | ({"nulls as JSON": tombstones} if tombstones else {})
-    ddl = next(iter(tables.values()), ddl)
     return Inspection(tuple(guesses), ddl, notes.texts(), counts, tuple(uses), tables)
 
 
@@ -168,18 +171,15 @@ def _tables_of_types(
 ) -> dict[str, str]:
     """Return a statement for each type of records, the most frequent first; none if there are not several types.
 
-    Null messages belong to every type.
+    Null messages belong to every type. A table reads all records of the sample without the errors of other types.
     """
-    sample, keys = samples["value"], samples["key"]
+    sample = samples["value"]
     of_types = {str(group.recognition.options.get(RECORD_NAME, "")): group for group in groups}
     of_types.pop("", None)
     short = [name.rpartition(".")[2] for name in of_types]
-    nulls = [index for index, value in enumerate(sample.values) if value is None]
     tables = {}
     for name, group in of_types.items() if len(of_types) > 1 else ():
-        own = sorted((*group.indices, *nulls))
-        values, key_sample = sample.only(own), keys.only(own if keys.values else ())
-        key = _schema(_groups(key_sample, Notes()), key_sample, Notes())
+        key = _key_of_type(samples["key"], group.indices)
         unique = name.rpartition(".")[2] if short.count(name.rpartition(".")[2]) == 1 else name
         start = start_options(unique, topic, bootstrap)
         try:
@@ -187,10 +187,22 @@ def _tables_of_types(
         except (ConfigurationError, SchemaRegistryError) as error:
             notes.add(f"no columns of the type {name}: {error}")
             continue
-        text = propose(values, value, key, Deletes(tombstones=bool(nulls)), notes, name=unique, start=start)
+        text = propose(sample, value, key, Deletes(tombstones=None in sample.values), notes, name=unique, start=start)
         if text is not None:
             tables[name] = text
     return tables
+
+
+def _key_of_type(keys: MessageSample, indices: tuple[int, ...]) -> InferredSchema | None:
+    """Return the columns of the keys at these indices; keys of other types are skipped if these have one type."""
+    if not keys.values:
+        return None
+    own = keys.only(indices)
+    found = _schema(_groups(own, Notes()), own, Notes())
+    if found is None:
+        return None
+    more = options_for_type(keys, indices, found.format, found.options)
+    return replace(found, options={**found.options, **more})
 
 
 def _schema_uses(

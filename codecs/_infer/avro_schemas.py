@@ -115,7 +115,7 @@ def recognize_glue(sample: MessageSample) -> list[Recognition]:
     description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
     url = str(sample.registry.get("url", ""))
     options = sample.registry if REGION in sample.registry else {"url": url} if url.startswith("file:") else {}
-    return [Recognition(found, 0.9, description, options)] if found else []
+    return [*split_by_type(sample, Recognition(found, 0.9, description, options), "avro-glue")] if found else []
 
 
 def recognize_apicurio(sample: MessageSample) -> list[Recognition]:

@@ -13,7 +13,7 @@ from kvformat.codecs._changes.other_messages import SKIP
 from kvformat.codecs._confluent.record_options import OTHER_MESSAGES, RECORD_NAME
 from kvformat.codecs._confluent.record_types import NAMELESS
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.errors import SchemaRegistryError
+from kvformat.registry.contract.errors import ConfigurationError, SchemaRegistryError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _MOST_SHOWN = 10  # types in a note
 
 def split_by_type(sample: MessageSample, known: Recognition, format: str) -> Iterator[Recognition]:
     """Yield a recognition for each type of records among recognized values, or the given one if there is one type."""
-    if sample.part == "key" or not sample.registry.get("url"):
+    if sample.part == "key" or not known.options:  # nothing names the registry
         yield known
         return
     found = _by_name(sample.only(known.messages), format, known.options)
@@ -51,7 +51,7 @@ def options_for_type(
     None are needed if all messages have this type. There are none if the messages at the indices have several types.
     """
     known = {spec.name for spec in get_format(format, options).option_specs}
-    if not sample.registry.get("url") or RECORD_NAME not in known:
+    if not options or RECORD_NAME not in known:
         return {}
     found, wanted = _by_name(sample, format, options), set(indices)
     names = [name for name, at in found.items() if not wanted.isdisjoint(at.tolist())]
@@ -61,10 +61,10 @@ def options_for_type(
 
 
 def _by_name(sample: MessageSample, format: str, options: Mapping[str, Any]) -> dict[str, Ints]:
-    """Return the indices of the messages of each type; no types if the registry gives no answer."""
+    """Return the indices of the messages of each type; no types if reading the messages fails."""
     try:
         return cast("RecordFormat", get_format(format, options)).record_types(sample.array()).by_name()
-    except SchemaRegistryError:
+    except (ConfigurationError, OverflowError, SchemaRegistryError):  # the proposal of columns reports it
         return {}
 
 

@@ -19,7 +19,7 @@ import pytest
 from kvformat.codecs import get_format
 from kvformat.codecs._confluent import cache
 from kvformat.codecs._glue import client, frames
-from kvformat.connectors import infer_schema
+from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import (
     KeyValueFormat,
     MissingExtraError,
@@ -318,6 +318,22 @@ def test_inspection_on_the_command_line(aws: Any) -> None:
     assert (wrong.exit_code, "Did you mean 'registry.name'" in wrong.stderr) == (2, True)
 
 
+def test_the_branch_of_a_union_is_written(aws: Any) -> None:
+    field = {"name": "id", "type": "long"}
+    union = [{"type": "record", "name": name, "fields": [field]} for name in ("com.shop.Order", "com.shop.Refund")]
+    name, text = f"events-{uuid.uuid4()}", json.dumps(union)
+    created = aws.create_schema(
+        RegistryId={"RegistryName": "shop"},
+        SchemaName=name,
+        DataFormat="AVRO",
+        Compatibility="NONE",
+        SchemaDefinition=text,
+    )
+    options = {"schema.name": name, "schema.fetchFromRegistry": "true", "record-name": "com.shop.Refund"}
+    written = _format(**options).encode_batch(pa.array([{"id": 7}]), "id BIGINT").messages.to_pylist()
+    assert written == [_frame(b"\x02\x0e", created["SchemaVersionId"])]
+
+
 def test_ids_that_aws_does_not_know_are_errors_of_their_messages(aws: Any) -> None:
     (message,) = _format(**_name()).encode_batch(pa.array([{"id": 7, "name": "Ada"}]), DDL).messages.to_pylist()
     foreign = [_frame(DATUM, str(uuid.UUID(int=i))) for i in range(1, 4)]
@@ -427,6 +443,9 @@ def test_boto3_is_needed_only_for_aws(folder: str, monkeypatch: pytest.MonkeyPat
     assert _decoded(get_format("avro-glue", {"url": folder}), _frame(DATUM)) == [ROW]
     with pytest.raises(MissingExtraError, match=r"needs boto3: pip install 'kvformat\[glue\]'"):
         _decoded(_format(**{"registry.name": str(uuid.uuid4())}), _frame(DATUM))
+    found = inspect_topic([_frame(DATUM)], registry={"aws.region": "eu-west-1", "registry.name": str(uuid.uuid4())})
+    assert (found.guesses[0].format, found.ddl, found.schemas[0].schema) == ("avro-glue", None, VERSION)
+    assert any("needs boto3: pip install" in note for note in found.notes)
 
 
 def test_a_region_of_no_use_is_a_clear_error() -> None:

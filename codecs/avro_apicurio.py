@@ -86,7 +86,9 @@ class AvroApicurioFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        return ()  # avro-confluent recognizes these messages
+        from kvformat.codecs._infer.avro_schemas import recognize_apicurio
+
+        return recognize_apicurio(sample)  # avro-confluent recognizes ids before the datum
 
     def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         return add_header(messages, headers)

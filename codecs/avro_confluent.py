@@ -44,6 +44,7 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
+    writes_unions: ClassVar[bool] = True
     option_specs: ClassVar[tuple[Option, ...]] = (*ConfluentAvroFormat.option_specs, *RECORD_OPTIONS)
 
     @classmethod

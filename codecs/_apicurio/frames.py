@@ -88,6 +88,11 @@ def _wrong_encoding(values: pa.BinaryArray, name: str) -> pa.BinaryArray:
     return pa.array(errors, pa.binary()).take(distinct.indices)
 
 
+def is_marked(message: bytes) -> bool:
+    """Return whether a message begins like those before which `add_header` puts an id."""
+    return bool(message) and message[0] in _MARKS.values()
+
+
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width: str, kind: str) -> Frames:
     """Read the frame of each message of a binary array.
 

@@ -18,9 +18,11 @@ schema may have other types than Flink would derive:
 | ARRAY / MAP of text keys, MULTISET of text / ROW | array / map / record |
 
 All of them may be in a union, with null at any place. Of the types of a union, a column gets the first one of its list
-above; several records, enums or fixed that fit are an error. Values are checked when they are written: an unknown
-symbol, bytes of another length than the fixed, a number or a time that would lose digits, and null in a field that is
-not nullable are errors of their row.
+above; several records, enums or fixed that fit are an error. If the schema itself is a union, a name chooses the type
+of the rows.
+
+Values are checked when they are written: an unknown symbol, bytes of another length than the fixed, a number or a time
+that would lose digits, and null in a field that is not nullable are errors of their row.
 """
 
 from __future__ import annotations
@@ -62,20 +64,22 @@ _TYPES: Final[dict[str, tuple[str, ...]]] = {
     "ROW": ("record",),
 }
 """The types of a schema that a column fits, the nearest first."""
+_CHOOSE = " Set the option 'record-name' to the full name of the type to write"
 _MOST_DIGITS = 38  # of a DECIMAL
 
 
 @cached_by_identity
-def fit(schema: Schema, row: FlinkType, legacy: bool) -> Schema:
+def fit(schema: Schema, row: FlinkType, legacy: bool, record: str | None = None) -> Schema:
     """Return the schema for writing rows of a type as data of `schema`.
 
     Its Arrow type has the columns in the order of the fields. Fields without a column, and the branches of unions that
     no value has, are of the type 'constant'.
     legacy: Flink's option `timestamp_mapping.legacy`, with which TIMESTAMP is `timestamp-*`.
+    record: the full name of the type to write, if the schema is a union. None for the only one that fits.
     Raises `SchemaError` for a column without a field, for a field with neither a column nor a default, and for a column
     whose type does not fit its field.
     """
-    return _fit(schema, row, "", legacy)
+    return _union(schema, row, "", legacy, record) if schema.type == "union" else _fit(schema, row, "", legacy)
 
 
 def _fit(schema: Schema, t: FlinkType, path: str, legacy: bool) -> Schema:
@@ -131,25 +135,31 @@ def _decimal(schema: Schema, t: FlinkType) -> Schema | None:
     return replace(schema, logical=replace(schema.logical, precision=min(schema.logical.precision, _MOST_DIGITS)))
 
 
-def _union(schema: Schema, t: FlinkType, path: str, legacy: bool) -> Schema:
+def _union(schema: Schema, t: FlinkType, path: str, legacy: bool, record: str | None = None) -> Schema:
+    names = [branch.full_name for branch in schema.branches]
+    if record is not None and record not in names:
+        raise SchemaError(f"the union {schema} has no type {record}.{did_you_mean(record, names)}{_CHOOSE}")
     types = _TYPES.get(t.root, ())
     found: dict[int, Schema] = {}
     refused: list[SchemaError] = []
     for index, branch in enumerate(schema.branches):
-        if branch.type in types:
+        if branch.type in types and record in (None, branch.full_name):
             try:
                 found[index] = _fit(branch, t, path, legacy)
             except SchemaError as bad:
                 refused.append(bad)
     if not found:
-        raise refused[0] if len(refused) == 1 else _misfit(schema, t, path, legacy)
+        why = refused[0] if len(refused) == 1 else _misfit(schema, t, path, legacy)
+        if len(refused) > 1 and not path:
+            raise SchemaError(f"{why}.{_CHOOSE}. Then the error says what does not fit")
+        raise why
     nearest = min(types.index(branch.type) for branch in found.values())
     chosen = [index for index, branch in found.items() if types.index(branch.type) == nearest]
     if len(chosen) > 1:
         several = ", ".join(str(schema.branches[index]) for index in chosen)
         raise SchemaError(
             f"{_shown(path)} is {t.summary()}, which fits {len(chosen)} types of the union {schema} equally well: "
-            f"{several}. Write such records with a schema that has one of them",
+            f"{several}.{' Write such records with a schema that has one of them' if path else _CHOOSE}",
             field=path or None,
         )
     branches = [

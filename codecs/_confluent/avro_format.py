@@ -32,6 +32,7 @@ from kvformat.codecs._confluent import (
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.options import AVRO_OPTIONS
+from kvformat.codecs._confluent.record_options import RECORD_NAME
 from kvformat.codecs.avro import AvroTable, encode_rows
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
@@ -102,7 +103,7 @@ class ConfluentAvroFormat(RegistryFormat):
 
     def _fitted(self, written: Schema, schema: pa.Schema) -> Schema:
         """Return the schema for writing the datums of a table as those of a registered schema."""
-        return fit(written, self.datum_type(row_type(schema)), self.legacy)
+        return fit(written, self.datum_type(row_type(schema)), self.legacy, self.options.get(RECORD_NAME))
 
     def encode_datums(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         """Encode rows of the datums' type as datums after the id to write."""

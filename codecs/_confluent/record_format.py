@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,9 @@ _OTHER, _UNKNOWN = -2, -1
 
 class RecordFormat(RegistryFormat):
     """A format of rows whose types are those of their schemas."""
+
+    writes_unions: ClassVar[bool] = False
+    """Whether a schema of the registry that is a union is written, by its branch `record-name`."""
 
     @classmethod
     def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
@@ -291,9 +294,12 @@ class RecordFormat(RegistryFormat):
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
         found, name = super().schema_to_write(schema), self.options[RECORD_NAME]
-        if name is not None and not isinstance(found, Refused) and names_of_schema(found[1]) != (name,):
+        if name is None or isinstance(found, Refused):
+            return found
+        names = names_of_schema(found[1])
+        if name not in names or (len(names) > 1 and not self.writes_unions):
             raise SchemaError(
-                f"format '{self.identifier}': the schema to write is that of {listed(names_of_schema(found[1]))}, and "
+                f"format '{self.identifier}': the schema to write is that of {listed(names)}, and "
                 f"'{RECORD_NAME}' is '{name}'. The schema: {self.settings.scrubbed(found[1].text)}",
                 format=self.identifier,
             )

@@ -30,13 +30,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._apicurio.frames import HEADERS
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import AVRO, RegistrySchema, schemas_by_id
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs._debezium.options import FLATTENED
-from kvformat.codecs._glue.client import ENDPOINT, REGION, REGISTRY
+from kvformat.codecs._glue.client import REGION
 from kvformat.codecs._glue.frames import version_of
 from kvformat.codecs._infer.change_data import MARKED_DESCRIPTION, NAMED_DESCRIPTION
 from kvformat.codecs._infer.column_types import Notes, shown
@@ -47,9 +48,10 @@ from kvformat.codecs._infer.confluent_frames import (
     NAMED_ROWS,
     NOT_ASKED,
     confluent_frames,
+    options_with_url,
 )
 from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumns
-from kvformat.codecs._infer.message_kinds import AVRO_FILE_MAGIC, GLUE, indices_of, schema_id_of
+from kvformat.codecs._infer.message_kinds import APICURIO, AVRO_FILE_MAGIC, GLUE, indices_of, schema_id_of
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs._infer.record_samples import split_by_type
 from kvformat.codecs._infer.registry_schemas import read_schemas
@@ -111,10 +113,17 @@ def recognize_glue(sample: MessageSample) -> list[Recognition]:
     shown = ", ".join(str(version) for version, _ in versions.most_common(_MOST_VERSIONS))
     more = ", ..." if len(versions) > _MOST_VERSIONS else ""
     description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
-    options = {name: sample.registry[name] for name in (REGION, ENDPOINT, REGISTRY) if name in sample.registry}
-    if str(sample.registry.get("url", "")).startswith("file:"):
-        options["url"] = sample.registry["url"]
-    return [Recognition(found, 0.9, description, options)] if found else []
+    url = str(sample.registry.get("url", ""))
+    options = sample.registry if REGION in sample.registry else {"url": url} if url.startswith("file:") else {}
+    return [*split_by_type(sample, Recognition(found, 0.9, description, options), "avro-glue")] if found else []
+
+
+def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
+    """Recognize messages whose records have the id of a schema in one of Apicurio's headers."""
+    found = indices_of(sample, APICURIO)
+    description = f"have the id of a schema in the header {' or '.join(HEADERS[sample.part][:2])}"
+    known = Recognition(found, 1.0, description, options_with_url(sample))
+    return [*split_by_type(sample, known, "avro-apicurio")] if found else []
 
 
 def propose_registry(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kvformat.codecs._confluent import AVRO, Refused, RegistrySchema, schemas_by_id
 from kvformat.codecs._confluent.avro_references import parse_complete
@@ -39,6 +39,11 @@ class ConfluentFrames:
     indices: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     description: str = ""
     notes: tuple[str, ...] = ()
+
+
+def options_with_url(sample: MessageSample) -> Mapping[str, Any]:
+    """Return the options of the sample's registry; none if it has no URL, because it is that of AWS Glue."""
+    return sample.registry if sample.registry.get("url") else {}
 
 
 def confluent_frames(sample: MessageSample) -> ConfluentFrames:

@@ -42,6 +42,7 @@ from kvformat.codecs._confluent.json_schema import (
     NUMBERS,
 )
 from kvformat.codecs._infer.column_types import STRING, Notes, array_of, is_name, map_of, shown
+from kvformat.codecs._infer.confluent_frames import options_with_url
 from kvformat.codecs._infer.json_rows import propose_rows
 from kvformat.codecs._infer.message_kinds import CONFLUENT_JSON, indices_of, schema_id_of
 from kvformat.codecs._infer.record_samples import split_by_type
@@ -76,7 +77,9 @@ def recognize_json_registry(sample: MessageSample) -> list[Recognition]:
         return []
     are = "begin with 00 and a schema id, Confluent's frame, and go on as JSON"
     hint = () if sample.registry.get("url") else ("give a schema registry, and columns come from its JSON Schemas",)
-    return list(split_by_type(sample, Recognition(indices, 1.0, are, sample.registry, notes=hint), "json-registry"))
+    return list(
+        split_by_type(sample, Recognition(indices, 1.0, are, options_with_url(sample), notes=hint), "json-registry")
+    )
 
 
 def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
@@ -89,7 +92,7 @@ def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
         if isinstance(tree, dict) and {"before", "after", "op"} <= tree.keys():
             found.append(index)
     are = "begin with 00 and a schema id, Confluent's frame, and go on as Debezium's changes in JSON"
-    return [Recognition(tuple(found), 1.0, are, sample.registry, specificity=3)] if found else []
+    return [Recognition(tuple(found), 1.0, are, options_with_url(sample), specificity=3)] if found else []
 
 
 def propose_json_registry(

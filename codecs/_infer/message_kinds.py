@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kvformat.codecs._apicurio.frames import is_marked
 from kvformat.codecs._confluent import PREFIX, body, frame_size, schema_of
 from kvformat.codecs._glue.frames import version_of
 from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, without_array
@@ -20,7 +21,7 @@ from kvformat.registry.contract.samples import MessageSample, Recognition
 
 JSON, BROKEN_JSON, TOMBSTONE = "json", "broken json", "tombstone"
 """A JSON object or an array of objects; malformed JSON; null as JSON, or as the payload of Connect's wrapper."""
-CONFLUENT, CONFLUENT_JSON, GLUE = "confluent", "confluent json", "glue"
+CONFLUENT, CONFLUENT_JSON, GLUE, APICURIO = "confluent", "confluent json", "glue", "apicurio"
 TEXT, UTF16, OTHER_TEXT, BINARY = "text", "utf-16", "other text", "binary"
 AVRO_FILE, SINGLE_OBJECT, JAVA = "avro file", "avro single object", "java"
 AVRO_FILE_MAGIC = b"Obj\x01"
@@ -67,8 +68,7 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
     schema_id = schema_id_of(message)
     if len(message) > PREFIX and isinstance(schema_id, int) and schema_id > 0:
         return _framed_kind(message, documents)
-    version = version_of(message)
-    if version is not None and uuid.UUID(version).version == 4:  # the only ones that AWS makes
+    if glue_version_of(message) is not None:
         return GLUE
     if tree is None and message.strip() == b"null":
         return TOMBSTONE
@@ -85,6 +85,8 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
 
 def _framed_kind(message: bytes, documents: JsonDocuments) -> str:
     """The kind of a message that begins with the id or GUID of a schema."""
+    if is_marked(message):
+        return APICURIO
     return CONFLUENT_JSON if isinstance(_parsed(body(message), documents), dict | list) else CONFLUENT
 
 
@@ -115,6 +117,12 @@ def schema_id_of(message: bytes) -> int | str | None:
     """The id or the GUID of the schema in Confluent's frame; None for a message without the frame."""
     size = frame_size(message)
     return schema_of(message[:size]) if size else None
+
+
+def glue_version_of(message: bytes) -> str | None:
+    """The UUID of the schema's version in AWS Glue's frame; None for a message without the frame."""
+    version = version_of(message)
+    return version if version is not None and uuid.UUID(version).version == 4 else None  # the only ones that AWS makes
 
 
 def indices_of(sample: MessageSample, kind: str) -> tuple[int, ...]:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import pyarrow as pa
 
+from kvformat.codecs._arrays import Ints
 from kvformat.codecs._changes.other_messages import SKIP
 from kvformat.codecs._confluent.record_options import OTHER_MESSAGES, RECORD_NAME
 from kvformat.codecs._confluent.record_types import NAMELESS
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.errors import SchemaRegistryError
+from kvformat.registry.contract.errors import ConfigurationError, SchemaRegistryError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 
 if TYPE_CHECKING:
@@ -24,16 +24,10 @@ _MOST_SHOWN = 10  # types in a note
 
 def split_by_type(sample: MessageSample, known: Recognition, format: str) -> Iterator[Recognition]:
     """Yield a recognition for each type of records among recognized values, or the given one if there is one type."""
-    if sample.part == "key" or not sample.registry.get("url"):
+    if sample.part == "key" or not known.options:  # nothing names the registry
         yield known
         return
-    reader = cast("RecordFormat", get_format(format, known.options))
-    try:
-        types = reader.record_types(sample.array().take(pa.array(known.messages)))
-    except SchemaRegistryError:
-        yield known
-        return
-    found = types.by_name()
+    found = _by_name(sample.only(known.messages), format, known.options)
     if len(found) < 2:
         yield known
         return
@@ -47,6 +41,31 @@ def split_by_type(sample: MessageSample, known: Recognition, format: str) -> Ite
             yield replace(known, messages=tuple(indices[at].tolist()), description=are, options=options)
     if not is_named.all():
         yield replace(known, messages=tuple(indices[~is_named].tolist()))
+
+
+def options_for_type(
+    sample: MessageSample, indices: Sequence[int], format: str, options: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return the options with which a format reads only the type of the messages at these indices.
+
+    None are needed if all messages have this type. There are none if the messages at the indices have several types.
+    """
+    known = {spec.name for spec in get_format(format, options).option_specs}
+    if not options or RECORD_NAME not in known:
+        return {}
+    found, wanted = _by_name(sample, format, options), set(indices)
+    names = [name for name, at in found.items() if not wanted.isdisjoint(at.tolist())]
+    if len(found) < 2 or len(names) != 1 or names == [NAMELESS]:
+        return {}
+    return {RECORD_NAME: names[0], OTHER_MESSAGES: SKIP}
+
+
+def _by_name(sample: MessageSample, format: str, options: Mapping[str, Any]) -> dict[str, Ints]:
+    """Return the indices of the messages of each type; no types if reading the messages fails."""
+    try:
+        return cast("RecordFormat", get_format(format, options)).record_types(sample.array()).by_name()
+    except (ConfigurationError, OverflowError, SchemaRegistryError):  # the proposal of columns reports it
+        return {}
 
 
 def records_of_type(sample: MessageSample, format: RecordFormat, name: str) -> MessageSample:

@@ -204,5 +204,10 @@ def with_bootstrap(options: Mapping[str, str], bootstrap: str | None) -> dict[st
 
 def registry_options(options: Mapping[str, str], url: str) -> dict[str, str]:
     """Return the options of a schema registry: its URL, and other `avro-confluent.*` options such as credentials."""
-    prefix = f"{OF_REGISTRIES}."
-    return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)} | {"url": url}
+    return options_of(OF_REGISTRIES, options) | {"url": url}
+
+
+def options_of(format_name: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of a format, without its name before them."""
+    prefix = f"{format_name}."
+    return {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}

@@ -11,13 +11,21 @@ import click
 
 from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read_messages
 from kvformat.connectors.cli._output import Words, json_option, note, printable, show, styled, write_json
-from kvformat.connectors.cli._table import BOOTSTRAP, bootstrap_option, option_option, registry_options, with_bootstrap
+from kvformat.connectors.cli._table import (
+    BOOTSTRAP,
+    bootstrap_option,
+    option_option,
+    options_of,
+    registry_options,
+    with_bootstrap,
+)
 from kvformat.connectors.cli._topics import Topics, partitions_of, reading
 from kvformat.connectors.cli.decode import files_argument, opened
 
 if TYPE_CHECKING:
     from kvformat.connectors.infer import Inspection, SchemaUse
 
+_GLUE = "avro-glue"
 _PLACES, _EACH = 40, 25  # of a topic whose messages have the ids of schemas, and records that are read there
 _MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line imports late
 
@@ -26,7 +34,7 @@ _MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line
 @files_argument
 @click.option("--topic", metavar="TOPIC", help="A topic to inspect, instead of files.")
 @bootstrap_option
-@option_option("An option for brokers or registry: `properties.*`, `avro-confluent.*`.")
+@option_option("An option for brokers or registry: `properties.*`, `avro-confluent.*`, `avro-glue.*`.")
 @click.option("--registry", metavar="URL", help="The schema registry with the schemas of the messages.")
 @click.option("--name", metavar="NAME", help="The name of the proposed table. Default: the topic's or file's.")
 @click.option(
@@ -56,12 +64,15 @@ def inspect_command(
 ) -> None:
     """Guess the formats in a file or a topic, with reasons, and propose a CREATE TABLE.
 
-    A registry is asked only if --registry names it. Keys and values of a topic are read; nothing is committed. If
-    messages have the ids of schemas, records from all parts of the topic show which ids it has had over time.
+    A registry is asked only if --registry or -o avro-glue.* names it. Keys and values of a topic are read; nothing is
+    committed. If messages have the ids of schemas, records from all parts of the topic show which ids it has had over
+    time.
 
     kvformat inspect messages.jsonl
 
     kvformat inspect --topic orders --bootstrap broker:9092 --registry http://registry:8081
+
+    kvformat inspect --topic orders --bootstrap broker:9092 -o avro-glue.aws.region=eu-west-1
     """
     if topic is not None and files:
         raise click.UsageError("--topic or files, not both")
@@ -85,7 +96,7 @@ def inspect_command(
         name=name or topic or stem,
         topic=topic,
         bootstrap=bootstrap,
-        registry=None if registry is None else registry_options(options, registry),
+        registry=_registry(options, registry),
     )
     if topic is not None and found.schemas:
         with reading(given, partitions, "earliest") as topics:
@@ -101,6 +112,14 @@ def inspect_command(
         write_json([_as_json(found)])
     else:
         show(*_in_words(found))
+
+
+def _registry(options: Mapping[str, str], url: str | None) -> dict[str, str] | None:
+    """Return the options of the schema registry that has a URL, or of AWS Glue's; None without one."""
+    glue = options_of(_GLUE, options)
+    if glue and url is not None:
+        raise click.UsageError(f"--registry or -o {_GLUE}.*, not both: the schemas of a topic are in one registry")
+    return glue or (None if url is None else registry_options(options, url))
 
 
 def _sample(batches: Iterator[MessageBatch], most: int) -> MessageBatch:
@@ -133,10 +152,9 @@ def _with_schemas_over_time(found: Inspection, topics: Topics) -> Inspection:
     batches = list(topics.spread(_PLACES, _EACH))
     sample = _sample(iter(batches), sum(len(batch.values) for batch in batches))
     read = sample_of(sample.values, sample.keys, len(sample.values), headers=_headers(sample))
-    messages, timestamps = read.with_header_ids(), _timestamps(sample)
-    of = {"value": messages.values, "key": messages.keys or ()}
+    of = {"value": read.with_header_ids(), "key": read.keys()}
     parts = dict.fromkeys(use.part for use in found.schemas)
-    uses = [use for part in parts for use in schema_uses(part, of[part], timestamps)]
+    uses = [use for part in parts for use in schema_uses(of[part], _timestamps(sample))]
     return replace(found, schemas=tuple(uses))
 
 

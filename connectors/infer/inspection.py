@@ -7,12 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from kvformat.codecs._apicurio.frames import HEADERS as APICURIO_HEADERS
 from kvformat.codecs._confluent import HEADERS
 from kvformat.codecs._confluent.record_options import RECORD_NAME
+from kvformat.codecs._glue.client import REGION
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.confluent_frames import confluent_frames
-from kvformat.codecs._infer.message_kinds import JSON, TOMBSTONE, indices_of, message_kinds
+from kvformat.codecs._infer.message_kinds import APICURIO, GLUE, JSON, TOMBSTONE, indices_of, message_kinds
+from kvformat.codecs._infer.record_samples import options_for_type
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.avro_glue import AvroGlueFormat
 from kvformat.connectors.infer.infer import proposal_of
 from kvformat.connectors.infer.inferred import InferredSchema, shown_options
 from kvformat.connectors.infer.proposal import Deletes, propose, start_options
@@ -123,59 +127,59 @@ def inspect_topic(
     notes = Notes()
     if sample.cut:
         notes.add(sample.cut)
-    if options.get("url"):
-        AvroConfluentFormat(options)  # raises `OptionError` for bad options
+    if REGION in options:
+        AvroGlueFormat(options)  # raises `OptionError` for bad options
+    elif options.get("url"):
+        AvroConfluentFormat(options)
     samples: dict[Part, MessageSample] = {
         "value": replace(sample, cut="", registry=options),
-        "key": MessageSample(sample.keys or (), part="key", registry=options),
+        "key": replace(found.keys(), registry=options),
     }
     groups = {part: _groups(of_part, notes) for part, of_part in samples.items()}
     tombstones = len(_tombstones(samples["value"]))
     chosen = {part: _schema(groups[part], samples[part], notes) for part in groups}
     guesses = [guess for part in groups for guess in _guesses(part, groups[part])]
+    tables: dict[str, str] = {}
     ddl = None
     if chosen["value"] is not None:
+        tables = _tables_of_types(samples, groups["value"], notes, topic or name, bootstrap)
+        ddl = next(iter(tables.values()), None)
+    if chosen["value"] is not None and ddl is None:
         deletes = Deletes(
             tombstones=None in sample.values or tombstones > 0, marked=groups["value"][0].recognition.marks_deletes
         )
         start = start_options(name, topic, bootstrap)
         ddl = propose(sample, chosen["value"], chosen["key"], deletes, notes, name=name, start=start)
-        if ddl is not None and (topic is None or bootstrap is None):
-            notes.add("set topic and properties.bootstrap.servers in the table")
-    tables = {} if ddl is None else _tables_of_types(sample, groups["value"], options, notes, topic or name, bootstrap)
+    if ddl is not None and (topic is None or bootstrap is None):
+        notes.add("set topic and properties.bootstrap.servers in the table")
     for part, schema in chosen.items():
         if schema is not None:
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
             guesses[at] = replace(guesses[at], options=schema.prefixed(""))
-    if sample.framed:
-        notes.add(f"the schema's id is in the header '{HEADERS['value']}' of {len(sample.framed)} records")
+    _note_headers(samples["value"], notes)
     uses = [use for part in groups for use in _schema_uses(groups[part], samples[part], found.timestamps)]
     counts = _counts(sample) | ({"nulls as JSON": tombstones} if tombstones else {})
-    ddl = next(iter(tables.values()), ddl)
     return Inspection(tuple(guesses), ddl, notes.texts(), counts, tuple(uses), tables)
 
 
 def _tables_of_types(
-    sample: MessageSample,
+    samples: Mapping[Part, MessageSample],
     groups: Sequence[_Group],
-    registry: Mapping[str, Any],
     notes: Notes,
     topic: str,
     bootstrap: str | None,
 ) -> dict[str, str]:
     """Return a statement for each type of records, the most frequent first; none if there are not several types.
 
-    Null messages belong to every type.
+    Null messages belong to every type. A table reads all records of the sample without the errors of other types.
     """
+    sample = samples["value"]
     of_types = {str(group.recognition.options.get(RECORD_NAME, "")): group for group in groups}
     of_types.pop("", None)
     short = [name.rpartition(".")[2] for name in of_types]
-    nulls = [index for index, value in enumerate(sample.values) if value is None]
     tables = {}
     for name, group in of_types.items() if len(of_types) > 1 else ():
-        values = replace(sample.only(sorted((*group.indices, *nulls))), registry=registry)
-        key_sample = MessageSample(values.keys or (), part="key", registry=registry)
-        key = _schema(_groups(key_sample, Notes()), key_sample, Notes())
+        key = _key_of_type(samples["key"], group.indices)
         unique = name.rpartition(".")[2] if short.count(name.rpartition(".")[2]) == 1 else name
         start = start_options(unique, topic, bootstrap)
         try:
@@ -183,24 +187,48 @@ def _tables_of_types(
         except (ConfigurationError, SchemaRegistryError) as error:
             notes.add(f"no columns of the type {name}: {error}")
             continue
-        text = propose(values, value, key, Deletes(tombstones=bool(nulls)), notes, name=unique, start=start)
+        text = propose(sample, value, key, Deletes(tombstones=None in sample.values), notes, name=unique, start=start)
         if text is not None:
             tables[name] = text
     return tables
 
 
+def _key_of_type(keys: MessageSample, indices: tuple[int, ...]) -> InferredSchema | None:
+    """Return the columns of the keys at these indices; keys of other types are skipped if these have one type."""
+    if not keys.values:
+        return None
+    own = keys.only(indices)
+    found = _schema(_groups(own, Notes()), own, Notes())
+    if found is None:
+        return None
+    more = options_for_type(keys, indices, found.format, found.options)
+    return replace(found, options={**found.options, **more})
+
+
 def _schema_uses(
     groups: Sequence[_Group], sample: MessageSample, timestamps: Sequence[int | None] | None
 ) -> list[SchemaUse]:
-    """Return the schemas of the messages that are in Confluent's frame, whether a format reads them or not."""
+    """Return the schemas of the messages that have the id of one, whether a format reads them or not."""
     indices = {index for found in sample.computed(confluent_frames).indices.values() for index in found}
+    indices |= {*indices_of(sample, GLUE), *indices_of(sample, APICURIO)}
     for group in groups:
         if group.readable and format_class(group.format).record_headers:
             indices |= set(group.indices)
     if not indices:
         return []
-    framed = [value if index in indices else None for index, value in enumerate(sample.values)]
-    return schema_uses(sample.part, framed, timestamps)
+    framed = tuple(value if index in indices else None for index, value in enumerate(sample.values))
+    return schema_uses(replace(sample, values=framed), timestamps)
+
+
+def _note_headers(sample: MessageSample, notes: Notes) -> None:
+    """Note the headers of values with the ids of schemas."""
+    of_apicurio = len(indices_of(sample, APICURIO))
+    for header, count in (
+        (HEADERS["value"], len(sample.framed) - of_apicurio),
+        ("' or '".join(APICURIO_HEADERS["value"][:2]), of_apicurio),
+    ):
+        if count:
+            notes.add(f"the schema's id is in the header '{header}' of {count} records")
 
 
 def _counts(sample: MessageSample) -> dict[str, int]:

@@ -60,19 +60,27 @@ def propose(
 
     Debezium's flattened rows give `upsert-kafka` if every record has a key, and then `kafka` without the key. All other
     changes, and rows with a field that marks deletes, only give `kafka` without the key. If messages that are not
-    changes cause errors, 'other-messages' = 'skip' skips them. Notes count the records that the table does not read.
+    changes cause errors, 'other-messages' = 'skip' skips them. Notes count the records that the table does not read,
+    and those that a candidate with more of the records' information would not read.
     """
     best: _Trial | None = None
+    first: _Trial | None = None
     refused = []
     for candidate in _candidates(sample, value, key, deletes):
         trial = _try_candidate(candidate, sample, name, start, notes)
         if isinstance(trial, str):
             refused.append(f"a table of {candidate.connector} can't be made: {trial}")
         elif best is None or trial.bad < best.bad:
-            best = trial
-    if best is None:
+            best, first = trial, first or trial
+    if best is None or first is None:
         notes.add(refused[0])
         return None
+    if best is not first:
+        notes.add(
+            f"a table of {first.candidate.connector} with the key is not proposed: {first.bad} of {len(sample.values)} "
+            f"records are errors to it, the first: {first.first}",
+            name,
+        )
     if best.bad and OTHER_MESSAGES.name in _option_names(value.format) - value.options.keys():
         trial = _try_candidate(best.candidate.with_option(OTHER_MESSAGES.name, "skip"), sample, name, start, notes)
         if not isinstance(trial, str) and trial.bad < best.bad:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.connectors.infer.schema_uses import with_header_ids
+from kvformat.connectors.infer.schema_uses import Messages, with_header_ids
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.samples import MessageSample
 from kvformat.registry.table.record_headers import HEADERS_TYPE
 
@@ -34,14 +35,17 @@ class RecordSample:
 
     def with_header_ids(self) -> MessageSample:
         """Return the messages after the ids of schemas that headers have, as formats with a registry decode them."""
-        given, keys = self.messages.values, self.messages.keys
-        values = with_header_ids(given, self.headers, "value")
-        return replace(
-            self.messages,
-            values=values,
-            framed=frozenset(index for index, value in enumerate(values) if value != given[index]),
-            keys=None if keys is None else with_header_ids(keys, self.headers, "key"),
-        )
+        framed = self._framed(self.messages.values, "value")
+        return replace(framed, cut=self.messages.cut, keys=None if self.messages.keys is None else self.keys().values)
+
+    def keys(self) -> MessageSample:
+        """Return the keys after the ids of schemas that headers have, as a sample of their own."""
+        return self._framed(self.messages.keys or (), "key")
+
+    def _framed(self, given: Messages, part: Part) -> MessageSample:
+        found = with_header_ids(given, self.headers if given else None, part)
+        framed = frozenset(index for index, message in enumerate(found) if message != given[index])
+        return MessageSample(found, part=part, framed=framed)
 
 
 def sample_of(source: Any, keys: Any, most: int, *, headers: Any = None, timestamps: Any = None) -> RecordSample:

@@ -1,4 +1,11 @@
-"""The schemas in a registry that the messages of a sample have, by ids before them or in headers of their records."""
+"""The schemas in a registry that the messages of a sample have, by ids before them or in headers of their records.
+
+    00  00 00 00 07, or 01 and a GUID           Confluent's frame, or its header      7, or the GUID
+    03  00  and the UUID of a schema's version  AWS Glue's frame                      the UUID
+    apicurio.value.contentId, .globalId         Apicurio's headers                    7, globalId 7
+
+The timestamps of the records tell when each schema was in use.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +13,18 @@ import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._apicurio.frames import AUTO, CONTENT_ID, add_header, is_marked, read_frames
+from kvformat.codecs._apicurio.frames import HEADERS as APICURIO_HEADERS
 from kvformat.codecs._confluent import HEADERS, frame_size
 from kvformat.codecs._confluent.protobuf_messages import is_frame
-from kvformat.codecs._confluent.schema_ids import schema_ids
+from kvformat.codecs._confluent.schema_ids import ids_of_frames, schema_ids
+from kvformat.codecs._infer.message_kinds import glue_version_of
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.table.record_headers import checked_headers, last_header
+from kvformat.registry.contract.samples import MessageSample
+from kvformat.registry.table.record_headers import checked_headers, last_header, part_headers
 
 Messages = tuple[bytes | None, ...]
 
@@ -22,7 +34,7 @@ class SchemaUse:
     """The messages of a sample that have the same schema in a registry.
 
     part: 'key' or 'value'.
-    schema: the schema's id or GUID, as text.
+    schema: the schema's id or GUID, as text; `globalId 7` for this kind of Apicurio's ids.
     messages: their number.
     first, last: the earliest and the latest timestamp of their records, in UTC; None if it is unknown.
     """
@@ -34,25 +46,36 @@ class SchemaUse:
     last: dt.datetime | None = None
 
 
-def schema_uses(
-    part: Part, messages: Sequence[bytes | None], timestamps: Sequence[int | None] | None
-) -> list[SchemaUse]:
+def schema_uses(sample: MessageSample, timestamps: Sequence[int | None] | None) -> list[SchemaUse]:
     """Return the schemas of messages, in the order of their first timestamps, or else of their first messages.
 
-    `timestamps` are those of the records, in milliseconds since 1970. Messages without a frame are left out.
+    `timestamps` are those of the records, in milliseconds since 1970. Messages without the id of a schema are left out.
     """
     found: dict[str, list[int | None]] = {}
-    times = [None] * len(messages) if timestamps is None else timestamps
-    for schema, time in zip(schema_ids(pa.array(messages, pa.binary())).to_pylist(), times, strict=True):
+    times = [None] * len(sample.values) if timestamps is None else timestamps
+    for schema, time in zip(_ids(sample), times, strict=True):
         if schema is not None:
             found.setdefault(schema, []).append(time)
     uses = []
     for schema, all_times in found.items():
         known = [time for time in all_times if time is not None]
         first, last = (_instant(min(known)), _instant(max(known))) if known else (None, None)
-        uses.append(SchemaUse(part, schema, len(all_times), first, last))
+        uses.append(SchemaUse(sample.part, schema, len(all_times), first, last))
     latest = dt.datetime.max.replace(tzinfo=dt.UTC)
     return sorted(uses, key=lambda use: use.first or latest)
+
+
+def _ids(sample: MessageSample) -> list[str | None]:
+    """Return the id of each message's schema: in the frame of Confluent or AWS Glue, or in a header of the record."""
+    messages = sample.array()
+    found: list[str | None] = schema_ids(messages).to_pylist()
+    marked = [at for at in sample.framed if is_marked(sample.values[at] or b"")]
+    of_headers = read_frames(
+        messages.take(pa.array(marked, pa.int64())), np.ones(len(marked), np.bool_), AUTO, CONTENT_ID
+    )
+    for at, schema in zip(marked, ids_of_frames(of_headers).to_pylist(), strict=True):
+        found[at] = schema
+    return [schema or glue_version_of(message or b"") for schema, message in zip(found, sample.values, strict=True)]
 
 
 def _instant(millis: int) -> dt.datetime | None:
@@ -63,14 +86,22 @@ def _instant(millis: int) -> dt.datetime | None:
 
 
 def with_header_ids(messages: Messages, headers: pa.Array | None, part: Part) -> Messages:
-    """Return the messages after the bytes of the header with the schema's id, as formats decode them.
+    """Return the messages after the ids of schemas in headers of their records, as formats decode them.
 
     `headers` are those of the records, as Spark's Kafka source has them. A header with other bytes is left out.
     """
     if headers is None:
         return messages
-    frames = last_header(checked_headers(headers, len(messages)), HEADERS[part]).to_pylist()
-    return tuple(_framed(messages, frames))
+    found = checked_headers(headers, len(messages))
+    framed = tuple(_framed(messages, last_header(found, HEADERS[part]).to_pylist()))
+    apicurio = part_headers(found, APICURIO_HEADERS[part])
+    if apicurio.null_count == len(apicurio):
+        return framed
+    marked = add_header(pa.array(messages, pa.binary()), apicurio).to_pylist()
+    return tuple(
+        mine if mine != given and is_marked(mine or b"") else other
+        for given, other, mine in zip(messages, framed, marked, strict=True)
+    )
 
 
 def _framed(messages: Messages, frames: Sequence[bytes | None]) -> Iterator[bytes | None]:

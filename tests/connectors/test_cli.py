@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 import types
+import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -720,6 +721,18 @@ def test_inspect_shows_the_schemas_of_records_over_time() -> None:
         "last": "1970-01-03T00:00:00+00:00",
     }
     assert "the schema's id is in the header '__value_schema_id' of 1 records" in found["notes"]
+
+
+def test_inspect_shows_the_schemas_of_aws_glue_and_of_apicurios_headers() -> None:
+    version = uuid.UUID("7b9b4ea1-3f5e-4a37-a7d0-2b2f8e0d3c11")
+    glue = {"value_base64": base64.b64encode(b"\3\0" + version.bytes + b"\2").decode(), "ts": 86_400_000}
+    header = ["apicurio.value.globalId", (bytes(7) + b"\7").decode()]
+    given = "".join(f"{json.dumps(record)}\n" for record in [glue, glue, {"value": "\x02", "headers": header, "ts": 0}])
+    shown = run("inspect", "--framing", "records", given=given.encode()).stdout
+    assert shown.split("schemas:\n")[1].splitlines()[:2] == [
+        "  value globalId 7: 1 messages, 1970-01-01 00:00:00 to 1970-01-01 00:00:00 UTC",
+        f"  value {version}: 2 messages, 1970-01-02 00:00:00 to 1970-01-02 00:00:00 UTC",
+    ]
 
 
 # --- doctor ----------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -155,6 +156,18 @@ def test_inspect_finds_schemas_in_all_parts_of_a_topic(broker: Any) -> None:
     counts = {use["schema"]: use["messages"] for use in found["schemas"]}
     assert counts.keys() == {"1", "2", "3"}
     assert (counts["1"] > 400, 100 < counts["2"] < 300, counts["3"] > 100) == (True, True, True)
+    others = broker.create("cli-schemas-others")
+    for version in (1, 2):
+        glue = b"\3\0" + uuid.UUID(int=version, version=4).bytes + b"\2"
+        of_header = [("apicurio.key.globalId", bytes(7) + bytes([version]))]
+        broker.send(others, [(b"\2", glue)] * 100, headers=of_header)
+    result = run("inspect", "--topic", others, "--bootstrap", broker.bootstrap, "--max", "5", "--json")
+    assert [(use["part"], use["schema"], use["messages"]) for use in json.loads(result.stdout)["schemas"]] == [
+        ("value", "00000000-0000-4000-8000-000000000001", 100),
+        ("value", "00000000-0000-4000-8000-000000000002", 100),
+        ("key", "globalId 1", 100),
+        ("key", "globalId 2", 100),
+    ]
     many = broker.create("cli-schemas-many", 50)
     for partition in range(50):
         broker.send(many, [(None, bytes(4) + b'\4{"a":1}')] * 3, partition=partition)

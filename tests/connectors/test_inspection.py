@@ -278,10 +278,20 @@ def test_glues_frame_is_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert any("option 'aws.region' of format 'avro-glue' is missing" in note for note in without.notes)
     region = inspect_topic(plain, registry={"aws.region": "eu-west-1"}).guesses[0]
     assert region.options == {"aws.region": "eu-west-1"}
-    two = inspect_topic([*plain, b"\3\0" + versions[1].bytes + b"\2"], registry=f"file:{tmp_path}")
-    assert any(str(versions[1]) in note for note in two.notes)
+    both = [*plain, b"\3\0" + versions[1].bytes + b"\2", None]
+    for registry in (f"file:{tmp_path}", None):
+        two = inspect_topic(both, both, timestamps=[n * 1000 for n in range(6, -2, -1)], registry=registry)
+        of_each = [(str(versions[1]), 1), (str(versions[0]), 6)]
+        assert [(use.part, use.schema, use.messages) for use in two.schemas] == [
+            (part, *use) for part in ("value", "key") for use in of_each
+        ]
+        assert [(use.first.second, use.last.second) for use in two.schemas if use.first and use.last] == 2 * [
+            (0, 0),
+            (1, 6),
+        ]
+        assert any(str(versions[1]) in note for note in two.notes) == (registry is not None)
     other = inspect_topic([b"\3\0" + uuid.UUID(int=7).bytes + datum for datum in out])  # AWS makes no such UUIDs
-    assert other.guesses[0].format != "avro-glue"
+    assert (other.guesses[0].format != "avro-glue", other.schemas) == (True, ())
 
 
 def test_schema_ids_without_a_registry() -> None:

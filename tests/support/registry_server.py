@@ -118,6 +118,8 @@ class Registry:
         if found is None:
             found, self.next_id = self.next_id, self.next_id + 1
             self.ids[found] = body["schema"]
+            if body.get("references"):
+                self.references[found] = body["references"]
             if kind != "AVRO":
                 self.types[found] = kind
         if found not in self.subjects.setdefault(subject, []):

@@ -17,7 +17,7 @@ import pytest
 
 from kvformat.codecs import get_format
 from kvformat.codecs._apicurio import frames
-from kvformat.connectors import infer_schema
+from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.table.record_headers import headers_of, plain_headers
@@ -255,6 +255,61 @@ def test_keys_have_their_own_headers(folder: str) -> None:
     batch = table.decode_batch(pa.array([b"\x0e", b"\x10"]), pa.array([DATUM, None]), headers=pa.array(headers))
     assert batch.rows.to_pylist() == [ROW, [{"id": 8, "name": None}]]
     assert batch.row_kinds.to_pylist() == ["+U", "-D"]
+
+
+@pytest.mark.parametrize("with_registry", [True, False])
+def test_inspection_reads_ids_in_headers(fake: Fake, with_registry: bool) -> None:
+    of_key = ("apicurio.key.globalId", _id(3))
+    fake.contents[9] = NARROW.replace('"int"', '"long"')
+    records: list[tuple[list[_Header], bytes]] = [
+        ([(GLOBAL, _id(3)), of_key, (ENCODING, b"BINARY")], DATUM),
+        ([(CONTENT, _id(7)), of_key], DATUM),
+        ([(CONTENT, _id(9)), (GLOBAL, _id(4)), of_key], b"\x08"),
+        ([(CONTENT, _id(7)), of_key], DATUM),
+    ]
+    headers = [[{"key": name, "value": data} for name, data in own] for own, _ in records]
+    values = [value for _, value in records]
+    given = {"url": fake.url} if with_registry else None
+    found = inspect_topic(
+        values, [DATUM] * 4, headers=headers, timestamps=[4000, 3000, 2000, 1000], registry=given, topic="orders"
+    )
+    assert [(guess.part, guess.format, guess.confidence) for guess in found.guesses] == [
+        ("value", "avro-apicurio", 1.0),
+        ("key", "avro-apicurio", 1.0),
+    ]
+    shown = [
+        (use.part, use.schema, use.messages, use.first and use.first.second, use.last and use.last.second)
+        for use in found.schemas
+    ]
+    assert shown == [
+        ("value", "7", 2, 1, 3),
+        ("value", "9", 1, 2, 2),
+        ("value", "globalId 3", 1, 4, 4),
+        ("key", "globalId 3", 4, 1, 4),
+    ]
+    assert f"the schema's id is in the header '{CONTENT}' or '{GLOBAL}' of 4 records" in found.notes
+    if not with_registry:
+        assert found.ddl is None
+        assert any("format 'avro-apicurio' needs the option 'url'" in note for note in found.notes)
+        return
+    assert found.ddl is not None
+    table = KeyValueFormat.from_ddl(found.ddl)
+    batch = table.decode_batch(pa.array([DATUM] * 4), pa.array(values), headers=pa.array(headers))
+    assert batch.errors is None
+    both = {"key_id": 7, "key_name": "Ada"}
+    assert batch.rows.values.to_pylist() == [both | row for row in (*ROW, *ROW, {"id": 4, "name": None}, *ROW)]
+    inferred = infer_schema(values, format="avro-apicurio", options={"url": fake.url}, headers=headers)
+    assert [field.name for field in inferred.fields] == ["id", "name"]
+
+
+def test_inspection_leaves_wrong_headers_out() -> None:
+    """Data in Avro's JSON encoding is no datum that the format reads."""
+    wrong = [[{"key": CONTENT, "value": b"7"}], [{"key": ENCODING, "value": b"BINARY"}], None]
+    plain = inspect_topic([b'{"id":7}', *[b"\xfd" + _id(7) + DATUM] * 2], headers=[None, *wrong[1:]])
+    assert (plain.schemas, plain.guesses[0].format) == ((), "raw")  # bytes that are as those of an id of a header
+    json_encoded = [{"key": CONTENT, "value": _id(7)}, {"key": ENCODING, "value": b"JSON"}]
+    found = inspect_topic([b'{"id":7}'] * 2, headers=[wrong[0], json_encoded])
+    assert (found.schemas, [guess.format for guess in found.guesses]) == ((), ["json"])
 
 
 # --- a fake registry: the paths and the answers are those of a real one -------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import sys
@@ -18,7 +19,7 @@ import pytest
 from kvformat.codecs import get_format
 from kvformat.codecs._confluent import cache
 from kvformat.codecs._glue import client, frames
-from kvformat.connectors import infer_schema
+from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import (
     KeyValueFormat,
     MissingExtraError,
@@ -29,6 +30,7 @@ from kvformat.registry import (
 )
 from kvformat.registry.authoring import Direction
 from kvformat.registry.contract.schemas import resolve_schema, row_type
+from tests.connectors.test_cli import run
 from tests.fuzz import rows as random_rows
 from tests.support.extent import case_count
 
@@ -288,6 +290,50 @@ def test_schemas_are_registered_and_looked_up(aws: Any) -> None:
     assert latest.for_encoding(resolve_schema("id BIGINT NOT NULL, more BIGINT")).options["schema-id"] is not None
 
 
+def test_inspection_on_the_command_line(aws: Any) -> None:
+    """The proposed table has the options of the registry."""
+    (message,) = _format(**_name()).encode_batch(pa.array([{"id": 7, "name": "Ada"}]), DDL).messages.to_pylist()
+    record = {
+        "key_base64": base64.b64encode(b'\0\0\0\0\1{"k":1}').decode(),
+        "value_base64": base64.b64encode(message).decode(),
+    }
+    given = (json.dumps(record) + "\n").encode()
+    options = [
+        "-o",
+        "avro-glue.aws.region=eu-west-1",
+        "-o",
+        "avro-glue.registry.name=shop",
+        "-o",
+        "avro-glue.max-size=1 kb",
+    ]
+    shown = run("inspect", "--framing", "records", "--sql", *options, given=given)
+    assert "'value.avro-glue.registry.name' = 'shop'" in shown.stdout
+    table = KeyValueFormat.from_ddl(shown.stdout)
+    keys, values = pa.array([b'\0\0\0\0\1{"k":1}']), pa.array([message])
+    assert table.decode_batch(keys, values).rows.to_pylist() == [[{"k": 1, **ROW[0]}]]
+    assert table.options["value.avro-glue.max-size"] == "1 kb"
+    both = run("inspect", *options, "--registry", "http://127.0.0.1:1", given=b"")
+    assert (both.exit_code, "--registry or -o avro-glue.*, not both" in both.stderr) == (2, True)
+    wrong = run("inspect", *options, "-o", "avro-glue.registry=shop", given=b"")
+    assert (wrong.exit_code, "Did you mean 'registry.name'" in wrong.stderr) == (2, True)
+
+
+def test_the_branch_of_a_union_is_written(aws: Any) -> None:
+    field = {"name": "id", "type": "long"}
+    union = [{"type": "record", "name": name, "fields": [field]} for name in ("com.shop.Order", "com.shop.Refund")]
+    name, text = f"events-{uuid.uuid4()}", json.dumps(union)
+    created = aws.create_schema(
+        RegistryId={"RegistryName": "shop"},
+        SchemaName=name,
+        DataFormat="AVRO",
+        Compatibility="NONE",
+        SchemaDefinition=text,
+    )
+    options = {"schema.name": name, "schema.fetchFromRegistry": "true", "record-name": "com.shop.Refund"}
+    written = _format(**options).encode_batch(pa.array([{"id": 7}]), "id BIGINT").messages.to_pylist()
+    assert written == [_frame(b"\x02\x0e", created["SchemaVersionId"])]
+
+
 def test_ids_that_aws_does_not_know_are_errors_of_their_messages(aws: Any) -> None:
     (message,) = _format(**_name()).encode_batch(pa.array([{"id": 7, "name": "Ada"}]), DDL).messages.to_pylist()
     foreign = [_frame(DATUM, str(uuid.UUID(int=i))) for i in range(1, 4)]
@@ -397,6 +443,9 @@ def test_boto3_is_needed_only_for_aws(folder: str, monkeypatch: pytest.MonkeyPat
     assert _decoded(get_format("avro-glue", {"url": folder}), _frame(DATUM)) == [ROW]
     with pytest.raises(MissingExtraError, match=r"needs boto3: pip install 'kvformat\[glue\]'"):
         _decoded(_format(**{"registry.name": str(uuid.uuid4())}), _frame(DATUM))
+    found = inspect_topic([_frame(DATUM)], registry={"aws.region": "eu-west-1", "registry.name": str(uuid.uuid4())})
+    assert (found.guesses[0].format, found.ddl, found.schemas[0].schema) == ("avro-glue", None, VERSION)
+    assert any("needs boto3: pip install" in note for note in found.notes)
 
 
 def test_a_region_of_no_use_is_a_clear_error() -> None:

@@ -168,6 +168,64 @@ def test_a_union_of_records_at_the_top(registry: Registry) -> None:
         _written(_latest(registry, schema), "c INT", {"c": 3})
 
 
+_TYPES = [
+    _record(("id", "int"), name="com.acme.Order"),
+    _record(("id", "int"), ("why", "string", "-"), name="com.acme.Refund"),
+]
+
+
+@pytest.mark.parametrize(
+    ("schema", "name", "datum"),
+    [
+        (_TYPES, "com.acme.Order", "00 06"),
+        (_TYPES, "com.acme.Refund", "02 06 02 2d"),
+        (["null", *_TYPES], "com.acme.Refund", "04 06 02 2d"),
+        ([_TYPES[0], "null"], "com.acme.Order", "00 06"),
+        ([_TYPES[0], "null"], None, "00 06"),
+        (["null", _TYPES[1]], None, "02 06 02 2d"),
+        ([_TYPES[0]], None, "00 06"),
+        ([_TYPES[0]], "com.acme.Order", "00 06"),
+    ],
+)
+def test_the_name_of_the_type_is_the_branch(registry: Registry, schema: Any, name: str | None, datum: str) -> None:
+    for identifier in ("avro-registry", "avro-confluent"):
+        fmt = _latest(registry, schema, identifier, **({} if name is None else {"record_name": name}))
+        job = pickle.loads(pickle.dumps(fmt.for_encoding(resolve_schema("id INT"))))
+        for one in (fmt, job):
+            assert _written(one, "id INT", {"id": 3}) == [datum]
+            rows = pa.array([None, {"id": 3}], pa.struct([("id", pa.int32())]))
+            messages = one.encode_batch(rows, "id INT").messages
+            assert fmt.decode_batch(messages, "id INT").rows.to_pylist() == [None, [{"id": 3}]]
+
+
+def test_a_union_without_the_type_says_what_to_set(registry: Registry) -> None:
+    choose = "Set the option 'record-name' to the full name of the type to write"
+    fmt = _latest(registry, _TYPES)
+    with pytest.raises(
+        SchemaError, match=f"fits 2 types of the union .*: record com.acme.Order, record .*Refund. {choose}$"
+    ):
+        fmt.for_encoding(resolve_schema("id INT"))
+    with pytest.raises(SchemaError, match=f"which does not fit .*{choose}. Then the error says what does not fit"):
+        fmt.for_encoding(resolve_schema("id INT, more INT"))
+    named = _latest(registry, _TYPES, record_name="com.acme.Refund")
+    with pytest.raises(
+        SchemaError, match=r"record com\.acme\.Refund has no field for column 'wy'\. Did you mean 'why'"
+    ):
+        named.for_encoding(resolve_schema("id INT, wy STRING"))
+    other = _latest(registry, _TYPES, record_name="com.acme.Refnd")
+    with pytest.raises(SchemaError, match=f"has no type com.acme.Refnd. Did you mean 'com.acme.Refund'. {choose}"):
+        other.for_encoding(resolve_schema("id INT"))
+
+
+def test_columns_of_types_are_branches_of_a_union(registry: Registry) -> None:
+    fmt = _latest(registry, _TYPES, record_columns="o:com.acme.Order,r:com.acme.Refund")
+    table = "o ROW<id INT>, r ROW<id INT, why STRING>"
+    rows = [{"o": {"id": 1}}, {"r": {"id": 2, "why": "x"}}, {"o": {"id": 3}}]
+    assert _written(fmt, table, *rows) == ["00 02", "02 04 02 78", "00 06"]
+    job = fmt.for_encoding(resolve_schema(table))
+    assert _written(job, table, *rows) == ["00 02", "02 04 02 78", "00 06"]
+
+
 @pytest.mark.parametrize(
     ("avro", "column", "value", "datum"),
     [

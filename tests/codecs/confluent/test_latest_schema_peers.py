@@ -177,6 +177,49 @@ def _check_peers(url: str, cases: int) -> int:
     return compared
 
 
+def _check_unions(url: str, cases: int) -> int:
+    """Compare with Confluent's bytes for the branches of a union of records. Returns the number of rows."""
+    from confluent_kafka.schema_registry import Schema, SchemaReference
+    from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+    from confluent_kafka.serialization import MessageField, SerializationContext
+
+    rng, client, compared = random.Random(29), registry_client(url), 0
+    for number in range(cases):
+        branches = [_Case(rng) for _ in range(rng.randint(1, 3))]
+        for branch, case in enumerate(branches):
+            case.schema["namespace"] = f"of{number}.branch{branch}"
+        topic, names = f"events-{number}", [f"{case.schema['namespace']}.{case.schema['name']}" for case in branches]
+        union: list[Any] = [case.schema for case in branches]
+        references = []
+        if rng.random() < 0.5:  # as Confluent's topics of several types have it
+            union = [*names]
+            for name, case in zip(names, branches, strict=True):
+                client.register_schema(name, Schema(json.dumps(case.schema), "AVRO"))
+                references.append(SchemaReference(name, name, 1))
+        if rng.random() < 0.3:
+            union.insert(rng.randint(0, len(union)), "null")
+        schema_id = client.register_schema(f"{topic}-value", Schema(json.dumps(union), "AVRO", references))
+        context = SerializationContext(topic, MessageField.VALUE)
+        conf = {"auto.register.schemas": False, "use.latest.version": True, **BY_TOPIC}
+        theirs, reader = AvroSerializer(client, None, conf=conf), AvroDeserializer(client, conf=BY_TOPIC)
+        options = {"url": url, "subject": f"{topic}-value", "use-latest-version": "true"}
+        for name, case in zip(names, branches, strict=True):
+            if not case.has_columns:
+                continue
+            fmt = get_format("avro-registry", {**options, "record-name": name})
+            schema = resolve_schema(case.table)
+            rows = pa.array(case.rows, pa.struct(list(schema)))
+            batch = fmt.for_encoding(schema).encode_batch(rows, schema)
+            assert batch.errors is None, (union, case.table, batch.errors)
+            for row, message in zip(case.rows, batch.messages.to_pylist(), strict=True):
+                assert message == theirs((name, row), context), (union, name, row)
+                assert message[:5] == b"\0" + schema_id.to_bytes(4, "big")
+                assert message[5] == 2 * union.index(name if references else case.schema)
+                assert _without_extra(reader(message, context), row) == row
+                compared += 1
+    return compared
+
+
 def _exact(text: str, rows: pa.StructArray, schema: pa.Schema) -> list[bytes]:
     """Return the datums of the exact writer, which otherwise gets only rows that the fast writer refuses."""
     fitted = fit(parse_schema(text), row_type(schema), False)
@@ -198,7 +241,12 @@ def test_confluents_serializer(registry: Registry) -> None:
     assert _check_peers(registry.url, case_count(quick=60, all=1500)) > 300
 
 
+def test_confluents_serializer_of_unions(registry: Registry) -> None:
+    assert _check_unions(registry.url, case_count(quick=40, all=800)) > 300
+
+
 @pytest.mark.services
 @pytest.mark.slow
 def test_confluents_serializer_with_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert _check_peers(apicurio.url, 60) > 300
+    assert _check_unions(apicurio.url, 40) > 300

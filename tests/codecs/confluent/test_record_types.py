@@ -485,6 +485,78 @@ def test_inspection_shows_each_type_and_proposes_its_table(kind: str, registry: 
     assert columns.ddl == "`o` ROW<`id` BIGINT, `name` STRING>, `r` ROW<`id` BIGINT, `why` STRING>"
 
 
+def _of_type(kind: str, url: str, name: str, column: str, *values: Any) -> list[bytes]:
+    """Return messages of a type with one column, `a BIGINT`."""
+    fmt = get_format(kind, {"url": url, "record-name": name, "subject-name-strategy": "record-name"})
+    return _encoded(fmt, column, *({column.split()[0]: value} for value in values))
+
+
+def _read(ddl: str, keys: list[bytes], values: list[bytes | None]) -> list[Any]:
+    batch = KeyValueFormat.from_ddl(ddl).decode_batch(pa.array(keys), pa.array(values, pa.binary()))
+    assert batch.errors is None, (ddl, batch.errors)
+    return [row for rows in batch.rows.to_pylist() for row in rows]
+
+
+@pytest.mark.parametrize("kind", ["avro-confluent", "json-registry", "proto-registry"])
+@pytest.mark.parametrize("column", ["number BIGINT", "id STRING"])
+def test_tables_of_types_read_the_keys_of_their_type(kind: str, column: str, registry: Registry) -> None:
+    """The keys of one type are not valid for the table of the other one."""
+    url, name = registry.url, column.split()[0]
+    other: list[Any] = ["5", "6"] if name == "id" else [5, 6]
+    keys = _of_type(kind, url, "com.shop.OrderKey", "id BIGINT", 1, 2, 3)
+    keys += _of_type(kind, url, "com.shop.RefundKey", column, *other)
+    values: list[bytes | None] = [*_of_type(kind, url, "com.shop.Order", "note STRING", "x", "y", "z")]
+    values += _of_type(kind, url, "com.shop.Refund", "why STRING", "v", "w")
+    found = inspect_topic(values, keys, topic="events", bootstrap="b:9", registry=url)
+    note = "key: the messages have 2 types: com.shop.OrderKey (3), com.shop.RefundKey (2). The option 'record-name'"
+    assert any(text.startswith(note) for text in found.notes)
+    assert not [text for text in found.notes if "errors" in text]
+    orders, refunds = found.tables.values()
+    assert f"'key.{kind}.record-name' = 'com.shop.OrderKey'" in orders
+    assert f"'key.{kind}.other-messages' = 'skip'" in orders
+    assert _read(orders, keys, values) == [{"id": n, "note": note} for n, note in ((1, "x"), (2, "y"), (3, "z"))]
+    assert _read(refunds, keys, values) == [{name: n, "why": why} for n, why in zip(other, "vw", strict=True)]
+    # a table of deletes by key needs the key of each record
+    values[2] = None
+    found = inspect_topic(values, keys, topic="events", bootstrap="b:9", registry=url)
+    assert any("a table of upsert-kafka with the key is not proposed: 2 of 5 records" in text for text in found.notes)
+    assert _read(found.tables["com.shop.Order"], keys, values) == [{"id": 1, "note": "x"}, {"id": 2, "note": "y"}]
+    # keys of one type
+    found = inspect_topic(values, [keys[0]] * 5, topic="events", bootstrap="b:9", registry=url)
+    assert all("upsert-kafka" in ddl and "'key.fields'" not in ddl for ddl in found.tables.values())
+    assert not any(f"key.{kind}.record-name" in ddl for ddl in found.tables.values())
+
+
+@pytest.mark.parametrize("kind", ["avro-confluent", "json-registry"])
+def test_a_table_of_one_type_reads_keys_of_several(kind: str, registry: Registry) -> None:
+    url = registry.url
+    values: list[bytes | None] = [*_of_type(kind, url, "com.shop.Event", "note STRING", *"abc")]
+    keys = _of_type(kind, url, "com.shop.OrderKey", "id BIGINT", 1, 2)
+    both = [*keys, *_of_type(kind, url, "com.shop.RefundKey", "number BIGINT", 3)]
+    found = inspect_topic(values, both, topic="events", bootstrap="b:9", registry=url)
+    assert any(
+        "key: the messages have 2 types: com.shop.OrderKey (2), com.shop.RefundKey (1)" in n for n in found.notes
+    )
+    assert found.ddl is not None
+    assert _read(found.ddl, both, values) == [
+        {"id": 1, "number": None, "note": "a"},
+        {"id": 2, "number": None, "note": "b"},
+        {"id": None, "number": 3, "note": "c"},
+    ]
+
+
+def test_keys_whose_columns_differ_in_type_are_left_out(registry: Registry) -> None:
+    kind, url = "avro-confluent", registry.url
+    values: list[bytes | None] = [*_of_type(kind, url, "com.shop.Event", "note STRING", *"abc")]
+    keys = _of_type(kind, url, "com.shop.OrderKey", "id BIGINT", 1, 2)
+    keys += _of_type(kind, url, "com.shop.ClashKey", "id ARRAY<BIGINT>", [3])
+    found = inspect_topic(values, keys, topic="events", bootstrap="b:9", registry=url)
+    why = "topic: a table of kafka with the key is not proposed: 2 of 3 records are errors to it"
+    assert any(note.startswith(why) for note in found.notes)
+    assert found.ddl is not None
+    assert _read(found.ddl, keys, values) == [{"note": note} for note in "abc"]
+
+
 # --- Spark -----------------------------------------------------------------------------------------------------
 
 
@@ -557,3 +629,17 @@ def test_other_registries_have_types_too(format: str, more: dict[str, str], tmp_
         None,
         [{"o": order[1], "r": None}],
     ]
+    values, headers = messages, None
+    if format == "avro-apicurio":  # inspection recognizes ids in headers
+        size = 9 if more else 5
+        header = "apicurio.value.contentId"
+        values = [message[size:] for message in messages]
+        headers = [[{"key": header, "value": message[1:size].rjust(8, b"\0")}] for message in messages]
+    found = inspect_topic(values, headers=headers, topic="events", bootstrap="b:9", registry=options["url"])
+    assert list(found.tables) == list(tables)
+    for name, ddl in found.tables.items():
+        batch = KeyValueFormat.from_ddl(ddl).decode_batch(
+            None, pa.array(values), headers=None if headers is None else pa.array(headers)
+        )
+        assert batch.errors is None
+        assert batch.rows.values.to_pylist() == rows[name]

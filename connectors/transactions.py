@@ -19,8 +19,8 @@ Why each record is written exactly once:
   driver before a task begins, and a batch that was written in part keeps it.
 - A repeated batch has the same rows, or its digests differ: then nothing more is written, `DeliveryError` tells why.
 - A late attempt of an older batch finds the mark of a newer batch, and gives up.
-- A fenced attempt writes nothing more. It waits for the mark of the newer attempt, and then ends as if it had found that
-  mark at its start. If it failed instead, Spark would count a failure, and with `spark.speculation` start a third
+- A fenced attempt writes nothing more. It waits for the mark of the newer attempt, and then ends as if it had found
+  that mark at its start. If it failed instead, Spark would count a failure, and with `spark.speculation` start a third
   attempt, which would fence the second one.
 - A task of an older generation gives up, because it reads the generation after `begin`. If it has read it before, its
   transaction began before the new driver fenced it.
@@ -90,7 +90,7 @@ class Mark:
 
 
 class Fenced(DeliveryError):
-    """A newer attempt of the task or a newer driver has begun, or brokers have ended a transaction that took too long."""
+    """A newer attempt or a newer driver has begun, or brokers have aborted a transaction after its timeout."""
 
 
 class Transaction(Protocol[_Given]):

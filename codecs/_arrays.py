@@ -28,8 +28,11 @@ def valid_mask(values: pa.Array) -> Mask | None:
     """Return a mask of the values that are not null; None if no value is null."""
     if not values.null_count:
         return None
-    valid: Mask = values.is_valid().to_numpy(zero_copy_only=False)
-    return valid
+    bitmap, count, before = values.buffers()[0], len(values), values.offset & 7
+    if bitmap is None:
+        return np.zeros(count, np.bool_)  # the type null
+    own = np.frombuffer(bitmap, np.uint8, before + count + 7 >> 3, values.offset >> 3)
+    return np.unpackbits(own, count=before + count, bitorder="little")[before:].view(np.bool_)
 
 
 def as_integers(values: pa.Array) -> Ints:

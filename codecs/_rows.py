@@ -23,9 +23,15 @@ class RowBatch(Protocol):
 
 
 class BodyBatch(RowBatch, Protocol):
-    """A batch of the kernel that reads messages after their first `skip` bytes."""
+    """A batch of the kernel that reads messages after their first `skip` bytes; see `Messages` for the others."""
 
     skip: int
+    head: int
+    mask: int
+
+    @property
+    def unframed(self) -> int:
+        """The number of messages that were not read."""
 
 
 class RowReader:
@@ -49,8 +55,17 @@ class BodyReader:
     def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
         """Return what `RowReader` does. `skip` is the number of bytes before the text or datum of each message."""
         with self._batch.use() as batch:
-            batch.skip = skip
+            batch.skip, batch.mask = skip, 0
             return _decoded(batch, messages)
+
+    def read_framed(self, messages: pa.BinaryArray, size: int, head: bytes) -> tuple[DecodedBatch, bool]:
+        """Read messages after a frame of `size` bytes that begins with `head`, of at most eight bytes.
+
+        Also returns whether all messages have such a frame; others are null. It is faster than to check them before.
+        """
+        with self._batch.use() as batch:
+            batch.skip, batch.head, batch.mask = size, int.from_bytes(head, "little"), (1 << 8 * len(head)) - 1
+            return _decoded(batch, messages), not batch.unframed
 
 
 def _decoded(batch: RowBatch, messages: pa.BinaryArray) -> DecodedBatch:

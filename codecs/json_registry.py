@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._confluent import JSON, RegistrySchema, bodies, body, prefix, with_frame_errors
+from kvformat.codecs._confluent.frames import read_after_ids
 from kvformat.codecs._confluent.json_schema import ROOT, check_columns, json_schema
 from kvformat.codecs._confluent.options import cloud_options
 from kvformat.codecs._confluent.record_format import RecordFormat
@@ -86,8 +87,12 @@ class JsonRegistryFormat(RecordFormat):
         self._schema_text(row)  # raises `SchemaError` for types that no JSON Schema has
         forms = TimestampForms.of(self.options, self.identifier)
         reader = _reader(row, ReadSettings(iso=self.options[_TIMES] == "ISO-8601", epochs=True, forms=forms))
-        framed, size, errors = bodies(messages)
         new = self.new_schemas(row, widths=False)
+        if new is None:
+            batch = read_after_ids(messages, reader)
+            if batch is not None:
+                return batch
+        framed, size, errors = bodies(messages)
         if new is not None:
             framed, errors = new.refused_json(messages, framed, errors)
         return with_frame_errors(reader.read(framed, skip=size), errors)

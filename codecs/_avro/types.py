@@ -30,6 +30,7 @@ from typing import Any, TypeAlias
 
 from kvformat.codecs._avro.parse import check_name, parse_schema
 from kvformat.codecs._avro.schema import Schema
+from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
@@ -258,14 +259,19 @@ VARIANT_COLUMNS = Option(
 
 def check_variants(row: FlinkType, named: Collection[str], format: str) -> None:
     """Raise `SchemaError` for a column with VARIANT that the option `variant-columns` does not name."""
-    for column in row.fields:
-        if column.name not in named and any(t.root == "VARIANT" for _, t in column.type.walk()):
+    for column in _with_variant(row):
+        if column not in named:
             raise SchemaError(
-                f"Unsupported to derive Schema for type: VARIANT. If column '{column.name}' is a string with a JSON "
-                f"text, name it in the option '{VARIANT_COLUMNS.name}', or declare it as STRING",
+                f"Unsupported to derive Schema for type: VARIANT. If column '{column}' is a string with a JSON text, "
+                f"name it in the option '{VARIANT_COLUMNS.name}', or declare it as STRING",
                 format=format,
-                field=column.name,
+                field=column,
             )
+
+
+@cached_by_identity
+def _with_variant(row: FlinkType) -> list[str]:
+    return [column.name for column in row.fields if any(t.root == "VARIANT" for _, t in column.type.walk())]
 
 
 def check_provided(schema: Schema, row: FlinkType, format: str, *, legacy: bool = True) -> None:

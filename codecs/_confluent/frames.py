@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import validity
+from kvformat.codecs._rows import BodyReader
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.format_hooks import Part
@@ -32,6 +33,7 @@ GUID_PREFIX = 17
 HEADERS: Mapping[Part, str] = {"key": "__key_schema_id", "value": "__value_schema_id"}
 """The headers of a record that hold the bytes before the key's or the value's datum."""
 
+_MAGIC = b"\0"
 _GUID_MAGIC = 1
 _GUIDS = 2**32  # numbers from here on are GUIDs, not ids
 _SHOWN = 32  # bytes of a wrong header
@@ -226,6 +228,17 @@ def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, int, pa.StringArra
         return frames.messages, frames.size, None
     errors = pa.array(frames.errors(), pa.string())
     return pc.if_else(pa.array(usable), frames.messages, pa.scalar(None, pa.binary())), frames.size, errors
+
+
+def read_after_ids(messages: pa.BinaryArray, reader: BodyReader) -> DecodedBatch | None:
+    """Read what follows the id of each message. Return None if some messages have a GUID."""
+    batch, has_ids = reader.read_framed(messages, PREFIX, _MAGIC)
+    if has_ids:
+        return batch
+    frames = read_frames(messages, np.asarray(messages.is_valid()))
+    if frames.guids:
+        return None
+    return with_frame_errors(batch, pa.array(frames.errors(), pa.string()))
 
 
 def with_frame_errors(batch: DecodedBatch, frame_errors: pa.StringArray | None) -> DecodedBatch:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints
-from kvformat.codecs._confluent.frames import GUID_PREFIX, Frames, frame_size, schema_of
+from kvformat.codecs._confluent.frames import GUID_PREFIX, PREFIX, Frames, frame_size, schema_of
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, read_path
 from kvformat.registry.contract.error_codes import ErrorCode
 
@@ -32,19 +32,36 @@ class SameType:
     size: int
 
 
-def only_group(messages: pa.BinaryArray) -> SameType | None:
-    """Return the group of all messages, if they all have the same id and are of the first type of their schema.
+def likely_head(messages: pa.BinaryArray) -> bytes:
+    """Return the bytes before the datum that all messages seem to have: an id or GUID, and the path of the first type.
 
-    This is the usual case, and found without reading the ids. Null messages and bad frames are left to others.
+    This is the usual case. Returns b"" if some messages have others, are null or have a bad frame. Only a few messages
+    with ids are compared, because the reader compares all of them, but all with GUIDs.
     """
-    if messages.null_count or not len(messages):
-        return None
-    head = messages[0].as_buffer()[: GUID_PREFIX + 1].to_pybytes()
-    size = frame_size(head)
-    head = head[: size + 1]
-    if not size or len(head) <= size or head[size] or pc.starts_with(messages, head).true_count < len(messages):
-        return None
-    return SameType(schema_of(head[:size]), FIRST, size + 1)
+    count = len(messages)
+    if messages.null_count or not count:
+        return b""
+    first, *others = (messages[at].as_buffer()[: GUID_PREFIX + 1].to_pybytes() for at in (0, count // 2, count - 1))
+    size = frame_size(first)
+    head = first[: size + 1]
+    if not size or len(head) <= size or head[size] or not all(other.startswith(head) for other in others):
+        return b""
+    return head if size == PREFIX or _all_begin(messages, head) else b""
+
+
+def group_of(head: bytes) -> SameType:
+    """Return the group of messages with these bytes before their datum, which end with the path of the first type."""
+    return SameType(schema_of(head[:-1]), FIRST, len(head))
+
+
+def only_group(messages: pa.BinaryArray) -> SameType | None:
+    """Return the group of all messages, if they are of the first type of the same schema. Do so without reading ids."""
+    head = likely_head(messages)
+    return group_of(head) if head and _all_begin(messages, head) else None
+
+
+def _all_begin(messages: pa.BinaryArray, head: bytes) -> bool:
+    return bool(pc.starts_with(messages, head).true_count == len(messages))
 
 
 def message_groups(frames: Frames) -> tuple[list[SameType], Ints]:

@@ -15,7 +15,7 @@ from kvformat.codecs._confluent.frames import (
 )
 from kvformat.codecs._confluent.new_schemas import NewSchemas
 from kvformat.codecs._confluent.protobuf_columns import bind_row, check_writable
-from kvformat.codecs._confluent.protobuf_frames import SameType, message_groups, only_group
+from kvformat.codecs._confluent.protobuf_frames import SameType, group_of, likely_head, message_groups
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types, read_path
 from kvformat.codecs._confluent.protobuf_text import ROOT, proto_text
 from kvformat.codecs._confluent.registry import PROTOBUF
@@ -31,6 +31,7 @@ from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
 _READING = Settings(empty_lists=True)
+_WORD = 8  # bytes that the kernel compares
 
 
 def decode_messages(
@@ -42,10 +43,11 @@ def decode_messages(
     Raises `SchemaError` for a type that no Protobuf schema has.
     """
     text_of(row, format)
-    only = only_group(messages)
-    reader = None if only is None else _reader_of(only, row, settings, format, new)
-    if only is not None and isinstance(reader, SchemaReader):
-        return reader.read(messages, only.size)
+    head = likely_head(messages)
+    reader = _reader_of(group_of(head), row, settings, format, new) if head else None
+    alike = reader.read_alike(messages, head) if isinstance(reader, SchemaReader) else None
+    if alike is not None:
+        return alike
     frames = read_frames(messages, np.asarray(messages.is_valid()))
     reasons = frames.errors()
     groups, which = message_groups(frames)
@@ -118,7 +120,14 @@ class SchemaReader:
 
     def read(self, messages: pa.BinaryArray, skip: int) -> DecodedBatch:
         """Decode messages after `skip` bytes. A null message has no rows."""
-        batch = self._reader.read(messages, skip=skip)
+        return self._converted(self._reader.read(messages, skip=skip))
+
+    def read_alike(self, messages: pa.BinaryArray, head: bytes) -> DecodedBatch | None:
+        """Decode messages after these bytes. Return None if some begin with others (of which eight are compared)."""
+        batch, are_alike = self._reader.read_framed(messages, len(head), head[:_WORD])
+        return self._converted(batch) if are_alike else None
+
+    def _converted(self, batch: DecodedBatch) -> DecodedBatch:
         if self._binding.conversion is None:
             return batch
         errors = RowErrors()

@@ -363,30 +363,35 @@ cdef inline Py_ssize_t next_of_two(
         return at
 
 
-# Returns the offset of the first byte that is not ASCII, or `end`.
+# Returns the offset of the first byte that is not ASCII, or `end`. The last block overlaps the one before, so that most
+# texts end without a loop over single bytes.
 cdef inline Py_ssize_t ascii_end(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
     cdef unsigned long long a, b, c, d
-    cdef Py_ssize_t last
+    cdef Py_ssize_t last, begin = at
     if end > data.shape[0]:
         end = data.shape[0]
     last = end - 32
     with cython.boundscheck(False):
         if at < 0:
             return at
-        while at <= last:
+        while begin <= last:
             memcpy(&a, &data[at], 8)
             memcpy(&b, &data[at + 8], 8)
             memcpy(&c, &data[at + 16], 8)
             memcpy(&d, &data[at + 24], 8)
             if (a | b | c | d) & 0x8080808080808080ULL:
                 break
-            at += 32
+            if at == last:
+                return end
+            at = min(at + 32, last)
         last = end - 8
-        while at <= last:
+        while begin <= last:
             memcpy(&a, &data[at], 8)
             if a & 0x8080808080808080ULL:
                 break
-            at += 8
+            if at == last:
+                return end
+            at = min(at + 8, last)
         while at < end and data[at] < 0x80:
             at += 1
         return at

@@ -1,7 +1,7 @@
 # The C types of messages.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Rows
-from kvformat.codecs._kernel.memory cimport Bytes, COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_N, RIGHT_BRACKET, append_bytes, byte, part, token
+from kvformat.codecs._kernel.memory cimport Bytes, COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_N, RIGHT_BRACKET, append_bytes, byte, part, token, word
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
@@ -29,6 +29,9 @@ cdef class Messages:
     cdef unsigned char[::1] present
     cdef public Py_ssize_t rows
     cdef public Py_ssize_t skip
+    cdef public unsigned long long head
+    cdef public unsigned long long mask
+    cdef readonly Py_ssize_t unframed
     cdef readonly Py_ssize_t count
     cdef Py_ssize_t current  # the index of the message that is read
     cdef readonly Py_ssize_t usual_rows
@@ -48,7 +51,7 @@ cdef class TextBatch(Messages):
     cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef int undo(self, Py_ssize_t rows) except -1
     cdef int end_batch(self) except -1
-    @cython.locals(begin=cython.Py_ssize_t, end=cython.Py_ssize_t, plain=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t)
+    @cython.locals(begin=cython.Py_ssize_t, end=cython.Py_ssize_t, plain=cython.bint, ahead=cython.bint, offsets="const int[::1]", valid="const unsigned char[::1]", has_nulls=cython.bint, shift=cython.Py_ssize_t)
     cpdef int run(self, object messages) except -1
     cdef int read_recoded(self, object message) except -9
     cdef int reject_encoding(self) except -9

@@ -42,6 +42,7 @@ if not cython.compiled:
         byte,
         part,
         token,
+        word,
     )
 
 Said: TypeAlias = "tuple[ErrorCode, str]"
@@ -107,11 +108,15 @@ class Messages:
 
     `offsets` has the first row of each message, `present` is 0 for a null message and for a message with an error,
     `faults` has the errors, and `rows` is the number of rows so far. `skip` is the number of bytes before each message,
-    such as those of a frame. No message that is not null is shorter.
+    such as those of a frame. Without `mask`, no message that is not null is shorter. With it, the first bytes of a
+    message as a little-endian word must be `head` where `mask` has ones. Others, and shorter ones, are not read: they
+    are null, and `unframed` is their number.
     """
 
     def __init__(self) -> None:
         self.skip = 0
+        self.head = self.mask = 0
+        self.unframed = 0
         self.faults = Faults()
         self.rows = 0
         self.usual_rows = 0
@@ -124,7 +129,7 @@ class Messages:
         self.offsets[0] = 0
         self.present = grown(None, 0, count, "B")
         self.faults = Faults()
-        self.rows = 0
+        self.rows = self.unframed = 0
         return 0
 
     def capacity(self, messages: int) -> int:
@@ -201,6 +206,7 @@ class TextBatch(Messages):
         r.open(memoryview(data if data is not None else b"").cast("B"))
         last = min(offsets[shift + count], len(r.data))
         checked = 0  # up to this offset all is UTF-8, from the end of some message on
+        ahead = True  # whether bytes before messages are text too, as those of small ids are
         for i in range(count):
             self.offsets[i + 1] = self.rows
             place = i + shift
@@ -210,6 +216,10 @@ class TextBatch(Messages):
             self.present[i] = 1
             begin = offsets[place] + self.skip
             end = offsets[place + 1]
+            if self.mask and (begin > end or word(r.data, offsets[place]) & self.mask != self.head):
+                self.present[i] = 0
+                self.unframed += 1
+                continue
             if not 0 <= begin <= end <= len(r.data):
                 raise ValueError("a message outside of the data")
             rows = self.rows
@@ -223,8 +233,9 @@ class TextBatch(Messages):
                 or byte(r.data, begin, end) & 0xC0 == 0x80
             ):
                 stop = r.utf8_end(begin, end)
-                if end > checked and not self.skip:  # bytes before messages are not text
+                if ahead and end > checked:
                     checked = r.utf8_end(end, last)
+                    ahead = checked == last or checked - end >= self.skip
             if begin == end:
                 found = self.read_empty(begin)
             elif plain and stop == end:

@@ -677,6 +677,10 @@ class ProtobufBatch(Messages):
                 continue
             begin = offsets[place] + self.skip
             end = offsets[place + 1]
+            if self.mask and (self.unframed or begin > end or word(w.data, offsets[place]) & self.mask != self.head):
+                self.present[i] = 0  # so are all after it: they are read again
+                self.unframed += 1
+                continue
             if not 0 <= begin <= end <= len(w.data):
                 raise ValueError("a message outside of the data")
             if self.read_message(begin, end):

@@ -167,6 +167,36 @@ def test_slices_and_other_encodings_behind_the_frame() -> None:
     assert _format().decode_batch(array.slice(4, 1), "a INT").errors == batch.errors.slice(3)
 
 
+def test_ids_and_invalid_bytes_of_neighbours_change_nothing() -> None:
+    """UTF-8 is checked across messages and the bytes of ids, some of which are text and others are not."""
+    rng, compared, bad = random.Random(31), 0, 0
+    ids = [b"\0\0\0\1", b"\0\1\x86\xca", b"\0\0\xc3\xa9", b"\0\0\0\xc3", b"\0\xe4\xb8\x96", b"\x7f\x7f\x7f\xf0"]
+    heads = [b"\0" + some for some in ids] + [b"\1" + rng.randbytes(16), b"\0\0\0", b"\2\0\0\0\1", b""]
+    for _ in range(case_count(quick=300, all=3000)):
+        likely = rng.sample(heads, rng.choice([1, 1, 1, 2, 3]))
+        messages: list[bytes | None] = []
+        for _ in range(rng.randint(1, 12)):
+            text = rng.choice(["x", "\u00e9", "\u4e16", "\U0001f600", "xyz\u00e9" * 9]) * rng.choice([0, 1, 2, 7, 30])
+            body = f'{{"a":"{text}"}}'.encode()
+            if rng.random() < 0.3:
+                at = rng.randrange(len(body) + 1)
+                body = (
+                    body[:at]
+                    + rng.choice([b"\xc3", b"\xe4\xb8", b"\x96", b"\xff", b""])
+                    + body[at + rng.randrange(2) :]
+                )
+            head = rng.choice(heads) if rng.random() < 0.05 else rng.choice(likely)
+            messages.append(None if rng.random() < 0.05 else head + body[rng.randrange(2) * (rng.random() < 0.1) :])
+        batch = _format().decode_batch(pa.array(messages, pa.binary()), "a STRING")
+        errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
+        for message, row, error in zip(messages, batch.rows.to_pylist(), errors, strict=True):
+            one = _format().decode_batch(pa.array([message], pa.binary()), "a STRING")
+            assert ([row], [error]) == (one.rows.to_pylist(), [None] if one.errors is None else one.errors.to_pylist())
+            compared, bad = compared + 1, bad + (error is not None)
+    assert compared > 1500
+    assert bad > 100
+
+
 def test_reading_asks_no_registry(registry: Registry) -> None:
     fmt = get_format("json-registry", {"url": registry.url})
     assert fmt.decode_batch(pa.array([b'\0\0\0\0\x09{"a":1}'], pa.binary()), "a INT").errors is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import random
+import uuid
 from decimal import Decimal
 from typing import Any
 
@@ -222,6 +223,22 @@ def test_messages_of_several_schemas_and_types_keep_their_order(orders: Registry
     assert [request for request in orders.requests if "ids" in request] == [
         f"GET /schemas/ids/{schema_id}" for schema_id in (1, 2, 9)
     ]
+
+
+def test_one_message_of_another_schema_or_none_is_found_anywhere(orders: Registry) -> None:
+    rng, fmt, schema, compared = random.Random(37), _format(orders.url), "id INT, x STRING", 0
+    usual = [b"\0\0\0\0\1\0", b"\1" + uuid.UUID(orders.guid(1)).bytes + b"\0"]
+    others = [b"\0\0\0\0\2\0", b"\0\0\0\0\1\2\2", b"\0\0\0\0\1", b"\0\0\0", b"\0\0\0\0\x09\0", b"\2\0\0\0\1\0"]
+    for _ in range(case_count(quick=60, all=1000)):
+        first = rng.choice(usual)
+        heads = [first] * rng.randint(1, 20)
+        if rng.random() < 0.8:
+            heads[rng.randrange(len(heads))] = rng.choice([*usual, *others])
+        messages = [head + rng.choice([b"", b"\x08\x07", b"\x08", b"\x0a\x01o"]) for head in heads]
+        found = _decoded(fmt, schema, *messages)
+        assert found == [_decoded(fmt, schema, message)[0] for message in messages]
+        compared += len(messages)
+    assert compared > 400
 
 
 def test_slices_and_batches_without_a_frame(orders: Registry) -> None:

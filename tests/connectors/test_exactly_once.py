@@ -153,15 +153,17 @@ def test_a_fenced_attempt_is_told_so_and_writes_nothing(broker: Any, late: str) 
     older.write(rows)
     older._producer.flush(30)
     newer = KafkaBrokers(settings).begin(f"fenced-{late}-0")
-    with pytest.raises(
-        Fenced, match=f"'fenced-{late}-0' was fenced .*: a newer attempt of this task or a newer driver"
-    ):
-        if late == "commit":
-            older.commit(Mark(0, 1))
-        for _ in range(600):  # until the brokers have answered
+
+    def write_until_brokers_have_answered() -> None:
+        for _ in range(600):
             older.write(rows)
             time.sleep(0.05)
-    with pytest.raises(Fenced):
+
+    told = rf"'fenced-{late}-0' was fenced .*: a newer attempt of this task or a newer driver"
+    if late == "write":
+        with pytest.raises(Fenced, match=told):
+            write_until_brokers_have_answered()
+    with pytest.raises(Fenced, match=told):
         older.commit(Mark(0, 1))
     older.close()
     newer.write(rows)

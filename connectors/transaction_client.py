@@ -20,7 +20,7 @@ import pyarrow as pa
 from kvformat.connectors import brokers
 from kvformat.connectors.producer_settings import largest_messages, milliseconds, producer_settings, properties
 from kvformat.connectors.properties import PREFIX
-from kvformat.connectors.transactions import Mark, QueryNames
+from kvformat.connectors.transactions import Fenced, Mark, QueryNames
 from kvformat.registry.contract.errors import BrokerError, ConfigurationError, DeliveryError, OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.secrets import scrubbed
@@ -191,6 +191,10 @@ class KafkaBrokers:
         minutes = broker_settings(self._settings.options).get("offsets.retention.minutes")
         return _SHORTEST_RETENTION if minutes is None else 60.0 * int(minutes)
 
+    def longest(self) -> float:
+        """Return the seconds after which brokers abort a transaction."""
+        return int(self._settings.producer["transaction.timeout.ms"]) / 1000
+
     def _mark(self, name: str) -> Mark | None:
         """Return the mark of a group; a topic that was the first one earlier may have one with a smaller number.
 
@@ -242,6 +246,7 @@ class KafkaTransaction:
         self._open = False
         self._refused: list[str] = []
         self._said: list[str] = []
+        self._fatal: Any = None
         quiet = {"log_level": 0, "error_cb": lambda error: self._said.append(error.str())}
         own = {
             "transactional.id": name,
@@ -269,7 +274,7 @@ class KafkaTransaction:
                     produce(topic, value, key, **more)
                 except (BufferError, KafkaException) as cause:
                     self._produce_later(cause, topic, value, key, more)
-        self._producer.poll(0)
+        self._poll()
         self._check()
 
     def _produce_later(
@@ -279,7 +284,7 @@ class KafkaTransaction:
         from confluent_kafka import KafkaException
 
         while isinstance(cause, BufferError):
-            self._producer.poll(_PATIENCE)
+            self._poll(_PATIENCE)
             self._check()
             try:
                 self._producer.produce(topic, value, key, **more)
@@ -287,7 +292,9 @@ class KafkaTransaction:
                 cause = again
             else:
                 return
-        self._check()
+        if cause.args[0].name() == "_FATAL":
+            self._poll(_PATIENCE)  # tells the reason
+        self._check(cause)
         self._refuse(topic, more.get("partition"), key, cause.args[0])
         self._check(cause)
         raise self._error("take a record", cause.args[0]) from cause
@@ -333,17 +340,26 @@ class KafkaTransaction:
             try:
                 return call(max(deadline - time.monotonic(), 1.0))
             except KafkaException as cause:
-                self._producer.poll(0)  # calls `on_delivery` and `error_cb`
-                self._check(cause)
+                self._poll()
+                self._check(cause, what)
                 error = cause.args[0]
                 if error.retriable() and time.monotonic() < deadline:
                     continue
                 raise self._error(what, error) from cause
 
+    def _poll(self, seconds: float = 0.0) -> None:
+        """Let librdkafka call `on_delivery` and `error_cb`, and remember a fatal error, which it raises only once."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as cause:
+            self._fatal = cause.args[0]
+
     def _error(self, what: str, error: Any) -> Exception:
         code = error.name()
         if code in _FENCED:
-            return DeliveryError(
+            return Fenced(
                 f"'{self._name}' was fenced ({error.str()}): a newer attempt of this task or a newer driver has begun, "
                 f"or the transaction took longer than {self._settings.producer['transaction.timeout.ms']} ms "
                 f"('{TIMEOUT_OPTION}'). Nothing of this attempt is visible",
@@ -376,7 +392,7 @@ class KafkaTransaction:
 
     def _refuse(self, topic: str | None, partition: int | None, key: bytes | None, error: Any) -> None:
         """Remember the first record that was not written. The others then fail, too, because the transaction does."""
-        if self._refused or error.name() in (*_FENCED, "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_STATE"):
+        if self._refused or error.name() in (*_FENCED, "_FATAL", "_PURGE_QUEUE", "_PURGE_INFLIGHT", "_STATE"):
             return
         at = "a partition that was not chosen yet" if partition is None or partition < 0 else f"partition {partition}"
         shown = "no key" if key is None else f"key {bytes(key[:_SHOWN_KEY])!r}"
@@ -384,14 +400,16 @@ class KafkaTransaction:
         others = " (this record, or another one of its batch)" if partition is not None else ""
         self._refused.append(f"topic '{topic}', {at}, {shown}{more}: {error.name()}, {error.str()}{others}")
 
-    def _check(self, cause: BaseException | None = None) -> None:
-        """Raise `BrokerError` if a record was not written."""
+    def _check(self, cause: BaseException | None = None, what: str = "take a record") -> None:
+        """Raise `BrokerError` if a record was not written, `Fenced` or `BrokerError` after a fatal error."""
         if self._refused:
             raise BrokerError(
                 f"a record can't be written exactly once ('{self._name}'): {self._refused[0]}. The transaction is "
                 "aborted, nothing of it is visible",
                 reason=self._refused[0],
             ) from cause
+        if self._fatal is not None:
+            raise self._error(what, self._fatal) from cause
 
 
 @contextlib.contextmanager

@@ -19,6 +19,9 @@ Why each record is written exactly once:
   driver before a task begins, and a batch that was written in part keeps it.
 - A repeated batch has the same rows, or its digests differ: then nothing more is written, `DeliveryError` tells why.
 - A late attempt of an older batch finds the mark of a newer batch, and gives up.
+- A fenced attempt writes nothing more. It waits for the mark of the newer attempt, and then ends as if it had found
+  that mark at its start. If it failed instead, Spark would count a failure, and with `spark.speculation` start a third
+  attempt, which would fence the second one.
 - A task of an older generation gives up, because it reads the generation after `begin`. If it has read it before, its
   transaction began before the new driver fenced it.
 """
@@ -41,6 +44,7 @@ _Given = TypeVar("_Given", contravariant=True)
 _WORD = 1 << 64
 # Part of the retention after which marks count as expired: the clocks of brokers and Spark may differ.
 _CERTAIN = 0.9
+_PAUSE = 1.0  # seconds between two looks for the mark of a newer attempt
 _HOW_TO_GO_ON = (
     "To go on, run the query with 'sink.delivery-guarantee' = 'at-least-once' until this batch is finished (its "
     "records may then be there twice), or the job with a new job_id"
@@ -85,11 +89,15 @@ class Mark:
             ) from None
 
 
+class Fenced(DeliveryError):
+    """A newer attempt or a newer driver has begun, or brokers have aborted a transaction after its timeout."""
+
+
 class Transaction(Protocol[_Given]):
     """A transaction of one transactional id; begun, it has fenced and aborted the older one of this id."""
 
     def write(self, rows: _Given) -> None:
-        """Add rows. Raises `BrokerError` if a broker rejects one, `DeliveryError` if a newer attempt has begun."""
+        """Add rows. Raises `BrokerError` if a broker rejects one, `Fenced` if a newer attempt has begun."""
 
     def commit(self, mark: Mark) -> None:
         """Commit the rows and the mark. Another transaction may follow. Raises as `write` does."""
@@ -109,6 +117,9 @@ class Brokers(Protocol[_Given]):
 
     def retention(self) -> float:
         """Return the seconds after which brokers delete marks (`offsets.retention.minutes`)."""
+
+    def longest(self) -> float:
+        """Return the seconds after which brokers abort a transaction (`transaction.timeout.ms`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,34 +228,72 @@ def write_task(
 
     `mark` has the batch, the number of tasks and the generation. `batches` yields rows, their number and their digest.
     `written` are the tasks whose marks the driver has found and compared.
-    A task without rows writes nothing, and asks no broker. Raises `BrokerError`, `DeliveryError`.
+    A task without rows writes nothing, and asks no broker. An attempt that a newer one fences waits until the newer one
+    has written the rows. Raises `BrokerError`, `DeliveryError`.
     """
     first = next((found for found in batches if found[1]), None)
     if first is None:
         return WrittenTask(task, 0, 0)
+    begun, longest = time.monotonic(), brokers.longest()
+    try:
+        return _write(brokers, names, mark, task, itertools.chain([first], batches), written)
+    except Fenced:
+        fenced = time.monotonic()
+        if fenced - begun >= longest:
+            raise  # brokers may have aborted it after this time, and then there is no newer attempt
+        while time.monotonic() - fenced < longest:  # a newer transaction ends before that
+            marks = brokers.marks([names.driver, names.task(task)])
+            _check_generation(names, marks.get(names.driver), mark.generation)
+            newer = _before(names, mark, task, marks, written)
+            if newer is not None:
+                return newer
+            time.sleep(_PAUSE)
+        raise
+
+
+def _write(
+    brokers: Brokers[Rows],
+    names: QueryNames,
+    mark: Mark,
+    task: int,
+    batches: Iterator[tuple[Rows, int, int]],
+    written: Collection[int],
+) -> WrittenTask:
+    """Write a task's rows and its mark, unless the mark is there."""
     name = names.task(task)
     with _begun(brokers, name) as transaction:
         marks = brokers.marks([names.driver, name])
         _check_generation(names, marks.get(names.driver), mark.generation)
-        before = marks.get(name)
-        if before is not None and before.batch > mark.batch:
-            raise DeliveryError(
-                f"'{name}' has written batch {before.batch}, so this attempt for batch {mark.batch} is an older one "
-                "that Spark has given up. It wrote nothing"
-            )
-        if before is not None and before.batch == mark.batch:
-            if before.generation != mark.generation and task not in written:
-                raise DeliveryError(
-                    f"'{name}' has written its part of batch {mark.batch} in an earlier run, of which other marks have "
-                    f"expired ('offsets.retention.minutes'), so the parts can't be compared. {_HOW_TO_GO_ON}"
-                )
-            return WrittenTask(task, before.rows, before.digest, before=True)
+        before = _before(names, mark, task, marks, written)
+        if before is not None:
+            return before
         count = digest = 0
-        for rows, number, part in itertools.chain([first], batches):
+        for rows, number, part in batches:
             transaction.write(rows)
             count, digest = count + number, digest + part
         transaction.commit(replace(mark, rows=count, digest=digest % _WORD))
     return WrittenTask(task, count, digest % _WORD)
+
+
+def _before(
+    names: QueryNames, mark: Mark, task: int, marks: Mapping[str, Mark], written: Collection[int]
+) -> WrittenTask | None:
+    """Return the rows of a task that another attempt has written, None if it has not written this batch."""
+    name = names.task(task)
+    before = marks.get(name)
+    if before is None or before.batch < mark.batch:
+        return None
+    if before.batch > mark.batch:
+        raise DeliveryError(
+            f"'{name}' has written batch {before.batch}, so this attempt for batch {mark.batch} is an older one "
+            "that Spark has given up. It wrote nothing"
+        )
+    if before.generation != mark.generation and task not in written:
+        raise DeliveryError(
+            f"'{name}' has written its part of batch {mark.batch} in an earlier run, of which other marks have "
+            f"expired ('offsets.retention.minutes'), so the parts can't be compared. {_HOW_TO_GO_ON}"
+        )
+    return WrittenTask(task, before.rows, before.digest, before=True)
 
 
 def finish(brokers: Brokers[Rows], names: QueryNames, mark: Mark) -> None:

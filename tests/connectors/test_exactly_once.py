@@ -15,7 +15,7 @@ import pytest
 
 from kvformat.connectors import KafkaTable, exactly_once, sink, transaction_client
 from kvformat.connectors.transaction_client import KafkaBrokers, TransactionSettings
-from kvformat.connectors.transactions import Mark, QueryNames, take_over
+from kvformat.connectors.transactions import Fenced, Mark, QueryNames, take_over
 from kvformat.registry import BrokerError, ConfigurationError, DeliveryError, KafkaSinkWarning, OptionError
 from tests.connectors.tables import upsert
 from tests.support import services
@@ -142,6 +142,35 @@ def test_marks_wait_for_a_transaction_that_is_being_committed(broker: Any) -> No
         transaction._producer.commit_transaction(30)
         assert asked.result(30) == {"unstable-0": Mark(5, 1)}
     transaction.close()
+
+
+@pytest.mark.parametrize("late", ["write", "commit"])
+def test_a_fenced_attempt_is_told_so_and_writes_nothing(broker: Any, late: str) -> None:
+    topic = broker.create(f"once-fenced-{late}", 1)
+    settings = TransactionSettings.of({"properties.bootstrap.servers": broker.bootstrap}, [topic], "fenced")
+    older = KafkaBrokers(settings).begin(f"fenced-{late}-0")
+    rows = pa.RecordBatch.from_pydict({"key": [b"k"] * 50, "value": [b"v"] * 50})
+    older.write(rows)
+    older._producer.flush(30)
+    newer = KafkaBrokers(settings).begin(f"fenced-{late}-0")
+
+    def write_until_brokers_have_answered() -> None:
+        for _ in range(600):
+            older.write(rows)
+            time.sleep(0.05)
+
+    told = rf"'fenced-{late}-0' was fenced .*: a newer attempt of this task or a newer driver"
+    if late == "write":
+        with pytest.raises(Fenced, match=told):
+            write_until_brokers_have_answered()
+    with pytest.raises(Fenced, match=told):
+        older.commit(Mark(0, 1))
+    older.close()
+    newer.write(rows)
+    newer.commit(Mark(0, 1))
+    newer.close()
+    assert len(broker.records(topic)) == 50
+    assert len(broker.records(topic, committed_only=False)) == 100
 
 
 # --- streams -----------------------------------------------------------------------------------------------

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from kvformat.connectors import transactions
 from kvformat.connectors.transactions import (
+    Fenced,
     Mark,
     QueryNames,
     TakenOver,
@@ -27,12 +29,37 @@ from tests.support.extent import case_count
 
 NAMES = QueryNames("p", "q")
 BATCHES, ROWS = 3, 9
+LONGEST = 10.0  # seconds of a transaction
 Row = tuple[int, int]
 """The batch and the number of a row."""
 
 
 class Crash(BaseException):
     """Ends an actor without any cleanup, like SIGKILL."""
+
+
+class Clock:
+    """Replaces the module `time`: nobody sleeps, but time goes on. `asleep` is called after each sleep."""
+
+    time = staticmethod(time.time)
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.asleep: Callable[[], None] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.asleep()
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(transactions, "time", clock)
+    return clock
 
 
 class Brokers:
@@ -55,6 +82,9 @@ class Brokers:
 
     def retention(self) -> float:
         return self._retention
+
+    def longest(self) -> float:
+        return LONGEST
 
 
 class Transaction:
@@ -81,7 +111,7 @@ class Transaction:
     def _request(self) -> None:
         self._brokers.step()
         if self._brokers.epochs[self._name] != self._epoch:
-            raise DeliveryError("fenced")
+            raise Fenced("fenced")
 
 
 class Actors:
@@ -349,3 +379,62 @@ def test_marks_are_read_as_they_were_committed() -> None:
 def test_offsets_of_other_programs_are_no_marks(metadata: Any) -> None:
     with pytest.raises(DeliveryError, match=r"consumer group 'p-q' has the offset 8 .* set another prefix"):
         Mark.of("p-q", 8, metadata)
+
+
+# --- a newer attempt of a task, while the older one runs ---------------------------------------------------
+
+
+def interrupted(rows: list[Row], interrupt: Callable[[], object]) -> Iterator[tuple[list[Row], int, int]]:
+    """Yield rows in pieces; something happens after the first one."""
+    pieces = batches(rows)
+    yield next(pieces)
+    interrupt()
+    yield from pieces
+
+
+def test_a_fenced_attempt_ends_well_when_the_newer_one_has_written_the_rows(clock: Clock) -> None:
+    """With `spark.speculation` a failure would count, and let Spark start a third attempt that fences the second."""
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    newer: list[Transaction] = []
+
+    def later() -> None:
+        if clock.now == 3:
+            newer[0].write(rows_of(0))
+            newer[0].commit(replace(mark, rows=ROWS, digest=digest(0, rows_of(0)).digest))
+
+    clock.asleep = later
+    pieces = interrupted(rows_of(0), lambda: newer.append(brokers.begin(NAMES.task(0))))
+    assert write_task(brokers, NAMES, mark, 0, pieces) == replace(digest(0, rows_of(0)), before=True)
+    assert clock.now == 3
+    assert brokers.written == rows_of(0)
+
+
+def test_a_fenced_attempt_does_not_wait_for_ever(clock: Clock) -> None:
+    """The newer attempt may have died."""
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    with pytest.raises(Fenced, match="fenced"):
+        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), lambda: brokers.begin(NAMES.task(0))))
+    assert clock.now == LONGEST
+
+
+def test_an_attempt_whose_transaction_took_too_long_does_not_wait_for_a_newer_one(clock: Clock) -> None:
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+
+    def too_long() -> None:
+        clock.now += LONGEST
+        brokers.epochs[NAMES.task(0)] += 1  # as brokers do when they abort it
+
+    with pytest.raises(Fenced, match="fenced"):
+        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), too_long))
+    assert clock.now == LONGEST
+
+
+def test_an_attempt_that_a_newer_driver_fences_does_not_wait(clock: Clock) -> None:
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    with pytest.raises(DeliveryError, match="another driver has taken over"):
+        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), lambda: take_over(brokers, NAMES, 0, 1)))
+    assert clock.now == 0

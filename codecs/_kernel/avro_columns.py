@@ -65,6 +65,8 @@ class FixedBytes(Binaries):
 class Choices(Column):
     """Values that are each the next one of one of `columns`. `finish` returns the number of each value's column."""
 
+    numbers: memoryview[int]
+
     def __init__(self, type: Any, kind: pa.DataType, columns: list[Column]) -> None:
         super().__init__(type, kind)
         self.columns = list(columns)

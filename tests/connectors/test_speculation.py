@@ -12,7 +12,7 @@ import pytest
 
 from tests.connectors.speculation import KEYS, RECORDS, Cluster, Job, wait
 
-pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow, pytest.mark.once]
 
 HOSTS = ("localhost", "127.0.0.1", "127.0.0.2")
 SPECULATION = {
@@ -98,9 +98,9 @@ def test_a_long_task_is_repeated_once_only(job: Job, broker: Any) -> None:
             "stopped",
             2,
             {
-                "spark.network.timeout": "6s",
+                "spark.network.timeout": "15s",
                 "spark.network.timeoutInterval": "1s",
-                "spark.executor.heartbeatInterval": "1s",
+                "spark.executor.heartbeatInterval": "2s",
                 "spark.shuffle.io.maxRetries": "0",
             },
         )

@@ -392,7 +392,7 @@ class ChoiceBatch:
     def __init__(self, kinds: Sequence[pa.DataType]) -> None:
         def root() -> ColumnNode:
             nodes = tuple(make_columns(kind) for kind in kinds)
-            return ColumnNode(pa.uint8(), Choices(_ANY, pa.uint8(), [node.column for node in nodes]), nodes)
+            return ColumnNode(pa.int32(), Choices(_ANY, pa.int32(), [node.column for node in nodes]), nodes)
 
         self._columns = Guarded(lambda: BatchColumns(root))
 

@@ -17,7 +17,7 @@ cdef class FixedBytes(Binaries):
 
 cdef class Choices(Column):
     cdef list columns  # list[Column], filled by the constructor: the casts are unchecked
-    cdef unsigned char[::1] numbers
+    cdef int[::1] numbers
 
     @cython.locals(column=Column)
     cdef int choose(self, Py_ssize_t number) except -1

@@ -77,7 +77,7 @@ class Choices(Column):
         return Column.start(self, capacity)
 
     def grow(self, capacity: int) -> int:
-        self.numbers = grown(self.numbers if self.length else None, self.length, capacity, "B")
+        self.numbers = grown(self.numbers if self.length else None, self.length, capacity, "i")
         return Column.grow(self, capacity)
 
     def choose(self, number: int) -> int:

@@ -13,6 +13,7 @@ from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read_messag
 from kvformat.connectors.cli._output import Words, json_option, note, printable, show, styled, write_json
 from kvformat.connectors.cli._table import (
     BOOTSTRAP,
+    OF_REGISTRIES,
     bootstrap_option,
     option_option,
     options_of,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from kvformat.connectors.infer import Inspection, SchemaUse
 
 _GLUE = "avro-glue"
+_PREFIXES = ("properties.", f"{OF_REGISTRIES}.", f"{_GLUE}.")
 _PLACES, _EACH = 40, 25  # of a topic whose messages have the ids of schemas, and records that are read there
 _MOST = 1000  # messages: `SAMPLE` of `connectors.infer`, which the command line imports late
 
@@ -76,6 +78,7 @@ def inspect_command(
     """
     if topic is not None and files:
         raise click.UsageError("--topic or files, not both")
+    known = _registry(options, registry)
     if topic is not None:
         given = with_bootstrap(options, bootstrap)
         if BOOTSTRAP not in given:
@@ -96,7 +99,7 @@ def inspect_command(
         name=name or topic or stem,
         topic=topic,
         bootstrap=bootstrap,
-        registry=_registry(options, registry),
+        registry=known,
     )
     if topic is not None and found.schemas:
         with reading(given, partitions, "earliest") as topics:
@@ -116,7 +119,19 @@ def inspect_command(
 
 def _registry(options: Mapping[str, str], url: str | None) -> dict[str, str] | None:
     """Return the options of the schema registry that has a URL, or of AWS Glue's; None without one."""
+    from kvformat.codecs._glue.client import REGION
+
     glue = options_of(_GLUE, options)
+    for key in options:
+        if not key.startswith(_PREFIXES):
+            raise click.UsageError(f"-o {key}: the options here begin with {', '.join(_PREFIXES)}")
+    if options_of(OF_REGISTRIES, options) and url is None:
+        raise click.UsageError(f"-o {OF_REGISTRIES}.* needs --registry with the URL of the schema registry")
+    if glue and REGION not in glue and url is None:
+        raise click.UsageError(
+            f"-o {_GLUE}.* needs {_GLUE}.{REGION}, the region of AWS Glue's registry. "
+            "For a folder of schemas: --registry file:<folder>"
+        )
     if glue and url is not None:
         raise click.UsageError(f"--registry or -o {_GLUE}.*, not both: the schemas of a topic are in one registry")
     return glue or (None if url is None else registry_options(options, url))

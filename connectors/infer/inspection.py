@@ -24,7 +24,7 @@ from kvformat.connectors.infer.sample import SAMPLE, sample_of
 from kvformat.connectors.infer.schema_uses import SchemaUse, schema_uses
 from kvformat.connectors.infer.unreadable import unreadable_messages
 from kvformat.registry.contract.discovery import available_formats, format_class
-from kvformat.registry.contract.errors import ConfigurationError, PluginError, SchemaRegistryError
+from kvformat.registry.contract.errors import ConfigurationError, PluginError, SchemaRegistryError, listed
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.samples import MessageSample, Recognition
 
@@ -131,6 +131,11 @@ def inspect_topic(
         AvroGlueFormat(options)  # raises `OptionError` for bad options
     elif options.get("url"):
         AvroConfluentFormat(options)
+    elif options:
+        raise ConfigurationError(
+            f"registry has the options {listed(options)}, but neither 'url', the URL of a schema registry, nor "
+            f"'{REGION}', the region of AWS Glue's. Add one of them"
+        )
     samples: dict[Part, MessageSample] = {
         "value": replace(sample, cut="", registry=options),
         "key": replace(found.keys(), registry=options),

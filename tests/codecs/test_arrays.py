@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import spread
+from kvformat.codecs._arrays import spread, valid_mask
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.fuzz import rows as random_rows
@@ -32,3 +32,19 @@ def test_spread_values_are_those_of_take() -> None:
     print(f"{compared} values of {len(kinds)} types")
     assert compared > 1500
     assert len(kinds) > 15
+
+
+def test_a_mask_of_values_is_that_of_arrow() -> None:
+    rng, compared = random.Random(6), 0
+    values = {pa.int64(): 1, pa.string(): "a", pa.bool_(): True, pa.list_(pa.int8()): [1], pa.null(): None}
+    for _ in range(300):
+        for kind, value in values.items():
+            given = [value if rng.random() < 0.7 else None for _ in range(rng.randrange(60))]
+            start = rng.randint(0, len(given))
+            array = pa.array(given, kind).slice(start, rng.randint(0, len(given) - start))
+            expected = array.is_valid().to_pylist()
+            mask = valid_mask(array)
+            assert (expected if mask is None else mask.tolist()) == expected
+            assert (mask is None) == all(expected)
+            compared += len(array)
+    assert compared > 10_000

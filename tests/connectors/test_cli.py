@@ -863,3 +863,18 @@ def test_docs_list_the_json_form_of_each_type() -> None:
     page = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
     (rows,) = re.findall(r"((?:^\|.*\n)+)", str(_values.__doc__), re.MULTILINE)
     assert rows in page
+
+
+@pytest.mark.parametrize(
+    ("option", "error"),
+    [
+        ("avro-glue.aws.regoin=eu-west-1", "-o avro-glue.* needs avro-glue.aws.region"),
+        ("avro-glu.aws.region=eu-west-1", "-o avro-glu.aws.region: the options here begin with properties., avro-"),
+        ("avro-confluent.basic-auth.user-info=a:b", "-o avro-confluent.* needs --registry"),
+    ],
+)
+def test_options_of_no_registry_are_refused_when_inspecting(tmp_path: Path, option: str, error: str) -> None:
+    (tmp_path / "messages").write_text('{"a": 1}\n')
+    result = run("inspect", tmp_path / "messages", "-o", option)
+    assert result.exit_code == 2
+    assert error in result.stderr

@@ -390,6 +390,8 @@ def test_invalid_sources_are_refused() -> None:
         inspect_topic(7)
     with pytest.raises(ConfigurationError, match="no option 'user'"):
         inspect_topic([b"a"], registry={"url": "http://x", "user": "y"})
+    with pytest.raises(ConfigurationError, match=r"the options aws.regoin, but neither 'url'.* nor 'aws.region'"):
+        inspect_topic([b"a"], registry={"aws.regoin": "eu-west-1"})
 
 
 @pytest.mark.spark

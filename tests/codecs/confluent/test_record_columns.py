@@ -129,6 +129,20 @@ def test_one_pass_equals_decoding_by_type(registry: Registry, monkeypatch: pytes
     assert at_once > count
 
 
+def test_more_types_than_a_byte_can_count(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.ids |= {
+        number: json.dumps({"type": "record", "name": f"T{number}", "fields": [{"name": "x", "type": "int"}]})
+        for number in range(300)
+    }
+    given = ",".join(f"c{number}:T{number}" for number in range(300))
+    fmt = get_format("avro-confluent", {"url": registry.url, "record-columns": given})
+    messages = pa.array([b"\0" + number.to_bytes(4, "big") + b"\2" for number in range(300)])
+    monkeypatch.setattr(AvroConfluentFormat, "decode_records", None)  # decoding by type fails
+    rows = fmt.decode_batch(messages, ", ".join(f"c{number} ROW<x INT>" for number in range(300))).rows.flatten()
+    assert [rows.field(number).is_valid().index(True).as_py() for number in range(300)] == list(range(300))
+    assert sum(len(column) - column.null_count for column in rows.flatten()) == 300
+
+
 @pytest.mark.parametrize("kind", _KINDS)
 def test_each_avro_format_reads_in_one_pass(kind: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     url = {"avro-glue": f"file:{tmp_path}", "avro-apicurio": f"file:{tmp_path}"}.get(kind, f"mock://one-pass-{kind}")

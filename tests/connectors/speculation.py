@@ -243,16 +243,22 @@ class Slow(KafkaTransaction):
     """A transaction that tells in files what happened to it, and waits for others."""
 
     folder: Path
+    begins_after = "open"
+    """What the first attempt tells before another one begins."""
 
     def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
-        self.attempt, self.writes = -1, 0
+        from pyspark import TaskContext
+
+        self.attempt, self.writes = TaskContext.get().attemptNumber() - 1, 0
         began = False
         while not began:  # Spark numbers attempts anew when it runs a stage again
             self.attempt += 1
             with contextlib.suppress(FileExistsError):
                 (self.folder / f"{self.attempt}.began").touch(exist_ok=False)
                 began = True
+        if self.attempt:  # Spark may start it before the Python worker of the first attempt is ready
+            self.wait(f"0.{self.begins_after}")
+        super().__init__(*given)
 
     def tell(self, what: str, text: str = "") -> None:
         path = self.folder / f"{self.attempt}.{what}"
@@ -306,6 +312,8 @@ class Fenced(Slow):
 
 class Committed(Slow):
     """The first attempt commits, and ends after the second one has ended."""
+
+    begins_after = "committed"
 
     def committed(self) -> None:
         if self.attempt == 0:

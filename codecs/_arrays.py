@@ -132,7 +132,7 @@ def _spread(values: pa.Array, before: Ints, places: Ints, at: Mask | None) -> pa
     children = None
     if t.id in _WITH_OFFSETS:
         offsets = np.frombuffer(buffers[1], np.int32, len(values) + 1, values.offset * 4)
-        found.append(pa.py_buffer(offsets[before]))
+        found.append(pa.py_buffer(offsets.take(before)))
         if t.id == pa.lib.Type_LIST:
             children = [values.values]
         elif t.id == pa.lib.Type_MAP:

@@ -96,9 +96,11 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         parts = [read_rows(rows, table.row, micros_as_millis=False) for rows, table in zip(values, tables, strict=True)]
         if any(reasons for _, reasons in parts):
             return None
-        counts = np.asarray(decoded.values.value_lengths().fill_null(-1)).astype(np.int64)
-        of_messages = np.zeros(len(messages), np.int64)
-        of_messages[counts > 0] = np.asarray(decoded.values.values)
+        counts = np.asarray(decoded.values.value_lengths().fill_null(-1))
+        of_messages = of_rows = np.asarray(decoded.values.values)
+        if len(of_rows) < len(messages):  # a message without a row has an error
+            of_messages = np.zeros(len(messages), np.int32)
+            of_messages[counts > 0] = of_rows
         rows = beside([*enumerate(own for own, _ in parts)], of_messages, counts, row)
         return DecodedBatch(rows, None, decoded.errors, decoded.codes)
 

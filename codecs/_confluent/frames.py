@@ -259,15 +259,14 @@ def distinct_ids(ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.integer], n
     low, high = int(ids.min()), int(ids.max())
     if low == high:
         return ids[:1], np.zeros(len(ids), np.int64)
-    found: npt.NDArray[np.integer]
     if high - low < _NEAR:
-        all_counts = np.bincount(ids - low)
-        places = np.flatnonzero(all_counts)
-        found, counts = places + low, all_counts[places]
-        numbers = np.zeros(len(all_counts), np.int64)
+        nearby = ids - low
+        counts = np.bincount(nearby)
+        places = np.flatnonzero(counts)
+        places = places[np.argsort(-counts[places], kind="stable")]
+        numbers = np.zeros(len(counts), np.int64)
         numbers[places] = np.arange(len(places))
-        which = numbers[ids - low]
-    else:
-        found, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
+        return places + low, numbers.take(nearby)
+    found, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     return found[order], np.argsort(order)[which]

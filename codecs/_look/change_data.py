@@ -16,6 +16,7 @@ import pyarrow as pa
 from kvformat.codecs._changes.envelope import Envelope
 from kvformat.codecs._changes.metadata import TEXTS
 from kvformat.codecs._changes.other_messages import find_by_members
+from kvformat.codecs._infer.column_types import is_name
 from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._java.regex import SlowMatchError
 from kvformat.codecs._json.document_reader import JsonSyntaxError
@@ -123,14 +124,14 @@ def dotted_member(name: str) -> Callable[[Object, str], TableName | None]:
     def table(message: Object, topic: str) -> TableName | None:
         text = message.get(name)
         parts = tuple(text.split(".")) if type(text) is str else ()
-        return parts if 0 < len(parts) <= _MOST_PARTS and all(parts) else None
+        return parts if 0 < len(parts) <= _MOST_PARTS and all(map(is_name, parts)) else None
 
     return table
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is a text that is not empty."""
-    return type(value) is str and bool(value)
+    """Whether a value is a text that can be a name: not blank, and valid Unicode."""
+    return type(value) is str and is_name(value)
 
 
 class ChangeLooker:

@@ -109,7 +109,7 @@ def _source_table(change: Object, topic: str) -> TableName | None:
     if not isinstance(source, dict) or not is_text(source.get("table")):
         return None
     parts = [source.get(name) for name in ("db", "schema")]
-    if any(part is not None and type(part) is not str for part in parts):
+    if any(part not in (None, "") and not is_text(part) for part in parts):
         return None
     return (*(str(part) for part in parts if part), str(source["table"]))
 
@@ -125,7 +125,7 @@ def row_table(parts: Sequence[object], topic: str) -> TableName:
     A table's name alone may be that of two schemas, so the topic is the table then. On a topic of another name, which
     may have several tables, it is the topic and the name.
     """
-    found = tuple(part for part in parts if isinstance(part, str) and part)
+    found = tuple(str(part) for part in parts if is_text(part))
     if not is_text(parts[-1]):
         return (topic,)
     if len(found) > 1:

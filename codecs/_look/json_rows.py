@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._infer.column_types import is_name
 from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._json.nulls import is_null
@@ -136,7 +137,7 @@ class JsonLooker:
         return tuple(self._part(row, member) for member in self._members)
 
     def _part(self, row: Row, member: str) -> str:
-        """Return the text of a member. Raises `TableIdError` if it is missing, null, an object or an array."""
+        """Return the text of a member. Raises `TableIdError` if it can't name a table."""
         value: Node = row.get(member)
         if value is None and self._flatten and "." in member:
             value = dict(row)
@@ -148,7 +149,10 @@ class JsonLooker:
                 f"the member {member!r} {kind}; '{TABLE_FIELDS}' needs a text, a number or a boolean as the "
                 "table's name"
             )
-        return ("true" if value else "false") if isinstance(value, bool) else str(value)
+        name = ("true" if value else "false") if isinstance(value, bool) else str(value)
+        if not is_name(name):
+            raise TableIdError(f"the member {member!r} is blank or not valid Unicode, and it names the table")
+        return name
 
 
 def _numbered(topics: pa.StringArray) -> tuple[list[str], npt.NDArray[np.int32]]:

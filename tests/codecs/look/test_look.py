@@ -147,6 +147,26 @@ def test_json_tables_by_members() -> None:
     assert [looked.errors[i].partition("]")[0] for i in range(1, 5)] == ["[TABLE_ID"] * 3 + ["[MALFORMED"]
 
 
+@pytest.mark.parametrize("name", ["", " ", "\ud800"])
+def test_a_text_that_cannot_name_a_table(name: str) -> None:
+    """Such a message is a bad record, and does not stop the job."""
+    row = {"id": 1}
+    messages: dict[str, Any] = {
+        "json": {"p": name},
+        "debezium-json": {"op": "c", "after": row, "source": {"db": "d", "table": name}},
+        "canal-json": {"type": "INSERT", "database": "d", "table": name, "data": [row]},
+        "maxwell-json": {"type": "insert", "database": "d", "table": name, "data": row},
+        "ogg-json": {"op_type": "I", "table": f"d.{name}", "after": row},
+    }
+    for format, message in messages.items():
+        options = {"decode__parser_table_id__fields": "p"} if format == "json" else {}
+        looked = look(format, [message, b'{"p": "t"}'], **options)
+        assert looked.errors[0].startswith("[TABLE_ID]"), format
+        assert looked.tables == ((("t",),) if format == "json" else ())
+    no_schema = {"op": "c", "after": row, "source": {"db": "d", "schema": "\ud800", "table": "t"}}
+    assert look("debezium-json", [no_schema]).errors[0].startswith("[TABLE_ID]")
+
+
 def test_flattened_columns() -> None:
     options = {"infer_schema__flatten_nested_columns__enable": True}
     found = look("json", [{"a": {"b": {"c": 1}, "d": []}, "e": {}}], **options)

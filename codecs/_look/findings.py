@@ -129,13 +129,13 @@ class TableFindings:
 
 
 def _bounded(types: list[FlinkType]) -> list[FlinkType]:
-    """Keep few types with the same least common type: only the widest of a kind, STRING for texts that differ."""
+    """Keep few types with the same least common type: only the widest of a kind, STRING for texts and times of day."""
     kinds: dict[str, FlinkType] = {}
     for t in types:
         other = kinds.get(t.root)
         if other is None or other == t:
             kinds[t.root] = t
-        elif t.root in ("TIMESTAMP", "TIMESTAMP_LTZ", "TIME"):
+        elif t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
             kinds[t.root] = max(t, other, key=lambda x: x.precision or 0)
         elif t.root == "DECIMAL":
             scale = max(t.scale or 0, other.scale or 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from typing import Any
@@ -366,6 +367,19 @@ def test_canal_types_of_jdbc() -> None:
     looked = look("canal-json", [_canal(data=[{"a": "1"}])], infer_schema__strategy="SQL_TYPE")
     assert "AUTO" in looked.errors[0]
     assert looked.errors[0].startswith("[MISSING_FIELD]")
+
+
+def test_declared_types_merge_in_any_order_and_any_batches() -> None:
+    texts = ("time", "time(3)", "datetime", "datetime(3)", "timestamp(6)", "date", "int", "bigint", "decimal(5,2)")
+    texts = (*texts, "double", "float", "char(3)", "varchar(3)", "varchar(9)", "bit(1)", "blob")
+    options = {"infer_schema__strategy": "MYSQL_TYPE"}
+    for one, other in itertools.product(texts, repeat=2):
+        messages = [_canal(data=[{"v": None}], mysqlType={"v": t}) for t in (one, other)]
+        together = merged({}, look("canal-json", messages, **options))
+        apart: Known = {}
+        for message in messages:
+            apart = merged(apart, look("canal-json", [message], known=apart, **options))
+        assert together["d", "t"].columns == apart["d", "t"].columns, f"{one}, {other}"
 
 
 def test_canal_numbers_of_a_declared_table() -> None:

@@ -16,7 +16,9 @@ nested values as Java's `toString`.
 
 from __future__ import annotations
 
+import functools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
@@ -47,6 +49,8 @@ _NUMBERS = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE")
 _TIMES = (*TIMESTAMP_ROOTS, "DATE")
 _AS_TEXT = ("TIMESTAMP_TZ", "VARIANT")  # Arrow has no such types, so their values are texts
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?00)?", re.ASCII)
+_UTC = ("Z", "UT", "GMT")
 _SHOWN = 40  # characters of a value that an error shows
 
 
@@ -261,9 +265,19 @@ def _convert_time(values: pa.Array, source: str, target: str, time_zone: str) ->
 
 def local_to_utc(values: pa.Array, time_zone: str) -> pa.Array:
     """Times that a change of the clock skips become the first one after it; of repeated times the first counts."""
-    zoned = pc.assume_timezone(values, time_zone, ambiguous="earliest", nonexistent="latest")
+    zoned = pc.assume_timezone(values, _arrow_zone(time_zone), ambiguous="earliest", nonexistent="latest")
     return zoned.cast(pa.timestamp(values.type.unit, "UTC"))
 
 
 def _utc_to_local(values: pa.Array, time_zone: str) -> pa.Array:
-    return pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, time_zone)))
+    return pc.local_timestamp(values.cast(pa.timestamp(values.type.unit, _arrow_zone(time_zone))))
+
+
+@functools.lru_cache(maxsize=64)
+def _arrow_zone(name: str) -> str:
+    """Return Arrow's name of a time zone of Spark, which may be an offset such as `+8`, `UTC+8` or `GMT+08:00`."""
+    found = _OFFSET.fullmatch(name)
+    if found is None:
+        return "UTC" if name in _UTC else name
+    sign, hours, minutes = found.groups(default="0")
+    return f"{sign}{int(hours):02}:{int(minutes):02}"

@@ -58,6 +58,14 @@ def test_a_narrower_type_holds_what_loses_nothing(
     assert _converted(values, source, target) == converted
 
 
+@pytest.mark.parametrize(("zone", "hours"), [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("Z", 0)])
+def test_offsets_are_time_zones(zone: str, hours: float) -> None:
+    """Spark and the option `local-time-zone` take them."""
+    local, utc = dt.datetime(2024, 2, 29, 12), dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC) + dt.timedelta(hours=hours)
+    assert _converted([local], "TIMESTAMP(3)", "TIMESTAMP_LTZ(3)", zone) == [utc]
+    assert _converted([utc], "TIMESTAMP_LTZ(3)", "TIMESTAMP(3)", zone) == [local]
+
+
 def test_local_times_have_the_session_time_zone() -> None:
     noon = dt.datetime(2024, 2, 29, 12)
     utc = dt.datetime(2024, 2, 29, 4, tzinfo=dt.UTC)

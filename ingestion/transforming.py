@@ -95,12 +95,12 @@ def transformed(
     if computed:
         kept = [exact_column(name) for name in rows.columns if name not in computed]
         rows = rows.select(*kept, *(F.expr(text).alias(name) for name, text in computed.items()))
-    if rule.filter:
-        keyed = bool(schema.primary_key or rule.primary_keys)
-        rows = _filtered(rows, F.expr(rule.filter), keyed=keyed, changes=changes)
-    if rule.soft_delete:
-        kind = F.when(F.col(ROW_KIND) == "-D", "+U" if schema.primary_key or rule.primary_keys else "+I")
+    keyed = bool(schema.primary_key or rule.primary_keys)
+    if rule.soft_delete:  # before the filter: its deletions are real ones
+        kind = F.when(F.col(ROW_KIND) == "-D", "+U" if keyed else "+I")
         rows = rows.withColumn(ROW_KIND, kind.otherwise(F.col(ROW_KIND)))
+    if rule.filter:
+        rows = _filtered(rows, F.expr(rule.filter), keyed=keyed, changes=changes)
     return rows.select(*_projected(rule, schema.names), *_INTERNAL)
 
 

@@ -287,6 +287,23 @@ def test_soft_deletes(spark: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_soft_deletes_with_a_filter(spark: Any, tmp_path: Path) -> None:
+    """A row that does not match is not in the table, whether it is new, changed or deleted."""
+    rule = {
+        "source-table": r"shop.\.*",
+        "projection": r"\*, __data_event_type__ AS op_type",
+        "filter": "v > 1",
+        "primary-keys": "id",
+        "converter-after-transform": "SOFT_DELETE",
+    }
+    query = BatchQuery(spark, tmp_path, transform=[rule])
+    first = [(None, {"id": key, "v": key}) for key in (1, 2, 3, 4)]
+    changes = [({"id": 2, "v": 2}, None), ({"id": 3, "v": 3}, {"id": 3, "v": 0}), ({"id": 1, "v": 1}, None)]
+    query.run(_changes(*first, *changes))
+    assert query.rows("shop.orders") == [{"id": 2, "v": 2, "op_type": "-D"}, {"id": 4, "v": 4, "op_type": "+I"}]
+
+
+@pytest.mark.slow
 def test_several_sources_of_one_target_and_metadata(spark: Any, tmp_path: Path) -> None:
     route = [{"source-table": r"shop.\.*", "sink-table": "ods.all"}]
     query = BatchQuery(spark, tmp_path, {"metadata.list": "offset,topic"}, route=route)

@@ -259,6 +259,7 @@ class _BatchRun:
         why, before, planned = str(failed.cause), self.memory.state.schemas, plan.state.schemas
         others = {table: schema for table, schema in planned.sources.items() if table not in failed.tables}
         fed = {target for table in others for target in self._targets(plan.state, table)}
+        left = {target for table in failed.tables for target in self._targets(plan.state, table)} - fed
         state = replace(
             plan.state,
             schemas=SchemaState(
@@ -268,8 +269,9 @@ class _BatchRun:
             quarantined={**plan.state.quarantined, **dict.fromkeys(failed.tables, why)},
         )
         events = tuple(caused for caused in plan.events if caused.event.table not in failed.tables)
+        changes = tuple(change for change in plan.changes if change.caused.event.table not in left)
         failures = {**plan.failed, **dict.fromkeys(failed.tables, why)}
-        return replace(plan, state=state, events=events, failed=failures)
+        return replace(plan, state=state, events=events, changes=changes, failed=failures)
 
     # --- from a plan to the targets ------------------------------------------------------------------------
 
@@ -472,7 +474,8 @@ class _BatchRun:
                 records += self._write_part(target, written, after, 1)
             self._done(f"written {target}")
         except SchemaChangeError as error:
-            raise _TableFailed({rows.source for rows in found} or {target}, error) from error
+            sources = {rows.source for rows in found} or {t for t in state.sources if target in self._targets(state, t)}
+            raise _TableFailed(sources, error) from error
         return records
 
     def _options(self, found: list[_TableRows]) -> TableOptions:

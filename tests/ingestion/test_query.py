@@ -15,6 +15,7 @@ from kvformat.ingestion import ParquetTarget, Pipeline, ingest
 from kvformat.ingestion import query as query_module
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.looking import LookStage
+from kvformat.ingestion.schemas.events import SchemaEvent, TruncateTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import SchemaStore
@@ -131,6 +132,44 @@ def test_records_that_the_look_decodes_are_kept_if_their_table_fails(
     assert [json.loads(row["value"])["after"]["id"] for row in letters] == [4, 5]
     assert {row["table"] for row in letters} == {"shop.orders"}
     assert "no room" in letters[0]["reason"]
+
+
+class _UntruncatedTarget(ParquetTarget):
+    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
+        if event == TruncateTable(TableId(("ods", "all"))):
+            raise SchemaChangeError("no TRUNCATE", table=str(event.table))
+        super().change(event, schema, batch)
+
+
+@pytest.mark.slow
+def test_a_quarantined_table_is_not_truncated(spark: Any, tmp_path: Path) -> None:
+    """Neither by the batch that puts it into quarantine nor again and again, if that is what fails."""
+    query = BatchQuery(
+        spark,
+        tmp_path,
+        transform=[],
+        route=[{"source-table": "shop.items", "sink-table": "ods.all"}],
+        target=_UntruncatedTarget(str(tmp_path / "out")),
+        letters=str(tmp_path / "dead"),
+        settings={"on_table_error": "quarantine"},
+        pipeline={"schema.change.behavior": "evolve"},
+    )
+    tables = ("orders", "notes", "items")
+    inserts = {table: _changes((None, {"id": 1}), table=table) for table in tables}
+    deletes = {table: _changes(({"id": 1}, None), table=table) for table in tables}
+    source = {table: {"db": "shop", "table": table} for table in tables}
+    truncates = {
+        t: json.dumps({"before": None, "after": None, "op": "t", "source": source[t]}).encode() for t in tables
+    }
+
+    query.run([*inserts["orders"], *inserts["items"]])
+    # Tables without a key can't delete. One is new, and the target refuses to truncate the third.
+    truncated = [(None, truncates[table], "shop", 1, n, None, 0, None) for n, table in enumerate(tables)]
+    query.run([*deletes["orders"], *inserts["notes"], *deletes["notes"], *truncated])
+    state, _ = SchemaStore(spark, query.settings.checkpoint).load()
+    assert {str(table) for table in state.quarantined} == {"shop.orders", "shop.notes", "shop.items"}
+    assert query.rows("shop.orders") == query.rows("ods.all") == [{"id": 1}]
+    assert not (tmp_path / "out" / "shop" / "notes").exists()
 
 
 @pytest.mark.slow

@@ -53,11 +53,12 @@ class _StoreFile:
 
 
 class SchemaStore:
-    """The store of one checkpoint. It remembers the numbers of the plans that it has read or written."""
+    """The store of one checkpoint. It remembers the numbers of the files that it has read or written."""
 
     def __init__(self, spark: SparkSession, checkpoint: str) -> None:
         self._spark, self.checkpoint, self.folder = spark, checkpoint, f"{checkpoint.rstrip('/')}/kvformat"
         self._plans: set[int] | None = None
+        self._full: set[int] = set()
         self._since_full = 0
         self._driver, self._checked = uuid.uuid4().hex, 0.0
 
@@ -94,7 +95,7 @@ class SchemaStore:
             with _naming(file.path):
                 state = state.with_entries(entries)
                 since |= {TableId(tuple(e["quarantined"])): file.batch for e in entries if "quarantined" in e}
-        self._plans = {file.batch for file in files if not file.full}
+        self._plans = self._remembered(files)
         self._since_full = sum(not file.full for file in used)
         state = self._without_released(state, since)
         plan = None
@@ -151,14 +152,20 @@ class SchemaStore:
         if not entries:
             return
         if self._plans is None:
-            self._plans = {file.batch for file in self._files() if not file.full}
+            self._plans = self._remembered(self._files())
         previous = max((number for number in self._plans if number < batch), default=None)
         self._write(f"schemas/{batch:09}", entries, batch=batch, previous=previous)
         self._since_full += batch not in self._plans
         self._plans.add(batch)
-        if self._since_full >= _FULL_EVERY:
+        if self._since_full >= _FULL_EVERY or batch in self._full:
             self._write(f"schemas/{batch:09}.all", plan.state.entries(), batch=batch)
+            self._full.add(batch)
             self._since_full = 0
+
+    def _remembered(self, files: list[_StoreFile]) -> set[int]:
+        """Remember the batches after which everything was written, and return those that have a plan."""
+        self._full = {file.batch for file in files if file.full}
+        return {file.batch for file in files if not file.full}
 
     def add_errors(self, batch: int, count: int) -> int:
         """Add the bad records of a batch, and return the number of all. A repeated batch counts once."""

@@ -99,6 +99,20 @@ def test_a_table_is_released_from_quarantine(spark: Any, tmp_path: Path) -> None
     assert store.load()[0].quarantined == {table: "again"}
 
 
+def test_a_batch_that_is_planned_again_replaces_everything_written_after_it(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As if a table went into quarantine in the batch after which everything is written."""
+    monkeypatch.setattr("kvformat.ingestion.store._FULL_EVERY", 1)
+    store, table = SchemaStore(spark, str(tmp_path)), TableId(("a", "b"))
+    store.write(0, IngestState(), _plan(IngestState(), table, "x"))
+    for why in ("first", "second"):
+        store.write(0, IngestState(), _plan(IngestState(), table, "x", quarantined=why))
+        assert SchemaStore(spark, str(tmp_path)).load()[0].quarantined == {table: why}
+        store = SchemaStore(spark, str(tmp_path))
+        monkeypatch.setattr("kvformat.ingestion.store._FULL_EVERY", 50)
+
+
 def test_broken_files_are_errors_and_nothing_is_lost(spark: Any, tmp_path: Path) -> None:
     store, table = SchemaStore(spark, str(tmp_path)), TableId(("a", "b"))
     plan = _plan(IngestState(), table, "x", "y")

@@ -27,6 +27,7 @@ from dataclasses import dataclass
 from typing import Literal, Self
 
 from kvformat.codecs._java.regex import JavaPattern, RegexError, SlowMatchError, compile_java
+from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
 from kvformat.registry.contract.errors import OptionError
 
@@ -162,14 +163,22 @@ class Route:
     def target_of(self, table: TableId) -> TableId | None:
         """Return the target of a table, or None if the rule does not match it.
 
-        Raises `OptionError` if `sink` names a group that the pattern does not have, or if the result is not a name.
+        Raises `OptionError` if `sink` names a group that the pattern does not have, and `SchemaChangeError` if the
+        result is not a name: that of a topic may have many parts, and a group may be empty.
         """
         pattern, name = self.pattern(), str(table)
         if not _matched(pattern, name, "route.source-table"):
             return None
         if self.symbol is not None:
-            return TableId.parse(self.sink.replace(self.symbol, table.table))
-        return TableId.parse(self._with_groups((name, *(pattern.groups(name) or ()))))
+            target = self.sink.replace(self.symbol, table.table)
+        else:
+            target = self._with_groups((name, *(pattern.groups(name) or ())))
+        try:
+            return TableId.parse(target)
+        except OptionError as error:
+            raise SchemaChangeError(
+                f"table {table}: the route of {self.source!r} leads to {self.sink!r}: {error}", table=name
+            ) from error
 
     def check(self) -> None:
         """Raise `OptionError` for a rule that fails for each table that it matches."""

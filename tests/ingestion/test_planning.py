@@ -268,6 +268,15 @@ def test_several_sources_of_one_target() -> None:
     assert again.entries(quarantined.state) == []
 
 
+def test_a_table_whose_route_leads_nowhere_is_quarantined_alone() -> None:
+    bad, evolution = TableId(("a.b.c.d",)), _evolution(routes=[Route(r"a\.*", "ods.<>", "<>")])
+    one, other = _news("id INT"), _news("id INT", table=bad)
+    news = BatchNews({**one.tables, **other.tables}, (*one.columns, *other.columns))
+    plan = _planner(evolution=evolution, quarantine=True).plan(IngestState(), news)
+    assert [*plan.failed] == [bad]
+    assert [*plan.state.schemas.targets] == [ORDERS]
+
+
 def test_exception_stops_at_any_change() -> None:
     planner = _planner(evolution=_evolution("exception"))
     state = planner.plan(IngestState(), _news("id INT")).state

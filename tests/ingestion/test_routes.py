@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.routes import Route, Router, Selector, pattern_warning
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import OptionError
@@ -56,9 +57,14 @@ def test_a_wrong_route_is_an_error_at_the_start(route: Route, message: str) -> N
         Router([route]).check()
 
 
-def test_a_target_that_is_no_name_is_an_error() -> None:
-    with pytest.raises(OptionError, match=r"'a\.b\.c\.d' is not the name of a table"):
-        _targets(Route("db.t", "a.b.c.d"), table="db.t")
+def test_a_target_that_is_no_name_is_an_error_of_its_table() -> None:
+    text = r"table db\.t: the route of .* leads to '\$1\.x': '\.x' is not the name of a table"
+    with pytest.raises(SchemaChangeError, match=text) as caught:
+        _targets(Route(r"db.(\.*)t", "$1.x"), table="db.t")
+    assert caught.value.table == "db.t"
+    topic, route = TableId(("a.b.c.d",)), Route(r"a\.*", "ods.<>", "<>")
+    with pytest.raises(SchemaChangeError, match=r"'ods\.a\.b\.c\.d' is not the name of a table"):
+        Router([route]).targets(topic)
 
 
 def test_a_slow_pattern_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,8 @@ _METADATA = "_kvformat_metadata_"  # before the name of a column of `metadata.li
 _PARSED = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 """Types of columns into which texts are parsed."""
 _NOT_PLAIN = r"^[+-]?0[0-9]|^\+|\s$|^\s|^[+-]?\."
+_FRACTION = r"^-?[0-9]{1,40}(\.[0-9]{1,40}([eE][+-]?[0-9]{1,4})?|[eE][+-]?[0-9]{1,4})$"
+_BEYOND_INTEGERS = 10**19
 _Bools = npt.NDArray[np.bool_]
 
 
@@ -218,6 +221,8 @@ class TableDecoder:
         for place, column in enumerate(self.schema.columns[: len(self.schema.columns) - len(self.metadata)]):
             texts = columns[place]
             if pa.types.is_string(texts.type) and arrow_type_of(column.type) != texts.type:
+                if column.type.root in INTEGER_DIGITS:
+                    texts = _with_whole_numbers(texts)
                 columns[place] = from_texts(texts, replace(column.type, nullable=True), self.time_zone)
                 lost = np.asarray(texts.is_valid()) & np.asarray(columns[place].is_null())
                 errors.add(
@@ -232,6 +237,16 @@ class TableDecoder:
         fitted = fit_columns(columns, self.schema, self.target, self.time_zone, errors.length)
         errors.add_texts(fitted[1])
         return fitted[0]
+
+
+def _with_whole_numbers(texts: pa.StringArray) -> pa.StringArray:
+    """Return texts with the digits of whole numbers that have a fraction or an exponent: 7.0 and 1.2E3."""
+    found = texts.to_pylist()
+    for row in np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(texts, _FRACTION), False))).tolist():
+        number = Decimal(found[row])
+        if abs(number) < _BEYOND_INTEGERS and number == number.to_integral_value():
+            found[row] = str(int(number))
+    return pa.array(found, pa.string())
 
 
 def fit_columns(

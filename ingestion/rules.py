@@ -49,11 +49,12 @@ def look_stage(pipeline: Pipeline) -> LookStage:
     """Return the stage that looks at the records of a pipeline, without known tables."""
     source = pipeline.source
     assert source.value_format is not None
-    value = LookRequest({}, source.fixed_types, _options(source.value_format, source.values))
+    static = source.values["schema.inference.strategy"] == "static"
+    value = LookRequest({}, source.fixed_types, _options(source.value_format, source.values), static=static)
     if source.key_format is None:
         return LookStage(source.value_format, value)
     key_format = source.value_format.for_key(source.key_format)
-    key = LookRequest({}, {}, _options(source.key_format, {}), "key")
+    key = LookRequest({}, {}, _options(source.key_format, {}), "key", static)
     return LookStage(source.value_format, value, key_format, key)
 
 

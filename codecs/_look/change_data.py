@@ -141,7 +141,7 @@ class ChangeLooker:
         self, format: JsonChangeFormat, envelope: Envelope, request: LookRequest, layout: ChangeLayout
     ) -> None:
         self._format, self._envelope, self._request, self._layout = format, envelope, request, layout
-        self._rows = RowRules(layout.values, request.fixed, trusted=layout.trusted)
+        self._rows = RowRules(layout.values, request.fixed, trusted=layout.trusted, static=request.static)
         self._documents = JsonDocuments()
         self._filters = format.filters()
         keys = (column.member for column in envelope.metadata.values() if column.type == TEXTS)

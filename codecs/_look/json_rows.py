@@ -47,7 +47,7 @@ class JsonLooker:
             as_strings=request.part == "value" and bool(options.get(AS_STRINGS)),
         )
         self._flatten = bool(options.get(FLATTEN)) and request.part == "value"
-        self._rows = RowRules(values, request.fixed, flatten=self._flatten)
+        self._rows = RowRules(values, request.fixed, flatten=self._flatten, static=request.static)
         fields = options.get(TABLE_FIELDS) if request.part == "value" else None
         self._members = [name.strip() for name in fields.split(",")] if fields else []
         self._documents = JsonDocuments()

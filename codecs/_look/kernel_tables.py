@@ -12,7 +12,7 @@ from dataclasses import replace
 from kvformat.codecs._kernel import look_codes as kernel
 from kvformat.codecs._kernel.look import LookTable
 from kvformat.codecs._look.declared_types import holds
-from kvformat.codecs._look.value_types import ValueRules, is_inferred, units_of_a_day
+from kvformat.codecs._look.value_types import READ_FROM_TEXTS, ValueRules, is_inferred, units_of_a_day
 from kvformat.registry.contract.look import KnownTable, TableName
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
 
@@ -51,8 +51,10 @@ def prepared_table(
     for name in names:
         t = known.columns[name]
         own = None if declared is None else declared.get(name)
-        if name in fixed or _is_string(t):
+        if _is_string(t) or (name in fixed and (name in known.as_text or t.root not in READ_FROM_TEXTS)):
             rule = _ANY
+        elif name in fixed:
+            rule = _rule(t, values, as_text=False, declared=True)
         elif own is None:
             own_values = replace(values, texts=False, flexible_booleans=False) if name in fresh else values
             rule = _rule(t, own_values, as_text=name in known.as_text, declared=False)

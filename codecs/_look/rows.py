@@ -10,7 +10,7 @@ from kvformat.codecs._infer.value_summary import MAX_DEPTH
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.codecs._look.declared_types import holds
 from kvformat.codecs._look.findings import Contribution, TableFindings
-from kvformat.codecs._look.value_types import Fit, ValueRules, fit, is_time_of_day, value_type
+from kvformat.codecs._look.value_types import READ_FROM_TEXTS, Fit, ValueRules, fit, is_time_of_day, value_type
 from kvformat.registry.contract.types import FlinkType, nullable
 
 Row = Mapping[str, Node]
@@ -27,13 +27,20 @@ class RowRules:
 
     `fixed` are types of columns in all tables: their values never contribute another type. With `flatten`, an
     object's members are columns, named by their path. With `trusted`, values of declared types are not looked at,
-    except times of day: the format reads them by the schema of the message.
+    except times of day: the format reads them by the schema of the message. With `static`, the types of known columns
+    never change.
     """
 
     def __init__(
-        self, values: ValueRules, fixed: Mapping[str, FlinkType], *, flatten: bool = False, trusted: bool = False
+        self,
+        values: ValueRules,
+        fixed: Mapping[str, FlinkType],
+        *,
+        flatten: bool = False,
+        trusted: bool = False,
+        static: bool = False,
     ) -> None:
-        self._values, self._flatten, self._trusted = values, flatten, trusted
+        self._values, self._flatten, self._trusted, self._static = values, flatten, trusted, static
         self._fixed = {name: nullable(t) for name, t in fixed.items()}
 
     def contributions(
@@ -56,7 +63,8 @@ class RowRules:
                 continue
             known = types.get(name)
             if known is not None:
-                if name in fixed:
+                if self._static or name in fixed:
+                    yield from self._lost(name, value, known, number, table)
                     continue
                 found = fit(known, value, values)
                 if found is Fit.READS or (found is Fit.AS_TEXT and name in as_text):
@@ -68,6 +76,15 @@ class RowRules:
                 continue
             t = fixed.get(name)
             yield Contribution(name, number, _value_type(value, known, values) if t is None else t)
+            if t is not None:
+                yield from self._lost(name, value, t, number, table)
+
+    def _lost(self, name: str, value: Node, t: FlinkType, place: int, table: TableFindings) -> Iterator[Contribution]:
+        """Yield that a column with a type that never changes is read as text, if its format may change the value."""
+        if value is None or t.root not in READ_FROM_TEXTS or name in table.known.as_text:
+            return
+        if fit(t, value, self._values, declared=True) is not Fit.READS:
+            yield Contribution(name, place, None, as_text=True)
 
     def _declared(
         self, name: str, value: Node, t: FlinkType, place: int, table: TableFindings
@@ -79,7 +96,11 @@ class RowRules:
                 return
             t = self._fixed.get(name, t)
             yield Contribution(name, place, t)
-        elif name in self._fixed or known == STRING:
+        elif known == STRING:
+            return
+        elif self._static or name in self._fixed:
+            if not self._trusted:
+                yield from self._lost(name, value, known, place, table)
             return
         elif not holds(known, t):
             yield Contribution(name, place, t)

@@ -50,6 +50,8 @@ _SHORTEST_FORM, _LONGEST_FORM = 8, 40  # characters of a text that may be a date
 _LONGEST_NUMBER = 400  # characters of a text that is compared with a number
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
+READ_FROM_TEXTS = frozenset((*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "TIME", *_TIMES))
+"""Types whose columns can be read as text whatever the format is. The texts of bytes differ."""
 _PLAIN, _ZONED = (SQL, ISO), (SQL_ZONED, ISO_ZONED)
 _DECIMALS = {p: FlinkType("DECIMAL", precision=p, scale=0) for p in range(_LEAST_DIGITS, MOST_DIGITS + 1)}
 _OF_FORMS = {

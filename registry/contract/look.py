@@ -44,13 +44,16 @@ class LookRequest:
 
     known: the known tables by name. fixed: the types of columns in all tables, whatever the values look like.
     options: the options of the format that only ingestion has, without the format's name (`infer-schema.strategy`),
-    with their defaults. part: whether the messages are the values or the keys of records.
+    with their defaults. part: whether the messages are the values or the keys of records. static: whether the types of
+    known columns never change, as those of `fixed`. A value that such a type does not hold contributes only that its
+    column is read as text: then a value that would be rounded or cut off makes a bad record.
     """
 
     known: Mapping[TableName, KnownTable] = field(default_factory=dict)
     fixed: Mapping[str, FlinkType] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     part: Literal["key", "value"] = "value"
+    static: bool = False
 
 
 @dataclass(frozen=True, slots=True)

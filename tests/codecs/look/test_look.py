@@ -124,9 +124,13 @@ def test_a_column_that_is_read_as_text_stays_so() -> None:
 
 def test_fixed_types() -> None:
     fixed = {"v": parse_type("INT")}
-    assert columns(look("json", [{"v": "x"}], fixed=fixed)) == {"v": "INT"}
+    assert columns(look("json", [{"v": 7}], fixed=fixed)) == {"v": "INT"}
+    assert columns(look("json", [{"v": "x"}], fixed=fixed)) == {"v": "INT as text"}
     assert columns(look("json", [{"v": None}], fixed=fixed)) == {}
-    assert columns(look("json", [{"v": "x"}], fixed=fixed, known={_T: table("v INT")})) == {}
+    for value, expected in ((7, {}), ("7", {}), ("x", {"v": "as text"}), (7.5, {"v": "as text"})):
+        assert columns(look("json", [{"v": value}], fixed=fixed, known={_T: table("v INT")})) == expected
+    as_text = {_T: table("v INT", as_text=["v"])}
+    assert columns(look("json", [{"v": 7.5}, {"v": "x"}], fixed=fixed, known=as_text)) == {}
 
 
 # --- json ----------------------------------------------------------------------------------------------------

@@ -386,19 +386,25 @@ def _difference(table: TableId, before: TableSchema | None, after: TableSchema) 
 def _check_case(table: TableId, names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        if name.casefold() in _RESERVED:
+        if _folded(name) in _RESERVED:
             raise SchemaChangeError(
                 f"table {table}: the messages have a column {name!r}, which is a name of kvformat's own columns; set "
                 "'value.fields-prefix'",
                 table=str(table),
             )
-        other = seen.setdefault(name.casefold(), name)
+        other = seen.setdefault(_folded(name), name)
         if other != name:
             raise SchemaChangeError(
                 f"table {table}: the columns {other!r} and {name!r} differ in upper and lower case only, which Spark "
                 "does not tell apart",
                 table=str(table),
             )
+
+
+def _folded(name: str) -> str:
+    """Return what is equal for names that Spark does not tell apart: Java compares them character by character."""
+    letters = (upper if len(upper := letter.upper()) == 1 else letter for letter in name)
+    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in letters)
 
 
 def _changed_key(

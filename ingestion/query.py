@@ -377,7 +377,9 @@ class _BatchRun:
         rule, after = self.memory.rules.rule(table), state.schemas.sources[table]
         if rule is not None and transforming.needs_rows(rule):
             in_spark = self._in_spark(state, table)
-            good = transforming.transformed(good, rule, table, in_spark, changes=self.changes_target)
+            good = transforming.transformed(
+                good, rule, table, in_spark, changes=self.changes_target, upserts=decoder.layout.by_key
+            )
         found = []
         for target in targets:
             fit = FitStage(table, after, self._columns(state, target), self.zone)

@@ -76,11 +76,18 @@ def _is_computed(rule: TransformRule, name: str) -> bool:
 
 
 def transformed(
-    rows: DataFrame, rule: TransformRule, table: TableId, schema: TableSchema, *, changes: bool
+    rows: DataFrame,
+    rule: TransformRule,
+    table: TableId,
+    schema: TableSchema,
+    *,
+    changes: bool,
+    upserts: bool = False,
 ) -> DataFrame:
     """Return the rows after a rule, with the internal columns of `TableDecoder.rows`.
 
-    `schema` has the columns before. `changes` says whether the target takes all changes, and not the last rows by key.
+    `schema` has the columns before. `changes` says whether the target takes all changes, and not the last rows by key;
+    `upserts` whether the changes lack the rows before them.
     """
     from pyspark.sql import functions as F
 
@@ -100,7 +107,7 @@ def transformed(
         kind = F.when(F.col(ROW_KIND) == "-D", "+U" if keyed else "+I")
         rows = rows.withColumn(ROW_KIND, kind.otherwise(F.col(ROW_KIND)))
     if rule.filter:
-        rows = _filtered(rows, F.expr(rule.filter), keyed=keyed, changes=changes)
+        rows = _filtered(rows, F.expr(rule.filter), keyed=keyed, changes=changes, upserts=upserts)
     return rows.select(*_projected(rule, schema.names), *_INTERNAL)
 
 
@@ -118,8 +125,11 @@ def _projected(rule: TransformRule, names: Sequence[str]) -> list[Column]:
     return found
 
 
-def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool) -> DataFrame:
-    """Return the rows that match, and deletions of those that do not match any more."""
+def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool, upserts: bool) -> DataFrame:
+    """Return the rows that match, and deletions of those that do not match any more.
+
+    Without the rows before, any row that was updated or deleted may have matched.
+    """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
@@ -129,6 +139,8 @@ def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool)
         if not keyed:
             return rows.where(matches)
         return rows.withColumn(ROW_KIND, F.when(matches, kind).otherwise(F.when(kind == "-U", "-U").otherwise("-D")))
+    if keyed and upserts:
+        return rows.where(matches | (kind != "+I")).withColumn(ROW_KIND, F.when(matches, kind).otherwise("-D"))
     rows = rows.withColumn(_MATCHES, matches)
     of_record = Window.partitionBy(*POSITION).orderBy(ROW_INDEX)
     before = F.lag(F.struct(ROW_KIND, _MATCHES)).over(of_record)

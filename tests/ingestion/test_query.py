@@ -290,6 +290,27 @@ def test_transforms(spark: Any, tmp_path: Path) -> None:
         BatchQuery(spark, tmp_path / "2", transform=[{**rule, "filter": "nowhere = 1"}]).run(_changes(*first))
 
 
+@pytest.mark.slow
+def test_a_filter_on_changes_without_the_rows_before_them(spark: Any, tmp_path: Path) -> None:
+    """A row that may have matched is deleted, also in a target that takes all changes."""
+    target = ParquetTarget(str(tmp_path / "out"), write_mode="append")
+    rule = {"source-table": r"shop.\.*", "filter": "v > 1", "primary-keys": "id"}
+    upsert = {"debezium-json.changelog.mode": "upsert"}
+    query = BatchQuery(spark, tmp_path, upsert, target=target, transform=[rule])
+    inserts = [(None, {"id": key, "v": key}) for key in (1, 2, 3, 4)]
+    updates = [({"id": 2}, {"id": 2, "v": 0}), ({"id": 4}, {"id": 4, "v": 9}), ({"id": 3}, None)]
+    query.run(_changes(*inserts, *updates))
+    rows = query.rows("shop.orders", "_kvformat_partition", "_kvformat_offset")
+    assert [(row["row_kind"], row["id"]) for row in rows] == [
+        ("+I", 2),
+        ("+I", 3),
+        ("+I", 4),
+        ("-D", 2),
+        ("+U", 4),
+        ("-D", 3),
+    ]
+
+
 @pytest.mark.parametrize(
     "more",
     [

@@ -105,7 +105,10 @@ def _note_misfits(
     errors: dict[int, str], before: pa.Array, after: pa.Array, source: SchemaColumn, target: SchemaColumn
 ) -> None:
     for index in np.flatnonzero(pc.and_(before.is_valid(), after.is_null()).to_numpy(zero_copy_only=False)).tolist():
-        value = str(before[index].as_py())[:_SHOWN]
+        one = before.slice(index, 1)
+        if source.type.root in _TIMES:  # Python has only the years 1 to 9999
+            one = texts_of(one, source.type)
+        value = str(one[0].as_py())[:_SHOWN]
         text = f"column {target.name!r}: the value {value} of type {source.type} does not fit {target.type}"
         errors.setdefault(index, text)
 

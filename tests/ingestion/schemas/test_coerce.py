@@ -81,6 +81,18 @@ def test_local_times_have_the_session_time_zone() -> None:
     ]
 
 
+@pytest.mark.parametrize(("source", "target"), [("TIMESTAMP(6)", "DATE"), ("TIMESTAMP_LTZ(6)", "INT"), ("DATE", "INT")])
+def test_times_that_python_does_not_have_do_not_fit_either(source: str, target: str) -> None:
+    """Debezium writes PostgreSQL's 'infinity' as a time in the year 294247."""
+    kind = arrow_type_of(parse_column_type(source))
+    infinity = pa.array([2**31 - 1], pa.int32()) if source == "DATE" else pa.array([9223372036825200000], pa.int64())
+    fitted = fit_rows(
+        pa.StructArray.from_arrays([infinity.cast(kind)], ["v"]), _schema(("v", source)), _schema(("v", target)), "UTC"
+    )
+    assert fitted.errors is not None
+    assert f"of type {source} does not fit {target}" in fitted.errors[0].as_py()
+
+
 def test_fractions_of_a_second_have_3_6_or_9_digits() -> None:
     times = pa.array([0, 10**8, 120 * 10**6, 123_400_000, 123_456_700], pa.time64("ns"))
     assert texts_of(times, parse_column_type("TIME(9)")).to_pylist() == [

@@ -435,10 +435,16 @@ class _BatchRun:
             raise
         if summary.of_rows and any(rows.fitted for rows in found):
             places = errors.select(*(exact_column(name) for name in POSITION))
-            found = [
-                replace(r, rows=r.rows.join(places, list(POSITION), "left_anti")) if r.fitted else r for r in found
-            ]
+            found = [replace(r, rows=self._without_places(r.rows, places)) if r.fitted else r for r in found]
         return found, write_letters
+
+    def _without_places(self, rows: DataFrame, places: DataFrame) -> DataFrame:
+        """Return the rows of other records. A join loses their order, which a target of changes needs."""
+        rows = rows.join(places, list(POSITION), "left_anti")
+        if not self.changes_target:
+            return rows
+        topic, partition, offset = map(exact_column, POSITION)
+        return rows.repartition(topic, partition).sortWithinPartitions(topic, partition, offset, ROW_INDEX)
 
     # --- one target table ----------------------------------------------------------------------------------
 

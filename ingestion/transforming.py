@@ -142,9 +142,10 @@ def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool,
     if keyed and upserts:
         return rows.where(matches | (kind != "+I")).withColumn(ROW_KIND, F.when(matches, kind).otherwise("-D"))
     rows = rows.withColumn(_MATCHES, matches)
-    of_record = Window.partitionBy(*POSITION).orderBy(ROW_INDEX)
-    before = F.lag(F.struct(ROW_KIND, _MATCHES)).over(of_record)
-    after = F.lead(F.struct(ROW_KIND, _MATCHES)).over(of_record)
+    *partition, offset = map(exact_column, POSITION)
+    in_order = Window.partitionBy(*partition).orderBy(offset, ROW_INDEX)  # one task writes a partition, in its order
+    before = F.when(offset == F.lag(offset).over(in_order), F.lag(F.struct(ROW_KIND, _MATCHES)).over(in_order))
+    after = F.when(offset == F.lead(offset).over(in_order), F.lead(F.struct(ROW_KIND, _MATCHES)).over(in_order))
     alone = F.when((kind == "+U") & (before[ROW_KIND] == "-U") & ~before[_MATCHES], "+I").when(
         (kind == "-U") & (after[ROW_KIND] == "+U") & ~after[_MATCHES], "-D"
     )

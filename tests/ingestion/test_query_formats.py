@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvformat.ingestion import ParquetTarget
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.registry.contract.errors import DecodeError
 from tests.ingestion.history import BatchQuery
@@ -114,6 +115,19 @@ def test_behaviors_that_keep_the_target(spark: Any, tmp_path: Path) -> None:
     again.run(_records({"id": 1}))
     with pytest.raises(SchemaChangeError, match=r"add\.column.*'schema.change.behavior' is exception"):
         again.run(_records({"id": 1, "w": 2}, first=5))
+
+
+@pytest.mark.slow
+def test_rows_that_do_not_fit_are_in_no_target_of_changes(spark: Any, tmp_path: Path) -> None:
+    source = {"value.format": "json", "ingestion.ignore-errors": "true"}
+    route = [{"source-table": "shop", "sink-table": table} for table in ("ods.a", "ods.b")]
+    target = ParquetTarget(str(tmp_path / "out"), write_mode="append")
+    ignore = {"schema.change.behavior": "ignore"}
+    query = BatchQuery(spark, tmp_path, source, transform=[], route=route, target=target, pipeline=ignore)
+    query.run(_records({"id": 1, "v": 2}))
+    query.run(_records({"id": 2, "v": 3.0}, {"id": 3, "v": 3.5}, {"id": 4}, first=5))
+    for table in ("ods.a", "ods.b"):
+        assert [(row["id"], row["v"]) for row in query.rows(table)] == [(1, 2), (2, 3), (4, None)]
 
 
 def test_static_schemas_come_from_declared_tables(spark: Any, tmp_path: Path) -> None:

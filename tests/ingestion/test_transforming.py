@@ -1,0 +1,55 @@
+"""Transforms of changes: their order, which says what a row is at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kvformat.ingestion.blocks.transform import parse_transforms
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.testing.targets import table_schema
+from kvformat.ingestion.transforming import transformed
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
+
+pytestmark = pytest.mark.spark
+_TOPIC, _PARTITION, _OFFSET = POSITION
+_INTERNAL = (
+    f"{ROW_KIND} STRING, {ROW_INDEX} INT, {_TOPIC} STRING, {_PARTITION} INT, {_OFFSET} BIGINT, {TIMESTAMP} BIGINT, "
+    f"{ROW_ERROR} STRING"
+)
+
+
+def test_a_filter_keeps_the_changes_of_a_partition_in_one_task_and_in_order(spark: Any) -> None:
+    """The producer of a topic writes the changes of a key in the order of their task."""
+    from pyspark.sql import functions as F
+
+    changes = [
+        (n % 7, (n + i) % 3, kind, i, "t", n % 2, n, 0, None) for n in range(90) for i, kind in enumerate(("-U", "+U"))
+    ]
+    (rule,) = parse_transforms([{"source-table": "t", "filter": "v > 0", "primary-keys": "id"}])
+    settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
+    before = {key: spark.conf.get(key) for key in settings}
+    try:
+        for key, value in settings.items():
+            spark.conf.set(key, value)
+        rows = spark.createDataFrame(changes, f"id INT, v INT, {_INTERNAL}").repartition(2)
+        made = transformed(rows, rule, TableId(("t",)), table_schema("id INT", "v INT"), changes=True)
+        found = made.withColumn("task", F.spark_partition_id()).collect()
+    finally:
+        for key, value in before.items():
+            spark.conf.set(key, value)
+    expected = {
+        partition: [
+            (n, "-D" if n % 3 == 2 else "-U" if i == 0 else "+I" if n % 3 == 0 else "+U")
+            for n in range(partition, 90, 2)
+            for i in (0, 1)
+            if (n + i) % 3
+        ]
+        for partition in (0, 1)
+    }
+    for partition, wanted in expected.items():
+        own = [row for row in found if row[_PARTITION] == partition]
+        assert len({row["task"] for row in own}) == 1
+        assert [(row[_OFFSET], row[ROW_KIND]) for row in own] == wanted

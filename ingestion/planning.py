@@ -38,7 +38,7 @@ from kvformat.registry.contract.look import KnownTable
 from kvformat.registry.contract.types import FlinkType, nullable
 
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
-_RESERVED = ("row_kind", "row_index")
+_RESERVED, _OWN_PREFIX = ("row_kind", "row_index"), "_kvformat_"
 _LOG = logging.getLogger("kvformat.ingest")
 
 Analyze = Callable[[TransformRule, TableId, TableSchema], TableSchema]
@@ -386,7 +386,7 @@ def _difference(table: TableId, before: TableSchema | None, after: TableSchema) 
 def _check_case(table: TableId, names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        if _folded(name) in _RESERVED:
+        if _folded(name) in _RESERVED or _folded(name).startswith(_OWN_PREFIX):
             raise SchemaChangeError(
                 f"table {table}: the messages have a column {name!r}, which is a name of kvformat's own columns; set "
                 "'value.fields-prefix'",

@@ -61,6 +61,12 @@ class SchemaDocuments:
         return str(node["$ref"]).rpartition("/")[2].partition("#")[0] if is_reference(node) else ""
 
 
+def required_members(node: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the members that a schema requires of an object; none if they are not a list."""
+    names = node.get("required")
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
+
+
 def is_reference(node: Any) -> bool:
     """Return whether a schema is a reference to another one."""
     return isinstance(node, dict) and isinstance(node.get("$ref"), str)

@@ -347,6 +347,17 @@ def test_schemas_of_other_producers() -> None:
         assert words in told
 
 
+def test_words_of_a_schema_with_invalid_values_do_not_count() -> None:
+    decimal = {"type": "number", "title": "Decimal", "connect.parameters": "5"}
+    members = {"a": {"type": "integer", "connect.type": ["int8"]}, "b": decimal, "c": {"type": "string"}}
+    schema = {"type": "object", "properties": members}
+    for required in (["c", {}], ["c", ["a"]]):
+        found = _columns({**schema, "required": required})
+        assert found == ("`a` BIGINT, `b` DECIMAL(38, 18), `c` STRING NOT NULL", ())
+    both = {"allOf": [{**schema, "required": 5}, {"required": ["a"]}]}
+    assert _columns(both) == ("`a` BIGINT NOT NULL, `b` DECIMAL(38, 18), `c` STRING", ())
+
+
 def test_schemas_that_contain_themselves_or_are_too_large() -> None:
     loop = {"type": "object", "properties": {"next": {"$ref": "#"}, "a": {"type": "integer"}}}
     found, notes = _columns(loop)

@@ -300,6 +300,27 @@ def test_a_json_union_is_decided_by_a_constant(registry: Registry) -> None:
     assert rows[:2] == [{"o": {"id": 1}, "r": None}, {"o": None, "r": {"kind": "storno"}}]
 
 
+@pytest.mark.parametrize("options", [{"record-name": "Refund"}, {"record-columns": "r:Refund,o:Order"}])
+def test_a_json_schema_that_is_not_valid_is_an_error_of_its_messages(
+    options: dict[str, str], registry: Registry
+) -> None:
+    kinds = {"Order": {"kind": {"const": "order"}}, "Refund": {"kind": {"const": "refund"}}}
+    union = json.loads(_one_of(**kinds))
+    no_list, no_members = json.loads(_one_of(**kinds)), json.loads(_one_of(**kinds))
+    no_list["$defs"]["Refund"]["required"] = 5
+    no_members["$defs"]["Order"]["properties"] = 5
+    registry.ids |= {1: json.dumps(union), 2: "{", 3: json.dumps(no_list), 4: json.dumps(no_members)}
+    registry.types |= dict.fromkeys(registry.ids, "JSON")
+    fmt = get_format("json-registry", {"url": registry.url, "other-messages": "skip", **options})
+    table = "id INT" if "record-name" in options else "r ROW<id INT>, o ROW<id INT>"
+    messages = [_framed(number, b'{"kind":"refund","id":1}') for number in (1, 2, 3, 4)]
+    good, *others = _decoded(fmt, table, *messages)
+    assert good == ({"id": 1} if "record-name" in options else {"r": {"id": 1}, "o": None})
+    assert "schema with id 2 in the schema registry" in others[0]
+    assert "it is not valid JSON" in others[0]
+    assert all("is one of Order, Refund, and nothing in a message tells which" in error for error in others[1:])
+
+
 @pytest.mark.parametrize("guids", [(), (1,), (2,), (1, 2)])
 @pytest.mark.parametrize("more", [{}, {"on-new-schema": "fail"}])
 def test_types_of_schemas_with_guids(registry: Registry, guids: tuple[int, ...], more: dict[str, str]) -> None:

@@ -28,7 +28,7 @@ from dataclasses import replace
 from typing import Any
 
 from kvformat.codecs._confluent import JSON, RegistrySchema, RegistrySettings, body
-from kvformat.codecs._confluent.json_references import SchemaDocuments, is_reference, required_members
+from kvformat.codecs._confluent.json_references import SchemaDocuments, alternatives, is_reference, required_members
 from kvformat.codecs._confluent.json_schema import (
     CONNECT,
     CONNECT_INDEX,
@@ -177,11 +177,9 @@ class _Reading:
     @staticmethod
     def _branches(node: _Node) -> Iterator[Any]:
         """Yield the schemas of a union: of oneOf, anyOf, or a list of types."""
-        for word in ("oneOf", "anyOf"):
-            if isinstance(node.get(word), list):
-                yield from node[word]
-                return
-        if isinstance(node.get("type"), list):
+        found = alternatives(node)
+        yield from found
+        if not found and isinstance(node.get("type"), list):
             yield from (_NULL if kind == "null" else {**node, "type": kind} for kind in node["type"])
 
     def _union(self, node: _Node, others: list[Any], path: str, inside: Sequence[int]) -> FlinkType | None:
@@ -229,8 +227,8 @@ class _Reading:
             most = 3 if root == "TIME" else 6
             digits_of_second = precision if isinstance(precision, int) and 0 <= precision <= most else most
             return FlinkType(root, nullable=False, precision=digits_of_second)
-        root = _TYPES.get(connect) if isinstance(connect, str) else None
-        return _not_null(_PLAIN[kind]) if root is None else FlinkType(root, nullable=False)
+        of_connect = _TYPES.get(connect) if isinstance(connect, str) else None
+        return _not_null(_PLAIN[kind]) if of_connect is None else FlinkType(of_connect, nullable=False)
 
     @staticmethod
     def _string(node: _Node) -> FlinkType:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._confluent import JSON, RegistrySchema, cache
+from kvformat.codecs._confluent.record_types import names_of_schema
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.json_schemas import columns_of_json_schema
 from kvformat.connectors import infer_schema, inspect_topic
@@ -356,6 +357,19 @@ def test_words_of_a_schema_with_invalid_values_do_not_count() -> None:
         assert found == ("`a` BIGINT, `b` DECIMAL(38, 18), `c` STRING NOT NULL", ())
     both = {"allOf": [{**schema, "required": 5}, {"required": ["a"]}]}
     assert _columns(both) == ("`a` BIGINT NOT NULL, `b` DECIMAL(38, 18), `c` STRING", ())
+
+
+@pytest.mark.parametrize("word", ["oneOf", "anyOf"])
+def test_alternatives_that_only_require_members_are_no_union(word: str) -> None:
+    members = {"mail": {"type": "string"}, "phone": {"type": "integer"}}
+    conditions: list[Any] = [{"required": ["mail"]}, {"type": "object", "required": ["phone"], "not": {}}]
+    contact = {"type": "object", "title": "Contact", "properties": members, word: conditions}
+    assert _columns({**contact, "required": ["mail"]}) == ("`mail` STRING NOT NULL, `phone` BIGINT", ())
+    inner = {"type": "object", "properties": {"c": {**contact, "type": ["object", "null"]}}, "required": ["c"]}
+    assert _columns(inner) == ("`c` ROW<`mail` STRING, `phone` BIGINT>", ())
+    assert names_of_schema(RegistrySchema(JSON, json.dumps(contact))) == ("Contact",)
+    union = {**contact, word: [*conditions, {"title": "Post", "properties": {}}]}
+    assert len(names_of_schema(RegistrySchema(JSON, json.dumps(union)))) == 3
 
 
 def test_schemas_that_contain_themselves_or_are_too_large() -> None:

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from kvformat.codecs._confluent import cache
 from kvformat.codecs._confluent.schema_ids import SCHEMA_ID
-from kvformat.connectors import cli, infer_schema, inspect_topic
+from kvformat.connectors import cli, ddl_from_subject, infer_schema, inspect_topic
 from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format, observe_records
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
@@ -516,6 +516,30 @@ def _read(ddl: str, keys: list[bytes], values: list[bytes | None]) -> list[Any]:
     batch = KeyValueFormat.from_ddl(ddl).decode_batch(pa.array(keys), pa.array(values, pa.binary()))
     assert batch.errors is None, (ddl, batch.errors)
     return [row for rows in batch.rows.to_pylist() for row in rows]
+
+
+def test_columns_of_a_subject_with_several_types(registry: Registry) -> None:
+    properties = {"a": {"type": "integer"}, "b": {"type": "string"}}
+    branches = [{"title": f"s.{n.upper()}", "type": "object", "properties": {n: t}} for n, t in properties.items()]
+    records = [{"type": "record", "name": f"s.{n.upper()}", "fields": [{"name": n, "type": "int"}]} for n in "ab"]
+    proto = "message A { int32 a = 1; } message B { int32 b = 1; message A { int32 c = 1; } }"
+    registry.ids |= {1: json.dumps(records), 2: json.dumps({"oneOf": branches}), 3: f"package s; {proto}"}
+    registry.types |= {2: "JSON", 3: "PROTOBUF"}
+    registry.subjects |= {"avro": [1], "json": [2], "proto": [3]}
+
+    def columns(subject: str, name: str | None) -> str:
+        return ddl_from_subject(registry.url, subject, options={} if name is None else {"record-name": name})
+
+    for subject in ("avro", "json", "proto"):
+        assert columns(subject, "s.A").startswith("`a` ")
+        assert columns(subject, "s.B").startswith("`b` ")
+        with pytest.raises(SchemaError, match=r"it has the types? .*set the option 'record-name' .* it is 's.Other'"):
+            columns(subject, "s.Other")
+    assert columns("proto", "s.B.A").startswith("`c` ")
+    assert columns("proto", None).startswith("`a` ")  # the first message of the file
+    for subject in ("avro", "json"):
+        with pytest.raises(SchemaError, match=r"it has the types s\.A, s\.B: set the option 'record-name'"):
+            columns(subject, None)
 
 
 @pytest.mark.parametrize("kind", ["avro-confluent", "json-registry", "proto-registry"])

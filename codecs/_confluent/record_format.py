@@ -151,7 +151,16 @@ class RecordFormat(RegistryFormat):
         if name is not None:
             return self.propose_records(records_of_type(sample, self, name))
         if not self.record_columns:
-            found = self.propose_records(sample)
+            try:
+                found = self.propose_records(sample)
+            except SchemaError as bad:
+                names = self.record_types(sample.array()).by_name()
+                if len(names) < 2:
+                    raise
+                how = f"set '{RECORD_NAME}' to one of them, or '{RECORD_COLUMNS}' for all"
+                raise SchemaError(
+                    f"{bad}. The messages have the types {listed(names)}: {how}", format=self.identifier
+                ) from None
             return with_note_of_types(found, sample, self) if self.settings.url else found
         for column, name in self.record_columns.items():
             found = self._of_type(name).propose_schema(sample)

@@ -518,6 +518,19 @@ def _read(ddl: str, keys: list[bytes], values: list[bytes | None]) -> list[Any]:
     return [row for rows in batch.rows.to_pylist() for row in rows]
 
 
+def test_columns_of_messages_of_a_union_need_the_type(registry: Registry) -> None:
+    records = [{"type": "record", "name": n, "fields": [{"name": "a", "type": "int"}]} for n in ("s.A", "s.B")]
+    registry.ids[1] = json.dumps(records)
+    messages = [_framed(1, b"\0\2"), _framed(1, b"\2\2")]
+    options = {"url": registry.url}
+    with pytest.raises(SchemaError, match=r"have the types s\.A, s\.B: set 'record-name' to one"):
+        infer_schema(messages, format="avro-confluent", options=options)
+    with pytest.raises(SchemaError, match=r"only a record stands for the columns of a table$"):
+        infer_schema(messages[:1], format="avro-confluent", options=options)
+    found = infer_schema(messages, format="avro-confluent", options={**options, "record-name": "s.B"})
+    assert found.ddl == "`a` INT NOT NULL"
+
+
 def test_columns_of_a_subject_with_several_types(registry: Registry) -> None:
     properties = {"a": {"type": "integer"}, "b": {"type": "string"}}
     branches = [{"title": f"s.{n.upper()}", "type": "object", "properties": {n: t}} for n, t in properties.items()]

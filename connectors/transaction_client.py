@@ -253,7 +253,8 @@ class KafkaTransaction:
             "on_delivery": self._delivered,
             "delivery.report.only.error": True,
         }
-        self._producer: Producer = Producer(settings.client() | dict(settings.producer) | quiet | own)
+        given = settings.client() | dict(settings.producer) | quiet | own
+        self._producer: Producer = brokers.make_client(Producer, given, settings.options)
         self._done("begin a transaction", self._producer.init_transactions)
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -911,3 +911,23 @@ def test_a_registry_without_a_scheme_is_an_error_with_the_allowed_schemes() -> N
     result = run("inspect", "-", "--registry", "registry:8081", given=b"\0\0\0\0\1x")
     assert result.exit_code == 2
     assert "Invalid url registry:8081. A URL begins with http:// or https://" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["-o", "properties.security.protocol=SSLL"],
+            "'properties.security.protocol' is 'SSLL', not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        (
+            ["-o", "properties.client.dns.lookup=never"],
+            "can't be configured by 'properties.*': Invalid value \"never\"",
+        ),
+        (["-f", "json", "-s", "id INT", "--where", "id"], "Invalid value for '--where': 'id' is not a condition"),
+    ],
+)
+def test_tail_names_what_is_wrong_before_it_asks_brokers(arguments: list[str], words: str) -> None:
+    result = run("tail", "--topic", "t", "-b", "127.0.0.1:1", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr

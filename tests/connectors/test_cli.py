@@ -749,7 +749,16 @@ def test_doctor_finds_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         monkeypatch.delenv(name, raising=False)
     found, status = _findings()
     assert status == 0
-    for what in ("Python", "PySpark", "pandas", "Java", "Python of local workers", "extra kafka", "kernel"):
+    for what in (
+        "Python",
+        "PySpark",
+        "pandas",
+        "Java",
+        "Python of local workers",
+        "extra kafka",
+        "extra ingest",
+        "kernel",
+    ):
         assert found[what]["status"] in ("ok", "warning"), found[what]
     kafka = found["Spark's Kafka source and sink"]
     assert kafka["status"] == "warning"

@@ -157,7 +157,7 @@ class _Refused(click.ClickException):
 def _group() -> None:
     """Flink's Kafka formats on the command line: decode messages, explain tables, check an installation.
 
-    No command starts Spark but `ingest` and `schemas`.
+    Only `ingest` and `schemas` start Spark.
     """
 
 

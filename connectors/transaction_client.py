@@ -38,6 +38,8 @@ _DELIVERY: Final = 120_000  # milliseconds: Java's default of delivery.timeout.m
 _BLOCK: Final = 60_000  # milliseconds: Java's default of max.block.ms
 _PATIENCE: Final = 0.5
 """Seconds to wait before a record is added to a full queue again."""
+_CONNECTED: Final = 5
+"""Seconds to wait for a connection. With one, librdkafka begins at once; without one, it tries twice a second."""
 _SHOWN_KEY: Final = 100  # bytes of a key in an error
 _FENCED: Final = (
     "_FENCED",
@@ -240,7 +242,7 @@ class KafkaTransaction:
     """
 
     def __init__(self, settings: TransactionSettings, name: str, topic: str) -> None:
-        from confluent_kafka import Producer
+        from confluent_kafka import KafkaException, Producer
 
         self._settings, self._name, self._topic = settings, name, topic
         self._open = False
@@ -255,6 +257,9 @@ class KafkaTransaction:
         }
         given = settings.client() | dict(settings.producer) | quiet | own
         self._producer: Producer = brokers.make_client(Producer, given, settings.options)
+        with contextlib.suppress(KafkaException):  # if no broker answers, `init_transactions` tells why
+            for _ in range(2):  # the first answer names the broker; for a moment, its connection is then not used
+                self._producer.list_topics(topic, timeout=_CONNECTED)
         self._done("begin a transaction", self._producer.init_transactions)
 
     def write(self, rows: pa.RecordBatch) -> None:

@@ -480,9 +480,7 @@ class _BatchRun:
         rule = next((rule for rule in rules if rule is not None), None)
         return TableOptions() if rule is None else TableOptions(rule.partition_keys, rule.table_options)
 
-    def _write_part(
-        self, target: TableId, schema: TableSchema, found: list[_TableRows], part: int
-    ) -> list[DataFrame]:
+    def _write_part(self, target: TableId, schema: TableSchema, found: list[_TableRows], part: int) -> list[DataFrame]:
         if not found:
             return []
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [r.rows for r in found])

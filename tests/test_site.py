@@ -61,9 +61,7 @@ def test_the_repository_address_can_be_set(hooks: Any, monkeypatch: pytest.Monke
         (None, "the source (`README.md` in the repository)"),
     ],
 )
-def test_files_are_linked_if_the_repository_address_is_known(
-    hooks: Any, address: str | None, link: str
-) -> None:
+def test_files_are_linked_if_the_repository_address_is_known(hooks: Any, address: str | None, link: str) -> None:
     page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="index.md"))
     config = types.SimpleNamespace(extra={"repository": address} if address else {})
     text = hooks.on_page_markdown((ROOT / "docs" / "index.md").read_text(encoding="utf-8"), page=page, config=config)

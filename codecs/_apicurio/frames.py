@@ -93,6 +93,11 @@ def is_marked(message: bytes) -> bool:
     return bool(message) and message[0] in _MARKS.values()
 
 
+def has_long_id(message: bytes) -> bool:
+    """Return whether a message begins with an id of eight bytes whose first four are zero."""
+    return len(message) > LONG_PREFIX and not any(message[:PREFIX]) and any(message[PREFIX:LONG_PREFIX])
+
+
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width: str, kind: str) -> Frames:
     """Read the frame of each message of a binary array.
 

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._apicurio.frames import HEADERS
+from kvformat.codecs._apicurio.client import USE_ID
+from kvformat.codecs._apicurio.frames import GLOBAL_ID, HEADERS
 from kvformat.codecs._avro import Field, Schema, parse_schema
 from kvformat.codecs._avro.types import row_of_schema, schema_text
 from kvformat.codecs._confluent import AVRO, RegistrySchema, schemas_by_id
@@ -51,7 +52,14 @@ from kvformat.codecs._infer.confluent_frames import (
     options_with_url,
 )
 from kvformat.codecs._infer.debezium_columns import MARKS, TYPES, DebeziumColumns
-from kvformat.codecs._infer.message_kinds import APICURIO, AVRO_FILE_MAGIC, GLUE, indices_of, schema_id_of
+from kvformat.codecs._infer.message_kinds import (
+    APICURIO,
+    APICURIO_LONG_ID,
+    AVRO_FILE_MAGIC,
+    GLUE,
+    indices_of,
+    schema_id_of,
+)
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs._infer.record_samples import split_by_type
 from kvformat.codecs._infer.registry_schemas import read_schemas
@@ -119,11 +127,20 @@ def recognize_glue(sample: MessageSample) -> list[Recognition]:
 
 
 def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
-    """Recognize messages whose records have the id of a schema in one of Apicurio's headers."""
-    found = indices_of(sample, APICURIO)
-    description = f"have the id of a schema in the header {' or '.join(HEADERS[sample.part][:2])}"
-    known = Recognition(found, 1.0, description, options_with_url(sample))
-    return [*split_by_type(sample, known, "avro-apicurio")] if found else []
+    """Recognize messages whose records have the id of a schema in one of Apicurio's headers, or with a long id."""
+    options = options_with_url(sample)
+    in_header = f"have the id of a schema in the header {' or '.join(HEADERS[sample.part][:2])}"
+    long_id = "begin with 00 and the id of a schema in eight bytes, the frame of Apicurio 2"
+    of_version_2 = {USE_ID: GLOBAL_ID, **options} if options else {}
+    return [
+        one
+        for known in (
+            Recognition(indices_of(sample, APICURIO), 1.0, in_header, options),
+            Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2),
+        )
+        if known.messages
+        for one in split_by_type(sample, known, "avro-apicurio")
+    ]
 
 
 def propose_registry(

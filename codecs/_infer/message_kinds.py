@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kvformat.codecs._apicurio.frames import is_marked
+from kvformat.codecs._apicurio.frames import has_long_id, is_marked
 from kvformat.codecs._confluent import PREFIX, body, frame_size, schema_of
 from kvformat.codecs._glue.frames import version_of
 from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, without_array
@@ -21,7 +21,9 @@ from kvformat.registry.contract.samples import MessageSample, Recognition
 
 JSON, BROKEN_JSON, TOMBSTONE = "json", "broken json", "tombstone"
 """A JSON object or an array of objects; malformed JSON; null as JSON, or as the payload of Connect's wrapper."""
-CONFLUENT, CONFLUENT_JSON, GLUE, APICURIO = "confluent", "confluent json", "glue", "apicurio"
+CONFLUENT, CONFLUENT_JSON, GLUE = "confluent", "confluent json", "glue"
+APICURIO, APICURIO_LONG_ID = "apicurio", "apicurio long id"
+"""A message whose id is in one of Apicurio's headers, and a message that begins with an id of eight bytes."""
 TEXT, UTF16, OTHER_TEXT, BINARY = "text", "utf-16", "other text", "binary"
 AVRO_FILE, SINGLE_OBJECT, JAVA = "avro file", "avro single object", "java"
 AVRO_FILE_MAGIC = b"Obj\x01"
@@ -70,6 +72,8 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
         return _framed_kind(message, documents)
     if glue_version_of(message) is not None:
         return GLUE
+    if has_long_id(message):
+        return APICURIO_LONG_ID
     if tree is None and message.strip() == b"null":
         return TOMBSTONE
     if message.startswith((b"\xff\xfe", b"\xfe\xff")):

@@ -98,6 +98,8 @@ class Topics:
             "auto.offset.reset": "earliest",
             # the default of Java's client, and so of Flink and Spark
             "isolation.level": self._options.get(f"{PREFIX}isolation.level", "read_uncommitted"),
+            # At the end of a partition, brokers answer this late, and other requests wait for it: by default 500.
+            "fetch.wait.max.ms": 50,
             "log_level": 0,
             "error_cb": self._say,
         }

@@ -13,7 +13,15 @@ from kvformat.codecs._confluent.record_options import RECORD_NAME
 from kvformat.codecs._glue.client import REGION
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.confluent_frames import confluent_frames
-from kvformat.codecs._infer.message_kinds import APICURIO, GLUE, JSON, TOMBSTONE, indices_of, message_kinds
+from kvformat.codecs._infer.message_kinds import (
+    APICURIO,
+    APICURIO_LONG_ID,
+    GLUE,
+    JSON,
+    TOMBSTONE,
+    indices_of,
+    message_kinds,
+)
 from kvformat.codecs._infer.record_samples import options_for_type
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.avro_glue import AvroGlueFormat
@@ -215,7 +223,7 @@ def _schema_uses(
 ) -> list[SchemaUse]:
     """Return the schemas of the messages that have the id of one, whether a format reads them or not."""
     indices = {index for found in sample.computed(confluent_frames).indices.values() for index in found}
-    indices |= {*indices_of(sample, GLUE), *indices_of(sample, APICURIO)}
+    indices.update(*(indices_of(sample, kind) for kind in (GLUE, APICURIO, APICURIO_LONG_ID)))
     for group in groups:
         if group.readable and format_class(group.format).record_headers:
             indices |= set(group.indices)

@@ -3,6 +3,7 @@
     00  00 00 00 07, or 01 and a GUID           Confluent's frame, or its header      7, or the GUID
     03  00  and the UUID of a schema's version  AWS Glue's frame                      the UUID
     apicurio.value.contentId, .globalId         Apicurio's headers                    7, globalId 7
+    00  00 00 00 00 00 00 00 07                 Apicurio 2                            7
 
 The timestamps of the records tell when each schema was in use.
 """
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._apicurio.frames import AUTO, CONTENT_ID, add_header, is_marked, read_frames
+from kvformat.codecs._apicurio.frames import AUTO, CONTENT_ID, add_header, has_long_id, is_marked, read_frames
 from kvformat.codecs._apicurio.frames import HEADERS as APICURIO_HEADERS
 from kvformat.codecs._confluent import HEADERS, frame_size
 from kvformat.codecs._confluent.protobuf_messages import is_frame
@@ -66,14 +67,15 @@ def schema_uses(sample: MessageSample, timestamps: Sequence[int | None] | None) 
 
 
 def _ids(sample: MessageSample) -> list[str | None]:
-    """Return the id of each message's schema: in the frame of Confluent or AWS Glue, or in a header of the record."""
+    """Return the id of each message's schema: in a frame, or in a header of the record."""
     messages = sample.array()
     found: list[str | None] = schema_ids(messages).to_pylist()
-    marked = [at for at in sample.framed if is_marked(sample.values[at] or b"")]
-    of_headers = read_frames(
-        messages.take(pa.array(marked, pa.int64())), np.ones(len(marked), np.bool_), AUTO, CONTENT_ID
+    of_apicurio = [at for at in sample.framed if is_marked(sample.values[at] or b"")]
+    of_apicurio += [at for at, message in enumerate(sample.values) if has_long_id(message or b"")]
+    frames = read_frames(
+        messages.take(pa.array(of_apicurio, pa.int64())), np.ones(len(of_apicurio), np.bool_), AUTO, CONTENT_ID
     )
-    for at, schema in zip(marked, ids_of_frames(of_headers).to_pylist(), strict=True):
+    for at, schema in zip(of_apicurio, ids_of_frames(frames).to_pylist(), strict=True):
         found[at] = schema
     return [schema or glue_version_of(message or b"") for schema, message in zip(found, sample.values, strict=True)]
 

@@ -29,7 +29,7 @@ from kvformat.ingestion.blocks.options import (
 from kvformat.ingestion.routes import Selector
 from kvformat.ingestion.targets.discovery import GROUP, is_plugged, target_class
 from kvformat.ingestion.yaml import MASK, Secret, shown_key
-from kvformat.registry.contract.discovery import available_formats
+from kvformat.registry.contract.discovery import is_available
 from kvformat.registry.contract.errors import ConfigurationError, OptionError
 from kvformat.registry.contract.options import Option, OptionValues
 from kvformat.registry.sql.connector_options import is_client_property
@@ -190,7 +190,6 @@ def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[
         str(parse_values("sink", [specs[name]], {name: given[name]} if name in given else {})[name])
         for name in ("key.format", "value.format")
     }
-    known = available_formats()
     found = set()
     for key in given:
         name, dot, _ = key.partition(".")
@@ -198,7 +197,7 @@ def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[
             found.add(key)
             if name not in used:
                 notes.append(f"sink: no effect: '{key}', because the formats are {', '.join(sorted(used))}")
-        elif dot and name in known:
+        elif dot and is_available(name):
             raise OptionError(
                 f"sink: '{key}' is an option of the format '{name}', but the formats are {', '.join(sorted(used))}",
                 option=key,

@@ -28,7 +28,7 @@ from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
 from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.ddl import parse_schema
-from kvformat.registry.contract.discovery import available_formats, format_class
+from kvformat.registry.contract.discovery import format_class, is_available
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context, did_you_mean
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import OptionValues, find_option
@@ -248,10 +248,9 @@ class _FormatOptions:
 
     def _check_others(self) -> None:
         """Check that no option belongs to a format that is not in use."""
-        known = available_formats()
         for key in self.given:
             name, dot, _ = key.removeprefix("key.").removeprefix("value.").partition(".")
-            if dot and key not in self.keys and name in known:
+            if dot and key not in self.keys and is_available(name):
                 raise OptionError(
                     f"source: '{key}' is an option of the format '{name}', but 'value.format' is '{self.value_name}'"
                     + ("" if self.key_name is None else f" and 'key.format' is '{self.key_name}'"),

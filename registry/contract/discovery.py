@@ -40,6 +40,12 @@ def available_formats() -> list[str]:
         return sorted({*_registered, *_entry_points(refresh=True)})
 
 
+def is_available(identifier: str) -> bool:
+    """Return whether a format has this name, without a search for packages that were installed since the last one."""
+    with _turn.use():
+        return identifier in _registered or identifier in _entry_points()
+
+
 def register_format(cls: type[Format]) -> type[Format]:
     """Register a format in this process; usable as a decorator.
 

@@ -227,9 +227,9 @@ def shown_option(key: str) -> str:
     return f"option '{key}'" if known else "an option"
 
 
-def parse_option(connector: str, key: str, given: Mapping[str, str]) -> Any:
-    """Return the value of one option, or its default; raises `OptionError` for an invalid value."""
-    spec = next(spec for spec in options_of(connector) if spec.name == key)
+def parse_option(spec: Option, given: Mapping[str, str]) -> Any:
+    """Return the value of an option, or its default; raises `OptionError` for an invalid value."""
+    key = spec.name
     if key not in given:
         return spec.default
     try:

@@ -274,16 +274,14 @@ class _ParsedOptions(Mapping[str, Any]):
     """The connector's options, each parsed when it is read, because Flink reports errors in the order it reads them."""
 
     def __init__(self, connector: str, given: Mapping[str, str]) -> None:
-        self._connector, self._given = connector, given
-        self._names = [spec.name for spec in options_of(connector)]
+        self._specs = {spec.name: spec for spec in options_of(connector)}
+        self._given = given
 
     def __getitem__(self, key: str) -> Any:
-        if key not in self._names:
-            raise KeyError(key)
-        return parse_option(self._connector, key, self._given)
+        return parse_option(self._specs[key], self._given)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._specs)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._specs)

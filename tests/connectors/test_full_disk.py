@@ -40,9 +40,7 @@ def _fill(disk: Path) -> Path:
 
 
 @pytest.mark.parametrize("full", ["table", "dead", "checkpoint"])
-def test_query_continues_after_space_is_freed(
-    spark: Any, broker: Any, tmp_path: Path, disk: Path, full: str
-) -> None:
+def test_query_continues_after_space_is_freed(spark: Any, broker: Any, tmp_path: Path, disk: Path, full: str) -> None:
     folder = {name: (disk if name == full else tmp_path) / name for name in ("table", "dead", "checkpoint")}
     table = upsert(broker.bootstrap, broker.create(f"full-{full}", 1))
 

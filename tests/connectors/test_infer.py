@@ -728,9 +728,7 @@ def test_columns_as_ingestion_makes_them() -> None:
     for ordered in (messages, messages[::-1]):
         found = infer_schema([*ordered, None, b"{"], format="json", style="ingestion")
         assert {field.name: str(field.type) for field in found.fields} == expected
-        assert found.notes == (
-            "day: the format does not read all values as TIMESTAMP(9); ingestion reads their texts",
-        )
+        assert found.notes == ("day: the format does not read all values as TIMESTAMP(9); ingestion reads their texts",)
     assert infer_schema(messages, format="json").ddl != found.ddl
 
 

@@ -294,6 +294,26 @@ def test_glues_frame_is_recognized(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert (other.guesses[0].format != "avro-glue", other.schemas) == (True, ())
 
 
+def test_the_frame_of_apicurio_2_is_recognized(tmp_path: Path) -> None:
+    (tmp_path / "7.avsc").write_text(json.dumps(AVRO))
+    long_id = b"\0" + bytes(7) + b"\7"
+    messages: Messages = [long_id + confluent(0, {"id": n, "v": "x" * n})[5:] for n in range(6)]
+    found = inspect_topic(messages, registry=f"file:{tmp_path}")
+    (guess,) = found.guesses
+    reason = "6 of 6 messages begin with 00 and the id of a schema in eight bytes, the frame of Apicurio 2"
+    assert (guess.format, guess.confidence, guess.reason) == ("avro-apicurio", 0.9, reason)
+    assert guess.options == {"url": f"file:{tmp_path}", "use-id": "globalId"}
+    assert read(found, None, messages)[2] == {"id": 2, "v": "xx"}
+    assert [(use.schema, use.messages) for use in found.schemas] == [("7", 6)]
+
+    without = inspect_topic([*messages, confluent(7, {"id": 1, "v": ""})])
+    assert [guess.format for guess in without.guesses] == ["avro-apicurio", "avro-confluent"]
+    assert [(use.schema, use.messages) for use in without.schemas] == [("7", 7)]
+    for other in (long_id, bytes(9) + b"\2"):  # a number, and an id that is 0
+        (guess,) = inspect_topic([other] * 6).guesses
+        assert guess.format != "avro-apicurio"
+
+
 def test_schema_ids_without_a_registry() -> None:
     avro: Messages = [confluent(7, {"id": n, "v": "x" * n}) for n in range(6)]
     found = inspect_topic(avro)

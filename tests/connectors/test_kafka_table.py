@@ -74,9 +74,7 @@ def test_spark_checks_topics_if_the_client_is_missing(spark: Any, broker: Any, m
         table.with_options({"properties.bootstrap.servers": "127.0.0.1:1"}).read_stream(spark)
 
 
-def test_brokers_that_only_spark_reaches(
-    spark: Any, broker: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_brokers_that_only_spark_reaches(spark: Any, broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not an error if the client of Spark Connect cannot reach the brokers but Spark can."""
     if not type(spark).__module__.startswith("pyspark.sql.connect"):
         pytest.skip("a classic session is where Spark's driver is")

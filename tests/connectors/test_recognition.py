@@ -79,9 +79,7 @@ def test_a_format_of_another_package_is_recognized_and_proposes_columns(forms: t
     assert infer_schema(messages, format="forms").ddl == "`id` STRING, `name` STRING, `city` STRING"
 
 
-def test_errors_in_recognition_are_isolated(
-    forms: type[Format], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_in_recognition_are_isolated(forms: type[Format], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forms, "recognize", classmethod(lambda cls, sample: 1 / 0))
     found = inspect_topic([b'{"id":1}'])
     assert found.guesses[0].format == "json"

@@ -181,6 +181,8 @@ class KafkaBroker:
 
         settings = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
         producer = Producer(settings | {"enable.idempotence": True})  # otherwise retries may change the order
+        for _ in range(2):  # connected, an idempotent producer begins at once, and otherwise after half a second
+            producer.list_topics(topic, timeout=30)
         for key, value in records:
             while True:
                 try:

@@ -62,7 +62,7 @@ def envelope_schema(rng: random.Random) -> Any:
         {"name": "source", "type": ["null", _SOURCE]},
         {"name": "ts_ms", "type": "long"},
     ]
-    order = sorted(range(5), key=lambda i: (rng.random() if i > 1 else i / 2))  # `Value` is defined before it is used
+    order = sorted(range(5), key=lambda i: rng.random() if i > 1 else i / 2)  # `Value` is defined before it is used
     return {"type": "record", "name": "Envelope", "fields": [fields[i] for i in order]}
 
 

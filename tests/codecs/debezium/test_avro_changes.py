@@ -130,4 +130,3 @@ def test_the_mark_of_deletions_may_be_a_column(
     assert batch.errors is None
     assert batch.row_kinds.to_pylist() == kinds
     assert batch.rows.flatten().field("__deleted").to_pylist() == values
-

@@ -178,9 +178,7 @@ class LakeSuite(TargetSuite):
         schema = table_schema("id INT", "v INT", key=["id"])
         table = self.created(target, schema)
         event = AddColumns(table, (AddedColumn(SchemaColumn("ID", parse_column_type("INT"))),))  # names fold case
-        with pytest.raises(
-            SchemaChangeError, match=rf"{table}: add\.column fails: ALTER TABLE .* ADD COLUMNS .*: \S"
-        ):
+        with pytest.raises(SchemaChangeError, match=rf"{table}: add\.column fails: ALTER TABLE .* ADD COLUMNS .*: \S"):
             target.change(event, schema, BatchWrite(self.query, 1))
 
     def test_changed_options_of_a_table_are_told(self, target: Target, caplog: pytest.LogCaptureFixture) -> None:

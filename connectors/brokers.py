@@ -247,7 +247,8 @@ def make_client(
     except KafkaException as cause:
         reason = scrubbed(cause.args[0].str(), secrets(options))
         raise OptionError(
-            f"the client that asks the brokers can't be configured by '{PREFIX}*': {reason}. Correct this option",
+            f"confluent-kafka can't be configured by '{PREFIX}*': {reason}. Correct the option; in this message it has "
+            "librdkafka's name",
             reason=reason,
         ) from cause
 

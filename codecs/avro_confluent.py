@@ -10,7 +10,7 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -34,7 +34,7 @@ from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -110,7 +110,12 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             return None
         from kvformat.codecs._look.avro_schemas import avro_columns
 
-        return lambda schema, writer: new.error(schema, lambda: avro_columns(writer))
+        def columns(writer: Schema) -> Iterator[FlinkField]:
+            records = [branch for branch in writer.branches if branch.type == "record"]
+            for record in [branch for branch in records if branch.full_name == new.record] or records or [writer]:
+                yield from avro_columns(record)
+
+        return lambda schema, writer: new.error(schema, lambda: columns(writer))
 
     def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         return self.encode_datums(rows, schema)

@@ -100,9 +100,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         check_types(self, direction)
-        check_reading_only(
-            self, direction, FLATTENED, "whole changes", ". Rows alone are written by format avro-confluent"
-        )
+        advice = ". Rows without an envelope are written by format avro-confluent"
+        check_reading_only(self, direction, FLATTENED, "whole changes", advice)
         if self.options["schema"] is not None and (self.options["types"] == DEBEZIUM or self.options[FLATTENED.name]):
             option = "types' = 'debezium" if self.options["types"] == DEBEZIUM else "flattened' = 'true"
             raise OptionError(

@@ -125,7 +125,8 @@ class DebeziumJsonFormat(JsonChangeFormat):
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         check_types(self, direction)
-        check_reading_only(self, direction, FLATTENED, "whole changes", ". Rows alone are written by format json")
+        advice = ". Rows without an envelope are written by format json"
+        check_reading_only(self, direction, FLATTENED, "whole changes", advice)
         if direction == "encode" and self.options.get("schema-include", False):
             raise ReadingOnlyError(
                 "Debezium JSON serialization doesn't support 'debezium-json.schema-include' option been set to true.",

@@ -58,7 +58,7 @@ class RawFormat(Format):
             name="invalid-text",
             type="enum",
             allowed=(_ERROR, _REPLACE, _KEEP),
-            doc="Not in Flink. How text is read that is not valid in its charset: `error` fails the message, `replace` "
+            doc="Ours. How text is read that is not valid in its charset: `error` fails the message, `replace` "
             "reads U+FFFD for each malformed part. `keep`, only for UTF-8, keeps the bytes; Python functions and "
             "`toPandas()` then fail. Default: `error` for UTF-8, and `replace` for other charsets, as in Flink.",
         ),

@@ -3,6 +3,7 @@
     client_settings(options)       librdkafka's settings for those of Java's client
     admin(options)                 a client for topics, groups and offsets
     consumer(options, group_id=)   a client that reads records
+    make_client(kind, ...)         any client; a setting that librdkafka refuses is an `OptionError`
     ask(client, options, ...)      the answer to a request; a failure is a `BrokerError` that names the brokers
 
 Spark uses Java's client and gives it all of `properties.*`. The clients here are those of confluent-kafka, the extra
@@ -30,6 +31,7 @@ TIMEOUT = 15.0
 """Seconds that an answer may take: a broker nearby needs a hundredth of it, with a slow network a few seconds."""
 
 Answer = TypeVar("Answer")
+Client = TypeVar("Client")
 # Temporary errors: a topic was just created, a broker was just lost, or a transaction is being committed.
 _PASSING = (
     "LEADER_NOT_AVAILABLE",
@@ -42,6 +44,7 @@ _PASSING = (
 _PAUSE = 0.2  # seconds before the next attempt
 # Settings with the same name and meaning.
 _SAME = ("bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol", "sasl.mechanism")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _CONSUMERS = ("isolation.level", "fetch.max.bytes", "max.partition.fetch.bytes")
 # Settings with PEM text.
 _PEM = {
@@ -86,7 +89,7 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return confluent-kafka's settings, with secrets, for the brokers of `properties.*`.
 
     Settings that only tune Java's client are left out. Raises `OptionError` naming a security setting that librdkafka
-    does not support, and if there are no brokers.
+    does not support, if there are no brokers, and for an unknown protocol.
     """
     given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
     if not given.get("bootstrap.servers") or "@" in given["bootstrap.servers"]:
@@ -101,6 +104,11 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
             raise _unusable(name, "is a class of Java")
     found: dict[str, Any] = {name: given[name] for name in _SAME if name in given}
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise OptionError(
+            f"'{PREFIX}security.protocol' is '{protocol}', not one of {', '.join(_PROTOCOLS)}",
+            option=f"{PREFIX}security.protocol",
+        )
     if protocol.endswith("SSL"):
         found |= _ssl(given, options)
     if protocol.startswith("SASL"):
@@ -215,7 +223,7 @@ def admin(options: Mapping[str, str]) -> AdminClient:
     _check_client()
     from confluent_kafka.admin import AdminClient
 
-    return AdminClient(client_settings(options) | _quiet())
+    return make_client(AdminClient, client_settings(options) | _quiet(), options)
 
 
 def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
@@ -225,7 +233,24 @@ def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
 
     settings = client_settings(options) | _quiet() | {"group.id": group_id, "enable.auto.commit": False}
     settings |= {name: options[PREFIX + name] for name in _CONSUMERS if PREFIX + name in options}
-    return Consumer(settings)
+    return make_client(Consumer, settings, options)
+
+
+def make_client(
+    kind: Callable[[dict[str, Any]], Client], settings: dict[str, Any], options: Mapping[str, str]
+) -> Client:
+    """Make a client of confluent-kafka. Raises `OptionError` if librdkafka refuses a setting or can't read a file."""
+    from confluent_kafka import KafkaException
+
+    try:
+        return kind(settings)
+    except KafkaException as cause:
+        reason = scrubbed(cause.args[0].str(), secrets(options))
+        raise OptionError(
+            f"confluent-kafka can't be configured by '{PREFIX}*': {reason}. Correct the option; in this message it has "
+            "librdkafka's name",
+            reason=reason,
+        ) from cause
 
 
 def _quiet() -> dict[str, Any]:

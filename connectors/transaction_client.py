@@ -255,7 +255,8 @@ class KafkaTransaction:
             "on_delivery": self._delivered,
             "delivery.report.only.error": True,
         }
-        self._producer: Producer = Producer(settings.client() | dict(settings.producer) | quiet | own)
+        given = settings.client() | dict(settings.producer) | quiet | own
+        self._producer: Producer = brokers.make_client(Producer, given, settings.options)
         with contextlib.suppress(KafkaException):  # if no broker answers, `init_transactions` tells why
             for _ in range(2):  # the first answer names the broker; for a moment, its connection is then not used
                 self._producer.list_topics(topic, timeout=_CONNECTED)

@@ -99,9 +99,12 @@ def check_name(name: Any, path: str = "") -> None:
         _fail(f"Illegal character in: {name}. A name has letters, digits and '_'", path)
 
 
-def is_valid_default(schema: Schema, value: Any) -> bool:
-    """Return whether a JSON value is a valid default of the schema. For a union, its first branch counts."""
-    kind = schema.type
+def is_valid_default(schema: Schema, value: Any, *, any_branch: bool = False) -> bool:
+    """Return whether a JSON value is a valid default of the schema.
+
+    Of a union, the first branch counts; with `any_branch` all of them, as since Avro 1.12.
+    """
+    is_valid, kind = functools.partial(is_valid_default, any_branch=any_branch), schema.type
     if kind == "null":
         return value is None
     if kind == "boolean":
@@ -114,16 +117,14 @@ def is_valid_default(schema: Schema, value: Any) -> bool:
     if kind in ("string", "bytes", "enum", "fixed"):
         return isinstance(value, str)
     if kind == "union":
-        return bool(schema.branches) and is_valid_default(schema.branches[0], value)
+        return any(is_valid(branch, value) for branch in schema.branches[: None if any_branch else 1])
     if schema.items is not None:
         items = schema.items
-        return isinstance(value, list) and all(is_valid_default(items, item) for item in value)
+        return isinstance(value, list) and all(is_valid(items, item) for item in value)
     if schema.values is not None:
         values = schema.values
-        return isinstance(value, dict) and all(is_valid_default(values, item) for item in value.values())
-    return isinstance(value, dict) and all(
-        is_valid_default(f.schema, value.get(f.name, f.default)) for f in schema.fields
-    )
+        return isinstance(value, dict) and all(is_valid(values, item) for item in value.values())
+    return isinstance(value, dict) and all(is_valid(f.schema, value.get(f.name, f.default)) for f in schema.fields)
 
 
 def _is_letter(character: str) -> bool:

@@ -151,9 +151,10 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
     else:
         return client, Schema, ClientError
     reason = shorten(settings.scrubbed(str(failure)))
+    allowed = "" if "://" in settings.url else ". A URL begins with http:// or https://"
     raise OptionError(
         f"format '{settings.format}': the client for the schema registry at {settings.shown_url} can't be created: "
-        f"{reason}",
+        f"{reason}{allowed}",
         format=settings.format,
         reason=reason,
     ) from cause_without_secrets(settings, failure)

@@ -39,6 +39,7 @@ from kvformat.codecs._confluent.options import (
     SCHEMA_CONTEXT,
     SUBJECT_NAMES,
 )
+from kvformat.codecs._confluent.record_options import RECORD_NAME
 from kvformat.codecs._confluent.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -186,7 +187,8 @@ class RegistryFormat(Format):
         policy = self.options[ON_NEW_SCHEMA]
         if policy == IGNORE:
             return None
-        return NewSchemas(policy, self.settings, self.identifier, row, widths, of_changes)
+        record = self.options.get(RECORD_NAME)
+        return NewSchemas(policy, self.settings, self.identifier, row, widths, of_changes, record)
 
     @property
     def reads_schemas(self) -> bool:

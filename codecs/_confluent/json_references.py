@@ -10,6 +10,7 @@ from typing import Any
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import RegistrySchema
 
+_CONDITIONS = {"required", "not", "type", "title", "description", "$comment"}
 _MOST_STEPS = 100
 """References that are followed from one to the next."""
 
@@ -49,8 +50,7 @@ class SchemaDocuments:
 
     def branches(self) -> list[Any]:
         """Return the branches of a schema that is a union, without null; else none."""
-        root = self.target(self.root)
-        branches: list[Any] = next((root[word] for word in ("oneOf", "anyOf") if isinstance(root.get(word), list)), [])
+        branches = alternatives(self.target(self.root))
         return [branch for branch in branches if self.target(branch).get("type") != "null"]
 
     def title(self, node: Any) -> str:
@@ -59,6 +59,25 @@ class SchemaDocuments:
         if isinstance(title, str) and title:
             return title
         return str(node["$ref"]).rpartition("/")[2].partition("#")[0] if is_reference(node) else ""
+
+
+def alternatives(node: Mapping[str, Any]) -> list[Any]:
+    """Return the schemas of `oneOf` or `anyOf`. An object whose alternatives only require members is no union."""
+    given = [node[word] for word in ("oneOf", "anyOf") if isinstance(node.get(word), list)]
+    if isinstance(node.get("properties"), dict):
+        given = [branches for branches in given if not all(map(_is_condition, branches))]
+    return given[0] if given else []
+
+
+def _is_condition(node: Any) -> bool:
+    """Return whether a schema says no more of an object than which members it has."""
+    return isinstance(node, dict) and node.keys() <= _CONDITIONS and node.get("type", "object") == "object"
+
+
+def required_members(node: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of the members that a schema requires of an object; none if they are not a list."""
+    names = node.get("required")
+    return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
 
 def is_reference(node: Any) -> bool:

@@ -20,6 +20,7 @@ import json
 from typing import Any
 
 from kvformat.codecs._arrays import map_value_type
+from kvformat.codecs._confluent.json_references import required_members
 from kvformat.codecs._json.scalars import MILLIS
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
@@ -127,7 +128,7 @@ def check_columns(text: str, row: FlinkType, format: str) -> None:
     if not isinstance(properties, dict):
         raise SchemaError(f"the JSON Schema does not describe an object with properties: {text}", format=format)
     names = [field.name for field in row.fields]
-    missing = [name for name in schema.get("required") or () if name not in names]
+    missing = sorted(required_members(schema) - {*names})
     unknown = [name for name in names if name not in properties]
     if missing or (unknown and schema.get("additionalProperties") is False):
         what = f"requires {listed(missing)}" if missing else f"allows no {listed(unknown)}"

@@ -8,7 +8,7 @@ A schema is compared once for each id, table and process, when its first message
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from kvformat.codecs._confluent.cache import compared_once, schemas_by_id
 from kvformat.codecs._confluent.frames import distinct_ids, read_frames
 from kvformat.codecs._confluent.options import FAIL, WARN
+from kvformat.codecs._confluent.record_types import names_of_schema
 from kvformat.codecs._confluent.registry import JSON
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import NewSchemaWarning, SchemaError
 from kvformat.registry.contract.samples import columns_text
-from kvformat.registry.contract.schema_registries import Refused, RegistrySettings
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 
 Columns = Iterable[FlinkField]
@@ -38,6 +39,7 @@ class NewSchemas:
 
     policy: the value of the option. row: the table's columns in the message. widths: whether wider types count.
     of_changes: whether the schemas are those of envelopes, whose rows are in `after` and `before`.
+    record: the full name of the rows' type, whose branch of a union counts. None for all branches.
     """
 
     policy: str
@@ -46,6 +48,7 @@ class NewSchemas:
     row: FlinkType
     widths: bool = True
     of_changes: bool = False
+    record: str | None = None
 
     def error(self, schema: int | str, columns: Callable[[], Columns]) -> str | None:
         """Return the error of the messages of a schema id or GUID; None if the table shows all of it.
@@ -73,9 +76,6 @@ class NewSchemas:
 
         `given` are the messages with their frames. Messages whose schema the registry does not know are read.
         """
-        from kvformat.codecs._infer.column_types import Notes
-        from kvformat.codecs._infer.json_schemas import columns_of_json_schema
-
         frames = read_frames(given, np.asarray(given.is_valid()))
         found, which = distinct_ids(frames.ids[frames.good])
         texts: list[str | None] = []
@@ -84,7 +84,7 @@ class NewSchemas:
             if isinstance(known, Refused):
                 texts.append(None)
             else:
-                texts.append(self.error(key, partial(columns_of_json_schema, known, Notes())))
+                texts.append(self.error(key, partial(_json_columns, known, self.record)))
         if not any(texts):
             return messages, errors
         reasons = np.full(len(given), None, dtype=object)
@@ -99,6 +99,16 @@ class NewSchemas:
         images = {column.name: column.type for column in columns if column.type.root == "ROW"}
         image = images.get("after", images.get("before"))
         return () if image is None else image.fields
+
+
+def _json_columns(schema: RegistrySchema, record: str | None) -> Iterator[FlinkField]:
+    """Yield the columns of a JSON Schema; if it is a union, those of the branch with a name, or of all branches."""
+    from kvformat.codecs._infer.column_types import Notes
+    from kvformat.codecs._infer.json_schemas import columns_of_json_schema
+
+    names = names_of_schema(schema)
+    for name in (record,) if record in names else names:
+        yield from columns_of_json_schema(schema, Notes(), name)
 
 
 @dataclass

@@ -93,6 +93,22 @@ def message_types(schema: RegistrySchema, path: IndexPath, format: str) -> Messa
     return replace(types, proto3=False)  # so that a field that is absent is NULL if it can be absent
 
 
+def path_of(schema: RegistrySchema, name: str) -> IndexPath | None:
+    """Return the index path of the message with a full name in its file, None if there is none."""
+    file, path = _file(schema.text, _ROOT), list[int]()
+    messages, space = file.message_type, f"{file.package}." if file.package else ""
+    while messages:
+        near = [at for at, message in enumerate(messages) if f"{name}.".startswith(f"{space}{message.name}.")]
+        if not near:
+            return None
+        path.append(near[0])
+        space += f"{messages[near[0]].name}."
+        if space == f"{name}.":
+            return tuple(path)
+        messages = messages[near[0]].nested_type
+    return None
+
+
 def _file(text: str, name: str) -> Any:
     """Return the descriptor of a file: of a text, or serialized in base64, as Confluent's Python client does."""
     from google.protobuf.descriptor_pb2 import FileDescriptorProto

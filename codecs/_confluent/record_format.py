@@ -19,6 +19,7 @@ from kvformat.codecs._arrays import Ints, Mask, spread, validity
 from kvformat.codecs._changes.other_messages import ERROR, SKIP
 from kvformat.codecs._confluent.format import RegistryFormat
 from kvformat.codecs._confluent.frames import with_frame_errors
+from kvformat.codecs._confluent.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs._confluent.record_options import (
     BY_RECORD,
     BY_TOPIC,
@@ -150,7 +151,16 @@ class RecordFormat(RegistryFormat):
         if name is not None:
             return self.propose_records(records_of_type(sample, self, name))
         if not self.record_columns:
-            found = self.propose_records(sample)
+            try:
+                found = self.propose_records(sample)
+            except SchemaError as bad:
+                names = self.record_types(sample.array()).by_name()
+                if len(names) < 2:
+                    raise
+                how = f"set '{RECORD_NAME}' to one of them, or '{RECORD_COLUMNS}' for all"
+                raise SchemaError(
+                    f"{bad}. The messages have the types {listed(names)}: {how}", format=self.identifier
+                ) from None
             return with_note_of_types(found, sample, self) if self.settings.url else found
         for column, name in self.record_columns.items():
             found = self._of_type(name).propose_schema(sample)
@@ -243,7 +253,7 @@ class RecordFormat(RegistryFormat):
 
         `which` has the number of each message's type, and `others` are the errors of messages of other types.
         """
-        columns = row.fields or (FlinkField("", row),)
+        columns, names = row.fields or (FlinkField("", row),), [*self.record_columns.values()]
         which = np.where(which == _UNKNOWN, numbers[0], which)  # whose decoder reports the error
         counts = (which != _OTHER).astype(np.int64)  # one row, also for a type whose column is not selected
         if others is not None:
@@ -255,7 +265,8 @@ class RecordFormat(RegistryFormat):
         for number, column in zip(numbers, columns, strict=True):
             start, end = ends[number + 2], ends[number + 3]
             own_messages, of_column = by_type.slice(start, end - start), schema_of_column(column.type)
-            batch = self.decode_records(own_messages, of_column)
+            reader = self if self.options[ON_NEW_SCHEMA] == IGNORE else self._of_type(names[number])
+            batch = reader.decode_records(own_messages, of_column)
             if batch.rows.null_count or len(batch.rows.values) != len(batch.rows):
                 counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
             own = _marked_errors(batch)

@@ -25,7 +25,7 @@ from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.codecs._confluent.cache import schemas_by_id
 from kvformat.codecs._confluent.frames import Frames, distinct_ids
-from kvformat.codecs._confluent.json_references import SchemaDocuments
+from kvformat.codecs._confluent.json_references import SchemaDocuments, required_members
 from kvformat.codecs._confluent.protobuf_frames import message_groups, only_group
 from kvformat.codecs._confluent.protobuf_schema import FIRST, IndexPath, message_types
 from kvformat.codecs._confluent.registry import AVRO, JSON, PROTOBUF
@@ -91,15 +91,16 @@ def record_types(
     for group, (schema_id, path) in enumerate(groups):
         answer = answers[schema_id]
         schema = answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
-        if isinstance(schema, Refused):
+        names = () if isinstance(schema, Refused) else names_of_schema(schema, path, format)
+        if isinstance(schema, Refused) or not names:
             if kind == JSON:  # whose reader does not ask for schemas
+                why = schema.reason if isinstance(schema, Refused) else "it is not valid JSON"
                 reason = ErrorCode.UNKNOWN_SCHEMA.marked(
                     f"Could not find schema with id {schema_id} in the schema registry at {settings.shown_url}: "
-                    f"{schema.reason}. Its type is needed for the options about records"
+                    f"{why}. Its type is needed for the options about records"
                 )
                 types.errors |= dict.fromkeys(np.flatnonzero(which == group).tolist(), (frozenset(), reason))
             continue
-        names = names_of_schema(schema, path, format)
         added = [types.add(name, schema_id) for name in names]
         if len(added) == 1:
             numbers[group] = added[0]
@@ -176,7 +177,8 @@ def _constants(schema: RegistrySchema) -> tuple[str, dict[str, int]] | None:
     """Return the member that tells the branch of a JSON Schema, and the number of the branch by its value."""
     documents = SchemaDocuments.of(schema)
     branches = [documents.target(branch) for branch in documents.branches()]
-    for name in branches[0].get("properties") or ():
+    members = branches[0].get("properties")
+    for name in members if isinstance(members, dict) else ():
         texts = [_required_texts(branch, name, documents) for branch in branches]
         values = {text: number for number, own in enumerate(texts) for text in own}
         if all(texts) and len(values) == sum(map(len, texts)):
@@ -189,7 +191,7 @@ def _required_texts(branch: Mapping[str, Any], name: str, documents: SchemaDocum
     properties = branch.get("properties")
     member = documents.target(properties.get(name)) if isinstance(properties, dict) else {}
     texts = [member["const"]] if "const" in member else member.get("enum")
-    if name not in (branch.get("required") or ()) or not isinstance(texts, list):
+    if name not in required_members(branch) or not isinstance(texts, list):
         return []
     return list(dict.fromkeys(texts)) if all(isinstance(text, str) for text in texts) else []
 

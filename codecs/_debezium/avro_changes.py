@@ -154,8 +154,8 @@ class AvroChangeReader:
             hint = skip if self._settings.other_messages == ERROR else ""
             return ErrorCode.MISSING_FIELD.marked(
                 f"'{name}': is missing or null; it must be one of {known}{hint}. "
-                "If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or "
-                "read them as plain rows by format avro-confluent"
+                "If the messages are rows without an envelope (the transform ExtractNewRecordState), set 'flattened' "
+                "to true, or read them as plain rows by format avro-confluent"
             )
         op = java_text(op) if isinstance(op, bytes) else op
         if op not in rows:

@@ -34,8 +34,8 @@ CHANGE = Envelope(
     other_by_operation=OTHER_BY_OPERATION,
     other_by_members=OTHER_BY_MEMBERS,
     no_operation_hint=(
-        ". If the messages are rows alone (the transform ExtractNewRecordState), set 'flattened' to true, or read "
-        "them as plain rows by format json"
+        ". If the messages are rows without an envelope (the transform ExtractNewRecordState), set 'flattened' to "
+        "true, or read them as plain rows by format json"
     ),
 )
 """Messages with the rows before and after a change."""

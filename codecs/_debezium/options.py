@@ -56,8 +56,8 @@ FLATTENED = Option(
     name="flattened",
     type="boolean",
     default=False,
-    doc="Ours. Whether messages are rows alone, as Debezium's transform ExtractNewRecordState writes them. The "
-    "operation is in `__op` and `__deleted`. For reading only.",
+    doc="Ours. Whether messages are rows without an envelope, as Debezium's transform ExtractNewRecordState writes "
+    "them. The operation is in `__op` and `__deleted`. For reading only.",
 )
 
 

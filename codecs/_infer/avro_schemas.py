@@ -83,7 +83,7 @@ def recognize_confluent(sample: MessageSample) -> list[Recognition]:
     found = []
     for kind, indices in frames.indices.items():
         if kind == NOT_ASKED:
-            found.append(Recognition(indices, 0.9, frames.description, notes=frames.notes))
+            found.append(Recognition(indices, 0.9, frames.description, options_with_url(sample), notes=frames.notes))
         elif kind == AVRO:
             avro = Recognition(indices, 1.0, f"{frames.description}; they are Avro", sample.registry)
             found += split_by_type(sample, avro, "avro-confluent")

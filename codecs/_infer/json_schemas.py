@@ -23,12 +23,12 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from kvformat.codecs._confluent import JSON, RegistrySchema, RegistrySettings, body
-from kvformat.codecs._confluent.json_references import SchemaDocuments, is_reference
+from kvformat.codecs._confluent.json_references import SchemaDocuments, alternatives, is_reference, required_members
 from kvformat.codecs._confluent.json_schema import (
     CONNECT,
     CONNECT_INDEX,
@@ -177,11 +177,9 @@ class _Reading:
     @staticmethod
     def _branches(node: _Node) -> Iterator[Any]:
         """Yield the schemas of a union: of oneOf, anyOf, or a list of types."""
-        for word in ("oneOf", "anyOf"):
-            if isinstance(node.get(word), list):
-                yield from node[word]
-                return
-        if isinstance(node.get("type"), list):
+        found = alternatives(node)
+        yield from found
+        if not found and isinstance(node.get("type"), list):
             yield from (_NULL if kind == "null" else {**node, "type": kind} for kind in node["type"])
 
     def _union(self, node: _Node, others: list[Any], path: str, inside: Sequence[int]) -> FlinkType | None:
@@ -216,7 +214,8 @@ class _Reading:
     def _number(node: _Node, kind: str, title: str) -> FlinkType:
         connect, precision = node.get(CONNECT_TYPE), node.get(FLINK_PRECISION, 3)
         if title == "Decimal":
-            known = node.get(CONNECT_PARAMETERS) or {}
+            given = node.get(CONNECT_PARAMETERS)
+            known = given if isinstance(given, dict) else {}
             digits = (known.get(DECIMAL_PRECISION, _DEFAULT_DECIMAL[0]), known.get("scale", _DEFAULT_DECIMAL[1]))
             p, s = (int(text) if str(text).isdigit() else MOST_DIGITS for text in digits)
             return FlinkType("DECIMAL", nullable=False, precision=min(p, MOST_DIGITS), scale=min(s, p, MOST_DIGITS))
@@ -228,7 +227,8 @@ class _Reading:
             most = 3 if root == "TIME" else 6
             digits_of_second = precision if isinstance(precision, int) and 0 <= precision <= most else most
             return FlinkType(root, nullable=False, precision=digits_of_second)
-        return FlinkType(_TYPES[connect], nullable=False) if connect in _TYPES else _not_null(_PLAIN[kind])
+        of_connect = _TYPES.get(connect) if isinstance(connect, str) else None
+        return _not_null(_PLAIN[kind]) if of_connect is None else FlinkType(of_connect, nullable=False)
 
     @staticmethod
     def _string(node: _Node) -> FlinkType:
@@ -252,7 +252,7 @@ class _Reading:
     def _object(self, node: _Node, path: str, inside: Sequence[int]) -> FlinkType | None:
         properties, more = node.get("properties"), node.get("additionalProperties")
         if isinstance(properties, dict) and properties:
-            return self._row(properties, node.get("required"), path, inside)
+            return self._row(properties, required_members(node), path, inside)
         if isinstance(more, dict):
             value = self.type(more, f"{path}{{}}", inside)
             key = _not_null(STRING)
@@ -262,8 +262,7 @@ class _Reading:
             return _not_null(replace(whole, fields=(FlinkField("key", key), whole.fields[1])))
         return self._text("an object whose members are not known: kept as text", path)
 
-    def _row(self, properties: _Node, required: Any, path: str, inside: Sequence[int]) -> FlinkType | None:
-        needed = set(required) if isinstance(required, list) else set()
+    def _row(self, properties: _Node, needed: Set[str], path: str, inside: Sequence[int]) -> FlinkType | None:
         fields = []
         for name, node in sorted(properties.items(), key=_index):
             place = f"{path}.{shown(name)}" if path else shown(name)
@@ -285,8 +284,8 @@ class _Reading:
         objects = [part for part in parts if isinstance(part, dict) and isinstance(part.get("properties"), dict)]
         if objects:
             properties = {name: member for part in objects for name, member in part["properties"].items()}
-            required = [name for part in parts if isinstance(part, dict) for name in part.get("required") or ()]
-            return self._row(properties, required, path, inside)
+            needed = {name for part in parts if isinstance(part, dict) for name in required_members(part)}
+            return self._row(properties, needed, path, inside)
         typed = [part for part in parts if isinstance(part, dict) and ("type" in part or "enum" in part)]
         return self.type(typed[0], path, inside) if typed else self._text("any value: kept as text", path)
 

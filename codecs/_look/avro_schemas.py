@@ -7,6 +7,7 @@ A message whose schema is not known or not supported contributes nothing: decodi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,10 +76,8 @@ class AvroLooker:
         def add(index: int, table: TableFindings, schema_id: int) -> None:
             key = table.number, schema_id
             if key not in done:
-                writer = writers.get(schema_id)
-                if writer is not None and self._by_record:
-                    writer = branch_of(writer, table.name[0])
-                types = {} if writer is None else self._types_of(writer)
+                records = self._records(writers[schema_id], table) if schema_id in writers else ()
+                types = [self._types_of(record) for record in records]
                 done[key] = table.add(index, list(self._contributions(types, table)))
             error = done[key]
             if error is None:
@@ -88,8 +87,14 @@ class AvroLooker:
 
         return add
 
-    def _contributions(self, types: _Types, table: TableFindings) -> Iterator[Contribution]:
-        for place, (name, declared) in enumerate(types.items()):
+    def _records(self, writer: Schema, table: TableFindings) -> Sequence[Schema]:
+        """Return the schemas of a table's rows. Without tables by types, a union has the columns of all its records."""
+        if self._by_record:
+            return [branch_of(writer, table.name[0])]
+        return [branch for branch in writer.branches if branch.type == "record"] or [writer]
+
+    def _contributions(self, types: Sequence[_Types], table: TableFindings) -> Iterator[Contribution]:
+        for place, (name, declared) in enumerate(chain.from_iterable(one.items() for one in types)):
             known, fixed = table.types.get(name), self._request.fixed.get(name)
             t = declared if fixed is None else fixed
             if is_name(name) and (known is None or (fixed is None and not holds(known, t))):

@@ -119,9 +119,12 @@ class _Parser:
         sign = -1 if self._skip("-") else 1
         text = self._next("number")
         try:
-            return sign * (int(text, 8) if re.fullmatch(r"0[0-7]+", text) else int(text, 0))
+            number = sign * (int(text, 8) if re.fullmatch(r"0[0-7]+", text) else int(text, 0))
         except ValueError:
-            self._fail(self._tokens[self._at - 1][2], f"{text} is not an integer")
+            self._fail(self._tokens[self._at - 1][2], f"{text[:40]} is not an integer")
+        if not -(2**31) <= number < 2**31:
+            self._fail(self._tokens[self._at - 1][2], f"{text[:40]} is not an integer of 32 bits")
+        return number
 
     def _skip_statement(self) -> None:
         """Skip everything up to the next semicolon, or a block in braces."""

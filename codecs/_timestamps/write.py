@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import as_integers, as_type
 from kvformat.codecs._timestamps.options import PATTERNS, ZONE, TimestampForms
-from kvformat.codecs._timestamps.patterns import EPOCHS, ISO, OFFSETS, SQL, Items, TimestampForm, Token, tokens
+from kvformat.codecs._timestamps.patterns import EPOCHS, ISO, OFFSETS, SQL, Items, TimestampForm, Token
 from kvformat.codecs._timestamps.texts import PER_DAY, TEXT, timestamp_texts
 from kvformat.codecs._timestamps.zones import Zone, offset_of_moment
 from kvformat.registry.contract.errors import SchemaError
@@ -134,13 +134,16 @@ def _offsets(micros: _Ints, zone: Zone) -> _Ints:
 
 
 def _written(items: Items, known: set[str], *, with_offset: bool) -> Iterator[Token]:
-    """Yield the tokens to write. `known` has the letters so far: a section that repeats one is left out."""
+    """Yield the tokens to write. `known` has the letters so far: a section that repeats one is left out.
+
+    Only the letters of the section itself count: sections in it are decided on their own.
+    """
     for item in items:
         if isinstance(item, Token):
             known.add(_kind(item))
             yield item
             continue
-        inside = {_kind(token) for token in tokens(item.items) if token.letter}
+        inside = {_kind(token) for token in item.items if isinstance(token, Token) and token.letter}
         if not inside & known and (with_offset or "offset" not in inside):
             yield from _written(item.items, known, with_offset=with_offset)
 

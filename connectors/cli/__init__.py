@@ -100,10 +100,12 @@ class _Commands(click.Group):
             ctx.exit(130)
         except Exception as error:
             from kvformat.connectors.cli._output import JSON_ERRORS, ClosedPipe
-            from kvformat.registry.contract.errors import KvFormatError
+            from kvformat.registry.contract.errors import KvFormatError, MissingExtraError
 
             if isinstance(error, ClosedPipe):
                 ctx.exit(0)
+            if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "pyspark":
+                error = MissingExtraError("this command needs PySpark 4.1 or newer: pip install 'kvformat[spark]'")
             if not isinstance(error, KvFormatError):
                 raise
             raise _Refused(error, as_json=bool(ctx.meta.get(JSON_ERRORS))) from error
@@ -155,7 +157,7 @@ class _Refused(click.ClickException):
 def _group() -> None:
     """Flink's Kafka formats on the command line: decode messages, explain tables, check an installation.
 
-    No command starts Spark but `ingest` and `schemas`.
+    Only `ingest` and `schemas` start Spark.
     """
 
 

@@ -57,7 +57,7 @@ class Conditions:
     def _condition(self, text: str) -> Callable[[Mapping[str, Any], str], bool]:
         found = _CONDITION.fullmatch(text)
         if found is None:
-            raise click.BadParameter(
+            raise _refused(
                 f"{text!r} is not a condition: write COLUMN OP VALUE, as in 'amount > 10'; OP is one of "
                 f"{' '.join(_OPERATORS)} ~"
             )
@@ -70,7 +70,7 @@ class Conditions:
             return lambda row, _: (there := _member(row, path)) is not None and bool(pattern.search(str(there)))
         if value == "null":
             if sign not in ("=", "!="):
-                raise click.BadParameter(f"{text!r}: a comparison {sign} null is never true; use = or !=")
+                raise _refused(f"{text!r}: a comparison {sign} null is never true; use = or !=")
             return lambda row, _: (_member(row, path) is None) == (sign == "=")
         compare, wanted = _OPERATORS[sign], _wanted(value, t, name)
         return lambda row, _: _holds(compare, _member(row, path), wanted, t)
@@ -78,7 +78,7 @@ class Conditions:
     def _of_kind(self, sign: str, value: str) -> Callable[[Mapping[str, Any], str], bool]:
         kinds = [kind.value for kind in RowKind]
         if sign not in ("=", "!=") or value not in kinds:
-            raise click.BadParameter(f"{_KIND} is = or != one of {listed(kinds)}, not {sign} {value!r}")
+            raise _refused(f"{_KIND} is = or != one of {listed(kinds)}, not {sign} {value!r}")
         return lambda _, kind: (kind == value) == (sign == "=")
 
     def _resolved(self, name: str) -> tuple[list[str], FlinkType]:
@@ -91,10 +91,14 @@ class Conditions:
             fields = {field.name: field.type for field in t.fields} if t is not None and t.root == "ROW" else {}
             t = fields.get(part)
         if t is None:
-            raise click.BadParameter(
+            raise _refused(
                 f"there is no column {name!r}.{did_you_mean(name, self._types)} Columns: {listed(self._types)}"
             )
         return [first, *path], t
+
+
+def _refused(reason: str) -> click.BadParameter:
+    return click.BadParameter(reason, param_hint="'--where'")
 
 
 def _types(table: ShownTable) -> dict[str, FlinkType]:
@@ -118,7 +122,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as cause:
-        raise click.BadParameter(f"{text!r} is not a regular expression: {cause}") from None
+        raise _refused(f"{text!r} is not a regular expression: {cause}") from None
 
 
 def _wanted(text: str, t: FlinkType, name: str) -> Any:
@@ -132,7 +136,7 @@ def _wanted(text: str, t: FlinkType, name: str) -> Any:
     try:
         return _comparable(value, t, name)
     except ValueRefused as refused:
-        raise click.BadParameter(str(refused)) from None
+        raise _refused(str(refused)) from None
 
 
 def _comparable(value: Any, t: FlinkType, name: str = "") -> Any:

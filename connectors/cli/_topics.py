@@ -103,7 +103,7 @@ class Topics:
             "log_level": 0,
             "error_cb": self._say,
         }
-        return Consumer(settings)
+        return brokers.make_client(Consumer, settings, self._options)
 
     def _say(self, error: Any) -> None:
         """Report each error of the client once, until a record arrives; the client continues to try."""

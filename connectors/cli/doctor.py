@@ -52,6 +52,7 @@ _PACKAGES: Final = {
 _EXTRAS: Final = {
     "confluent": ("confluent_kafka", "avro-confluent can't ask a schema registry"),
     "glue": ("boto3", "avro-glue can't ask AWS for schemas"),
+    "ingest": ("yaml", "kvformat ingest can't read pipelines"),
     "kafka": ("confluent_kafka", "brokers can't be asked: for topics, records and offsets of groups"),
     "protobuf": ("google.protobuf", "the format protobuf can't be set up"),
     "state": ("google.protobuf", "normalize_changes can't be used on streams"),
@@ -165,7 +166,10 @@ def _spark() -> Iterator[Finding]:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         yield Finding(
-            "warning", "PySpark", "is not installed: only Arrow's side works", "pip install 'kvformat[spark]'"
+            "warning",
+            "PySpark",
+            "is not installed; only decode_batch, encode_batch and commands without Spark work",
+            "pip install 'kvformat[spark]'",
         )
         return
     home = Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)

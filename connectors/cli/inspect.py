@@ -78,6 +78,8 @@ def inspect_command(
     """
     if topic is not None and files:
         raise click.UsageError("--topic or files, not both")
+    if topic is None and bootstrap is not None:
+        raise click.UsageError("--bootstrap needs the topic to inspect: --topic orders")
     known = _registry(options, registry)
     if topic is not None:
         given = with_bootstrap(options, bootstrap)

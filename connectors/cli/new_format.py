@@ -49,8 +49,11 @@ def new_format_command(name: str, folder: Path | None, as_json: bool) -> None:
         raise click.UsageError(f"{folder} is there already, and not an empty folder: give another one by --folder")
     written = list(_files(name, folder))
     for path, text in written:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as cause:
+            raise click.FileError(str(path), f"{cause.strerror}. Give another folder by --folder") from None
     if as_json:
         write_json({"file": str(path)} for path, _ in written)
         return

@@ -219,18 +219,17 @@ def _producing(options: Mapping[str, str], batch_size: int) -> Iterator[Producer
     from confluent_kafka import Producer
 
     given = {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
-    settings = {ours: text for name, ours in _SETTINGS.items() if (text := given.get(name, _DEFAULTS.get(name)))}
+    own = {ours: text for name, ours in _SETTINGS.items() if (text := given.get(name, _DEFAULTS.get(name)))}
     said: list[str] = []
-    producer = Producer(
-        brokers.client_settings(options)
-        | settings
-        | {
-            "partitioner": "murmur2_random",
-            "batch.size": batch_size,
-            "log_level": 0,
-            "error_cb": lambda error: _say(said, error.str()),
-        }
-    )
+    settings = {
+        **brokers.client_settings(options),
+        **own,
+        "partitioner": "murmur2_random",
+        "batch.size": batch_size,
+        "log_level": 0,
+        "error_cb": lambda error: _say(said, error.str()),
+    }
+    producer = brokers.make_client(Producer, settings, options)
     try:
         yield producer
     except KeyboardInterrupt:

@@ -7,13 +7,16 @@ from typing import Any, Literal
 
 from kvformat.codecs._confluent import AVRO, JSON, PROTOBUF, Refused, RegistrySchema, subject_schema
 from kvformat.codecs._confluent.avro_references import parse_complete
-from kvformat.codecs._infer.avro_schemas import columns_of_schema
+from kvformat.codecs._confluent.protobuf_schema import FIRST, path_of
+from kvformat.codecs._confluent.record_options import RECORD_NAME
+from kvformat.codecs._confluent.record_types import names_of_schema
+from kvformat.codecs._infer.avro_schemas import branch_of, columns_of_schema
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.json_schemas import columns_of_json_schema
 from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors.infer.inferred import InferredSchema
-from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.contract.samples import SchemaProposal
 
 BOOTSTRAP = "localhost:9092"
@@ -28,7 +31,7 @@ def schema_from_subject(
     """Return the columns for a subject's schema, and the options of the format that reads its messages.
 
     The format is `avro-confluent`, `json-registry` or `proto-registry`. `options` are options of the format about the
-    registry (`basic-auth.user-info`, ...), without a prefix.
+    registry (`basic-auth.user-info`, ...), without a prefix, or its `record-name` for one of several types in a schema.
     Raises `SchemaError` if the registry does not know the subject or the version, or if a table can't have the schema;
     `SchemaRegistryError` if the registry does not answer; `OptionError` for bad options.
     """
@@ -55,12 +58,23 @@ def schema_from_subject(
 
 
 def _proposal(schema: RegistrySchema, options: Mapping[str, Any]) -> SchemaProposal:
-    """Return the columns for a schema."""
-    notes = Notes()
+    """Return the columns for a schema, or for its type that the option `record-name` names."""
+    notes, name, path = Notes(), options.get(RECORD_NAME), FIRST
+    names = names_of_schema(schema)  # empty for a schema that is not valid
+    if name is not None and schema.kind == PROTOBUF and names:
+        path = path_of(schema, name) or FIRST
+        names = names_of_schema(schema, path)
+    if names and (len(names) > 1 if name is None else name not in names):
+        set_to = "it is not set" if name is None else f"it is {name!r}"
+        raise SchemaError(f"it has the types {listed(names)}: set the option '{RECORD_NAME}' to one of them; {set_to}")
     if schema.kind == AVRO:
-        return columns_of_schema(parse_complete(schema), options, notes)
-    columns = columns_of_json_schema if schema.kind == JSON else columns_of_proto_schema
-    return SchemaProposal(columns(schema, notes), options, (), notes.texts())
+        return columns_of_schema(branch_of(parse_complete(schema), name), options, notes)
+    columns = (
+        columns_of_json_schema(schema, notes, name)
+        if schema.kind == JSON
+        else columns_of_proto_schema(schema, notes, path)
+    )
+    return SchemaProposal(columns, options, (), notes.texts())
 
 
 def ddl_from_subject(

@@ -180,7 +180,7 @@ _TABLES = (
         type="enum",
         default="merge",
         allowed=("merge", "append"),
-        doc="`merge`: the last row of each key; `append`: every change, with its kind and place",
+        doc="`merge`: the last row of each key; `append`: every change, with its row kind and its position in Kafka",
     ),
     Option(
         name="rewrite.max-bytes",

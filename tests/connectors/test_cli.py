@@ -749,7 +749,16 @@ def test_doctor_finds_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         monkeypatch.delenv(name, raising=False)
     found, status = _findings()
     assert status == 0
-    for what in ("Python", "PySpark", "pandas", "Java", "Python of local workers", "extra kafka", "kernel"):
+    for what in (
+        "Python",
+        "PySpark",
+        "pandas",
+        "Java",
+        "Python of local workers",
+        "extra kafka",
+        "extra ingest",
+        "kernel",
+    ):
         assert found[what]["status"] in ("ok", "warning"), found[what]
     kafka = found["Spark's Kafka source and sink"]
     assert kafka["status"] == "warning"
@@ -878,3 +887,56 @@ def test_options_of_no_registry_are_refused_when_inspecting(tmp_path: Path, opti
     result = run("inspect", tmp_path / "messages", "-o", option)
     assert result.exit_code == 2
     assert error in result.stderr
+
+
+def test_brokers_without_a_topic_are_refused_when_inspecting() -> None:
+    result = run("inspect", "-b", "broker:9092", given='{"a": 1}\n')
+    assert result.exit_code == 2
+    assert "--bootstrap needs the topic to inspect: --topic orders" in result.stderr
+
+
+def test_a_command_without_pyspark_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.sql.types", None)
+    table = "CREATE TABLE t (i INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json'"
+    result = run("explain", "-", given=f"{table}, 'properties.bootstrap.servers' = 'broker:9092')")
+    assert result.exit_code == 2
+    assert "Error: this command needs PySpark 4.1 or newer: pip install 'kvformat[spark]'" in result.stderr
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    result = run("new-format", "mine", "--folder", tmp_path / "file" / "package")
+    assert result.exit_code == 1
+    assert "Not a directory. Give another folder by --folder" in result.stderr
+
+
+def test_a_registry_that_does_not_answer_is_the_reason_without_columns() -> None:
+    result = run("inspect", "-", "--registry", "http://127.0.0.1:1", given=b"\0\0\0\0\1x")
+    assert "the schema registry at http://127.0.0.1:1 gave no usable answer" in result.stdout
+    assert "needs the option 'url'" not in result.stdout
+
+
+def test_a_registry_without_a_scheme_is_an_error_with_the_allowed_schemes() -> None:
+    result = run("inspect", "-", "--registry", "registry:8081", given=b"\0\0\0\0\1x")
+    assert result.exit_code == 2
+    assert "Invalid url registry:8081. A URL begins with http:// or https://" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["-o", "properties.security.protocol=SSLL"],
+            "'properties.security.protocol' is 'SSLL', not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL",
+        ),
+        (
+            ["-o", "properties.client.dns.lookup=never"],
+            "can't be configured by 'properties.*': Invalid value \"never\"",
+        ),
+        (["-f", "json", "-s", "id INT", "--where", "id"], "Invalid value for '--where': 'id' is not a condition"),
+    ],
+)
+def test_tail_names_what_is_wrong_before_it_asks_brokers(arguments: list[str], words: str) -> None:
+    result = run("tail", "--topic", "t", "-b", "127.0.0.1:1", *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr

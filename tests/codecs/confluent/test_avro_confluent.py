@@ -22,7 +22,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._confluent import cache, distinct_ids
+from kvformat.codecs._confluent import AVRO, RegistrySchema, cache, distinct_ids
+from kvformat.codecs._confluent.avro_references import parse_complete
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract import fork_safe
 from kvformat.registry.contract.schemas import resolve_schema
@@ -353,6 +354,36 @@ def test_schemas_with_references(registry: Registry) -> None:
     registry.references[40] = [{"name": "geo.Place", "subject": "place", "version": 1}]
     found = _decoded(_format(registry), _framed(40, b"\x02\x02\x04"), schema="`to` ROW<x INT>, `from` ROW<x BIGINT>")
     assert found == [({"x": 1}, {"x": 2})]
+
+
+def test_types_within_schemas_that_are_referred_to() -> None:
+    place = {"type": "record", "name": "Place", "namespace": "geo", "fields": []}
+    place["fields"] = [{"name": "land", "type": {"type": "enum", "name": "Land", "symbols": ["DE", "FR"]}}]
+    code = {"type": "fixed", "name": "Code", "size": 1}
+    order: dict[str, Any] = {"type": "record", "name": "Order", "namespace": "shop", "fields": []}
+    types = ("geo.Land", "geo.Place", "geo.Land", ["null", "geo.Place"], "Code", {"type": "array", "items": "Code"})
+    order["fields"] = [{"name": f"c{at}", "type": t} for at, t in enumerate(types)]
+    for names in (("geo.Place", "Code"), ("place.avsc", "code.avsc")):  # names of references are free
+        references = tuple(zip(names, map(json.dumps, (place, code)), strict=True))
+        found = parse_complete(RegistrySchema(AVRO, json.dumps(order), references))
+        assert [f.schema.full_name for f in found.fields[:3]] == ["geo.Land", "geo.Place", "geo.Land"]
+        assert found.fields[4].schema.full_name == "Code"  # which has no namespace
+
+
+@pytest.mark.parametrize("field", [{"name": "a"}, 7, None, ["a"]])
+def test_an_invalid_schema_with_references_is_an_error_of_its_messages(field: Any, registry: Registry) -> None:
+    place = {"type": "record", "name": "geo.Place", "fields": [{"name": "x", "type": "int"}]}
+    registry.ids |= {40: json.dumps({**place, "name": "Order", "fields": [field]}), 41: json.dumps(place)}
+    registry.ids[42] = json.dumps({**place, "fields": [{"name": "x", "type": "int"}, field]})
+    registry.subjects |= {"place": [41], "bad": [42]}
+    registry.references[40] = [{"name": "geo.Place", "subject": "place", "version": 1}]
+    registry.ids[43] = json.dumps({**place, "name": "Order", "fields": [{"name": "p", "type": "geo.Place"}]})
+    registry.references[43] = [{"name": "geo.Place", "subject": "bad", "version": 1}]
+    for number in (40, 43):
+        good, error = _decoded(_format(registry), _framed(41, b"\2"), _framed(number, b"\2"), schema="x INT")
+        assert good == (1,)
+        assert f"the schema with id {number} in the schema registry" in error
+        assert "can't be read: not an Avro schema" in error
 
 
 # --- options -------------------------------------------------------------------------------------------

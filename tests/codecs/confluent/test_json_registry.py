@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._confluent import JSON, RegistrySchema, cache
+from kvformat.codecs._confluent.record_types import names_of_schema
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.json_schemas import columns_of_json_schema
 from kvformat.connectors import infer_schema, inspect_topic
@@ -345,6 +346,30 @@ def test_schemas_of_other_producers() -> None:
     told = "\n".join(notes)
     for words in ("either: one of 2 types", "leads nowhere", "any: any value", "nothing: always null", "pairs: a map"):
         assert words in told
+
+
+def test_words_of_a_schema_with_invalid_values_do_not_count() -> None:
+    decimal = {"type": "number", "title": "Decimal", "connect.parameters": "5"}
+    members = {"a": {"type": "integer", "connect.type": ["int8"]}, "b": decimal, "c": {"type": "string"}}
+    schema = {"type": "object", "properties": members}
+    for required in (["c", {}], ["c", ["a"]]):
+        found = _columns({**schema, "required": required})
+        assert found == ("`a` BIGINT, `b` DECIMAL(38, 18), `c` STRING NOT NULL", ())
+    both = {"allOf": [{**schema, "required": 5}, {"required": ["a"]}]}
+    assert _columns(both) == ("`a` BIGINT NOT NULL, `b` DECIMAL(38, 18), `c` STRING", ())
+
+
+@pytest.mark.parametrize("word", ["oneOf", "anyOf"])
+def test_alternatives_that_only_require_members_are_no_union(word: str) -> None:
+    members = {"mail": {"type": "string"}, "phone": {"type": "integer"}}
+    conditions: list[Any] = [{"required": ["mail"]}, {"type": "object", "required": ["phone"], "not": {}}]
+    contact = {"type": "object", "title": "Contact", "properties": members, word: conditions}
+    assert _columns({**contact, "required": ["mail"]}) == ("`mail` STRING NOT NULL, `phone` BIGINT", ())
+    inner = {"type": "object", "properties": {"c": {**contact, "type": ["object", "null"]}}, "required": ["c"]}
+    assert _columns(inner) == ("`c` ROW<`mail` STRING, `phone` BIGINT>", ())
+    assert names_of_schema(RegistrySchema(JSON, json.dumps(contact))) == ("Contact",)
+    union = {**contact, word: [*conditions, {"title": "Post", "properties": {}}]}
+    assert len(names_of_schema(RegistrySchema(JSON, json.dumps(union)))) == 3
 
 
 def test_schemas_that_contain_themselves_or_are_too_large() -> None:

@@ -95,6 +95,8 @@ def test_fields_are_matched_by_name_and_the_others_get_their_defaults(registry: 
         ("null", None, ""),
         (["int", "string"], "a", "02 02 61"),  # since Avro 1.12
         ({"type": "array", "items": ["null", "int"]}, [], "00"),
+        ({"type": "map", "values": ["null", "int"]}, {"k": 5}, "02 02 6b 02 0a 00"),
+        (["null", _record(("x", ["null", "int"]), name="R")], {"x": 5}, "02 02 0a"),
         ({"type": "map", "values": {"type": "array", "items": "string"}}, {"k": ["a"]}, "02 02 6b 02 02 61 00 00"),
     ],
 )

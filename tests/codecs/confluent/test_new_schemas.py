@@ -17,6 +17,7 @@ from kvformat.registry.contract import fork_safe
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.schema_registries import RegistrySettings
 from tests.codecs.confluent.test_cloud_formats import _decoded
+from tests.codecs.confluent.test_record_types import _decoded as _first_rows
 from tests.support.registry_server import Registry, RegistryServer
 
 
@@ -207,3 +208,39 @@ def test_many_new_fields_are_shortened() -> None:
     assert error is not None
     assert "c19 and 980 more. Columns" in error
     assert len(error) < 1000
+
+
+@pytest.mark.parametrize("format", ["avro-confluent", "json-registry"])
+def test_the_branch_of_a_union_is_compared(format: str, registry: Registry) -> None:
+    if format == "json-registry":
+        order, refund = ({**_json_schema(id="integer"), "title": name} for name in ("Order", "Refund"))
+        for kind, branch in enumerate((order, refund)):
+            branch |= {"properties": {**branch["properties"], "kind": {"const": str(kind)}}, "required": ["kind"]}
+        refund["properties"]["more"] = {"type": "string"}
+        union: Any = {"oneOf": [order, refund]}
+        messages = [b'{"id":7,"kind":"0"}', b'{"id":7,"kind":"1","more":"x"}']
+        registry.types[1] = "JSON"
+    else:
+        order, refund = (_record("Order", ("id", "int"), ("kind", "string")), _record("Refund", ("id", "int")))
+        refund["fields"] += [{"name": "kind", "type": "string"}, {"name": "more", "type": "string"}]
+        union, messages = [order, refund], [b"\x00\x0e\x020", b"\x02\x0e\x021\x02x"]
+    registry.ids[1] = json.dumps(union)
+    framed = [b"\0\0\0\0\1" + message for message in messages]
+    common = {"url": registry.url, "on-new-schema": "fail"}
+    row = "id INT, kind STRING"
+
+    named = {**common, "other-messages": "skip"}
+    assert _first_rows(get_format(format, {**named, "record-name": "Order"}), row, *framed) == [
+        {"id": 7, "kind": "0"},
+        [],
+    ]
+    skipped, error = _first_rows(get_format(format, {**named, "record-name": "Refund"}), row, *framed)
+    assert skipped == []
+    assert error.endswith(_TEXT)
+    columns = get_format(format, {**common, "record-columns": "o:Order,r:Refund"})
+    found = _first_rows(columns, f"o ROW<{row}>, r ROW<{row}>", *framed)
+    assert found[0] == {"o": {"id": 7, "kind": "0"}, "r": None}
+    assert found[1].endswith(_TEXT)
+    assert all(error.endswith(_TEXT) for error in _first_rows(get_format(format, common), row, *framed))
+    every = _first_rows(get_format(format, common), f"{row}, more STRING", *framed)
+    assert [found["more"] for found in every] == [None, "x"]

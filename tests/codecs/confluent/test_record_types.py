@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from kvformat.codecs._confluent import cache
 from kvformat.codecs._confluent.schema_ids import SCHEMA_ID
-from kvformat.connectors import cli, infer_schema, inspect_topic
+from kvformat.connectors import cli, ddl_from_subject, infer_schema, inspect_topic
 from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format, observe_records
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
@@ -300,6 +300,27 @@ def test_a_json_union_is_decided_by_a_constant(registry: Registry) -> None:
     assert rows[:2] == [{"o": {"id": 1}, "r": None}, {"o": None, "r": {"kind": "storno"}}]
 
 
+@pytest.mark.parametrize("options", [{"record-name": "Refund"}, {"record-columns": "r:Refund,o:Order"}])
+def test_a_json_schema_that_is_not_valid_is_an_error_of_its_messages(
+    options: dict[str, str], registry: Registry
+) -> None:
+    kinds = {"Order": {"kind": {"const": "order"}}, "Refund": {"kind": {"const": "refund"}}}
+    union = json.loads(_one_of(**kinds))
+    no_list, no_members = json.loads(_one_of(**kinds)), json.loads(_one_of(**kinds))
+    no_list["$defs"]["Refund"]["required"] = 5
+    no_members["$defs"]["Order"]["properties"] = 5
+    registry.ids |= {1: json.dumps(union), 2: "{", 3: json.dumps(no_list), 4: json.dumps(no_members)}
+    registry.types |= dict.fromkeys(registry.ids, "JSON")
+    fmt = get_format("json-registry", {"url": registry.url, "other-messages": "skip", **options})
+    table = "id INT" if "record-name" in options else "r ROW<id INT>, o ROW<id INT>"
+    messages = [_framed(number, b'{"kind":"refund","id":1}') for number in (1, 2, 3, 4)]
+    good, *others = _decoded(fmt, table, *messages)
+    assert good == ({"id": 1} if "record-name" in options else {"r": {"id": 1}, "o": None})
+    assert "schema with id 2 in the schema registry" in others[0]
+    assert "it is not valid JSON" in others[0]
+    assert all("is one of Order, Refund, and nothing in a message tells which" in error for error in others[1:])
+
+
 @pytest.mark.parametrize("guids", [(), (1,), (2,), (1, 2)])
 @pytest.mark.parametrize("more", [{}, {"on-new-schema": "fail"}])
 def test_types_of_schemas_with_guids(registry: Registry, guids: tuple[int, ...], more: dict[str, str]) -> None:
@@ -495,6 +516,43 @@ def _read(ddl: str, keys: list[bytes], values: list[bytes | None]) -> list[Any]:
     batch = KeyValueFormat.from_ddl(ddl).decode_batch(pa.array(keys), pa.array(values, pa.binary()))
     assert batch.errors is None, (ddl, batch.errors)
     return [row for rows in batch.rows.to_pylist() for row in rows]
+
+
+def test_columns_of_messages_of_a_union_need_the_type(registry: Registry) -> None:
+    records = [{"type": "record", "name": n, "fields": [{"name": "a", "type": "int"}]} for n in ("s.A", "s.B")]
+    registry.ids[1] = json.dumps(records)
+    messages = [_framed(1, b"\0\2"), _framed(1, b"\2\2")]
+    options = {"url": registry.url}
+    with pytest.raises(SchemaError, match=r"have the types s\.A, s\.B: set 'record-name' to one"):
+        infer_schema(messages, format="avro-confluent", options=options)
+    with pytest.raises(SchemaError, match=r"only a record stands for the columns of a table$"):
+        infer_schema(messages[:1], format="avro-confluent", options=options)
+    found = infer_schema(messages, format="avro-confluent", options={**options, "record-name": "s.B"})
+    assert found.ddl == "`a` INT NOT NULL"
+
+
+def test_columns_of_a_subject_with_several_types(registry: Registry) -> None:
+    properties = {"a": {"type": "integer"}, "b": {"type": "string"}}
+    branches = [{"title": f"s.{n.upper()}", "type": "object", "properties": {n: t}} for n, t in properties.items()]
+    records = [{"type": "record", "name": f"s.{n.upper()}", "fields": [{"name": n, "type": "int"}]} for n in "ab"]
+    proto = "message A { int32 a = 1; } message B { int32 b = 1; message A { int32 c = 1; } }"
+    registry.ids |= {1: json.dumps(records), 2: json.dumps({"oneOf": branches}), 3: f"package s; {proto}"}
+    registry.types |= {2: "JSON", 3: "PROTOBUF"}
+    registry.subjects |= {"avro": [1], "json": [2], "proto": [3]}
+
+    def columns(subject: str, name: str | None) -> str:
+        return ddl_from_subject(registry.url, subject, options={} if name is None else {"record-name": name})
+
+    for subject in ("avro", "json", "proto"):
+        assert columns(subject, "s.A").startswith("`a` ")
+        assert columns(subject, "s.B").startswith("`b` ")
+        with pytest.raises(SchemaError, match=r"it has the types? .*set the option 'record-name' .* it is 's.Other'"):
+            columns(subject, "s.Other")
+    assert columns("proto", "s.B.A").startswith("`c` ")
+    assert columns("proto", None).startswith("`a` ")  # the first message of the file
+    for subject in ("avro", "json"):
+        with pytest.raises(SchemaError, match=r"it has the types s\.A, s\.B: set the option 'record-name'"):
+            columns(subject, None)
 
 
 @pytest.mark.parametrize("kind", ["avro-confluent", "json-registry", "proto-registry"])

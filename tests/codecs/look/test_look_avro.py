@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
-from tests.codecs.look.looking import columns, look
+from tests.codecs.look.looking import columns, look, merged, types_of
 from tests.support.registry_server import Registry
 
 _ROW = {
@@ -81,3 +81,21 @@ def test_changes_with_enum_and_fixed_whatever_schema_is_given(registry: Registry
         fmt = get_format("debezium-avro-confluent", {**given, "types": types})
         batch = fmt.decode_batch(pa.array([message]), _TABLE)
         assert (batch.errors, batch.rows.values.to_pylist()) == (None, [_VALUE]), types
+
+
+def test_a_union_has_the_columns_of_all_its_records(registry: Registry) -> None:
+    order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "int"}]}
+    fields = [{"name": "why", "type": "string"}, {"name": "id", "type": "long"}, {"name": "order", "type": "Order"}]
+    union = ["null", order, {"type": "record", "name": "Refund", "fields": fields}]
+    refund = ("Refund", {"why": "late", "id": 8, "order": {"id": 7}})
+    messages = [_message(registry, union, value) for value in (("Order", {"id": 7}), refund)]
+    given = {"url": registry.url}
+    found = look("avro-confluent", messages, given=given, topic="events")
+    assert (found.tables, found.indices.to_pylist()) == ((("events",),), [0, 0])
+    known = types_of(merged({}, found))[("events",)]
+    assert {name: t for name, (t, _) in known.items()} == {
+        "id": "BIGINT",
+        "why": "STRING",
+        "order": "ROW<`id` INT>",
+    }
+    assert columns(look("avro-confluent", messages, given=given, topic="events", known=merged({}, found))) == {}

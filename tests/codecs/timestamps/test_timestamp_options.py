@@ -163,6 +163,8 @@ _ROUND = {  # what is written of 2024-02-29 15:04:05.123456
     "epoch-nanos": (1709219045123456000, 1709219045123456000),
     "yy-MM-dd HH:mm:ss; yyyy-MM-dd; dd/MM/yyyy hh:mm:ss.SSS a": ("29/02/2024 03:04:05.123 PM", None),
     "dd/MM/yyyy HH:mm:ss[.SSS][.SSSSSS][XXX][X]": ("29/02/2024 15:04:05.123", "29/02/2024 15:04:05.123Z"),
+    "dd/MM/yyyy HH:mm:ss[.SSS[XXX]]": ("29/02/2024 15:04:05.123", "29/02/2024 15:04:05.123Z"),
+    "yyyy-MM-dd HH:mm[:ss[.SSSSSS[ VV]]]": ("2024-02-29 15:04:05.123456", "2024-02-29 15:04:05.123456 UTC"),
     "yyyy-MM-dd HH:mm:ssxx; yyyyMMddHHmmssSSSSSS": ("20240229150405123456", "2024-02-29 15:04:05+0000"),
     "yyyy-MM-dd'T'HH:mm:ssXXX'['VV']'; epoch-millis": (1709219045123, "2024-02-29T15:04:05Z[UTC]"),
     "d.M.yyyy H:m:s'\"'": ('29.2.2024 15:4:5"', None),

@@ -34,7 +34,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, merge_schemas
 from kvformat.ingestion.schemas.types import STRING, merge_types, note_on_merge, parse_column_type
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.look import KnownTable
+from kvformat.registry.contract.look import KnownTable, folded_name
 from kvformat.registry.contract.types import FlinkType, nullable
 
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
@@ -386,25 +386,19 @@ def _difference(table: TableId, before: TableSchema | None, after: TableSchema) 
 def _check_case(table: TableId, names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        if _folded(name) in _RESERVED or _folded(name).startswith(_OWN_PREFIX):
+        if folded_name(name) in _RESERVED or folded_name(name).startswith(_OWN_PREFIX):
             raise SchemaChangeError(
                 f"table {table}: the messages have a column {name!r}, which is a name of kvformat's own columns; set "
                 "'value.fields-prefix'",
                 table=str(table),
             )
-        other = seen.setdefault(_folded(name), name)
+        other = seen.setdefault(folded_name(name), name)
         if other != name:
             raise SchemaChangeError(
                 f"table {table}: the columns {other!r} and {name!r} differ in upper and lower case only, which Spark "
                 "does not tell apart",
                 table=str(table),
             )
-
-
-def _folded(name: str) -> str:
-    """Return what is equal for names that Spark does not tell apart: Java compares them character by character."""
-    letters = (upper if len(upper := letter.upper()) == 1 else letter for letter in name)
-    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in letters)
 
 
 def _changed_key(

@@ -11,7 +11,7 @@ import pyarrow as pa
 from kvformat.codecs._infer.column_types import STRING
 from kvformat.codecs._look.value_types import needs_text
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName
+from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName, folded_name
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 
@@ -58,6 +58,7 @@ class TableFindings:
         self.columns: dict[str, _Column] = {}
         self.keys: dict[tuple[str, ...], int] = {}
         self._added = 0
+        self._folded: dict[str, str] | None = None  # the known names by what Spark compares, once they are asked for
 
     def add(self, message: int, contributions: Iterable[Contribution]) -> str | None:
         """Take the contributions of a message over: all of them, or none. Return the error of a message of too many."""
@@ -81,6 +82,14 @@ class TableFindings:
                 column = self.columns[name] = _Column(message, place)
             column.add(t, as_text=as_text)
         return None
+
+    def other_case(self, name: str) -> str | None:
+        """Return the known column that differs from a new name in upper and lower case only, None if there is none."""
+        if name in self.types:
+            return None
+        if self._folded is None:
+            self._folded = {folded_name(known): known for known in self.types}
+        return self._folded.get(folded_name(name))
 
     def effective(self) -> KnownTable:
         """Return the table with what the batch added: values that fit it contribute nothing more.

@@ -6,6 +6,8 @@ of flattened rows may be named by its path.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -19,7 +21,7 @@ from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel import COMPILED, count_messages
 from kvformat.codecs._kernel.look import LookBatch, LookTable
 from kvformat.codecs._kernel.tree import Node
-from kvformat.codecs._look.findings import Contribution, Findings
+from kvformat.codecs._look.findings import Contribution, Findings, TableFindings
 from kvformat.codecs._look.kernel_tables import prepared_table
 from kvformat.codecs._look.rows import DottedNameError, Row, RowRules
 from kvformat.codecs._look.value_types import ValueRules
@@ -129,7 +131,8 @@ class JsonLooker:
             reason = f"the member {ascii(str(dotted))[:60]} has a dot, which '{FLATTEN}' puts between names"
             found.fail(index, ErrorCode.UNEXPECTED_FIELD.marked(reason))
             return
-        refusal = table.add(index, seen)
+        takes_columns = self._request.part == "value" and not self._request.static
+        refusal = (_clash(seen, table) if takes_columns else None) or table.add(index, seen)
         if refusal is not None:
             found.fail(index, refusal)
 
@@ -153,6 +156,18 @@ class JsonLooker:
         if not is_name(name):
             raise TableIdError(f"the member {member!r} is blank or not valid Unicode, and it names the table")
         return name
+
+
+def _clash(seen: Iterable[Contribution], table: TableFindings) -> str | None:
+    """Return the error of a message with a new member that Spark does not tell from a known column."""
+    for name, *_ in seen:
+        other = table.other_case(name)
+        if other is not None:
+            return ErrorCode.UNEXPECTED_FIELD.marked(
+                f"the member {name!a} and the column {other!a} differ in upper and lower case only, which Spark does "
+                "not tell apart"
+            )
+    return None
 
 
 def _numbered(topics: pa.StringArray) -> tuple[list[str], npt.NDArray[np.int32]]:

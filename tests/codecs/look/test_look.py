@@ -144,6 +144,21 @@ def test_json_tables_and_bad_messages() -> None:
     assert not looked.errors
 
 
+def test_a_member_that_spark_does_not_tell_from_a_column_is_an_error_of_its_message() -> None:
+    known = {("topic",): table("id INT, maße INT")}
+    messages = [{"id": 1}, {"Id": 1}, {"ID": None, "masse": 2}, {"id": 1, "iD": 2}, {"MAßE": 3}, {"new": 1}]
+    found = look("json", messages, known=known)
+    assert found.errors.keys() == {1, 3, 4}
+    assert found.errors[1] == (
+        "[UNEXPECTED_FIELD] the member 'Id' and the column 'id' differ in upper and lower case only, which Spark does "
+        "not tell apart"
+    )
+    assert columns(found) == {"masse": "BIGINT", "new": "BIGINT"}
+    assert found.indices.to_pylist() == [0, None, 0, None, None, 0]
+    for request in (LookRequest(known, static=True), LookRequest(known, part="key")):  # new columns of values are no news
+        assert not get_format("json").looker(request).look(pa.array([b'{"Id": 1}']), pa.array(["topic"])).errors
+
+
 def test_json_tables_by_members() -> None:
     messages = [{"p": "a.b", "q": 1}, {"p": "x"}, {"p": True, "q": None}, [{"p": 1, "q": 2}, {"p": 1, "q": 3}], b"{"]
     looked = look("json", messages, decode__parser_table_id__fields="p, q")

@@ -11,8 +11,7 @@ The inverse of Flink's `AvroSchemaConverter` as `avro-confluent` implements it (
 | timestamp-millis | TIMESTAMP(3) |
 | timestamp-micros, time-micros, local-timestamp-*, *-nanos | BIGINT, with a note |
 | array, map, record | ARRAY, MAP<STRING, t>, ROW |
-| other unions, null | left out, with a note |
-| a type that contains itself | an error with its name |
+| other unions, null, a type inside of itself | left out, with a note |
 
 Flink derives a reader schema from the columns, and this schema cannot read enum and fixed. For them, the option
 `schema` contains the Avro schema without the fields that were left out. `avro-confluent` does not support TIMESTAMP(6).
@@ -280,9 +279,8 @@ def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] =
         return None
     if schema.type == "record":
         if schema.full_name in around:
-            raise SchemaError(
-                f"field '{path}': the Avro type {schema.full_name} contains itself; no table type can", field=path
-            )
+            notes.add(f"the Avro type {schema.full_name} contains itself, which no table type does: left out", path)
+            return None
         inside = (*around, schema.full_name)
         fields = [_readable_field(field, path, notes, inside) for field in schema.fields]
         kept = tuple(field for field in fields if field is not None)

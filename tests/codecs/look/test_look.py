@@ -155,7 +155,10 @@ def test_a_member_that_spark_does_not_tell_from_a_column_is_an_error_of_its_mess
     )
     assert columns(found) == {"masse": "BIGINT", "new": "BIGINT"}
     assert found.indices.to_pylist() == [0, None, 0, None, None, 0]
-    for request in (LookRequest(known, static=True), LookRequest(known, part="key")):  # new columns of values are no news
+    for request in (
+        LookRequest(known, static=True),
+        LookRequest(known, part="key"),
+    ):
         assert not get_format("json").looker(request).look(pa.array([b'{"Id": 1}']), pa.array(["topic"])).errors
 
 

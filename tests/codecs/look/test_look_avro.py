@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
-from tests.codecs.look.looking import columns, look, merged, types_of
+from tests.codecs.look.looking import columns, look, merged, table, types_of
 from tests.support.registry_server import Registry
 
 _ROW = {
@@ -99,3 +99,15 @@ def test_a_union_has_the_columns_of_all_its_records(registry: Registry) -> None:
         "order": "ROW<`id` INT>",
     }
     assert columns(look("avro-confluent", messages, given=given, topic="events", known=merged({}, found))) == {}
+
+
+def test_a_record_that_contains_itself_has_its_other_columns(registry: Registry) -> None:
+    fields = [{"name": "a", "type": "int"}, {"name": "next", "type": ["null", "Node"]}, {"name": "b", "type": "string"}]
+    node = {"type": "record", "name": "Node", "fields": fields}
+    value = _message(registry, node, {"a": 1, "next": {"a": 2, "next": None, "b": ""}, "b": "x"})
+    found = look("avro-confluent", [value], given={"url": registry.url}, known={("topic",): table("a INT")})
+    assert columns(found) == {"b": "STRING"}
+    fmt = get_format("avro-confluent", {"url": registry.url, "on-new-schema": "fail"})
+    (error,) = fmt.decode_batch(pa.array([value]), "a INT").errors.to_pylist()
+    assert error.endswith("does not show: b. Columns that show them, as changes of the table: ADD (`b` STRING)")
+    assert fmt.decode_batch(pa.array([value]), "a INT, b STRING").rows.to_pylist() == [[{"a": 1, "b": "x"}]]

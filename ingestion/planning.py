@@ -33,12 +33,13 @@ from kvformat.ingestion.schemas.state import Cause, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, merge_schemas
 from kvformat.ingestion.schemas.types import STRING, merge_types, note_on_merge, parse_column_type
+from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import KnownTable, folded_name
 from kvformat.registry.contract.types import FlinkType, nullable
 
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
-_RESERVED, _OWN_PREFIX = ("row_kind", "row_index"), "_kvformat_"
+_RESERVED, _OWN_PREFIX = ("row_kind", "row_index", UNCHANGED), "_kvformat_"
 _LOG = logging.getLogger("kvformat.ingest")
 
 Analyze = Callable[[TransformRule, TableId, TableSchema], TableSchema]

@@ -18,11 +18,13 @@ from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.targets.types import stored_columns
-from kvformat.registry.contract.types import from_spark, nullable, quoted
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import FlinkType, from_spark, nullable, quoted
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 _MATCHES = "_kvformat_matches"
 _INTERNAL = (ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR)
@@ -62,8 +64,19 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
         if kept is not None and ("" in passed or field.name in passed) and not _is_computed(rule, field.name):
             columns.append(kept)
         else:
-            columns.append(SchemaColumn(field.name, nullable(from_spark(field.dataType, True, field.name))))
+            columns.append(SchemaColumn(field.name, _type_of(field, rule, table)))
     return replace(schema, columns=tuple(columns))
+
+
+def _type_of(field: StructField, rule: TransformRule, table: TableId) -> FlinkType:
+    try:
+        return nullable(from_spark(field.dataType, True, field.name))
+    except SchemaError as error:  # Spark's NULL has a type that tables do not have
+        raise SchemaChangeError(
+            f"table {table}: the transform of '{rule.source_table}' can't be applied: {error}. Give the column another "
+            "type by CAST",
+            table=str(table),
+        ) from error
 
 
 def _first_line(error: Exception) -> str:

@@ -8,9 +8,10 @@ import pytest
 
 from kvformat.ingestion.blocks.transform import parse_transforms
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.testing.targets import table_schema
-from kvformat.ingestion.transforming import transformed
+from kvformat.ingestion.transforming import analyzed, transformed
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 
 pytestmark = pytest.mark.spark
@@ -53,3 +54,9 @@ def test_a_filter_keeps_the_changes_of_a_partition_in_one_task_and_in_order(spar
         own = [row for row in found if row[_PARTITION] == partition]
         assert len({row["task"] for row in own}) == 1
         assert [(row[_OFFSET], row[ROW_KIND]) for row in own] == wanted
+
+
+def test_a_computed_column_of_a_type_that_no_table_has_is_an_error_of_the_table(spark: Any) -> None:
+    (rule,) = parse_transforms([{"source-table": "t", "projection": "id, NULL AS x"}])
+    with pytest.raises(SchemaChangeError, match=r"table t: the transform of 't' can't be applied: .*'x'.* by CAST"):
+        analyzed(spark, rule, TableId(("t",)), table_schema("id INT"))

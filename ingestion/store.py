@@ -32,7 +32,7 @@ from kvformat.ingestion.schemas.known import BatchPlan, IngestState
 from kvformat.ingestion.schemas.state import VERSION, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.streams.parquet_table import note_rows
+from kvformat.registry.streams.parquet_table import note_rows, rows_below, uncached_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -250,30 +250,18 @@ class SchemaStore:
 
     def _listed(self, folder: str) -> list[str]:
         """Return the paths of all files below a folder; none if there is no folder."""
-        from pyspark.errors import AnalysisException
-
-        try:
-            found = self._reader("binaryFile").load(folder).select("path").collect()
-        except AnalysisException as error:
-            if error.getCondition() != "PATH_NOT_FOUND":
-                raise
-            return []
-        return [row["path"] for row in found]
+        return [row["path"] for row in rows_below(uncached_reader(self._spark).format("binaryFile"), folder, "path")]
 
     def _texts(self, paths: list[str]) -> dict[str, str]:
         """Return the texts of files by their paths."""
         if not paths:
             return {}
-        found = self._reader("binaryFile").load(paths).select("path", "content").collect()
+        reader = uncached_reader(self._spark).format("binaryFile").option("ignoreMissingFiles", "true")
+        found = reader.load(paths).select("path", "content").collect()
         return {row["path"]: bytes(row["content"]).decode(errors="replace") for row in found}
 
     def _read(self, folder: str) -> dict[str, str]:
         return self._texts(self._listed(folder))
-
-    def _reader(self, format: str) -> Any:
-        # Spark Connect's server remembers the files of equal plans, so each plan differs.
-        reader = self._spark.read.format(format).option("kvformat.looked-at", uuid.uuid4().hex)
-        return reader.option("recursiveFileLookup", "true").option("ignoreMissingFiles", "true")
 
     def _write(self, name: str, entries: Iterable[Mapping[str, Any]], **head: Any) -> None:
         from pyspark.sql import types as T

@@ -121,12 +121,17 @@ def note_rows(spark: SparkSession, folder: str, format: Literal["json", "text"],
 
     `folder` may be missing. `schema` is the columns in DDL.
     """
+    return rows_below(uncached_reader(spark).schema(schema).format(format), folder)
+
+
+def rows_below(reader: DataFrameReader, folder: str, *columns: str) -> list[Row]:
+    """Return the rows of all files below a folder, or only some columns; none if there is no folder."""
     from pyspark.errors import AnalysisException
 
-    options = {"recursiveFileLookup": "true", "ignoreMissingFiles": "true"}
-    reader = uncached_reader(spark).schema(schema).options(**options).format(format)
+    found = reader.options(recursiveFileLookup="true", ignoreMissingFiles="true")
     try:
-        return reader.load(folder).collect()
+        # In one path, Spark looks for the log of a streaming sink, and logs a stack trace if there is no folder.
+        return found.load([folder, folder]).select(*columns or "*").collect()
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

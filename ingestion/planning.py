@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from kvformat.codecs._infer.column_types import folded_name
 from kvformat.ingestion.behaviors import SchemaEvolution
 from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.errors import SchemaChangeError
@@ -35,7 +36,7 @@ from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, m
 from kvformat.ingestion.schemas.types import STRING, merge_types, note_on_merge, parse_column_type
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.look import KnownTable, folded_name
+from kvformat.registry.contract.look import KnownTable
 from kvformat.registry.contract.types import FlinkType, nullable
 
 _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")

@@ -245,7 +245,7 @@ class Types:
             self._notes.add("a name comes twice in an object: the last value counts", path)
         folded: dict[str, str] = {}
         for name in seen.members:
-            before = folded.setdefault(name.casefold(), name)
+            before = folded.setdefault(folded_name(name), name)
             if before != name:
                 self._notes.add(
                     f"'{shown(before)}' and '{shown(name)}' differ in the case of letters only: Spark needs "
@@ -273,3 +273,9 @@ def _is_map(seen: ValueSummary) -> bool:
 def is_name(name: str) -> bool:
     """Whether a column can have the name: a character other than a blank, and no half of one."""
     return bool(name.strip()) and not any("\ud800" <= c <= "\udfff" for c in name)
+
+
+def folded_name(name: str) -> str:
+    """Return what is equal for names that Spark does not tell apart: Java compares them character by character."""
+    letters = (upper if len(upper := letter.upper()) == 1 else letter for letter in name)
+    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in letters)

@@ -8,10 +8,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._infer.column_types import STRING
+from kvformat.codecs._infer.column_types import STRING, folded_name
 from kvformat.codecs._look.value_types import needs_text
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName, folded_name
+from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 

@@ -108,9 +108,3 @@ class Looker(Protocol):
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute. `topics` are the topics of their records."""
-
-
-def folded_name(name: str) -> str:
-    """Return what is equal for names that Spark does not tell apart: Java compares them character by character."""
-    letters = (upper if len(upper := letter.upper()) == 1 else letter for letter in name)
-    return "".join(lower if len(lower := letter.lower()) == 1 else letter for letter in letters)

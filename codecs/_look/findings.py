@@ -85,7 +85,7 @@ class TableFindings:
 
     def other_case(self, name: str) -> str | None:
         """Return the known column that differs from a new name in upper and lower case only, None if there is none."""
-        if name in self.types:
+        if name in self.types or name in self.columns:  # those of the batch were compared before
             return None
         if self._folded is None:
             self._folded = {folded_name(known): known for known in self.types}

@@ -5,8 +5,8 @@ r"""`debezium-json`: one change of a row per message, with the row before and af
     c, r  +I(after)     u  -U(before), +U(after)     d  -D(before)     a null or empty message  no rows
 
 With `schema-include`, messages are `{"schema": {...}, "payload": {"before": ...}}`. With `flattened`, a message is the
-row alone (the transform ExtractNewRecordState), as a change of an upsert table. The format writes only `before`,
-`after` and `op`, and an update as a deletion and a creation.
+row without an envelope (the transform ExtractNewRecordState), as a change of an upsert table. The format writes only
+`before`, `after` and `op`, and an update as a deletion and a creation.
 Rules: Flink's "Debezium Format" page, its `DebeziumJsonDeserializationSchema` and `DebeziumJsonSerializationSchema`.
 """
 

@@ -6,6 +6,7 @@ json_values.py         JSON values without a schema: the form of a value tells i
 conversions.py         wire values to column values, in Arrow; decimals.py, parse_texts.py, structured_times.py
 embedded_schema.py     reads JSON messages that carry their schema, each by its own
 envelopes.py           the operations and their rows, in JSON and in Avro
-avro_changes.py        reads changes in Avro; flattened_avro.py what a writer's schema says about rows alone
+avro_changes.py        reads changes in Avro
+flattened_avro.py      what a writer's schema in Avro says about rows without an envelope
 hints.py               what an error says to do; other_messages.py the messages that do not change a row
 """

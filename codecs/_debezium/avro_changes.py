@@ -1,4 +1,4 @@
-"""Reads Debezium's changes in Avro, as envelopes or as rows alone, by the tables of `envelopes`."""
+"""Reads Debezium's changes in Avro, as envelopes or as rows without one, by the tables of `envelopes`."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class AvroChangeSettings(NamedTuple):
 class AvroChangeReader:
     """Reads changes to rows of a table.
 
-    row: the type of a row in the messages. It has fields after the table's `columns` if the messages are rows alone.
-    schema: the reader's schema, of the envelope or of the row alone. refusal: the error of all messages, or "".
+    row: the type of a row in the messages. It has fields after the table's `columns` without an envelope.
+    schema: the reader's schema, of the envelope or of the row. refusal: the error of all messages, or "".
     """
 
     def __init__(

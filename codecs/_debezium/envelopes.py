@@ -64,4 +64,4 @@ ROW_ALONE = Envelope(
     other_by_members=OTHER_BY_MEMBERS,
     flattened=True,
 )
-"""Messages that are the row alone. Its metadata is what the transform's `add.fields` puts beside the columns."""
+"""Rows without an envelope. Their metadata is what the transform's `add.fields` puts beside the columns."""

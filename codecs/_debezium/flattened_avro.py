@@ -1,4 +1,4 @@
-"""Debezium's Avro messages that are rows alone. Fields beside the columns say what was done to the row.
+"""Debezium's rows in Avro without an envelope. Fields beside the columns say what was done to the row.
 
     {"id": 1, "name": "pen", "__op": "u", "__deleted": "false"}
 
@@ -38,7 +38,7 @@ def other_message_of(writer: Schema, row: FlinkType) -> OtherMessage | None:
 
 
 def refusal_of(writer: Schema, row: FlinkType) -> str:
-    """The error of messages of a writer's schema that are not rows alone; "" if they are."""
+    """The error of messages of a writer's schema that are not such rows; "" if they are."""
     names = {field.name for field in writer.fields}
     beside = names - {field.name for field in row.fields}
     if "op" in beside and {"before", "after"} & beside and not {_OP, _DELETED} & names:

@@ -1,4 +1,4 @@
-"""Options that Debezium's formats for JSON and Avro share: its own types, and messages that are rows alone."""
+"""Options that Debezium's formats for JSON and Avro share: its own types, and rows without an envelope."""
 
 from __future__ import annotations
 

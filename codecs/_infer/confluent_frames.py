@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 NOT_ASKED, UNKNOWN, CHANGES = "not asked", "unknown", "changes"
 MARKED_ROWS, NAMED_ROWS = "marked rows", "named rows"
-"""Debezium's rows alone: with a member that marks deleted rows; with its members, or named by its connectors."""
+"""Debezium's rows without an envelope: with a member that marks deleted rows; with its members, or its names."""
 MAX_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 _MAX_SHOWN_IDS = 5  # in a description
 
@@ -84,7 +84,7 @@ def _kind(answer: RegistrySchema | Refused | None) -> str:
 
 
 def _kind_of_avro(found: RegistrySchema) -> str:
-    """Whether an Avro schema is Debezium's of changes, or of rows alone."""
+    """Whether an Avro schema is Debezium's of changes, or of rows without an envelope."""
     try:
         schema = parse_complete(found)
     except SchemaError:

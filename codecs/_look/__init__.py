@@ -7,6 +7,6 @@ rows.py            what the columns of a row contribute
 json_rows.py       `json`: tables by topic or by members, flattened columns
 change_data.py     change data in JSON: tables and rows of envelopes
 canal.py           Canal's declared types
-debezium.py        Debezium's declared types, and its rows alone
+debezium.py        Debezium's declared types, and its rows without an envelope
 avro_schemas.py    Avro messages of a schema registry, by the schemas of their ids
 """

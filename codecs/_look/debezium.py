@@ -1,4 +1,4 @@
-"""Looks at Debezium's JSON messages: changes, rows alone (`flattened`), and keys of records.
+"""Looks at Debezium's JSON messages: changes, rows without an envelope (`flattened`), and keys of records.
 
 The schema of a message declares the types of its columns. With `types` = `debezium` they are Debezium's own; otherwise
 they are the types by which Flink's format reads the values.
@@ -115,12 +115,12 @@ def _source_table(change: Object, topic: str) -> TableName | None:
 
 
 def _row_table(row: Object, topic: str) -> TableName | None:
-    """Return the table of a row alone by its members `__db`, `__schema`, `__table`."""
+    """Return the table of a row without an envelope by its members `__db`, `__schema`, `__table`."""
     return row_table([row.get(name) for name in ("__db", "__schema", "__table")], topic)
 
 
 def row_table(parts: Sequence[object], topic: str) -> TableName:
-    """Return the table of a row alone: the parts that the transform adds, or else the topic.
+    """Return the table of a row without an envelope: the parts that the transform adds, or else the topic.
 
     A table's name alone may be that of two schemas, so the topic is the table then. On a topic of another name, which
     may have several tables, it is the topic and the name.

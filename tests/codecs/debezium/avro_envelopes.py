@@ -67,7 +67,7 @@ def envelope_schema(rng: random.Random) -> Any:
 
 
 def flat_schema(rng: random.Random) -> Any:
-    """Return the schema of rows alone with their marks."""
+    """Return the schema of rows without an envelope, with their marks."""
     marks = [{"name": "__op", "type": ["null", "string"]}, {"name": "__deleted", "type": ["null", "string"]}]
     fields = [*_ROW["fields"], *marks[: rng.randint(1, 2)]]
     rng.shuffle(fields)

@@ -93,7 +93,7 @@ def test_a_bad_number_in_a_row_that_does_not_come_out_is_an_error() -> None:
 
 
 def _flat(tmp_path: Path, columns: str, mark: str, type: Any, values: list[Any]) -> Any:
-    """Decode rows alone whose field `mark` has these values. The table has the mark as a column too."""
+    """Decode rows without an envelope whose field `mark` has these values. The table has the mark as a column too."""
     fields = [{"name": "id", "type": "int"}, {"name": mark, "type": type}]
     schema = {"type": "record", "name": "Value", "fields": fields}
     (tmp_path / "1.avsc").write_text(json.dumps(schema), encoding="utf-8")

@@ -135,7 +135,8 @@ class ExactlyOnce:
             if repeated:
                 check_repeated(names, batch, found, _collected(parted, _digests))
             if found.done is None:
-                writing = _writing(self.settings, names, mark, frozenset(found.written))
+                speculative = str(spark.conf.get("spark.speculation", "false")).lower() == "true"
+                writing = _writing(self.settings, names, mark, frozenset(found.written), speculative)
                 total = whole(_collected(parted, writing), mark)
                 _on_driver(spark, functools.partial(_finish, self.settings, names, total))
         finally:
@@ -296,11 +297,14 @@ def _task() -> int:
     return context.partitionId()
 
 
-def _writing(settings: TransactionSettings, names: QueryNames, mark: Mark, written: frozenset[int]) -> _Task:
+def _writing(
+    settings: TransactionSettings, names: QueryNames, mark: Mark, written: frozenset[int], speculative: bool
+) -> _Task:
     """Return the function for `mapInArrow` that writes the records of a task."""
 
     def write_exactly_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        yield _row(write_task(KafkaBrokers(settings), names, mark, _task(), _hashed(batches), written=written))
+        brokers, hashed = KafkaBrokers(settings), _hashed(batches)
+        yield _row(write_task(brokers, names, mark, _task(), hashed, written=written, speculative=speculative))
 
     return write_exactly_once
 

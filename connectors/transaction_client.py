@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -40,6 +42,8 @@ _PATIENCE: Final = 0.5
 """Seconds to wait before a record is added to a full queue again."""
 _CONNECTED: Final = 5
 """Seconds to wait for a connection. With one, librdkafka begins at once; without one, it tries twice a second."""
+_LATE: Final = 5.0
+"""Seconds after which a request that librdkafka should have ended is given up."""
 _SHOWN_KEY: Final = 100  # bytes of a key in an error
 _FENCED: Final = (
     "_FENCED",
@@ -55,6 +59,8 @@ _FORBIDDEN: Final = (
     "CLUSTER_AUTHORIZATION_FAILED",
     "TOPIC_AUTHORIZATION_FAILED",
 )
+_COMMIT: Final = "commit a transaction"
+_REACHED: Final = "Check that executors reach the brokers"
 _GUARANTEE: Final = "'sink.delivery-guarantee' = 'exactly-once'"
 
 
@@ -312,12 +318,9 @@ class KafkaTransaction:
         self._begin()
         offset = TopicPartition(self._topic, 0, mark.batch + 1, mark.metadata)
         with _group(self._settings, self._name) as consumer:
-            group = consumer.consumer_group_metadata()
-            self._done(
-                "commit a mark",
-                lambda timeout: self._producer.send_offsets_to_transaction([offset], group, timeout),
-            )
-        self._done("commit a transaction", self._producer.commit_transaction)
+            group, send = consumer.consumer_group_metadata(), self._producer.send_offsets_to_transaction
+            self._done("commit a mark", lambda timeout: _in_time(lambda: send([offset], group, timeout), timeout))
+        self._done(_COMMIT, self._producer.commit_transaction)
         self._check()
         self._open = False
 
@@ -352,6 +355,9 @@ class KafkaTransaction:
                 if error.retriable() and time.monotonic() < deadline:
                     continue
                 raise self._error(what, error) from cause
+            except TimeoutError:
+                self._open = False  # its abort would wait for the request
+                raise self._failure(what, "_TIMED_OUT", "librdkafka does not answer", _REACHED) from None
 
     def _poll(self, seconds: float = 0.0) -> None:
         """Let librdkafka call `on_delivery` and `error_cb`, and remember a fatal error, which it raises only once."""
@@ -363,15 +369,14 @@ class KafkaTransaction:
             self._fatal = cause.args[0]
 
     def _error(self, what: str, error: Any) -> Exception:
-        code = error.name()
+        code, hint = error.name(), _REACHED
         if code in _FENCED:
             return Fenced(
                 f"'{self._name}' was fenced ({error.str()}): a newer attempt of this task or a newer driver has begun, "
                 f"or the transaction took longer than {self._settings.producer['transaction.timeout.ms']} ms "
-                f"('{TIMEOUT_OPTION}'). Nothing of this attempt is visible",
+                f"('{TIMEOUT_OPTION}'). {_left(what)}",
                 reason=error.str(),
             )
-        hint = "Check that executors reach the brokers"
         if code in _UNSUPPORTED:
             hint = f"{_GUARANTEE} needs brokers with transactions, Kafka 2.5 or newer; set 'at-least-once'"
         elif code in _FORBIDDEN:
@@ -381,13 +386,15 @@ class KafkaTransaction:
             )
         elif code == "INVALID_TRANSACTION_TIMEOUT":
             hint = f"Set '{TIMEOUT_OPTION}' to at most the brokers' 'transaction.max.timeout.ms'"
+        return self._failure(what, code, error.str(), hint)
+
+    def _failure(self, what: str, code: str, text: str, hint: str) -> BrokerError:
         secrets = brokers.secrets(self._settings.options)
         said = "; ".join(dict.fromkeys(self._said[-3:]))
-        reason = scrubbed(f"{code}: {error.str()}{f' ({said})' if said else ''}", secrets)
+        reason = scrubbed(f"{code}: {text}{f' ({said})' if said else ''}", secrets)
         servers = self._settings.options[f"{PREFIX}bootstrap.servers"]
         return BrokerError(
-            f"the brokers at '{servers}' could not {what} of '{self._name}': {reason}. {hint}. Nothing of this attempt "
-            "is visible",
+            f"the brokers at '{servers}' could not {what} of '{self._name}': {reason}. {hint}. {_left(what)}",
             option=f"{PREFIX}bootstrap.servers",
             reason=reason,
         )
@@ -416,6 +423,31 @@ class KafkaTransaction:
             ) from cause
         if self._fatal is not None:
             raise self._error(what, self._fatal) from cause
+
+
+def _left(what: str) -> str:
+    """Tell what an attempt has left behind when it could not do `what`."""
+    if what == _COMMIT:
+        return "The next attempt finds out whether this one was committed"
+    return "Nothing of this attempt is visible"
+
+
+def _in_time(request: Callable[[], _Answer], seconds: float) -> _Answer:
+    """Call librdkafka in a thread, because `send_offsets_to_transaction` may wait much longer than it is told.
+
+    It waits for the next change of a connection if it misses the one to the group's coordinator. Raises `TimeoutError`
+    when it is late; the thread then ends with the request, or with the process.
+    """
+    answer: Future[_Answer] = Future()
+
+    def call() -> None:
+        try:
+            answer.set_result(request())
+        except Exception as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return answer.result(seconds + _LATE)
 
 
 @contextlib.contextmanager

@@ -19,9 +19,9 @@ Why each record is written exactly once:
   driver before a task begins, and a batch that was written in part keeps it.
 - A repeated batch has the same rows, or its digests differ: then nothing more is written, `DeliveryError` tells why.
 - A late attempt of an older batch finds the mark of a newer batch, and gives up.
-- A fenced attempt writes nothing more. It waits for the mark of the newer attempt, and then ends as if it had found
-  that mark at its start. If it failed instead, Spark would count a failure, and with `spark.speculation` start a third
-  attempt, which would fence the second one.
+- A fenced attempt writes nothing more, and looks for its mark once: the answer to its own commit may have been lost.
+  With `spark.speculation` it waits for the mark of the newer attempt, and then ends as if it had found that mark at its
+  start. If it failed instead, Spark would count a failure, and start a third attempt, which would fence the second one.
 - A task of an older generation gives up, because it reads the generation after `begin`. If it has read it before, its
   transaction began before the new driver fenced it.
 """
@@ -223,13 +223,15 @@ def write_task(
     batches: Iterator[tuple[Rows, int, int]],
     *,
     written: Collection[int] = (),
+    speculative: bool = False,
 ) -> WrittenTask:
     """Write a task's rows and its mark in one transaction, unless an earlier attempt has done so.
 
     `mark` has the batch, the number of tasks and the generation. `batches` yields rows, their number and their digest.
     `written` are the tasks whose marks the driver has found and compared.
-    A task without rows writes nothing, and asks no broker. An attempt that a newer one fences waits until the newer one
-    has written the rows. Raises `BrokerError`, `DeliveryError`.
+    `speculative` tells whether Spark runs a second attempt of a task while the first one still runs. Then an attempt
+    that is fenced waits until the newer one has written the rows.
+    A task without rows writes nothing, and asks no broker. Raises `BrokerError`, `DeliveryError`.
     """
     first = next((found for found in batches if found[1]), None)
     if first is None:
@@ -239,16 +241,17 @@ def write_task(
         return _write(brokers, names, mark, task, itertools.chain([first], batches), written)
     except Fenced:
         fenced = time.monotonic()
-        if fenced - begun >= longest:
-            raise  # brokers may have aborted it after this time, and then there is no newer attempt
-        while time.monotonic() - fenced < longest:  # a newer transaction ends before that
+        # Brokers abort a transaction after its longest time. Then there is no newer attempt, and a newer one has ended.
+        wait = longest if speculative and fenced - begun < longest else 0.0
+        while True:
             marks = brokers.marks([names.driver, names.task(task)])
             _check_generation(names, marks.get(names.driver), mark.generation)
             newer = _before(names, mark, task, marks, written)
             if newer is not None:
                 return newer
+            if time.monotonic() - fenced >= wait:
+                raise
             time.sleep(_PAUSE)
-        raise
 
 
 def _write(

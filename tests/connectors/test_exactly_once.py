@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -171,6 +172,42 @@ def test_a_fenced_attempt_is_told_so_and_writes_nothing(broker: Any, late: str) 
     newer.close()
     assert len(broker.records(topic)) == 50
     assert len(broker.records(topic, committed_only=False)) == 100
+
+
+def test_a_request_that_librdkafka_never_ends_is_given_up(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`send_offsets_to_transaction` does not keep its timeout while the group's coordinator can't be reached."""
+    monkeypatch.setattr(transaction_client, "_LATE", 0.1)
+    topic = broker.create("once-stuck", 1)
+    short = {"properties.max.block.ms": "500", "properties.delivery.timeout.ms": "500"}
+    settings = TransactionSettings.of({"properties.bootstrap.servers": broker.bootstrap, **short}, [topic], "stuck")
+    rows = pa.RecordBatch.from_pydict({"key": [b"k"], "value": [b"v"]})
+    ended = threading.Event()
+
+    class Stuck:
+        def __init__(self, producer: Any) -> None:
+            self._producer = producer
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._producer, name)
+
+        def send_offsets_to_transaction(self, *arguments: Any) -> None:
+            ended.wait(60)
+
+    transaction = KafkaBrokers(settings).begin("stuck-0")
+    transaction._producer = Stuck(transaction._producer)  # type: ignore[assignment]
+    transaction.write(rows)
+    begun = time.monotonic()
+    with pytest.raises(BrokerError, match=r"commit a mark of 'stuck-0': _TIMED_OUT: librdkafka does not answer"):
+        transaction.commit(Mark(0, 1))
+    transaction.close()
+    assert time.monotonic() - begun < 30
+    for _ in range(2):
+        again = KafkaBrokers(settings).begin("stuck-0")
+        again.write(rows)
+        again.commit(Mark(0, 1))
+        again.close()
+    ended.set()
+    assert len(broker.records(topic)) == 2
 
 
 # --- streams -----------------------------------------------------------------------------------------------

@@ -210,7 +210,10 @@ class Cluster:
             def act() -> None:
                 failed[task] = failed.get(task, 0) + 1
                 try:
-                    results[task] = write_task(self.brokers, NAMES, mark, task, batches(parted[task]), written=written)
+                    part, speculative = batches(parted[task]), self.actors.chance.random() < 0.5
+                    results[task] = write_task(
+                        self.brokers, NAMES, mark, task, part, written=written, speculative=speculative
+                    )
                     failed[task] -= 1
                 except (Crash, DeliveryError):
                     if failed[task] < 4 and task not in results:
@@ -405,8 +408,33 @@ def test_a_fenced_attempt_ends_well_when_the_newer_one_has_written_the_rows(cloc
 
     clock.asleep = later
     pieces = interrupted(rows_of(0), lambda: newer.append(brokers.begin(NAMES.task(0))))
-    assert write_task(brokers, NAMES, mark, 0, pieces) == replace(digest(0, rows_of(0)), before=True)
+    found = write_task(brokers, NAMES, mark, 0, pieces, speculative=True)
+    assert found == replace(digest(0, rows_of(0)), before=True)
     assert clock.now == 3
+    assert brokers.written == rows_of(0)
+
+
+def test_without_speculation_a_fenced_attempt_does_not_wait(clock: Clock) -> None:
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    with pytest.raises(Fenced, match="fenced"):
+        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), lambda: brokers.begin(NAMES.task(0))))
+    assert clock.now == 0
+
+
+def test_an_attempt_finds_its_own_mark_when_the_answer_to_its_commit_is_lost(clock: Clock) -> None:
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+
+    def lost() -> None:
+        if brokers.written:
+            brokers.step = lambda: None
+            raise Fenced("invalid state")
+
+    brokers.step = lost
+    found = write_task(brokers, NAMES, mark, 0, batches(rows_of(0)))
+    assert found == replace(digest(0, rows_of(0)), before=True)
+    assert clock.now == 0
     assert brokers.written == rows_of(0)
 
 
@@ -414,8 +442,9 @@ def test_a_fenced_attempt_does_not_wait_for_ever(clock: Clock) -> None:
     """The newer attempt may have died."""
     brokers = Brokers()
     mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    pieces = interrupted(rows_of(0), lambda: brokers.begin(NAMES.task(0)))
     with pytest.raises(Fenced, match="fenced"):
-        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), lambda: brokers.begin(NAMES.task(0))))
+        write_task(brokers, NAMES, mark, 0, pieces, speculative=True)
     assert clock.now == LONGEST
 
 
@@ -428,13 +457,14 @@ def test_an_attempt_whose_transaction_took_too_long_does_not_wait_for_a_newer_on
         brokers.epochs[NAMES.task(0)] += 1  # as brokers do when they abort it
 
     with pytest.raises(Fenced, match="fenced"):
-        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), too_long))
+        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), too_long), speculative=True)
     assert clock.now == LONGEST
 
 
 def test_an_attempt_that_a_newer_driver_fences_does_not_wait(clock: Clock) -> None:
     brokers = Brokers()
     mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    pieces = interrupted(rows_of(0), lambda: take_over(brokers, NAMES, 0, 1))
     with pytest.raises(DeliveryError, match="another driver has taken over"):
-        write_task(brokers, NAMES, mark, 0, interrupted(rows_of(0), lambda: take_over(brokers, NAMES, 0, 1)))
+        write_task(brokers, NAMES, mark, 0, pieces, speculative=True)
     assert clock.now == 0

@@ -32,15 +32,17 @@ TIMEOUT = 15.0
 
 Answer = TypeVar("Answer")
 Client = TypeVar("Client")
-# Temporary errors: a topic was just created, a broker was just lost, or a transaction is being committed.
-_PASSING = (
-    "LEADER_NOT_AVAILABLE",
-    "NOT_LEADER_FOR_PARTITION",
-    "COORDINATOR_LOAD_IN_PROGRESS",
-    "COORDINATOR_NOT_AVAILABLE",
-    "NOT_COORDINATOR",
-    "UNSTABLE_OFFSET_COMMIT",
-)
+# Temporary errors, and the seconds in which a request is repeated after them: a topic was just created, a broker was
+# just lost, a transaction is being committed. A connection also breaks at once if the security settings are wrong.
+_PASSING = {
+    "LEADER_NOT_AVAILABLE": TIMEOUT,
+    "NOT_LEADER_FOR_PARTITION": TIMEOUT,
+    "COORDINATOR_LOAD_IN_PROGRESS": TIMEOUT,
+    "COORDINATOR_NOT_AVAILABLE": TIMEOUT,
+    "NOT_COORDINATOR": TIMEOUT,
+    "UNSTABLE_OFFSET_COMMIT": TIMEOUT,
+    "_TRANSPORT": 3.0,
+}
 _PAUSE = 0.2  # seconds before the next attempt
 # Settings with the same name and meaning.
 _SAME = ("bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol", "sasl.mechanism")
@@ -263,19 +265,20 @@ def ask(
 ) -> Answer:
     """Send a request about `what` and return its answer; a client's exception becomes a `BrokerError`.
 
-    The request is repeated while a partition has no leader or a group no coordinator, as Java's client does.
+    The request is repeated when its connection breaks, and while a partition has no leader or a group no coordinator,
+    as Java's client does.
     """
     from confluent_kafka import KafkaError, KafkaException
 
-    passing = {getattr(KafkaError, name) for name in _PASSING}
     _said.clear()
-    deadline = time.monotonic() + TIMEOUT
+    begun = time.monotonic()
     while True:
         try:
             return question()
         except (KafkaException, TimeoutError) as cause:
             error = cause.args[0] if cause.args else None
-            if isinstance(error, KafkaError) and error.code() in passing and time.monotonic() < deadline:
+            repeated = _PASSING.get(error.name(), 0.0) if isinstance(error, KafkaError) else 0.0
+            if time.monotonic() < begun + repeated:
                 time.sleep(_PAUSE)
                 continue
             client.poll(0)  # calls `error_cb`

@@ -167,7 +167,8 @@ def test_error_names_unreachable_brokers_and_the_reason() -> None:
     assert raised.value.__cause__ is not None
 
 
-def test_requests_are_repeated_until_there_is_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", ["NOT_LEADER_FOR_PARTITION", "_TRANSPORT", "UNSTABLE_OFFSET_COMMIT"])
+def test_requests_are_repeated_after_temporary_errors(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given, asked = _given({}), []
 
     def answer(code: int, times: int) -> Any:
@@ -178,16 +179,18 @@ def test_requests_are_repeated_until_there_is_a_leader(monkeypatch: pytest.Monke
 
     client = brokers.admin(given)
     monkeypatch.setattr(brokers, "_PAUSE", 0)
-    assert brokers.ask(client, given, "it", lambda: answer(KafkaError.NOT_LEADER_FOR_PARTITION, 3)) == "here"
+    number = getattr(KafkaError, code)
+    assert brokers.ask(client, given, "it", lambda: answer(number, 3)) == "here"
     assert len(asked) == 4
     asked.clear()
     with pytest.raises(BrokerError, match="Group authorization failed"):
         brokers.ask(client, given, "it", lambda: answer(KafkaError.GROUP_AUTHORIZATION_FAILED, 3))
     assert len(asked) == 1
-    monkeypatch.setattr(brokers, "TIMEOUT", 0)
+    monkeypatch.setitem(brokers._PASSING, code, 0)
     asked.clear()
-    with pytest.raises(BrokerError, match="Not leader"):
-        brokers.ask(client, given, "it", lambda: answer(KafkaError.NOT_LEADER_FOR_PARTITION, 3))
+    with pytest.raises(BrokerError, match=re.escape(KafkaError(number).str())):
+        brokers.ask(client, given, "it", lambda: answer(number, 3))
+    assert len(asked) == 1
 
 
 def test_missing_client_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,6 @@ ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix
 PARTITIONS = 4
 # Micro-batches of the stream. A worker's caches keep entries of its last 256 tasks; the last third begins after that.
 BATCHES = 250
-ONCE_BATCHES = 50  # fewer, because each begins and commits transactions
 WARM_UP = 5  # micro-batches in which processes start and fill their heaps
 TIMES = 10  # how often the stream's topic has the records
 _PERIOD = 0.5  # seconds between two questions to a query
@@ -214,20 +213,20 @@ def measure_once(records: int, rounds: int) -> dict[str, Any]:
 
 def measure_stream(records: int, rounds: int) -> dict[str, Any]:
     """Measure the memory of one query. It runs once; `rounds` is ignored."""
-    return _stream(records, {}, BATCHES)
+    return _stream(records, {})
 
 
 def measure_once_stream(records: int, rounds: int) -> dict[str, Any]:
     """Measure the memory of one exactly-once query. It runs once; `rounds` is ignored."""
-    return _stream(records, ONCE, ONCE_BATCHES)
+    return _stream(records, ONCE)
 
 
-def _stream(records: int, options: dict[str, str], batches: int) -> dict[str, Any]:
+def _stream(records: int, options: dict[str, str]) -> dict[str, Any]:
     count = TIMES * records
     with _running() as (kafka, spark), tempfile.TemporaryDirectory() as checkpoint:
         source, target = kafka.topic("orders"), kafka.target("written").with_options(options)
         kafka.fill("orders", records, TIMES)
-        stream = source.read_stream(spark, spark_options={"maxOffsetsPerTrigger": count // batches})
+        stream = source.read_stream(spark, spark_options={"maxOffsetsPerTrigger": count // BATCHES})
         started = time.monotonic()
         query = target.write_stream(stream, checkpoint_location=checkpoint, trigger={"availableNow": True})
         while query.isActive and len(query.recentProgress) < WARM_UP:

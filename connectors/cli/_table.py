@@ -62,7 +62,7 @@ class ShownTable:
 
 def of_format(name: str, schema: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
     """Return the table of a single format. `metadata` contains keys of the format or of Kafka."""
-    if schema is None:
+    if schema is None or not schema.strip():
         raise click.UsageError("a format needs a schema: --schema 'id BIGINT, name STRING'")
     get_format(name, options)  # checks the options first, so that errors use the names that the user gave
     fields = row_type(resolve_schema(schema)).fields

@@ -40,6 +40,7 @@ from kvformat.registry.contract.samples import MessageSample, Recognition, Schem
 from kvformat.registry.format import Format
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.settings import recommended_settings
+from kvformat.registry.spark.workers import freeze_modules
 from kvformat.registry.streams.changes import (
     explode_changes,
     latest_by_key,
@@ -98,3 +99,5 @@ __all__ = [
     "split_errors",
     "write_dead_letters",
 ]
+
+freeze_modules()  # once in a process, after its first imports

@@ -1,14 +1,19 @@
-"""A job fails before it starts if the Python of local workers lacks the library."""
+"""Spark's workers: a job fails before it starts if their Python lacks the library, and they do not collect modules."""
 
 from __future__ import annotations
 
+import gc
+import importlib
 import json
 import os
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 pytestmark = [pytest.mark.spark, pytest.mark.once, pytest.mark.slow]
@@ -42,6 +47,7 @@ for python in sys.argv[1:]:
     before, jobs = jobs, len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
     print("OUTCOME", json.dumps([python, outcomes, jobs - before]))
 """
+_FROZEN = "import gc, kvformat.registry, pyspark.sql; print(gc.get_freeze_count())"
 Outcomes = dict[str, tuple[list[str], int]]
 
 
@@ -87,3 +93,16 @@ def test_the_drivers_python_is_not_checked(outcomes: Outcomes) -> None:
 
 def test_another_python_with_the_library_is_accepted(outcomes: Outcomes, folder: Path) -> None:
     assert outcomes[str(folder / "other")] == (["fine"] * 5, 1)
+
+
+def test_a_worker_does_not_collect_the_garbage_of_modules(spark: Any) -> None:
+    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        importlib.import_module("kvformat.registry")
+        sum(map(len, batches))
+        yield pa.RecordBatch.from_pydict({"frozen": [gc.get_freeze_count()], "left": [len(gc.get_objects())]})
+
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(count, "frozen LONG, left LONG").collect()
+    assert row.frozen > 50_000
+    assert row.left < row.frozen / 2
+    found = subprocess.run([sys.executable, "-c", _FROZEN], capture_output=True, text=True, check=True)
+    assert found.stdout == "0\n"  # the driver

@@ -12,7 +12,7 @@ Rules: Flink's "Raw Format" page and its `RawFormatDeserializationSchema` and `R
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +27,9 @@ from kvformat.registry.contract.samples import MessageSample, Recognition, Schem
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType, quoted
 from kvformat.registry.format import Format
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 _NUMBERS = {
     "BOOLEAN": "u1",
@@ -110,6 +113,11 @@ class RawFormat(Format):
         if t.root in _TEXTS:
             return EncodedBatch(self._charset().encode(values))
         return EncodedBatch(values if t.root in _BYTES else self._number_bytes(values, t))
+
+    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
+        (column,) = schema.fields
+        is_utf8 = column.type.root in _TEXTS and self._charset().name == "UTF-8"
+        return row.getField(column.name).cast("binary") if is_utf8 or column.type.root in _BYTES else None
 
     def _charset(self) -> Charset:
         try:

@@ -246,6 +246,24 @@ def test_raw_columns(spark: Any, schema: str, options: dict[str, str], values: l
     assert [row["again"] for row in rows] == values
 
 
+@pytest.mark.parametrize("type", ["STRING", "CHAR(3)", "BYTES", "BINARY(3)"])
+def test_raw_text_and_bytes_are_written_without_python(spark: Any, type: str) -> None:
+    messages = [b"abc", None, b"", "h\u00e9llo \u20ac \U0001f600".encode(), b"a\xff", b"\xed\xa0\x80x", b"\x00"]
+    frame = spark.createDataFrame([(m,) for m in messages], "m BINARY")
+    value = F.col("m").cast("binary" if "B" in type else "string").alias("a.b")
+    row = F.when(F.hex("m") == "00", None).otherwise(F.struct(value))  # a null row is a null message
+    fmt, schema = get_format("raw"), f"`a.b` {type}"
+    for engine in ("native", "arrow"):
+        rows = frame.select(fmt.encode(row, schema, engine=engine).alias("v")).collect()
+        assert [row.v for row in rows] == [*messages[:-1], None]
+
+
+def test_other_columns_of_raw_have_no_native_engine() -> None:
+    for schema, options in (("n INT", {}), ("s STRING", {"charset": "ISO-8859-1"})):
+        with pytest.raises(ConfigurationError, match="no native encode"):
+            get_format("raw", options).encode("row", schema, engine="native")
+
+
 @pytest.mark.once
 def test_columns_equal_the_golden_vectors(spark: Any, time_zone: str) -> None:
     """For some golden vectors, the Column gives the same rows and errors as `decode_batch`."""

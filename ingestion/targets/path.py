@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import quote
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
 _VERSION = 1  # of the state's JSON form
 _WRITE = "_kvformat_write"
 _OWN_FOLDERS = ("notes", "rows")
+_LONGEST_NAME = 255  # bytes of a folder's name in most file systems
 
 
 @dataclass(frozen=True)
@@ -309,8 +311,15 @@ class ParquetTarget(Target):
     # --- notes -----------------------------------------------------------------------------------------------------
 
     def _folder(self, table: TableId) -> str:
-        """Return the folder of a table. The text of a part is quoted as in a URL, dots too."""
+        """Return the folder of a table. The text of a part is quoted as in a URL, dots too.
+
+        A name that is too long for a folder is cut, and has the hash of the part at its end.
+        """
         names = [quote(part, safe="").replace(".", "%2E").replace("~", "%7E") for part in table.parts]
+        names = [
+            name if len(name) <= _LONGEST_NAME else f"{name[:200]}~{sha256(part.encode()).hexdigest()[:32]}"
+            for name, part in zip(names, table.parts, strict=True)
+        ]
         # A table `shop.rows` must not be in the folder of rows of a table `shop`
         names = [f"%{ord(name[0]):02X}{name[1:]}" if name in _OWN_FOLDERS else name for name in names]
         return "/".join((folder_text(self.path), *names))

@@ -55,6 +55,20 @@ def test_rows_are_merged_appended_and_read_again(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+def test_a_name_that_is_too_long_for_a_folder_is_cut(spark: Any, tmp_path: Path) -> None:
+    """MySQL allows 64 characters, and a character may take 9 bytes in a URL."""
+    target = ParquetTarget(tmp_path).with_session(spark)
+    tables = [TableId(("shop", "\u8ba2" * 63 + end)) for end in "ab"]
+    schema = table_schema("id INT", key=["id"])
+    for number, table in enumerate(tables):
+        target.create(table, schema, TableOptions(), "q")
+        target.write(
+            table, schema, spark.createDataFrame([(number, "+U")], "id INT, row_kind STRING"), BatchWrite("q", 0)
+        )
+    assert [_rows(read_table(spark, tmp_path, table)) for table in tables] == [[(0,)], [(1,)]]
+
+
+@pytest.mark.slow
 def test_a_table_of_changes_has_their_kinds_and_places(spark: Any, tmp_path: Path) -> None:
     target = ParquetTarget(tmp_path, write_mode="append", types="broaden").with_session(spark)
     table, schema = TableId(("t",)), table_schema("id INT", key=["id"])

@@ -100,4 +100,4 @@ __all__ = [
     "write_dead_letters",
 ]
 
-freeze_modules()  # once in a process, after its first imports
+freeze_modules()

@@ -7,11 +7,12 @@ cluster could tell, and with Spark Connect the driver runs elsewhere.
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from kvformat.registry.contract.errors import ConfigurationError
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _IMPORT_ERROR = re.compile(r"^(?:ModuleNotFound|Import)Error: (.+)", re.MULTILINE)
+_OLDEST: Final = 2
+"""The generation of a full collection."""
+_FREEZES: Final = (1, 8, 64)
+"""The numbers of the full collections after which all objects that are left are exempt from the next ones."""
 _missing: dict[str, str] = {}
 """Import errors of workers by the path of their Python; "" if the import succeeded."""
 
@@ -49,14 +54,20 @@ def check_workers() -> None:
 
 
 def freeze_modules() -> None:
-    """Exempt all objects that a worker has loaded so far from garbage collection; elsewhere, do nothing.
+    """Let a worker exempt from garbage collection what its first tasks load; elsewhere, do nothing.
 
-    A worker collects garbage after each of its tasks. It looks at the 80,000 objects of PySpark's, PyArrow's and our
+    A worker collects all garbage after each task. It looks at the 80,000 objects of PySpark's, PyArrow's and our
     modules each time, and a small task needs less time than that.
     """
-    if "pyspark.worker" in sys.modules:
-        gc.collect()
-        gc.freeze()
+    if "pyspark.worker" not in sys.modules:
+        return
+    number = itertools.count(1)
+
+    def after_collection(phase: str, info: dict[str, int]) -> None:
+        if phase == "stop" and info["generation"] == _OLDEST and next(number) in _FREEZES:
+            gc.freeze()
+
+    gc.callbacks.append(after_collection)
 
 
 def _is_ours(python: str) -> bool:

@@ -46,7 +46,8 @@ def fetched(configuration: str) -> Path:
             subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=600)
             for archive in partial.glob("*.tar.gz"):
                 with tarfile.open(archive) as packed:
-                    packed.extractall(partial, filter="data")
+                    packed.extraction_filter = getattr(tarfile, "data_filter", None)  # Debian's Python 3.11 has none
+                    packed.extractall(partial)
                 archive.unlink()
             partial.rename(folder)
     return folder

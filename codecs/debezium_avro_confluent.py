@@ -7,8 +7,8 @@
 
 The datum is read and written as format `avro-confluent` reads and writes a row of `before`, `after` and `op`. All three
 are read for every operation. Other fields of a connector (`source`, `ts_ms`) are skipped. The format writes only these
-three, and an update as a deletion and a creation. With `flattened`, the datum is the row without an
-envelope, and fields beside its columns say what was done to it.
+three, and an update as a deletion and a creation. With `flattened`, the datum is the row without an envelope, and
+fields beside its columns say what was done to it.
 Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` and `DebeziumAvroSerializationSchema`.
 """
 

@@ -241,7 +241,7 @@ def write_task(
         return _write(brokers, names, mark, task, itertools.chain([first], batches), written)
     except Fenced:
         fenced = time.monotonic()
-        # Brokers abort a transaction after its longest time. Then there is no newer attempt, and a newer one has ended.
+        # After its longest time, brokers may have aborted this transaction themselves. A newer one has ended by then.
         wait = longest if speculative and fenced - begun < longest else 0.0
         while True:
             marks = brokers.marks([names.driver, names.task(task)])

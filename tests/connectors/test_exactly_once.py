@@ -178,8 +178,9 @@ def test_a_request_that_librdkafka_never_ends_is_given_up(broker: Any, monkeypat
     """`send_offsets_to_transaction` does not keep its timeout while the group's coordinator can't be reached."""
     monkeypatch.setattr(transaction_client, "_LATE", 0.1)
     topic = broker.create("once-stuck", 1)
+    options = {"properties.bootstrap.servers": broker.bootstrap}
     short = {"properties.max.block.ms": "500", "properties.delivery.timeout.ms": "500"}
-    settings = TransactionSettings.of({"properties.bootstrap.servers": broker.bootstrap, **short}, [topic], "stuck")
+    settings, impatient = (TransactionSettings.of(options | more, [topic], "stuck") for more in ({}, short))
     rows = pa.RecordBatch.from_pydict({"key": [b"k"], "value": [b"v"]})
     ended = threading.Event()
 
@@ -194,7 +195,7 @@ def test_a_request_that_librdkafka_never_ends_is_given_up(broker: Any, monkeypat
             ended.wait(60)
 
     transaction = KafkaBrokers(settings).begin("stuck-0")
-    transaction._producer = Stuck(transaction._producer)  # type: ignore[assignment]
+    transaction._settings, transaction._producer = impatient, Stuck(transaction._producer)
     transaction.write(rows)
     begun = time.monotonic()
     with pytest.raises(BrokerError, match=r"commit a mark of 'stuck-0': _TIMED_OUT: librdkafka does not answer"):

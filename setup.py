@@ -160,7 +160,7 @@ setup(
     packages=packages(),
     package_dir=FOLDERS,
     py_modules=["_kvformat_alias"],
-    package_data={"": ["py.typed"], "kvformat.codecs._java": ["*.xz"], "kvformat.connectors.cli": ["template/*"]},
+    package_data={"": ["py.typed"], "kvformat.registry.java": ["*.xz"], "kvformat.connectors.cli": ["template/*"]},
     # Nobody else can use these files: code that includes them must be compiled with the same Cython and source.
     exclude_package_data={"": ["*.pxd"]},
     cmdclass={"bdist_wheel": BdistWheel, "build_py": BuildPy, "editable_wheel": EditableWheel},

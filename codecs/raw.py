@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._java.charsets import Charset, find_charset
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError, SchemaError
@@ -27,6 +26,7 @@ from kvformat.registry.contract.samples import MessageSample, Recognition, Schem
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType, quoted
 from kvformat.registry.format import Format
+from kvformat.registry.java.charsets import Charset, find_charset
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

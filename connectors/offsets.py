@@ -393,7 +393,7 @@ def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
     values = kv.connector_options("decode")
     if values["topic"]:
         return list(dict.fromkeys(values["topic"]))
-    from kvformat.codecs._java.regex import SlowMatchError
+    from kvformat.registry.java.regex import SlowMatchError
 
     pattern = topic_pattern(values["topic-pattern"])
     try:
@@ -408,7 +408,7 @@ def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
 
 def topic_pattern(text: str | None) -> Any:
     """Return the pattern as Python can match it; raises `OptionError` if it is not a regular expression of Java."""
-    from kvformat.codecs._java.regex import RegexError, compile_java
+    from kvformat.registry.java.regex import RegexError, compile_java
 
     if text is None:
         raise OptionError("'topic' names no topic, and there is no 'topic-pattern'", option="topic")

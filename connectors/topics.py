@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kvformat.codecs._java.regex import compile_java
 from kvformat.connectors import brokers
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.errors import (
@@ -18,6 +17,7 @@ from kvformat.registry.contract.errors import (
     OptionError,
     did_you_mean,
 )
+from kvformat.registry.java.regex import compile_java
 from kvformat.registry.key_value_format import KeyValueFormat
 
 if TYPE_CHECKING:

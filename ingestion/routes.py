@@ -26,10 +26,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from kvformat.codecs._java.regex import JavaPattern, RegexError, SlowMatchError, compile_java
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
 from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.java.regex import JavaPattern, RegexError, SlowMatchError, compile_java
 
 RouteMode = Literal["ALL_MATCH", "FIRST_MATCH"]
 _MOST_ROUTED = 10_000  # the routes of so many tables are remembered

@@ -161,14 +161,14 @@ LIMITS = (
         "{} of CPU; half of that after each name that takes so long, down to {}",
         in_seconds,
         "backtracking can take exponential time",
-        ("codecs._java.regex._LONGEST_MATCH", "codecs._java.regex._SHORTEST_MATCH"),
+        ("registry.java.regex._LONGEST_MATCH", "registry.java.regex._SHORTEST_MATCH"),
     ),
     Limit(
         "nested repeats in a filter",
         "{}",
         plain,
         "each further one doubles the memory",
-        ("codecs._java.regex._MOST_NESTED",),
+        ("registry.java.regex._MOST_NESTED",),
     ),
     Limit(
         "bytes that a kernel gets in one call",

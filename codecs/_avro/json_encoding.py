@@ -23,8 +23,6 @@ from kvformat.codecs._arrays import Ints, map_value_type
 from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._decimals import unscaled_bytes
-from kvformat.codecs._java.numbers import double_texts
-from kvformat.codecs._java.parse import parse_double, parse_float, replace_lone_surrogates
 from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxError
 from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._json.scalars import BadValue, preview
@@ -46,6 +44,8 @@ from kvformat.codecs._timestamps.texts import TEXT
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.java.numbers import double_texts
+from kvformat.registry.java.parse import parse_double, parse_float, replace_lone_surrogates
 
 _Converter = Callable[[Any], Any]
 _WholeReader = Callable[[Any], int]

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from kvformat.codecs._avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
-from kvformat.codecs._java.parse import BLANKS, parse_double, python_float_text
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
+from kvformat.registry.java.parse import BLANKS, parse_double, python_float_text
 
 MAX_DEPTH: Final = 64
 """Levels of nesting in a schema: far more than real schemas have, and far fewer than Python's stack allows."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._avro.schema import CONSTANT, Schema
-from kvformat.codecs._java.charsets import java_text
+from kvformat.registry.java.charsets import java_text
 
 _GAP: Final = 32
 _LONG_TEXT: Final = 256

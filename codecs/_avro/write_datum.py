@@ -17,8 +17,8 @@ from kvformat.codecs._avro.decimals import unscaled
 from kvformat.codecs._avro.parse import is_valid_default
 from kvformat.codecs._avro.schema import CONSTANT, MISSING, Schema
 from kvformat.codecs._decimals import to_bytes
-from kvformat.codecs._java.charsets import java_text
 from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.java.charsets import java_text
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 

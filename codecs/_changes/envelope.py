@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from kvformat.codecs._changes.metadata import Metadata
 from kvformat.codecs._changes.other_messages import ERROR, OtherMessage
-from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import RowKind
+from kvformat.registry.java.regex import JavaPattern
 
 KINDS = tuple(str(kind) for kind in RowKind)
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)

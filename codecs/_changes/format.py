@@ -13,7 +13,6 @@ from kvformat.codecs._changes.other_messages import OTHER_MESSAGES, SKIP_ALL
 from kvformat.codecs._changes.read import ChangeReader, PresenceReader
 from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat, UpsertReader
 from kvformat.codecs._changes.write import ChangeWriter, native_frames
-from kvformat.codecs._java.regex import JavaPattern
 from kvformat.codecs._json.settings import TIMESTAMP_OPTION, WRITE_OPTIONS, ReadSettings, WriteSettings
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
@@ -21,6 +20,7 @@ from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.regex import JavaPattern
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from kvformat.codecs._java.parse import MICROS_OF_A_DAY
 from kvformat.codecs._json.scalars import BadValue, ScalarRules, preview, scalar_converter
 from kvformat.codecs._json.schema import JsonSchema, row_of
 from kvformat.codecs._kernel.columns import Column, Integers
@@ -20,6 +19,7 @@ from kvformat.codecs._kernel.times import Timestamps
 from kvformat.codecs._kernel.unread import Presence, Repeats
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type
+from kvformat.registry.java.parse import MICROS_OF_A_DAY
 
 TEXT = FlinkType("VARCHAR", length=2**31 - 1)
 TEXTS = FlinkType("ARRAY", fields=(FlinkField("element", TEXT),))

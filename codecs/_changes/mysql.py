@@ -11,11 +11,11 @@ from typing import ClassVar
 from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings
 from kvformat.codecs._changes.format import JsonChangeFormat
 from kvformat.codecs._changes.reading_only import check_reading_only
-from kvformat.codecs._java.regex import JavaPattern, RegexError, compile_java
 from kvformat.codecs._json.value_converters import with_flexible_booleans
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.regex import JavaPattern, RegexError, compile_java
 
 _FILTERED = ("database", "table")
 """The members that a filter may match."""

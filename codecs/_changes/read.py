@@ -12,8 +12,6 @@ from kvformat.codecs._changes.metadata import TEXT, TEXTS, ColumnPresence, Metad
 from kvformat.codecs._changes.operations import NO_ROWS, kind_texts, operation_rows, read_rows
 from kvformat.codecs._changes.other_messages import find_by_members
 from kvformat.codecs._changes.upsert import without_before_rows
-from kvformat.codecs._java.parse import replace_lone_surrogates
-from kvformat.codecs._java.regex import SlowMatchError
 from kvformat.codecs._json.error_messages import JsonErrorMessages
 from kvformat.codecs._json.scalars import BadValue, preview, scalar_converter
 from kvformat.codecs._json.schema import JsonSchema, row_of
@@ -27,6 +25,8 @@ from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.java.parse import replace_lone_surrogates
+from kvformat.registry.java.regex import SlowMatchError
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
 _PAYLOAD = "payload"

@@ -44,10 +44,10 @@ from kvformat.codecs._changes.conversions import Conversion, RowErrors
 from kvformat.codecs._confluent.protobuf_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
 from kvformat.codecs._confluent.protobuf_text import VALUE, WRAPPED
 from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_bytes, unscaled_number
-from kvformat.codecs._java.parse import fit_decimal
 from kvformat.codecs._protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.java.parse import fit_decimal
 
 _INT, _BIGINT = FlinkType("INT"), FlinkType("BIGINT")
 _BITS = {"TINYINT": 8, "SMALLINT": 16}

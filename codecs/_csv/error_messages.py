@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from kvformat.codecs._csv.settings import ReadSettings
-from kvformat.codecs._java import jackson_text
 from kvformat.codecs._json.scalars import conversion_error_code
 from kvformat.codecs._kernel import csv_codes as codes
 from kvformat.codecs._kernel.csv import ArrayCell, Cell, RowCell
@@ -13,6 +12,7 @@ from kvformat.codecs._kernel.messages import Recoded, Said
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._timestamps.read import FormReader
 from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.java import jackson_text
 
 _SHOWN = 60
 _NULL_HINT = "; without 'null-literal' Flink writes NULL as an empty column: set 'null-literal' = '' to read it as NULL"

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from kvformat.codecs._java.parse import (
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.parse import (
     BLANKS,
     DATE,
     DECIMAL,
@@ -34,7 +35,6 @@ from kvformat.codecs._java.parse import (
     replace_lone_surrogates,
     time_of_day_micros,
 )
-from kvformat.registry.contract.types import FlinkType
 
 Converter = Callable[[str], Any]
 

@@ -3,7 +3,7 @@
 A column becomes an array of texts without nulls, and a mask of the texts that need quotes. A single join then makes
 the records. Only characters above U+FFFF, some floating-point numbers and years outside of 0 to 9999 are formatted one
 at a time. Rules: Flink's `RowDataToCsvConverters`, Jackson's `CsvGenerator` and `CsvEncoder` (the loose check for
-quotes), with the number texts of `_java/numbers.py`.
+quotes), with the number texts of `registry/java/numbers.py`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 from kvformat.codecs._arrays import replace_malformed, text_bytes
 from kvformat.codecs._csv.settings import WriteSettings
 from kvformat.codecs._csv.types import check_types
-from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, stripped_decimal_texts
 from kvformat.codecs._json.write import base64_texts, list_counts, list_offsets
 from kvformat.codecs._timestamps.texts import TEXT, date_texts, time_texts, timestamp_texts
 from kvformat.codecs._timestamps.write import TIMESTAMPS, check_forms, form_writer
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, stripped_decimal_texts
 
 _Mask = npt.NDArray[np.bool_]
 

@@ -17,7 +17,6 @@ from kvformat.codecs._changes.envelope import Envelope
 from kvformat.codecs._changes.operations import kind_texts, operation_rows
 from kvformat.codecs._changes.other_messages import ERROR
 from kvformat.codecs._changes.upsert import without_before_rows
-from kvformat.codecs._java.charsets import java_text
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.avro_changes import ChangeArrays, Envelopes, FlatChanges, Image
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
@@ -26,6 +25,7 @@ from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.charsets import java_text
 
 _Mask = npt.NDArray[np.bool_]
 _NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}

@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from kvformat.codecs._debezium.parse_texts import INFINITE_COUNTS
-from kvformat.codecs._java.numbers import double_text, float_text
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.numbers import double_text, float_text
 
 _DAY = 86_400
 _LAST_YEAR = 10_000  # Java writes a sign before years of more than four digits

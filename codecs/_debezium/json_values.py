@@ -18,9 +18,9 @@ from decimal import Decimal
 from typing import Any
 
 from kvformat.codecs._decimals import WIDE, decimal_digits, to_bytes, unscaled_number
-from kvformat.codecs._java.parse import DECIMAL, decode_base64, fit_decimal, parse_decimal, parse_double, parse_float
 from kvformat.codecs._json.value_converters import ValueConverter
 from kvformat.codecs._kernel.tree import Fraction, Integer
+from kvformat.registry.java.parse import DECIMAL, decode_base64, fit_decimal, parse_decimal, parse_double, parse_float
 
 _SPECIAL = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _UNSIGNED_BYTES = 9

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 
-from kvformat.codecs._java import jackson_text
+from kvformat.registry.java import jackson_text
 
 _LONE_SURROGATES = "kvformat.lone-surrogates"
 

@@ -19,8 +19,11 @@ from decimal import Decimal
 from json.encoder import encode_basestring_ascii
 from typing import Any
 
-from kvformat.codecs._java.numbers import decimal_text, double_text_java17, stripped_decimal
-from kvformat.codecs._java.parse import (
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.numbers import decimal_text, double_text_java17, stripped_decimal
+from kvformat.registry.java.parse import (
     BLANKS,
     DATE,
     DECIMAL,
@@ -42,9 +45,6 @@ from kvformat.codecs._java.parse import (
     round_to_float,
     time_of_day_micros,
 )
-from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkType
 
 __all__ = [
     "MILLIS",

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvformat.codecs._java.parse import BLANKS
 from kvformat.codecs._kernel.tree import Integer
 from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.java.parse import BLANKS
 
 
 class ValueConverter(abc.ABC):

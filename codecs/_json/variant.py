@@ -12,7 +12,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kvformat.codecs._arrays import replace_malformed, text_bytes
-from kvformat.codecs._java.numbers import double_texts
 from kvformat.codecs._json.error_messages import JsonErrorMessages
 from kvformat.codecs._json.scalars import BadValue, preview
 from kvformat.codecs._kernel import variant_codes as codes
@@ -24,6 +23,7 @@ from kvformat.codecs._kernel.variants import Variants
 from kvformat.codecs._timestamps.texts import date_texts, timestamp_texts
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkType, arrow_type
+from kvformat.registry.java.numbers import double_texts
 
 Problems = list[tuple[int, Said]]
 """The index of each value that has an error, and the error's code and text."""

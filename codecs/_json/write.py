@@ -10,7 +10,8 @@ one join at the end. A column with nulls has a single array as its parts, and th
 Elements of a list are joined per list. Only characters above U+FFFF, some floating-point numbers and years outside of
 0 to 9999 are formatted one at a time.
 
-Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`, with the number texts of `_java/numbers.py`.
+Rules: Flink's "JSON Format" page and its `RowDataToJsonConverters`, with the number texts of
+`registry/java/numbers.py`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import as_integers, as_type, replace_malformed, text_bytes
-from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
 from kvformat.codecs._json.scalars import epoch_factor
 from kvformat.codecs._json.schema import EPOCHS
 from kvformat.codecs._json.settings import WriteSettings
@@ -36,6 +36,7 @@ from kvformat.codecs._timestamps.write import check_forms, form_writer
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
 
 Parts = list[str | pa.LargeStringArray]
 _Indices = npt.NDArray[np.int64]

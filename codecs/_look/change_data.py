@@ -18,7 +18,6 @@ from kvformat.codecs._changes.metadata import TEXTS
 from kvformat.codecs._changes.other_messages import find_by_members
 from kvformat.codecs._infer.column_types import is_name
 from kvformat.codecs._infer.documents import JsonDocuments
-from kvformat.codecs._java.regex import SlowMatchError
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel import COMPILED, count_messages
@@ -32,6 +31,7 @@ from kvformat.codecs._look.rows import Row, RowRules
 from kvformat.codecs._look.value_types import ValueRules
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.regex import SlowMatchError
 
 if TYPE_CHECKING:
     from kvformat.codecs._changes.format import JsonChangeFormat

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._java.charsets import java_text
 from kvformat.codecs._kernel import protobuf as wire
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Int64Column, Texts
@@ -21,6 +20,7 @@ from kvformat.codecs._protobuf.types import ENUM, GROUP, MESSAGE, EnumType, Fiel
 from kvformat.codecs._protobuf.words import said
 from kvformat.codecs._rows import BodyReader
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.java.charsets import java_text
 
 UNRECOGNIZED = "UNRECOGNIZED"
 """Java's name for a number that an open enum does not have."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvformat.codecs._timestamps.patterns import TimestampForm, parse_forms
-from kvformat.codecs._timestamps.zones import Zone, zone_named
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import Option
+from kvformat.registry.java.zones import Zone, zone_named
 
 PATTERNS, ZONE = "timestamp-format.patterns", "timestamp-format.zone"
 FORM_OPTIONS = (

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kvformat.codecs._java.parse import parse_decimal
 from kvformat.codecs._kernel.time_form_codes import UNKNOWN
 from kvformat.codecs._kernel.time_forms import TimeForms
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.codecs._timestamps.options import ZONE, TimestampForms
 from kvformat.codecs._timestamps.patterns import programs
-from kvformat.codecs._timestamps.zones import find_zone, offset_of_local
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.parse import parse_decimal
+from kvformat.registry.java.zones import find_zone, offset_of_local
 
 _MOST_MAGNITUDE = 40
 """Digits before the point, or zeros after it, of a number: with more, it is no moment in any unit, or 0."""

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._java.numbers import replace_where
+from kvformat.registry.java.numbers import replace_where
 
 TEXT = pa.large_string()
 

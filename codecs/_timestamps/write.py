@@ -14,9 +14,9 @@ from kvformat.codecs._arrays import as_integers, as_type
 from kvformat.codecs._timestamps.options import PATTERNS, ZONE, TimestampForms
 from kvformat.codecs._timestamps.patterns import EPOCHS, ISO, OFFSETS, SQL, Items, TimestampForm, Token
 from kvformat.codecs._timestamps.texts import PER_DAY, TEXT, timestamp_texts
-from kvformat.codecs._timestamps.zones import Zone, offset_of_moment
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.zones import Zone, offset_of_moment
 
 TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 """The types that the forms are for."""

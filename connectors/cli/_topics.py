@@ -37,7 +37,7 @@ def partitions_of(
     there = found.topics
     wanted = list(topics or ())
     if pattern is not None:
-        from kvformat.codecs._java.regex import RegexError, compile_java
+        from kvformat.registry.java.regex import RegexError, compile_java
 
         try:
             compiled = compile_java(pattern)

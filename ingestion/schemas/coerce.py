@@ -28,7 +28,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._java.numbers import double_texts, plain_decimal_texts
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter, base64_texts
 from kvformat.codecs._timestamps.texts import TEXT, date_texts, timestamp_texts
@@ -44,6 +43,7 @@ from kvformat.ingestion.schemas.types import (
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.java.numbers import double_texts, plain_decimal_texts
 
 _NUMBERS = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE")
 _TIMES = (*TIMESTAMP_ROOTS, "DATE")

@@ -21,7 +21,6 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._csv.settings import WriteSettings as CsvSettings
 from kvformat.codecs._csv.write import CsvWriter
-from kvformat.codecs._java.numbers import plain_decimal_texts
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.codecs._json.write import JsonWriter
 from kvformat.codecs._timestamps.texts import TEXT
@@ -34,6 +33,7 @@ from kvformat.ingestion.sink.connect_schema import connect_schema
 from kvformat.ingestion.sink.settings import SinkSettings
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.java.numbers import plain_decimal_texts
 
 _CANAL_TYPES = {CREATE: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE"}
 _TABLE_ID = "TableId"

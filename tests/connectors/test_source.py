@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs._java.regex import compile_java
 from kvformat.connectors import KafkaTable, header_filter, option_effects, source
 from kvformat.connectors.source import SPARKS, planned, whole
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
+from kvformat.registry.java.regex import compile_java
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
 

@@ -68,7 +68,7 @@ def test_a_target_that_is_no_name_is_an_error_of_its_table() -> None:
 
 
 def test_a_slow_pattern_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kvformat.codecs._java.regex._LONGEST_MATCH", 0.05)
+    monkeypatch.setattr("kvformat.registry.java.regex._LONGEST_MATCH", 0.05)
     with pytest.raises(OptionError, match="repeats are nested"):
         _targets(Route(r"(a|aa)+(?<!a)", "x"), table="a" * 60)
 

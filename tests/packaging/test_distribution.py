@@ -42,7 +42,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     typed = {f"kvformat/{top}/py.typed" for top in _FOLDERS}
     template = {f"kvformat/{path.relative_to(ROOT)}" for path in (ROOT / "connectors/cli/template").iterdir()}
     assert len(template) == 6
-    others = {f"kvformat/{name}" for name in (*_ROOT_FILES, "codecs/_java/charset_tables.json.xz")}
+    others = {f"kvformat/{name}" for name in (*_ROOT_FILES, "registry/java/charset_tables.json.xz")}
     assert packed == modules | typed | template | others | {"_kvformat_alias.py", "kvformat.pth"}
 
 

@@ -19,13 +19,13 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kvformat.codecs._java.numbers import double_text, double_text_java17
 from kvformat.codecs._json.native import json_text
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.schemas import arrow_schema, spark_schema
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.numbers import double_text, double_text_java17
 
 pytestmark = pytest.mark.spark
 

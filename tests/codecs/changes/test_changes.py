@@ -13,11 +13,11 @@ import pytest
 
 from kvformat.codecs._changes.envelope import KINDS
 from kvformat.codecs._changes.write import ChangeWriter
-from kvformat.codecs._java.regex import compile_java
 from kvformat.codecs._json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.java.regex import compile_java
 from tests.codecs.kernel.json_mutation import CHANGED, PRODUCERS, Producer, mutated, row
 from tests.support.decoding import Answer, alone, answers, checked, decoded
 from tests.support.extent import case_count

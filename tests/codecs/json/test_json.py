@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._java.parse import python_float_text
 from kvformat.codecs._json import scalars
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.java.parse import python_float_text
 from tests.codecs.kernel.json_mutation import DEEP, LAYOUTS, MORE, ORDERS, deep, mutated, order
 from tests.support import vectors
 from tests.support.decoding import Answer, alone, answers, checked, decoded

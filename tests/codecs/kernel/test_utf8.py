@@ -7,8 +7,8 @@ import random
 
 import pyarrow as pa
 
-from kvformat.codecs._java.charsets import java_text
 from kvformat.registry import get_format
+from kvformat.registry.java.charsets import java_text
 from tests.support.extent import case_count
 
 _LEADS = b"\x41\x80\xbf\xc0\xc1\xc2\xdf\xe0\xe1\xec\xed\xee\xef\xf0\xf1\xf3\xf4\xf5\xf8\xff"

@@ -22,9 +22,9 @@ import pytest
 from kvformat.codecs._timestamps.options import TimestampForms
 from kvformat.codecs._timestamps.patterns import EPOCHS, parse_forms
 from kvformat.codecs._timestamps.read import FormReader
-from kvformat.codecs._timestamps.zones import offset_of_local, offset_of_moment, zone_named
 from kvformat.registry import get_format
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.zones import offset_of_local, offset_of_moment, zone_named
 from tests.support.extent import case_count
 
 ROOT = Path(__file__).parents[3]

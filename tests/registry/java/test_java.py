@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._java.numbers import (
+from kvformat.registry.java.numbers import (
     decimal_text,
     double_text,
     double_text_java17,

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._java import charsets
-from kvformat.codecs._java.charsets import find_charset
 from kvformat.codecs._json import encodings
+from kvformat.registry.java import charsets
+from kvformat.registry.java.charsets import find_charset
 
 DECODED = [  # what OpenJDK 17's `new String(bytes, charset)` answered
     ("US-ASCII", "41ff80", "A\ufffd\ufffd"),

@@ -17,8 +17,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvformat.codecs._java.charsets import utf16_text, utf32_text
 from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.java.charsets import utf16_text, utf32_text
 
 _MARKS = (
     (codecs.BOM_UTF32_BE, "utf-32-be"),

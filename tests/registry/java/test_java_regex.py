@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs._java import regex as java_regex
-from kvformat.codecs._java.regex import JavaPattern, RegexError, SlowMatchError, compile_java
 from kvformat.registry.contract.errors import MissingExtraError
+from kvformat.registry.java import regex as java_regex
+from kvformat.registry.java.regex import JavaPattern, RegexError, SlowMatchError, compile_java
 
 _MATCHES: list[tuple[str, list[str], list[str]]] = [
     ("", [""], ["a"]),

@@ -65,7 +65,8 @@ def _column(column: TableColumn) -> dict[str, Any]:
     found: dict[str, Any] = {"name": column.name, "kind": column.kind}
     if column.kind == "computed":
         refused = {"refused": str(column.refused)} if column.refused else {}
-        return found | {"expression": str(column.source)} | refused
+        given = {"type": str(column.type)} if column.type else {}
+        return found | given | {"expression": str(column.source)} | refused
     if column.type:
         found["type"] = str(column.type)
     return found | ({"metadata": column.key, "virtual": column.virtual} if column.kind == "metadata" else {})
@@ -157,7 +158,8 @@ def _table(told: Mapping[str, Any]) -> list[str]:
 def _declared(column: Mapping[str, Any]) -> str:
     if column["kind"] == "computed":
         refused = f" (refused by decode: {column['refused']})" if "refused" in column else ""
-        return f"{column['name']} AS {column['expression']}{refused}"
+        typed = f", {column['type']}" if "type" in column else ""
+        return f"{column['name']} AS {column['expression']}{typed}{refused}"
     kind = f" {column['type']}" if "type" in column else ""
     virtual = " VIRTUAL" if column.get("virtual") else ""
     return f"{column['name']}{kind}" + (

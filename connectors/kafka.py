@@ -78,6 +78,10 @@ class KafkaTable:
         """Return a copy of the table with other options, as Flink's hint OPTIONS does; None removes an option."""
         return KafkaTable._of(self._kv.with_options(options))
 
+    def without_computed(self, *names: str) -> KafkaTable:
+        """Return the table without these computed columns, as `KeyValueFormat.without_computed` does."""
+        return KafkaTable._of(self._kv.without_computed(*names))
+
     @property
     def kv(self) -> KeyValueFormat:
         """The table as a `KeyValueFormat`, which decodes and encodes its records."""
@@ -101,15 +105,17 @@ class KafkaTable:
         metadata: MetadataKeys | None = None,
         errors: Errors = "raise",
         row_index: bool = False,
+        skip_computed: Sequence[str] = (),
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """Read the table from its start (`scan.startup.*`) to its end (`scan.bounded.*`) as a batch DataFrame.
 
         A table of inserts gives its rows. An upsert table, or a table of changes with a PRIMARY KEY, gives its current
         rows: the last row of each key, without deleted rows. With `changelog=True` it gives the changes, with
-        `row_kind`. A table of changes without a PRIMARY KEY always gives changes. `metadata`, `errors` and `row_index`
-        are those of `KeyValueFormat.decode`; the last two need changes or inserts, not current rows. `spark_options`
-        are options of Spark's source that a table does not have (`minPartitions`, `failOnDataLoss`).
+        `row_kind`. A table of changes without a PRIMARY KEY always gives changes. `metadata`, `errors`, `row_index` and
+        `skip_computed` are those of `KeyValueFormat.decode`; `errors` and `row_index` need changes or inserts, not
+        current rows. `spark_options` are options of Spark's source that a table does not have (`minPartitions`,
+        `failOnDataLoss`).
 
         With `scan.startup.mode` `group-offsets`, Flink's default, reading starts at the committed offsets of the
         consumer group. The brokers are asked for them when this method is called (`kvformat[kafka]`). Nothing is
@@ -117,6 +123,16 @@ class KafkaTable:
         Raises `OptionError` for options that Spark does not support and for a missing topic, `BrokerError` if no
         broker answers, `MissingExtraError`. A `KafkaSourceWarning` names each option without effect, once.
         """
+        if skip_computed:
+            table = self.without_computed(*skip_computed)
+            return table.read(
+                spark,
+                changelog=changelog,
+                metadata=metadata,
+                errors=errors,
+                row_index=row_index,
+                spark_options=spark_options,
+            )
         changes = table_rows.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
         headers = table_rows.needs_headers(self._kv, metadata, errors)
         records = self._records(spark, streaming=False, headers=headers, spark_options=spark_options)
@@ -132,6 +148,7 @@ class KafkaTable:
         metadata: MetadataKeys | None = None,
         errors: Errors = "raise",
         row_index: bool = False,
+        skip_computed: Sequence[str] = (),
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
@@ -140,8 +157,19 @@ class KafkaTable:
         `normalize=True` makes the changes complete with `normalize_changes`, which needs RocksDB as Spark's state
         store. `checkpoint_location` is the checkpoint of the query. Once it has offsets, Spark continues there, and the
         brokers are not asked for the offsets of a group, which may have changed. `metadata`, `errors`, `row_index`,
-        `spark_options` and the exceptions are those of `read`.
+        `skip_computed`, `spark_options` and the exceptions are those of `read`.
         """
+        if skip_computed:
+            table = self.without_computed(*skip_computed)
+            return table.read_stream(
+                spark,
+                normalize=normalize,
+                metadata=metadata,
+                errors=errors,
+                row_index=row_index,
+                checkpoint_location=checkpoint_location,
+                spark_options=spark_options,
+            )
         if normalize:
             table_rows.check_normalized(self._kv, errors=errors, row_index=row_index)
         headers = table_rows.needs_headers(self._kv, metadata, errors)

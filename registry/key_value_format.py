@@ -46,6 +46,7 @@ from kvformat.registry.sql.table_definition import (
     create_table_text,
     with_primary_key,
 )
+from kvformat.registry.table.computed_columns import ComputedColumns, computed_columns, without_computed
 from kvformat.registry.table.decode_records import DecodedRecords, decode_record_batch
 from kvformat.registry.table.encode_records import EncodedRecords, encode_records
 from kvformat.registry.table.metadata import (
@@ -115,7 +116,7 @@ class KeyValueFormat:
         ... LIKE the base table must be created earlier in the text.
 
         Metadata columns are read and written under their names in the DDL, a WATERMARK becomes `withWatermark`, and
-        computed columns that Spark SQL can evaluate are evaluated.
+        computed columns are evaluated as Flink evaluates them.
         Raises `SchemaError` with line and column for invalid SQL, and with the names of the tables if none or several
         match.
         """
@@ -238,6 +239,20 @@ class KeyValueFormat:
         table = replace(self._table, options={key: value for key, value in given.items() if value is not None})
         return KeyValueFormat._of(table, self._strict)
 
+    def without_computed(self, *names: str) -> KeyValueFormat:
+        """Return the table without these computed columns, such as one that can't be evaluated.
+
+        Raises `ConfigurationError` if one of the names is not a computed column, or is that of the WATERMARK.
+        """
+        return KeyValueFormat._of(without_computed(self._table, names), self._strict)
+
+    def computed_columns(self, zone: str = "UTC") -> ComputedColumns | None:
+        """Return the computed columns, to be evaluated without Spark in a session of this time zone; None if none.
+
+        Raises `ConfigurationError` for a column that can't be evaluated.
+        """
+        return computed_columns(self._table, self._plan("decode").metadata, zone)
+
     def planned(self) -> KeyValueFormat:
         """Return the table, checked like a CREATE TABLE: it needs a connector, a topic and bootstrap servers."""
         return KeyValueFormat._of(self._table, True)
@@ -254,6 +269,7 @@ class KeyValueFormat:
         metadata: MetadataKeys | None = None,
         errors: Errors = "raise",
         row_index: bool = False,
+        skip_computed: Sequence[str] = (),
     ) -> DataFrame:
         """Decode a DataFrame of Kafka records to rows of the table.
 
@@ -270,11 +286,15 @@ class KeyValueFormat:
 
         A record with a null key has a row with null key columns; in an upsert table it is an error. A key of several
         rows combines with each row of the value. A null value deletes the key in an upsert table; in other tables the
-        value's format decides. `errors="raise"` fails the job at a bad record, or drops the record with
+        value's format decides. `skip_computed` names computed columns to leave out, such as one that can't be
+        evaluated. `errors="raise"` fails the job at a bad record, or drops the record with
         `ingestion.ignore-errors`. Raises `ConfigurationError` before a job starts.
         """
         if errors not in ("raise", "capture"):
             raise ConfigurationError(f"errors must be 'raise' or 'capture', not {errors!r}")
+        if skip_computed:
+            table = self.without_computed(*skip_computed)
+            return table.decode(df, metadata=metadata, errors=errors, row_index=row_index)
         plan = self._plan("decode")
         extra = (
             *readable(self._table.name, requested_metadata(metadata), plan.layout.value_format),

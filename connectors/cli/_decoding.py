@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from kvformat.connectors.cli._computed import computed_values
 from kvformat.connectors.cli._framing import MessageBatch
 from kvformat.connectors.cli._output import head, tell, write_json
 from kvformat.connectors.cli._table import ShownColumn, ShownTable
@@ -57,10 +58,18 @@ class Decoder:
         ]
         found = pa.array(headers, HEADERS_TYPE) if names and headers else None
         decoded = self._table.kv.decode_batch(keys, pa.array(values, pa.binary()), metadata=metadata, headers=found)
-        rows = self._rows(decoded.rows.values, batch, decoded.rows)
+        computed: dict[str, pa.Array] = {}
+        failed: Mapping[int, str] = {}
+        if self._table.computed is not None:
+            keys = {column.name: column.key for column in self._table.columns if column.key}
+            computed, failed = computed_values(self._table.computed, keys, decoded.rows.values, batch, decoded.rows)
+        rows = self._rows(decoded.rows.values, batch, decoded.rows, computed)
         kinds = None if decoded.row_kinds is None else decoded.row_kinds.to_pylist()
         reasons, codes = _texts(decoded.errors), _texts(decoded.codes)
         parts = _texts(decoded.parts)
+        for place, reason in failed.items():
+            if place not in reasons:
+                reasons[place], codes[place], parts[place] = reason, ErrorCode.COMPUTED_COLUMN.value, "record"
         ends = decoded.rows.offsets.to_pylist()
         shown: list[tuple[Mapping[str, Any], Any]] = []
         proceed = True
@@ -101,7 +110,9 @@ class Decoder:
         place = {name: about[name] for name in ("topic", "partition", "offset") if name in about}
         self._print_error({"message": number, **place, **fault, "head": head(message)})
 
-    def _rows(self, values: pa.StructArray, batch: MessageBatch, lists: pa.ListArray) -> list[dict[str, Any]]:
+    def _rows(
+        self, values: pa.StructArray, batch: MessageBatch, lists: pa.ListArray, computed: Mapping[str, pa.Array]
+    ) -> list[dict[str, Any]]:
         """Return all rows of a batch as dicts, with the columns of the table."""
         names = [column.name for column in self._table.columns]
         fields = self._table.physical
@@ -113,7 +124,9 @@ class Decoder:
             for column, array, field in zip(self._of_value, given[len(fields) :], metadata_types, strict=True)
         }
         for i, column in enumerate(self._table.columns):
-            if column.place >= 0:
+            if column.type is not None:
+                columns[i] = json_values(computed[column.name], column.type)
+            elif column.place >= 0:
                 columns[i] = json_values(given[column.place], fields[column.place].type)
             elif column in self._of_value:
                 columns[i] = of_value[column.key]

@@ -106,10 +106,11 @@ def _types(table: ShownTable) -> dict[str, FlinkType]:
     option = "format" if "format" in table.kv.options else "value.format"
     of_value = format_class(table.kv.options[option]).metadata_types
     texts = {**READABLE, **{f"{VALUE_PREFIX}{key}": text for key, text in of_value.items()}}
-    return {
-        column.name: table.physical[column.place].type if column.place >= 0 else parse_type(texts[column.key])
-        for column in table.columns
-    }
+    found = {}
+    for column in table.columns:
+        of_table = table.physical[column.place].type if column.place >= 0 else column.type
+        found[column.name] = parse_type(texts[column.key]) if of_table is None else of_table
+    return found
 
 
 def _member(row: Any, path: Sequence[str]) -> Any:

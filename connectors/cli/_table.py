@@ -18,10 +18,11 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
 from kvformat.registry.contract.schemas import resolve_schema, row_type
-from kvformat.registry.contract.types import FlinkField
+from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import find_table
 from kvformat.registry.sql.table_definition import TableDefinition
+from kvformat.registry.table.computed_columns import ComputedColumns
 from kvformat.registry.table.metadata import READABLE, VALUE_PREFIX
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -29,25 +30,26 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column of the printed rows: a physical column with its index `place`, or metadata with its `key`."""
+    """A column of the printed rows: a physical column with its index `place`, metadata with its `key`, or computed."""
 
     name: str
     place: int = -1
     key: str = ""
+    type: FlinkType | None = None  # of a computed column
 
 
 @dataclass(frozen=True)
 class ShownTable:
     """A table with its physical columns and the columns that commands print.
 
-    `framing` is the default framing of its messages. `left_out` names the columns that only Spark can compute.
+    `framing` is the default framing of its messages.
     """
 
     kv: KeyValueFormat
     physical: tuple[FlinkField, ...]
     columns: tuple[ShownColumn, ...]
     framing: str
-    left_out: tuple[str, ...] = ()
+    computed: ComputedColumns | None = None
 
     @property
     def has_kinds(self) -> bool:
@@ -73,19 +75,28 @@ def of_format(name: str, schema: str | None, options: Mapping[str, str], metadat
     return ShownTable(kv, fields, (*columns, *_extra(metadata, known)), "lines")
 
 
-def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
+def of_ddl(
+    file: Path,
+    table: str | None,
+    options: Mapping[str, str],
+    metadata: Sequence[str] = (),
+    *,
+    skip_computed: Sequence[str] | None = None,
+) -> ShownTable:
     """Return a table of a Flink SQL file. `options` replace its own, and `metadata` adds to its metadata columns.
 
     Metadata columns have the types of their keys, not their declared types, because Spark does the casts.
+    `skip_computed` names computed columns to leave out; None does not evaluate any.
     """
     text = read_text(file)
     definition = find_table(text, table, options=options, choose="--table '{}'".format)
-    kv = KeyValueFormat.from_ddl(text, table=table, options=options)
+    kv = KeyValueFormat.from_ddl(text, table=table, options=options).without_computed(*skip_computed or ())
     option = "format" if "format" in kv.options else "value.format"
     known = [*READABLE, *(f"{VALUE_PREFIX}{key}" for key in format_class(kv.options[option]).metadata_types)]
     extra = _extra(metadata, {key: key for key in known})
-    computed = tuple(column.name for column in definition.columns if column.kind == "computed")
-    return ShownTable(kv, definition.physical().fields, (*_declared(definition), *extra), "records", computed)
+    columns = (*_declared(definition, kv), *extra)
+    computed = None if skip_computed is None else kv.computed_columns()
+    return ShownTable(kv, definition.physical().fields, columns, "records", computed)
 
 
 def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
@@ -100,13 +111,14 @@ def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
     return [ShownColumn(key, key=known[key]) for key in keys]
 
 
-def _declared(definition: TableDefinition) -> list[ShownColumn]:
-    """Return the declared columns in order, without computed columns."""
+def _declared(definition: TableDefinition, kv: KeyValueFormat) -> list[ShownColumn]:
+    """Return the table's columns in order."""
     places = {field.name: place for place, field in enumerate(definition.physical().fields)}
     return [
-        ShownColumn(column.name, places.get(column.name, -1), column.key)
-        for column in definition.columns
-        if column.kind != "computed"
+        ShownColumn(
+            column.name, places.get(column.name, -1), column.key, column.type if column.kind == "computed" else None
+        )
+        for column in kv.columns
     ]
 
 
@@ -153,6 +165,12 @@ _OPTIONS: Final = (
     click.option("--ddl", type=FILE, help="A file of Flink SQL with the table, instead of format and schema."),
     click.option("--table", metavar="NAME", help="The table, where the DDL creates several."),
 )
+skip_computed_option: Final = click.option(
+    "--skip-computed",
+    multiple=True,
+    metavar="NAME",
+    help="A computed column to leave out, such as one that can't be evaluated. Repeatable.",
+)
 framing_option: Final = click.option(
     "--framing",
     type=click.Choice(FRAMINGS),
@@ -184,6 +202,8 @@ def chosen(
     ddl: Path | None,
     table: str | None,
     metadata: Sequence[str] = (),
+    *,
+    skip_computed: Sequence[str] | None = None,
 ) -> ShownTable:
     """Return the table that the options select; raises `click.UsageError` if they are incomplete or contradict."""
     if ddl is None:
@@ -191,10 +211,12 @@ def chosen(
             raise click.UsageError("say what the messages are: --format and --schema, or --ddl")
         if table is not None:
             raise click.UsageError("--table names a table of a --ddl, which is missing")
+        if skip_computed:
+            raise click.UsageError("--skip-computed names columns of a --ddl, which is missing")
         return of_format(format_name, schema, options, metadata)
     if format_name is not None or schema is not None:
         raise click.UsageError("a --ddl has format and schema in it: leave out --format and --schema")
-    return of_ddl(ddl, table, options, metadata)
+    return of_ddl(ddl, table, options, metadata, skip_computed=skip_computed)
 
 
 def with_bootstrap(options: Mapping[str, str], bootstrap: str | None) -> dict[str, str]:

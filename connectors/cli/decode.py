@@ -12,7 +12,7 @@ import click
 from kvformat.connectors.cli._decoding import Decoder
 from kvformat.connectors.cli._framing import FRAMINGS, read_messages
 from kvformat.connectors.cli._output import ClosedPipe, errors_option, json_option, note, tell
-from kvformat.connectors.cli._table import chosen, framing_option, table_options
+from kvformat.connectors.cli._table import chosen, framing_option, skip_computed_option, table_options
 
 files_argument = click.argument(
     "files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True), metavar="[FILE|-]..."
@@ -23,6 +23,7 @@ files_argument = click.argument(
 @files_argument
 @table_options
 @click.option("-m", "--metadata", multiple=True, metavar="KEY", help="A metadata key, as a column. Repeatable.")
+@skip_computed_option
 @framing_option
 @errors_option("a bad message")
 @json_option("Also the counts at the end as JSON, on stderr.")
@@ -34,6 +35,7 @@ def decode_command(
     ddl: Path | None,
     table: str | None,
     metadata: tuple[str, ...],
+    skip_computed: tuple[str, ...],
     framing: str | None,
     errors: str,
     as_json: bool,
@@ -47,10 +49,8 @@ def decode_command(
 
     kcat -C -b broker -t orders -J -e | kvformat decode --ddl orders.sql
     """
-    found = chosen(format_name, schema, options, ddl, table, metadata)
+    found = chosen(format_name, schema, options, ddl, table, metadata, skip_computed=skip_computed)
     decoder = Decoder(found, stop=errors == "stop")
-    if found.left_out:
-        note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
     how = framing or found.framing
     with contextlib.suppress(ClosedPipe):
         all(map(decoder.batch, read_messages(opened(files), how)))

@@ -123,7 +123,7 @@ class Encoder:
         self._table, self._sink, self._stop, self._about = table, sink, stop, about
         self._row = FlinkType("ROW", nullable=False, fields=table.physical)
         physical = {field.name for field in table.physical}
-        self._passed_over = {c.name for c in table.columns if c.name not in physical} | set(table.left_out)
+        self._passed_over = {c.name for c in table.columns if c.name not in physical}
         self._type = arrow_type(nullable(self._row))
         self._held: list[tuple[int, bytes]] = []  # a -U at the end of a batch: a following +U may replace it
         self.counts = {"rows": 0, "messages": 0, "bad": 0}

@@ -36,6 +36,7 @@ from kvformat.connectors.cli._table import (
     of_ddl,
     of_format,
     option_option,
+    skip_computed_option,
     with_bootstrap,
 )
 from kvformat.connectors.cli._topics import partitions_of, reading
@@ -77,6 +78,7 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
 @click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="End after N records.")
 @click.option("--until-end", is_flag=True, help="End at the end of the topic, instead of waiting for more.")
 @click.option("-m", "--metadata", multiple=True, metavar="KEY", help="A metadata key, as a column. Repeatable.")
+@skip_computed_option
 @click.option(
     "--where",
     multiple=True,
@@ -97,6 +99,7 @@ def tail_command(
     most: int | None,
     until_end: bool,
     metadata: tuple[str, ...],
+    skip_computed: tuple[str, ...],
     where: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -115,17 +118,17 @@ def tail_command(
     decoder: Decoder | _Records
     given = with_bootstrap(options, bootstrap)
     if topic is not None:
+        if skip_computed:
+            raise click.UsageError("--skip-computed names columns of a FILE.sql with a table")
         found = _of_topic(topic, ddl, table, format_name, schema, given, metadata)
         settings, wanted, pattern = given, (topic,), None
     elif ddl is None or format_name is not None or schema is not None:
         raise click.UsageError("give a FILE.sql, or a --topic, perhaps with --format and --schema")
     else:
-        of_file = found = of_ddl(ddl, table, given, metadata)
+        of_file = found = of_ddl(ddl, table, given, metadata, skip_computed=skip_computed)
         values = of_file.kv.connector_options("decode")
         settings, wanted, pattern = dict(of_file.kv.options), values["topic"], values["topic-pattern"]
     if found is not None:
-        if found.left_out:
-            note(f"computed columns need Spark and are left out: {', '.join(found.left_out)}")
         decoder = Decoder(found, print_rows=printer.rows, print_error=printer.bad, wants=Conditions(where, found).hold)
     elif where:
         raise click.UsageError("--where needs the columns of rows: --format and --schema")

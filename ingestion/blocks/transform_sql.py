@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from kvformat.registry.contract.ddl import DdlReader
 from kvformat.registry.contract.errors import did_you_mean
 from kvformat.registry.contract.types import quoted
-from kvformat.registry.sql.expressions import LITERAL_PREFIXES, spark_string, spark_type_text
-from kvformat.registry.sql.shared_functions import RENAMED, WITHOUT_BRACKETS
+from kvformat.registry.sql.spark_sql import LITERAL_PREFIXES, spark_string, spark_type_text
 
 METADATA_COLUMNS = ("__namespace_name__", "__schema_name__", "__table_name__", "__data_event_type__")
 """Columns that an expression may use beside those of the table: parts of the table's name, and the row's kind."""
@@ -30,9 +29,11 @@ _TOKEN = (
 _NAME = re.compile(r"`[^`]+(?:``[^`]*)*`|[^\W\d][\w$]*")
 _METADATA_NAME = re.compile(r"__\w+__")
 _OPEN = {"(": ")", "[": "]"}
-_RENAMED = {**RENAMED, "LOCALTIME": "current_time", "CURRENT_TIME": "current_time"}
-_CONSTANTS = {**{name: name.lower() for name in WITHOUT_BRACKETS}, "LOCALTIME": "current_time"}
-_CONSTANTS["CURRENT_TIME"] = "current_time"
+_RENAMED = {"TO_TIMESTAMP": "to_timestamp_ntz", "LOCALTIME": "current_time", "CURRENT_TIME": "current_time"}
+_CONSTANTS = {
+    **{name: name.lower() for name in ("CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP", "CURRENT_TIME")},
+    "LOCALTIME": "current_time",
+}
 _EPOCHS = {"0": "timestamp_seconds", "3": "timestamp_millis", "6": "timestamp_micros"}
 _WITH_PATTERN = ("DATE_FORMAT", "FROM_UNIXTIME", "TO_DATE", "TO_TIMESTAMP", "TO_TIMESTAMP_LTZ", "UNIX_TIMESTAMP")
 _NOT_IN_PATTERNS = frozenset("ABnNpYWwuec")  # letters that Spark refuses in a pattern of times

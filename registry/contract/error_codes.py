@@ -48,6 +48,7 @@ class ErrorCode(StrEnum):
     SCHEMA = "SCHEMA", "A value does not fit the column of the table to write, or is NULL in a NOT NULL column."
     TABLE_ID = "TABLE_ID", "A message of ingestion that does not name its table, or whose rows name several."
     SEVERAL_ROWS = "SEVERAL_ROWS", "A message has several rows, and `decode` returns only one: use `decode_rows`."
+    COMPUTED_COLUMN = "COMPUTED_COLUMN", "A computed column has no value for a row of the record, and Flink would fail."
     SKIPPED = "SKIPPED", "The format skips the message, and `KeyValueFormat` keeps skipped messages."
     KERNEL_FAILED = "KERNEL_FAILED", "The format's code raised an exception for the record; the text contains it."
     BAD_RECORD = "BAD_RECORD", "Another error; the format gives no code."

@@ -98,6 +98,25 @@ def double_text_java17(value: float) -> str:
     return _special_text(value) or _text_17(struct.unpack("<Q", struct.pack("<d", value))[0])
 
 
+def float_text_java17(value: float) -> str:
+    """Format as `Float.toString` of Java 17. The value is a 32-bit number in a Python float."""
+    special = "0.0" if value == 0 else _special_text(value)
+    if special:
+        return "-0.0" if value == 0 and math.copysign(1, value) < 0 else special
+    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
+    exponent, fraction = divmod(bits, 1 << 23)
+    sign, exponent = divmod(exponent, 256)
+    significant = 24
+    if exponent:
+        fraction += 1 << 23
+    else:
+        significant = fraction.bit_length()
+        fraction <<= 24 - significant
+        exponent = significant - 23
+    digits, point = _digits_17(fraction << 29, exponent - 127, significant)
+    return "-" * sign + _notation(digits, point)
+
+
 def _text_17(bits: int) -> str:
     """Format the double with these bits. It must be finite and not zero."""
     exponent, fraction = divmod(bits, 1 << 52)

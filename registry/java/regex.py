@@ -24,6 +24,7 @@ import functools
 import re
 import sys
 import unicodedata
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,8 +42,24 @@ _MOST_NESTED = 5
 """The most nested repeats; `(a+)+` has two. `regex` doubles its memory for each, to 2 GB for 20."""
 
 
+TRAITS = {
+    "LOOKS_BEHIND": "the pattern has a lookbehind or `\\B`",
+    "CONTINUES": "the pattern has `\\G`, which matches at the end of the previous match",
+    "WORD_EDGES": "the pattern has `\\b` or `\\B`, and not all marks and signs belong to words in Java",
+    "KEEPS_GROUPS": "Java may keep the group of a failed alternative: it is in a lookaround or in an atomic part",
+}
+"""Traits of patterns whose searches or groups are not supported."""
+
+_MOST_REPEATS, _MOST_BRANCHES = 2, 8
+"""The most quantifiers that are not nested, or the most alternatives, of a pattern that cannot be slow."""
+
+
 class RegexError(ValueError):
     """A text is not a supported pattern. `str()` has the reason and the position."""
+
+
+class UnsupportedRegexError(RegexError):
+    """A text may be a pattern in Java, but it is not supported here."""
 
 
 class SlowMatchError(Exception):
@@ -60,8 +77,15 @@ class JavaPattern:
     slow texts together take about twice that time.
     """
 
-    def __init__(self, pattern: Any) -> None:
-        self._pattern = pattern
+    def __init__(
+        self, pattern: Any, traits: frozenset[str] = frozenset(), quick: re.Pattern[str] | None = None
+    ) -> None:
+        """Take a pattern of the package `regex` and its `TRAITS`; `quick` is the same pattern if it needs no timeout.
+
+        Python's `re` is faster, and equal for ASCII texts. Short ones need no timeout if the pattern cannot be slow.
+        """
+        self._pattern, self._quick = pattern, quick
+        self.traits = traits
         self._seconds = _LONGEST_MATCH
         self._remembered = functools.lru_cache(_MOST_REMEMBERED)(self._answer)
 
@@ -86,20 +110,34 @@ class JavaPattern:
 
         Raises `SlowMatchError` if the match takes too long.
         """
-        try:
-            found = self._pattern.fullmatch(text, timeout=self._seconds)
-        except TimeoutError:
-            raise SlowMatchError(self._seconds) from None
+        found = self.limited(text, lambda pattern, limit: pattern.fullmatch(text, **limit))
         return None if found is None else found.groups()
+
+    @property
+    def seconds(self) -> float:
+        """The current timeout for a text."""
+        return self._seconds
+
+    def limited(self, text: str, use: Callable[[Any, Mapping[str, float]], Any]) -> Any:
+        """Call a function with the pattern, and the timeout as a keyword argument of its methods.
+
+        Raises `SlowMatchError` for a TimeoutError, and halves the timeout.
+        """
+        if self._quick is not None and len(text) <= _LONGEST_REMEMBERED and text.isascii():
+            return use(self._quick, {})
+        seconds = self._seconds
+        try:
+            return use(self._pattern, {"timeout": seconds})
+        except TimeoutError:
+            self._seconds = max(seconds / 2, _SHORTEST_MATCH)
+            raise SlowMatchError(seconds) from None
 
     def _answer(self, text: str) -> bool | float:
         """Return whether the text matches, or the timeout in seconds if it took too long."""
-        seconds = self._seconds
         try:
-            return self._pattern.fullmatch(text, timeout=seconds) is not None
-        except TimeoutError:
-            self._seconds = max(seconds / 2, _SHORTEST_MATCH)
-            return seconds
+            return self.limited(text, lambda pattern, limit: pattern.fullmatch(text, **limit)) is not None
+        except SlowMatchError as error:
+            return error.seconds
 
 
 @functools.lru_cache(maxsize=64)
@@ -116,12 +154,14 @@ def compile_java(text: str) -> JavaPattern:
             "Java's regular expressions need the Python package regex, here and on the workers: pip install regex"
         ) from cause
     try:
-        translated = _Translator(_without_quotes(text)).whole()
-        re.compile(translated)
+        translator = _Translator(_without_quotes(text))
+        translated = translator.whole()
+        checked = re.compile(translated)
         # an alternative that never matches disables a wrong check of the first character: `(?i:é)?[^s]` misses "ſ"
-        return JavaPattern(regex.compile(f"(?:{translated}|(?!))", regex.VERSION0, cache_pattern=False))
+        compiled = regex.compile(f"(?:{translated}|(?!))", regex.VERSION0, cache_pattern=False)
+        return JavaPattern(compiled, frozenset(translator.traits), checked if translator.is_quick() else None)
     except (re.error, regex.error, OverflowError, RecursionError) as cause:
-        raise RegexError(f"Python does not support this pattern ({cause})") from None
+        raise UnsupportedRegexError(f"Python does not support this pattern ({cause})") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +201,7 @@ _CATEGORIES = {
     *("Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Me", "Mc", "Nd", "Nl", "No", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cs"),
     *("Pd", "Ps", "Pe", "Pc", "Po", "Sm", "Sc", "Sk", "So", "Pi", "Pf"),
 }
+_CASED = ("Lu", "Ll", "Lt")
 _BINARY = {
     "ALPHABETIC": ("L", "Nl"),
     "LETTER": ("L",),
@@ -215,6 +256,8 @@ class _Translator:
         self._flags = _Flags()
         self._groups, self._names = 0, set[str]()
         self._nested = 0  # the number of nested repeats in the current piece
+        self._repeats = self._branches = self._deepest = 0
+        self.traits = set[str]()
 
     def whole(self) -> str:
         translated = self._alternatives()
@@ -222,10 +265,25 @@ class _Translator:
             raise self._error("unmatched closing ')'")
         return translated
 
+    def is_quick(self) -> bool:
+        """Return whether a match in a text of n characters takes at most about n^3 steps."""
+        if self._branches:
+            return not self._repeats and self._branches <= _MOST_BRANCHES
+        return self._repeats <= _MOST_REPEATS and self._deepest <= 1
+
     # --- reading ---------------------------------------------------------------------------------------
 
     def _error(self, reason: str) -> RegexError:
+        if self._flags.x:  # Java skips blanks within more of its signs than this parser
+            return self._unsupported(f"with (?x), this is not supported: {reason}")
         return RegexError(f"{reason} at character {self._at + 1}")
+
+    def _note(self, trait: str, found: bool) -> None:
+        if found:
+            self.traits.add(trait)
+
+    def _unsupported(self, reason: str) -> UnsupportedRegexError:
+        return UnsupportedRegexError(f"{reason} at character {self._at + 1}")
 
     def _peek(self) -> str:
         """Return the next character, empty at the end. With (?x), comments and blanks are skipped."""
@@ -265,6 +323,7 @@ class _Translator:
         branches = [self._branch()]
         while self._peek() == "|":
             self._at += 1
+            self._branches += 1
             branches.append(self._branch())
         self._flags = outer
         return "|".join(branches)
@@ -273,8 +332,10 @@ class _Translator:
         pieces = []
         while self._peek() not in ("", "|", ")"):
             beside, self._nested = self._nested, 0
+            before = self._groups
             atom, repeats = self._atom()
             pieces.append(self._repeated(atom) if repeats else atom)
+            self._note("KEEPS_GROUPS", self._groups > before and pieces[-1].endswith("+") and pieces[-1][-2] in "*+?}")
             self._nested = max(beside, self._nested)
         return "".join(pieces)
 
@@ -294,8 +355,10 @@ class _Translator:
         else:
             quantifier = self._next()
         self._nested += 1
+        self._repeats += 1
+        self._deepest = max(self._deepest, self._nested)
         if self._nested > _MOST_NESTED:
-            raise self._error(f"more than {_MOST_NESTED} nested repeats are not supported")
+            raise self._unsupported(f"more than {_MOST_NESTED} nested repeats are not supported")
         after = self._peek()
         if after in ("?", "+") and after:
             quantifier += self._next()
@@ -360,10 +423,17 @@ class _Translator:
         self._at += 1
         if not self._take("?"):
             self._groups += 1
-            return self._closed("("), True
+            closed = self._closed("(")
+            self._note("KEEPS_GROUPS", closed == "()")
+            return closed, True
         for opening in (":", "=", "!", ">", "<=", "<!"):
             if self._take(opening):
-                return self._closed(f"(?{opening}"), True
+                before = self._groups
+                closed = self._closed(f"(?{opening}")
+                if opening != ":":
+                    self._note("KEEPS_GROUPS", self._groups > before)
+                self._note("LOOKS_BEHIND", opening in ("<=", "<!"))
+                return closed, True
         if self._take("<"):
             found = self._match(r"([A-Za-z][A-Za-z0-9]*)>")
             if not found:
@@ -372,7 +442,9 @@ class _Translator:
                 raise self._error(f"the group <{found[1]}> is defined twice")
             self._groups += 1
             self._names.add(found[1])
-            return self._closed(f"(?P<{found[1]}>"), True
+            closed = self._closed(f"(?P<{found[1]}>")
+            self._note("KEEPS_GROUPS", closed.endswith(">)"))
+            return closed, True
         found = self._match(r"([idmsuxU]*)(?:-([idmsuxU]*))?([:)])")
         if not found:
             raise self._error("unknown inline modifier or group")
@@ -407,10 +479,13 @@ class _Translator:
 
     def _special(self, character: str) -> str:
         if character == "X" or (character == "b" and self._take("{g}")):
-            raise self._error("grapheme clusters are not supported")
+            raise self._unsupported("grapheme clusters are not supported")
         if character in "bB":
+            self._note("LOOKS_BEHIND", character == "B")
+            self._note("WORD_EDGES", True)
             return rf"\{character}"  # in Java 17, `\b` uses Unicode's letters
         if character in "AG":
+            self._note("CONTINUES", character == "G")
             return r"\A"
         if character == "z":
             return r"\Z"
@@ -441,7 +516,7 @@ class _Translator:
 
     def _reference(self, written: str) -> str:
         if self._flags.i and not (self._flags.u or self._flags.U):
-            raise self._error("a reference to a group in (?i) without (?u) is not supported")
+            raise self._unsupported("a reference to a group in (?i) without (?u) is not supported")
         return f"(?i:{written})" if self._flags.i else written
 
     def _predefined(self) -> str | None:
@@ -482,17 +557,21 @@ class _Translator:
         key, equals, value = name.partition("=")
         if equals:
             if key.lower() not in ("gc", "general_category"):
-                raise self._error(f"unknown or unsupported character property {name!r}")
+                raise self._unsupported(f"unknown or unsupported character property {name!r}")
             name = value
         elif name.startswith("Is") and name[2:].upper() in _BINARY:
-            return _category(*_BINARY[name[2:].upper()])
+            return self._categories(*_BINARY[name[2:].upper()])
         elif name.startswith("Is"):
             name = name[2:]
         if name in _CATEGORIES or (len(name) == 1 and name in "LMNZCPS"):
-            return _category(name)
+            return self._categories(name)
         if name == "LC":
-            return _category("Lu", "Ll", "Lt")
-        raise self._error(f"unknown or unsupported character property {name!r}")
+            return _category(*_CASED)
+        raise self._unsupported(f"unknown or unsupported character property {name!r}")
+
+    def _categories(self, *names: str) -> str:
+        """Return the class of some categories. With (?i), an uppercase letter is any letter that has a case."""
+        return _category(*(_CASED if self._flags.i and names[0] in _CASED else names))
 
     def _escaped_character(self) -> str:
         """Return the character of an escape sequence."""
@@ -513,7 +592,7 @@ class _Translator:
             if not controlled:
                 raise self._error("illegal control escape sequence")
             return chr(ord(controlled) ^ 64)
-        if character.isascii() and character.isalpha():
+        if character.isascii() and character.isalnum():
             raise self._error(f"illegal or unsupported escape sequence '\\{character}'")
         return character
 
@@ -543,9 +622,9 @@ class _Translator:
             if character == "]" and not empty:
                 self._at += 1
                 break
-            if self._text.startswith("&&", self._at):
-                while self._take("&"):
-                    pass
+            if self._take("&&"):
+                if self._peek() == "&":
+                    raise self._unsupported("'&&&' in a character class is not supported")
                 if union:
                     intersection.append("|".join(union))
                 union = []

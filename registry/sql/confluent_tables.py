@@ -223,4 +223,4 @@ class _Translation:
                 yield replace(column, key=_TIMESTAMP)
             else:  # only one column may have the key
                 name = quoted(timestamp)
-                yield TableColumn(column.name, "computed", source=name, expression=name)
+                yield TableColumn(column.name, "computed", column.type, source=name)

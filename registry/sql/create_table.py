@@ -8,8 +8,8 @@
       PRIMARY KEY (id) NOT ENFORCED
     ) COMMENT 'orders' WITH ('connector' = 'kafka', ...)
 
-Errors have line and column, and never quote the options. The expressions of computed columns become Spark SQL, a
-watermark becomes a column and a delay.
+Errors have line and column, and never quote the options. A computed column keeps the text of
+its expression, and gets its type. A watermark becomes a column and a delay.
 Rules: Flink's "CREATE Statements" page and its `Parser.jj`.
 """
 
@@ -25,14 +25,11 @@ from kvformat.registry.contract.ddl import lookalike
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.sql.confluent_tables import ROWTIME, is_confluent, rowtime_column
 from kvformat.registry.sql.connector_options import is_secret, shown_option
-from kvformat.registry.sql.expressions import ExpressionReader
+from kvformat.registry.sql.expressions import OPERATOR_TOKEN, ExpressionReader
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
 from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, with_primary_key
 from kvformat.registry.sql.table_like import FEATURES, STRATEGIES, Strategy, merge_with_base
 
-_OPERATOR = (
-    r"<>|!=|<=|>=|\|\||\d+[eE][+-]?\d+|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[<>(),:;=.+\-*/%\[\]{}?]"
-)
 # Where options may begin in a text with syntax errors: at WITH, at a quoted name before `=`, or where a double quote
 # follows `=`, as in JAAS.
 _OPTIONS = re.compile(
@@ -62,7 +59,7 @@ class _CreateTableReader(ExpressionReader):
     """Parses one CREATE TABLE statement."""
 
     subject = "CREATE TABLE"
-    token = re.compile(f"{_OPERATOR}|{ExpressionReader.token.pattern}")
+    token = re.compile(f"{OPERATOR_TOKEN}|{ExpressionReader.token.pattern}")
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self._options_offset = _options_begin(text, start, len(text) if end is None else end)
@@ -190,11 +187,6 @@ class _CreateTableReader(ExpressionReader):
                 if self.skip(")"):
                     break
         return found
-
-    def _plain_type(self, depth: int) -> FlinkType:
-        """Parse a type. TIME has at most milliseconds, because Flink plans it so whatever the DDL says."""
-        found = super()._plain_type(depth)
-        return replace(found, precision=min(found.precision or 0, 3)) if found.root == "TIME" else found
 
     def _distribution(self) -> tuple[tuple[str, int], ...]:
         """Parse `BY HASH(id) INTO 6 BUCKETS` after DISTRIBUTED; returns the columns, each with its offset."""
@@ -342,7 +334,7 @@ class _CreateTableReader(ExpressionReader):
             self.index = at
             found = self.expression(row)
             self._columns[name] = TableColumn(
-                name, "computed", source=found.source, expression=found.spark, refused=found.refused
+                name, "computed", found.type, source=found.source, refused=found.refused
             )
         self.index = after
 

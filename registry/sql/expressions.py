@@ -1,71 +1,105 @@
-"""Translate the expressions of computed columns from Flink SQL to Spark SQL, by a grammar of what is allowed.
+"""Parse the expressions of Flink SQL that computed columns contain, to a syntax tree.
 
-    price * amount                              `price` * `amount`
-    CAST(ts AS TIMESTAMP(3)) > TIMESTAMP '...'  CAST(`ts` AS TIMESTAMP_NTZ) > TIMESTAMP_NTZ '...'
-    TO_TIMESTAMP_LTZ(n, 3)                      timestamp_millis(`n`)
+    price * amount                      Call("*", (Name("price"), Name("amount")))
+    CAST(ts AS TIMESTAMP(3)) > b        Call(">", (Call("CAST", (Name("ts"),), type=TIMESTAMP(3)), Name("b")))
 
-A DDL may come from somebody else, and Spark SQL can call any Java method and read any table. So no text is passed on
-unchecked. Allowed are operators, CASE, CAST, literals, intervals, the table's own columns, and the functions in
-`shared_functions.py`, which mean the same in both. Everything else is refused with line and column.
-Rules: Flink's "System (Built-in) Functions" page; the results were compared by running Flink 2.3 and Spark 4.
+What a tree means is in `registry.expressions`: its types, and the evaluation of rows. Nothing of a text is passed on to
+Spark, so that a DDL from somebody else cannot run code or read other tables.
+Rules: the grammar of Calcite and Flink's "System (Built-in) Functions" page.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from kvformat.registry.contract.ddl import DdlReader
-from kvformat.registry.contract.errors import SchemaError, did_you_mean
-from kvformat.registry.contract.types import FlinkType, quoted
-from kvformat.registry.sql.shared_functions import (
-    ANY_COUNT,
-    DIFFERENT,
-    EPOCH_FUNCTIONS,
-    FUNCTIONS,
-    RENAMED,
-    WITHOUT_BRACKETS,
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.expressions.bind import bind, is_of_current_time, unknown_function
+from kvformat.registry.expressions.bound import (
+    BIGINT,
+    BOOLEAN,
+    DATE,
+    DAYS,
+    DOUBLE,
+    INT,
+    INTERVALS,
+    MONTHS,
+    NULL,
+    BindError,
+    Bound,
 )
+from kvformat.registry.expressions.local_times import parse_date_literal, parse_time_literal, parse_timestamp_literal
+from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
 
-_MOST_NESTED = 60  # levels of brackets; each needs four frames of Python's stack of 1,000
-# The word before a literal in quotes, such as DATE '2024-01-02', with Spark's word for it.
-LITERAL_PREFIXES = {"DATE": "DATE", "TIME": "TIME", "TIMESTAMP": "TIMESTAMP_NTZ", "X": "X"}
-_UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
-_PARTS = (*_UNITS[:-1], "DOW", "DOY")  # of EXTRACT; Spark's second has a fraction
-_COMPARISONS = ("=", "<>", "!=", "<", "<=", ">", ">=")
-_CALCULATIONS = ("+", "-", "*", "/", "%", "||")
-_BOOLEAN = FlinkType("BOOLEAN")
-_TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
-_FRACTIONS = ("FLOAT", "DOUBLE", "DECIMAL")
+_MOST_NESTED = 60  # levels of brackets; each needs some frames of Python's stack of 1,000
+_MOST_LEVELS = 150  # levels of operators in one another; evaluation needs some frames for each
+OPERATOR_TOKEN = (
+    r"<>|!=|<=|>=|\|\||\d+[eE][+-]?\d+|\d+\.\d*(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?|[<>(),:;=.+\-*/%\[\]{}?]"
+)
+"""The tokens of expressions, in addition to those of column lists."""
 _BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
 _NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_SPARK_TYPES = {
-    "CHAR": "STRING",
-    "VARCHAR": "STRING",
-    "BINARY": "BINARY",
-    "VARBINARY": "BINARY",
-    "TIMESTAMP": "TIMESTAMP_NTZ",
-    "TIMESTAMP_LTZ": "TIMESTAMP_LTZ",
-}
+_LITERALS = ("DATE", "TIME", "TIMESTAMP", "X")
+_WITHOUT_BRACKETS = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
+_UNITS = (
+    "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND",
+)  # fmt: skip
+_PARTS = (*_UNITS, "DOW", "DOY", "ISODOW", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM")
+_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000, "WEEK": 604_800_000}
+_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+# Operators with their precedence in Calcite; of equal ones the left binds first.
+_PRECEDENCE = {
+    "OR": 22, "AND": 24, "IS": 28, "=": 30, "<>": 30, "!=": 30, "<": 30, "<=": 30, ">": 30, ">=": 30,
+    "BETWEEN": 32, "IN": 32, "LIKE": 32, "NOT": 32, "SIMILAR": 32, "+": 40, "-": 40,
+    "*": 60, "/": 60, "%": 60, "||": 60,
+}  # fmt: skip
+_NOT, _ADDITION = 26, 40
+_FLATTENED = ("AND", "OR")
+_NEGATED = ("BETWEEN", "IN", "LIKE", "SIMILAR")
+_MOST_NUMBER_DIGITS = 38
+_LEAVE_OUT = (
+    "Leave the column out of decoding (skip_computed, on the command line --skip-computed), or remove it from the DDL, "
+    "and compute it in a query on the decoded DataFrame"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """An expression in Flink SQL (`source`) and in Spark SQL (`spark`), or the reason why it is refused (`refused`)."""
+    """An expression in Flink SQL (`source`) with the type of its values; `refused` says why it can't be evaluated."""
 
     source: str
-    spark: str = ""
+    type: FlinkType | None = None
     refused: str = ""
 
 
-class ExpressionReader(DdlReader):
-    """Parses the expressions of a statement and writes each token in Flink's and in Spark's spelling."""
+def read_expression(
+    text: str, row: Mapping[str, FlinkType], replaced: Mapping[str, Bound] | None = None
+) -> Bound:
+    """Parse and bind an expression that stands alone. Raises `SchemaError`.
 
-    def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
-        super().__init__(text, start, end)
-        self._row: dict[str, FlinkType] = {}
-        self._flink: list[str] = []
-        self._spark: list[str] = []
+    `row` has the types of the columns, `replaced` the expressions that take the place of some of them.
+    """
+    reader = _SingleExpressionReader(text)
+    try:
+        bound = bind(reader.tree(), row, replaced or {})
+    except BindError as error:
+        raise reader.error(str(error), error.offset) from None
+    if reader.peek():
+        raise reader.error(f"{reader.shown()}: unexpected here")
+    return bound
+
+
+def uses_current_time(text: str) -> bool:
+    """Return whether an expression calls a function of the current time."""
+    return any(isinstance(one, Call) and is_of_current_time(one) for one in _walk(_SingleExpressionReader(text).tree()))
+
+
+class ExpressionReader(DdlReader):
+    """Parses expressions among the tokens of a statement."""
 
     def skip_expression(self) -> None:
         """Skip the tokens up to the `,`, `)` or COMMENT after an expression."""
@@ -74,359 +108,457 @@ class ExpressionReader(DdlReader):
             depth += _BRACKETS.get(self.peek(), 0)
             self.index += 1
 
-    def expression(self, row: dict[str, FlinkType]) -> Expression:
+    def expression(self, row: Mapping[str, FlinkType]) -> Expression:
         """Parse the next expression; `row` has the type of each column that it may use. Never raises."""
-        self._row, self._flink, self._spark = row, [], []
         start = self.index
         try:
-            self._condition(0)
+            tree = self.tree()
             if self.peek() and self.peek() not in (",", ")") and self.word() != "COMMENT":
                 raise self.error(f"{self.shown()}: unexpected here")
+            try:
+                bound = bind(tree, row)
+                if bound.type == NULL:
+                    raise BindError("its type is unknown, because every value is NULL; write CAST(NULL AS STRING)")
+                if bound.type.root in INTERVALS:
+                    raise BindError("a column of the type INTERVAL; add it to a time, or CAST it to STRING")
+            except BindError as error:
+                raise self.error(str(error), error.offset) from None
         except SchemaError as error:
             self.index = start
             self.skip_expression()
-            hint = "Remove the column from the DDL, and compute it in a query on the decoded DataFrame"
-            return Expression(_joined(self.tokens[start : self.index]), refused=f"{error.reason}. {hint}")
-        return Expression(_joined(self._flink), _joined(self._spark))
+            return Expression(_joined(self.tokens[start : self.index]), refused=f"{error.reason}. {_LEAVE_OUT}")
+        return Expression(_joined(self.tokens[start : self.index]), replace(bound.type, nullable=True))
 
-    # --- the grammar; each method parses one part and returns its type, None if the type is not known ----------
+    def tree(self) -> Tree:
+        """Parse the next expression. Raises `SchemaError`."""
+        offset = self.offset()
+        found = self._operation(0, 0)
+        if _levels(found) > _MOST_LEVELS:
+            raise self.error(f"operators are nested more than {_MOST_LEVELS} levels deep", offset)
+        return found
 
-    def _condition(self, depth: int) -> FlinkType | None:
-        """Parse values or comparisons, combined by AND, OR and NOT; `depth` is the number of open brackets."""
+    def _plain_type(self, depth: int) -> FlinkType:
+        """Parse a type. TIME has at most milliseconds, because Flink plans it so whatever the DDL says."""
+        found = super()._plain_type(depth)
+        return replace(found, precision=min(found.precision or 0, 3)) if found.root == "TIME" else found
+
+    # --- operators -------------------------------------------------------------------------------------------
+
+    def _operation(self, least: int, depth: int) -> Tree:
+        """Parse operands and the operators between them of at least a precedence; `depth` counts open brackets."""
         if depth > _MOST_NESTED:
             raise self.error(f"(: brackets are nested more than {_MOST_NESTED} levels deep")
-        truth = False
-        while True:
-            while self._copy_word("NOT"):
-                truth = True
-            found = self._value(depth)
-            truth = self._comparison(depth) or truth
-            if not (self._copy_word("AND") or self._copy_word("OR")):
-                return _BOOLEAN if truth else found
-            truth = True
-
-    def _comparison(self, depth: int) -> bool:
-        """Parse a comparison after its first value, if there is one; return whether there was."""
-        if self.peek() in _COMPARISONS:
-            self._copy()
-            self._value(depth)
-        elif self._copy_word("IS"):
-            self._copy_word("NOT")
-            if self._copy_word("DISTINCT"):
-                self._copy_required("FROM")
-                self._value(depth)
-            elif not any(self._copy_word(word) for word in ("NULL", "TRUE", "FALSE", "UNKNOWN")):
-                raise self.error(f"{self.shown()}: expected NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM after IS")
-        elif self.word() in ("BETWEEN", "IN", "LIKE", "NOT"):
-            self._copy_word("NOT")
-            if self._copy_word("BETWEEN"):
-                self._value(depth)
-                self._copy_required("AND")
-                self._value(depth)
-            elif self._copy_word("IN"):
-                self._copy_required("(")
-                self._arguments(depth)
-            else:
-                self._copy_required("LIKE")
-                self._value(depth)
-                if self._copy_word("ESCAPE"):
-                    self._copy_string()
+        offset = self.offset()
+        if self.skip("NOT"):
+            found: Tree = Call("NOT", (self._operation(_NOT, depth + 1),), offset)
         else:
-            return False
-        return True
-
-    def _value(self, depth: int) -> FlinkType | None:
-        """Parse operands and the arithmetic operators between them."""
-        found = self._operand(depth)
-        left = found
-        while self.peek() in _CALCULATIONS:
-            sign, offset = self.peek(), self.offset()
-            self._copy()
-            right = self._operand(depth)
-            fraction = next((t for t in (left, right) if t is not None and t.root in _FRACTIONS), None)
-            if sign == "/" and fraction is None:
-                why = "Flink truncates the quotient of two integers, Spark does not; divide by 2.0 or by a CAST"
-                raise self.error(f"/: {why}", offset)
-            found = fraction or found
-            left = fraction if sign in ("*", "/", "%") else right
-        return found
-
-    def _operand(self, depth: int) -> FlinkType | None:
-        while self._copy_word("-") or self._copy_word("+"):
-            pass
-        found = self._primary(depth)
-        while self.peek() in ("[", "."):
-            found = self._field_or_element(found, depth)
-        return found
-
-    def _field_or_element(self, of: FlinkType | None, depth: int) -> FlinkType | None:
-        """Parse `.field` of a ROW or `[key]` of a MAP."""
-        if self.peek() == ".":
-            self._copy()
-            offset, token = self.offset(), self.peek()
-            name = self.name()
-            self._write(token, quoted(name))
-            members = {field.name: field.type for field in of.fields} if of is not None and of.root == "ROW" else {}
-            if of is not None and name not in members:
-                raise self.error(f"{token}: the ROW has no such field", offset)
-            return members.get(name)
-        if of is None or of.root != "MAP":
-            raise self.error(
-                "[...]: only for a MAP; Flink counts the elements of an ARRAY from 1, Spark from 0; use element_at"
-            )
-        self._copy()
-        self._condition(depth + 1)
-        self._copy_required("]")
-        return of.fields[1].type
-
-    def _primary(self, depth: int) -> FlinkType | None:
-        token, word = self.peek(), self.word()
-        if token.startswith("'"):
-            self._copy_string()
-        elif token and _NUMBER.fullmatch(token):
-            self._copy()
-            return FlinkType("DOUBLE") if set(token) & set(".eE") else None
-        elif token == "(":
-            self._copy()
-            found = self._condition(depth + 1)
-            self._copy_required(")")
-            return found
-        elif word in LITERAL_PREFIXES and self.peek(1).startswith("'"):
-            self._copy(LITERAL_PREFIXES[word])
-            self._copy_string()
-        elif word == "NULL":
-            self._copy()
-        elif word in ("TRUE", "FALSE"):
-            self._copy()
-            return _BOOLEAN
-        elif word == "INTERVAL":
-            self._interval_literal()
-        elif word == "CASE":
-            self._case(depth)
-        elif word in WITHOUT_BRACKETS and self.peek(1) != "(":
-            self._write(token, f"{word.lower()}()")
+            found = self._operand(depth)
+        while True:
+            name, offset = self.word(), self.offset()
+            precedence = _PRECEDENCE.get(name, -1)
+            if precedence < max(least, 0) or (name == "NOT" and self.word(1) not in _NEGATED):
+                return found
             self.index += 1
-        elif self.peek(1) == "(":
-            return self._call(depth)
-        else:
-            return self._column()
-        return None
+            if name == "IS":
+                found = self._test(found, depth, offset)
+            elif precedence == _PRECEDENCE["LIKE"]:
+                negated = name == "NOT"
+                if negated:
+                    name = self.word()
+                    self.index += 1
+                found = self._membership(name, found, depth, offset)
+                found = Call("NOT", (found,), offset) if negated else found
+            else:
+                right = self._operation(precedence + 1, depth)
+                name = "<>" if name == "!=" else name
+                if name in _FLATTENED and isinstance(found, Call) and found.name == name:
+                    found = Call(name, (*found.arguments, right), found.offset)
+                else:
+                    found = Call(name, (found, right), offset)
 
-    def _column(self) -> FlinkType:
-        offset, token = self.offset(), self.peek()
-        if self.peek(1) == "[" and self.word() in ("ARRAY", "MAP"):
-            raise self.error(f"{token}[...]: Spark SQL does not have this constructor, its own is {token.lower()}(...)")
-        name = token[1:-1].replace("``", "`") if token.startswith("`") else token
-        if name not in self._row:
-            why = "not a physical or metadata column of the table, and not SQL that Flink and Spark share."
-            raise self.error(f"{self.shown()}: {why}{did_you_mean(name, self._row)}".rstrip("."), offset)
-        self._write(token, quoted(self.name()))
-        return self._row[name]
+    def _test(self, of: Tree, depth: int, offset: int) -> Tree:
+        """Parse what is after IS."""
+        name = "IS NOT" if self.skip("NOT") else "IS"
+        if self.skip("DISTINCT"):
+            self.expect("FROM")
+            return Call(f"{name} DISTINCT FROM", (of, self._operation(_PRECEDENCE["="] + 1, depth)), offset)
+        if self.skip("JSON"):
+            kind = next((word for word in ("VALUE", "OBJECT", "ARRAY", "SCALAR") if self.skip(word)), "VALUE")
+            return Call(f"{name} JSON", (of,), offset, words=(kind,))
+        test = self._keyword("NULL", "TRUE", "FALSE", "UNKNOWN", "DISTINCT", "JSON")
+        return Call(name, (of,), offset, words=(test,))
 
-    def _case(self, depth: int) -> None:
-        self._copy()
-        if self.word() != "WHEN":
-            self._condition(depth + 1)
-        while self._copy_word("WHEN"):
-            self._condition(depth + 1)
-            self._copy_required("THEN")
-            self._condition(depth + 1)
-        if self._copy_word("ELSE"):
-            self._condition(depth + 1)
-        self._copy_required("END")
+    def _membership(self, name: str, of: Tree, depth: int, offset: int) -> Tree:
+        """Parse what is after BETWEEN, IN or LIKE."""
+        if name == "BETWEEN":
+            symmetric = self.skip("SYMMETRIC")
+            self.skip("ASYMMETRIC")
+            low = self._operation(_ADDITION, depth)
+            self.expect("AND")
+            high = self._operation(_ADDITION, depth)
+            found = _between(of, low, high, offset)
+            return Call("OR", (found, _between(of, high, low, offset)), offset) if symmetric else found
+        if name == "IN":
+            self.expect("(")
+            return Call("IN", (of, *self._arguments(depth + 1)), offset)
+        if name == "SIMILAR":
+            raise self.error("SIMILAR TO is not supported; use LIKE or REGEXP", offset)
+        pattern = self._operation(_ADDITION, depth)
+        escape = (self._operand(depth),) if self.skip("ESCAPE") else ()
+        return Call("LIKE", (of, pattern, *escape), offset)
 
-    def _interval_literal(self) -> None:
-        """Parse `INTERVAL '1:30' MINUTE TO SECOND(3)`; Spark SQL has no precision here."""
-        self._copy()
-        self._copy_string()
+    def _operand(self, depth: int) -> Tree:
+        """Parse signs, a value, and the members of it that are read."""
+        offset, negative = self.offset(), False
+        while self.peek() in ("+", "-"):
+            negative ^= self.peek() == "-"
+            self.index += 1
+        found = self._primary(depth)
         while True:
-            self._copy_unit(_UNITS, plural=True)
-            if self.peek() == "(":
-                start = self.index
-                self.numbers(2)
-                self._flink += self.tokens[start : self.index]
-            if not self._copy_word("TO"):
+            at = self.offset()
+            if self.skip("."):
+                found = Call(".", (found,), at, words=(self.name(),))
+            elif self.skip("["):
+                found = Call("[]", (found, self._operation(0, depth + 1)), at)
+                self.expect("]")
+            else:
                 break
+        if negative and isinstance(found, Literal) and not isinstance(found.value, str | bytes | None):
+            return Literal(-found.value, found.type, offset)
+        return Call("NEGATIVE", (found,), offset) if negative else found
 
-    def _copy_unit(self, units: tuple[str, ...], *, plural: bool = False) -> None:
-        word = self.word()
-        if word not in units and not (plural and word.removesuffix("S") in units):
-            raise self.error(f"{self.shown()}: expected one of {', '.join(units)}")
-        self._copy()
+    # --- values ----------------------------------------------------------------------------------------------
 
-    # --- calls -------------------------------------------------------------------------------------------------
-
-    def _call(self, depth: int) -> FlinkType | None:
-        offset, shown = self.offset(), self.shown().strip("'`")
-        name = self.peek().strip("`").upper()
-        special = getattr(self, f"_call_{name.lower()}", None) if name in _SPECIAL else None
-        if name in DIFFERENT and special is None:
-            raise self.error(f"{name}: {DIFFERENT[name]}", offset)
-        if name not in FUNCTIONS and special is None:
-            near = did_you_mean(name, [*FUNCTIONS, *_SPECIAL])
-            why = f"not a function that means the same in Flink and in Spark.{near}"
-            raise self.error(f"{shown.upper()}: {why}", offset)
-        self._copy(RENAMED.get(name, name))
-        self._copy()
-        if special is not None:
-            found: FlinkType | None = special(depth + 1)
-            self._copy_required(")")
+    def _primary(self, depth: int) -> Tree:
+        token, word, offset = self.peek(), self.word(), self.offset()
+        if token.startswith("'"):
+            text = self.text_literal()
+            return Literal(text, FlinkType("CHAR", length=len(text)), offset)
+        if token and _NUMBER.fullmatch(token):
+            self.index += 1
+            return self._number(token, offset)
+        if self.skip("("):
+            found = self._operation(0, depth + 1)
+            if self.skip(","):
+                found = Call("ROW", (found, *self._arguments(depth + 1)), offset)
+            else:
+                self.expect(")")
             return found
-        count = self._arguments(depth)
-        least, most = FUNCTIONS[name]
-        if not least <= count <= most:
-            allowed = (
-                f"{least}" if least == most else f"at least {least}" if most == ANY_COUNT else f"{least} to {most}"
-            )
-            raise self.error(f"{name}: needs {allowed} arguments in Flink and in Spark, not {count}", offset)
-        return None
-
-    def _arguments(self, depth: int) -> int:
-        """Parse arguments up to the closing bracket; return their number."""
-        count = 0
-        if self.peek() != ")":
-            count = 1
-            self._condition(depth + 1)
-            while self._copy_word(","):
-                self._condition(depth + 1)
-                count += 1
-        self._copy_required(")")
-        return count
-
-    def _call_cast(self, depth: int) -> FlinkType:
-        """Parse the arguments of CAST.
-
-        Flink replaces bytes that are not UTF-8 with U+FFFD. Spark's cast would keep invalid text.
-        """
-        at, offset = len(self._spark) - 2, self.offset()
-        found = self._condition(depth)
-        self._copy_required("AS")
-        cast_to = self.type(0)
-        if found is not None and found.root == "BOOLEAN" and cast_to.root in _TEXTS:
-            raise self.error("CAST: a BOOLEAN becomes TRUE in Flink, true in Spark; write a CASE", offset)
-        from_bytes = cast_to.root in _TEXTS and (found is None or found.root in _BYTES)
-        if from_bytes:
-            self._spark[at] = f"make_valid_utf8({self._spark[at]}"
-        self._write(str(cast_to), spark_type_text(cast_to) + ")" * from_bytes)
-        return cast_to
-
-    _call_try_cast = _call_cast
-
-    def _call_extract(self, depth: int) -> None:
-        self._copy_unit(_PARTS)
-        self._copy_required("FROM")
-        self._condition(depth)
-
-    def _call_position(self, depth: int) -> None:
-        self._value(depth)
-        self._copy_required("IN")
-        self._value(depth)
-
-    def _call_trim(self, depth: int) -> None:
-        where = any(self._copy_word(word) for word in ("BOTH", "LEADING", "TRAILING"))
-        self._condition(depth)
-        if where or self.word() == "FROM":
-            self._copy_required("FROM")
-            self._condition(depth)
-
-    def _call_substring(self, depth: int) -> None:
-        self._condition(depth)
-        second, third = ("FROM", "FOR") if self.word() == "FROM" else (",", ",")
-        self._copy_required(second)
-        self._condition(depth)
-        if self._copy_word(third):
-            self._condition(depth)
-
-    _call_substr = _call_substring
-
-    def _call_overlay(self, depth: int) -> None:
-        self._condition(depth)
-        for word in ("PLACING", "FROM"):
-            self._copy_required(word)
-            self._condition(depth)
-        if self._copy_word("FOR"):
-            self._condition(depth)
-
-    def _call_regexp_replace(self, depth: int) -> None:
-        for _ in range(2):
-            self._condition(depth)
-            self._copy_required(",")
-        if not self.peek().startswith("'") or set(self.peek()) & set("$\\"):
-            raise self.error(
-                "REGEXP_REPLACE: the replacement must be a string without $ and \\, which mean a group in Spark only"
-            )
-        self._copy_string()
-
-    def _call_timestampadd(self, depth: int) -> None:
-        self._copy_unit(_UNITS)
-        for _ in range(2):
-            self._copy_required(",")
-            self._condition(depth)
-
-    _call_timestampdiff = _call_timestampadd
-
-    def _call_to_timestamp_ltz(self, depth: int) -> None:
-        """Parse the arguments, and write Spark's function for the precision instead of the precision."""
-        at, offset = len(self._spark) - 2, self.offset()
-        self._condition(depth)
-        if self.peek() == "," and self.peek(1) in EPOCH_FUNCTIONS and self.peek(2) == ")":
-            self._spark[at] = EPOCH_FUNCTIONS[self.peek(1)]
-            self._flink += [",", self.peek(1)]
+        if word in _LITERALS and self.peek(1).startswith("'"):
+            self.index += 1
+            return self._typed_literal(word, offset)
+        if word == "NULL":
+            self.index += 1
+            return Literal(None, None, offset)
+        if word in ("TRUE", "FALSE"):
+            self.index += 1
+            return Literal(word == "TRUE", BOOLEAN, offset)
+        if word == "INTERVAL":
+            self.index += 1
+            return self.interval()
+        if word == "CASE":
+            self.index += 1
+            return self._case(depth, offset)
+        if word in ("ARRAY", "MAP") and self.peek(1) == "[":
             self.index += 2
-        else:
-            raise self.error(f"TO_TIMESTAMP_LTZ: {DIFFERENT['TO_TIMESTAMP_LTZ']}", offset)
+            return Call(f"{word}[]", self._arguments(depth + 1, "]"), offset)
+        if word in _WITHOUT_BRACKETS and self.peek(1) != "(":
+            self.index += 1
+            return Call(word, (), offset)
+        if self.peek(1) == "(":
+            self.index += 2
+            return self._call(token.strip("`").upper(), depth + 1, offset)
+        return Name(self.name(), offset)
 
-    # --- output ------------------------------------------------------------------------------------------------
-
-    def _write(self, flink: str, spark: str) -> None:
-        self._flink.append(flink)
-        self._spark.append(spark)
-
-    def _copy(self, spark: str | None = None) -> None:
-        """Copy the next token to the output, for Spark perhaps in another spelling."""
-        self._write(self.peek(), self.peek() if spark is None else spark)
-        self.index += 1
-
-    def _copy_word(self, word: str) -> bool:
-        """Copy the next token if it is this word; return whether it is."""
-        found = self.word() == word
-        if found:
-            self._copy()
-        return found
-
-    def _copy_required(self, word: str) -> None:
-        if not self._copy_word(word):
-            raise self.error(f"{self.shown()}: expected {word!r} here")
-
-    def _copy_string(self) -> None:
+    def text_literal(self) -> str:
+        """Parse a string in single quotes."""
         token = self.peek()
         if not token.startswith("'"):
-            raise self.error(f"{self.shown()}: expected a string in single quotes")
-        self._copy(spark_string(token))
+            raise self.error(f"expected a string in single quotes, found {self.shown()}")
+        self.index += 1
+        return token[1:-1].replace("''", "'")
+
+    def _number(self, token: str, offset: int) -> Literal:
+        if set(token) & set("eE"):
+            return Literal(float(token), DOUBLE, offset)
+        whole, point, fraction = token.partition(".")
+        if not point or not fraction:
+            number = int(whole)
+            if number < 2**63:
+                return Literal(number, INT if number < 2**31 else BIGINT, offset)
+        number, precision = int(whole + fraction), len(whole + fraction)
+        if precision > _MOST_NUMBER_DIGITS:
+            raise self.error(f"{self.shown()}: a number has at most {_MOST_NUMBER_DIGITS} digits", offset)
+        return Literal(number, FlinkType("DECIMAL", precision=precision, scale=len(fraction)), offset)
+
+    def _typed_literal(self, word: str, offset: int) -> Literal:
+        """Parse the text of `DATE '2024-01-02'` and its like."""
+        text = self.text_literal()
+        try:
+            if word == "X":
+                data = bytes.fromhex("".join(text.split()))
+                return Literal(data, FlinkType("BINARY", length=len(data)), offset)
+            if word == "DATE":
+                return Literal(parse_date_literal(text), DATE, offset)
+            if word == "TIME":
+                millis, precision = parse_time_literal(text)
+                return Literal(millis, FlinkType("TIME", precision=precision), offset)
+            micros, precision = parse_timestamp_literal(text)
+            return Literal(micros, FlinkType("TIMESTAMP", precision=precision), offset)
+        except ValueError:
+            forms = {
+                "X": "an even number of hexadecimal digits", "DATE": "yyyy-MM-dd", "TIME": "HH:mm:ss",
+                "TIMESTAMP": "yyyy-MM-dd HH:mm:ss, maybe with a fraction",
+            }  # fmt: skip
+            raise self.error(f"{word} '{text:.60}': expected {forms[word]}", offset) from None
+
+    def interval(self) -> Literal:
+        """Parse `'1:30' MINUTE TO SECOND(3)` or `5 SECOND` after INTERVAL."""
+        offset, sign = self.offset(), 1
+        if self.peek() in ("+", "-"):
+            sign = -1 if self.peek() == "-" else 1
+            self.index += 1
+        if _NUMBER.fullmatch(self.peek() or " "):
+            text = self.peek()
+            self.index += 1
+        else:
+            text = self.text_literal().strip()
+        first = last = self._time_unit((*_MONTHS, *_MILLIS))
+        self.numbers(2)
+        if self.skip("TO"):
+            last = self._time_unit((*_MONTHS, *_MILLIS))
+            self.numbers(1)
+        names = ["YEAR", "MONTH"] if first in _MONTHS else ["DAY", "HOUR", "MINUTE", "SECOND"]
+        if first != last and not (first in names and last in names and names.index(first) < names.index(last)):
+            raise self.error(f"INTERVAL: {first} TO {last} does not exist", offset)
+        units = [first] if first == last else names[names.index(first) : names.index(last) + 1]
+        if text.startswith("-"):
+            sign, text = -sign, text[1:]
+        parts = re.split("[ :]" if first in _MILLIS else "-", text.lstrip("+"))
+        if len(parts) != len(units) or not all(re.fullmatch(r"[0-9]+(\.[0-9]*)?", part) for part in parts):
+            what = first if first == last else f"{first} TO {last}"
+            raise self.error(f"INTERVAL '{text:.60}': not an interval of {what}", offset)
+        sizes = _MONTHS if first in _MONTHS else _MILLIS
+        amount = sign * int(sum(Decimal(part) * sizes[unit] for part, unit in zip(parts, units, strict=True)))
+        return Literal(amount, MONTHS if first in _MONTHS else DAYS, offset)
+
+    def _time_unit(self, allowed: tuple[str, ...]) -> str:
+        word = self.word()
+        for unit in (word, word.removesuffix("S")):
+            if unit in allowed:
+                self.index += 1
+                return unit
+        raise self.error(f"{self.shown()}: expected one of {', '.join(allowed)}")
+
+    def _case(self, depth: int, offset: int) -> Tree:
+        of = None if self.word() == "WHEN" else self._operation(0, depth + 1)
+        operands: list[Tree] = []
+        while self.skip("WHEN"):
+            condition = self._operation(0, depth + 1)
+            operands.append(condition if of is None else Call("=", (of, condition), offset))
+            self.expect("THEN")
+            operands.append(self._operation(0, depth + 1))
+        if not operands:
+            raise self.error(f"{self.shown()}: expected WHEN")
+        operands.append(self._operation(0, depth + 1) if self.skip("ELSE") else Literal(None, None, offset))
+        self.expect("END")
+        return Call("CASE", tuple(operands), offset)
+
+    # --- calls -----------------------------------------------------------------------------------------------
+
+    def _arguments(self, depth: int, close: str = ")") -> tuple[Tree, ...]:
+        """Parse values separated by commas, up to the closing bracket."""
+        found: list[Tree] = []
+        if not self.skip(close):
+            while True:
+                found.append(self._operation(0, depth))
+                if not self.skip(","):
+                    break
+            self.expect(close)
+        return tuple(found)
+
+    def _call(self, name: str, depth: int, offset: int) -> Tree:
+        """Parse the arguments of a function after its opening bracket."""
+        special = _SPECIAL_CALLS.get(name)
+        why = unknown_function(name)
+        if special is None and why:
+            raise self.error(f"{name}: {why}", offset)
+        if special is None:
+            return Call(name, self._arguments(depth), offset)
+        found = special(self, name, depth, offset)
+        self.expect(")")
+        return found
+
+    def _keyword(self, *words: str) -> str:
+        """Skip one of these words and return it."""
+        word = self.word()
+        if word not in words:
+            raise self.error(f"{self.shown()}: expected {', '.join(words[:-1])} or {words[-1]}")
+        self.index += 1
+        return word
+
+    def _cast(self, name: str, depth: int, offset: int) -> Tree:
+        value = self._operation(0, depth)
+        self.expect("AS")
+        return Call(name, (value,), offset, type=self.type(0))
+
+    def _extract(self, name: str, depth: int, offset: int) -> Tree:
+        unit = self._time_unit(_PARTS)
+        self.expect("FROM")
+        return Call(name, (self._operation(0, depth),), offset, words=(unit,))
+
+    def _position(self, name: str, depth: int, offset: int) -> Tree:
+        sought = self._operation(_ADDITION, depth)
+        self.expect("IN")
+        where = self._operation(0, depth)
+        start = (self._operation(0, depth),) if self.skip("FROM") else ()
+        return Call(name, (sought, where, *start), offset)
+
+    def _trim(self, name: str, depth: int, offset: int) -> Tree:
+        side = next((word for word in ("BOTH", "LEADING", "TRAILING") if self.skip(word)), "")
+        blank = Literal(" ", FlinkType("CHAR", length=1), offset)
+        first: Tree = blank if side and self.word() == "FROM" else self._operation(0, depth)
+        if self.skip("FROM"):
+            return Call(name, (first, self._operation(0, depth)), offset, words=(side or "BOTH",))
+        if side:
+            raise self.error(f"{self.shown()}: expected FROM")
+        return Call(name, (blank, first), offset, words=("BOTH",))
+
+    def _substring(self, name: str, depth: int, offset: int) -> Tree:
+        found = [self._operation(0, depth)]
+        start, length = ("FROM", "FOR") if self.word() == "FROM" else (",", ",")
+        self.expect(start)
+        found.append(self._operation(0, depth))
+        if self.skip(length):
+            found.append(self._operation(0, depth))
+        return Call(name, tuple(found), offset)
+
+    def _overlay(self, name: str, depth: int, offset: int) -> Tree:
+        found = [self._operation(0, depth)]
+        for word in ("PLACING", "FROM"):
+            self.expect(word)
+            found.append(self._operation(0, depth))
+        if self.skip("FOR"):
+            found.append(self._operation(0, depth))
+        return Call(name, tuple(found), offset)
+
+    def _with_unit(self, name: str, depth: int, offset: int) -> Tree:
+        """Parse TIMESTAMPADD and TIMESTAMPDIFF."""
+        unit = self.word().removeprefix("SQL_TSI_")
+        if unit not in _UNITS:
+            raise self.error(f"{self.shown()}: expected one of {', '.join(_UNITS)}")
+        self.index += 1
+        self.expect(",")
+        first = self._operation(0, depth)
+        self.expect(",")
+        return Call(name, (first, self._operation(0, depth)), offset, words=(unit,))
+
+    def _rounded(self, name: str, depth: int, offset: int) -> Tree:
+        """Parse FLOOR and CEIL, of a number or `TO` a unit of time."""
+        value = self._operation(0, depth)
+        words = (self._time_unit(_PARTS),) if self.skip("TO") else ()
+        return Call(name, (value,), offset, words=words)
+
+    def _json(self, name: str, depth: int, offset: int) -> Tree:
+        """Parse JSON_VALUE, JSON_QUERY and JSON_EXISTS.
+
+        `words` are the behaviors ON EMPTY and ON ERROR, of JSON_EXISTS only ON ERROR, of JSON_QUERY also the wrapper.
+        The values of DEFAULT are further arguments.
+        """
+        arguments = [self._operation(0, depth)]
+        self.expect(",")
+        arguments.append(self._operation(0, depth))
+        type_ = self.type(0) if name != "JSON_EXISTS" and self.skip("RETURNING") else None
+        wrapper = self._wrapper() if name == "JSON_QUERY" else ""
+        behaviors = {"EMPTY": "", "ERROR": ""}
+        while self.peek() not in (")", ""):
+            behavior = self._keyword("NULL", "ERROR", "DEFAULT", "EMPTY", "TRUE", "FALSE", "UNKNOWN")
+            if behavior == "DEFAULT":
+                arguments.append(self._operation(0, depth))
+            elif behavior == "EMPTY":
+                behavior = f"EMPTY {self._keyword('ARRAY', 'OBJECT')}"
+            self.expect("ON")
+            event = self._keyword("EMPTY", "ERROR")
+            if behaviors[event]:
+                raise self.error(f"{name}: ON {event} is given twice", offset)
+            behaviors[event] = behavior
+        if name == "JSON_EXISTS":
+            return Call(name, tuple(arguments), offset, words=(behaviors["ERROR"],))
+        words: tuple[str, ...] = (behaviors["EMPTY"], behaviors["ERROR"])
+        if name == "JSON_QUERY":
+            words = (wrapper, *words)
+        return Call(name, tuple(arguments), offset, words=words, type=type_)
+
+    def _wrapper(self) -> str:
+        found = ""
+        if self.skip("WITHOUT"):
+            found = "WITHOUT"
+        elif self.skip("WITH"):
+            found = "CONDITIONAL" if self.skip("CONDITIONAL") else "UNCONDITIONAL"
+            self.skip("UNCONDITIONAL")
+        if found:
+            self.skip("ARRAY")
+            self.expect("WRAPPER")
+        return found
 
 
-_SPECIAL = [name.removeprefix("_call_").upper() for name in vars(ExpressionReader) if name.startswith("_call_")]
-"""Functions whose arguments are not a list of values; each has a method."""
+class _SingleExpressionReader(ExpressionReader):
+    """Parses an expression that stands alone."""
+
+    subject = "expression"
+    token = re.compile(f"{OPERATOR_TOKEN}|{ExpressionReader.token.pattern}")
 
 
-def spark_string(literal: str) -> str:
-    """Return Flink's string literal as one of Spark SQL, in which a backslash begins an escape."""
-    escaped = literal[1:-1].replace("''", "'").replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+_SPECIAL_CALLS: dict[str, Callable[[ExpressionReader, str, int, int], Tree]] = {
+    "CAST": ExpressionReader._cast,
+    "TRY_CAST": ExpressionReader._cast,
+    "EXTRACT": ExpressionReader._extract,
+    "POSITION": ExpressionReader._position,
+    "TRIM": ExpressionReader._trim,
+    "SUBSTRING": ExpressionReader._substring,
+    "SUBSTR": ExpressionReader._substring,
+    "OVERLAY": ExpressionReader._overlay,
+    "TIMESTAMPADD": ExpressionReader._with_unit,
+    "TIMESTAMPDIFF": ExpressionReader._with_unit,
+    "FLOOR": ExpressionReader._rounded,
+    "CEIL": ExpressionReader._rounded,
+    "CEILING": ExpressionReader._rounded,
+    "JSON_VALUE": ExpressionReader._json,
+    "JSON_QUERY": ExpressionReader._json,
+    "JSON_EXISTS": ExpressionReader._json,
+}
+"""Functions whose arguments are not a list of values."""
 
 
-def spark_type_text(type_: FlinkType) -> str:
-    """Return a type in Spark SQL's spelling."""
-    members = [spark_type_text(member.type) for member in type_.fields]
-    if type_.root == "ROW":
-        return f"STRUCT<{', '.join(f'{quoted(f.name)}: {m}' for f, m in zip(type_.fields, members, strict=True))}>"
-    if type_.root in ("ARRAY", "MAP"):
-        return f"{type_.root}<{', '.join(members)}>"
-    if type_.root == "MULTISET":
-        return f"MAP<{members[0]}, INT>"
-    if type_.root == "TIME":
-        return f"TIME({min(type_.precision or 0, 6)})"
-    return type_.summary() if type_.root == "DECIMAL" else _SPARK_TYPES.get(type_.root, type_.root)
+def _between(of: Tree, low: Tree, high: Tree, offset: int) -> Tree:
+    low, high = _as_decimal(low, high), _as_decimal(high, low)
+    return Call("AND", (Call(">=", (of, low), offset), Call("<=", (of, high), offset)), offset)
+
+
+def _as_decimal(bound: Tree, other: Tree) -> Tree:
+    """Return the literal of a whole number as a DECIMAL if the other bound is one, as Flink does."""
+    if isinstance(bound, Literal) and isinstance(other, Literal) and bound.type == INT and other.type is not None:
+        if other.type.root == "DECIMAL":
+            return Literal(bound.value, FlinkType("DECIMAL", precision=10, scale=0), bound.offset)
+    return bound
+
+
+def _levels(tree: Tree) -> int:
+    """Return how deep the operators of a tree are nested."""
+    found, level = 0, [tree]
+    while level:
+        found += 1
+        level = [argument for one in level if isinstance(one, Call) for argument in one.arguments]
+    return found
+
+
+def _walk(tree: Tree) -> Iterator[Tree]:
+    rest = [tree]
+    while rest:
+        one = rest.pop()
+        yield one
+        if isinstance(one, Call):
+            rest += one.arguments
 
 
 def _joined(tokens: list[str]) -> str:

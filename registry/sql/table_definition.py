@@ -14,10 +14,10 @@ ColumnKind = Literal["physical", "metadata", "computed"]
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table. `type` is None for a computed column; `key` is the metadata key.
+    """A column of a table. `key` is the metadata key.
 
-    A computed column has its expression in Flink SQL (`source`) and in Spark SQL (`expression`). `refused` is the
-    reason why Spark cannot evaluate it, if that is known without Spark.
+    A computed column has its expression in Flink SQL (`source`) and the type of its values. `refused` is the reason why
+    it can't be evaluated; its type is then None.
     """
 
     name: str
@@ -26,7 +26,6 @@ class TableColumn:
     key: str = ""
     virtual: bool = False
     source: str = ""
-    expression: str = ""
     refused: str = field(default="", compare=False)  # it contains a position in the text
 
 

@@ -1,66 +1,137 @@
-"""The columns that a table adds to decoded rows: computed columns, and the watermark of its event time."""
+"""The computed columns of a table, evaluated for the rows of decoded records, in Arrow and without Spark.
+
+A record whose row Flink could not compute is a bad record, with the column and the reason. This is possible here,
+where the bytes of the record are still known. A query on decoded rows could only fail.
+"""
 
 from __future__ import annotations
 
-from pyspark.errors import AnalysisException
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql import types as T
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.contract.types import quoted
-from kvformat.registry.spark.decoded_columns import ERROR, exact_column
+import pyarrow as pa
+
+from kvformat.registry.contract.errors import ConfigurationError, did_you_mean
+from kvformat.registry.contract.types import FlinkType, nullable
+from kvformat.registry.expressions.bound import Bound
+from kvformat.registry.expressions.casts import bind_cast
+from kvformat.registry.expressions.local_times import session_zone
+from kvformat.registry.expressions.rows import Rows, Session
+from kvformat.registry.sql.expressions import read_expression, uses_current_time
 from kvformat.registry.sql.table_definition import TableDefinition
+from kvformat.registry.table.metadata import MetadataColumn
 
 
-def with_computed_columns(table: TableDefinition, decoded: DataFrame, *, captured: bool) -> DataFrame:
-    """Return the table's columns in their declared order, with the computed ones.
+@dataclass(frozen=True)
+class ComputedColumns:
+    """Computed columns as plain data, which can be pickled.
 
-    With `captured` errors, computed columns of bad records are NULL. Raises `ConfigurationError` for an expression that
-    Spark cannot evaluate.
+    columns: names with expressions in Flink SQL. `given` and `declared` are the types of the columns that the
+    expressions may use, as decoded and as the table declares them; they differ for metadata. `zone` is the session's
+    time zone.
     """
-    computed = {column.name: column for column in table.columns if column.kind == "computed"}
-    if not computed:
-        return decoded
-    for column in computed.values():
+
+    table: str
+    columns: tuple[tuple[str, str], ...]
+    given: tuple[tuple[str, FlinkType], ...]
+    declared: tuple[tuple[str, FlinkType], ...]
+    zone: str
+
+    @property
+    def uses_now(self) -> bool:
+        """Whether a value depends on the current time."""
+        return any(uses_current_time(source) for _, source in self.columns)
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the columns that the expressions may use, in the order that `evaluate` takes them."""
+        return tuple(name for name, _ in self.given)
+
+    def evaluate(self, inputs: Sequence[pa.Array], length: int, now: int) -> tuple[list[pa.Array], dict[int, str]]:
+        """Return the columns for some rows, and the reason for each row that failed; its values are NULL.
+
+        `now` is the current time in microseconds since 1970.
+        """
+        arrays = dict(zip(self.inputs, inputs, strict=True))
+        rows = Rows(arrays, dict(self.given), length, Session(self.zone, now))
+        found = []
+        for (name, _), bound in zip(self.columns, self._bound(), strict=True):
+            own = Rows(arrays, rows.types, length, rows.session)
+            own._taken = rows._taken
+            found.append(bound.evaluate(own).array())
+            for index, reason in own.failures.items():
+                rows.failures.setdefault(index, f"computed column '{name}' of table '{self.table}': {reason}")
+        return found, rows.failures
+
+    def _bound(self) -> tuple[Bound, ...]:
+        return _bind_all(self.columns, self.given, self.declared)
+
+
+@functools.lru_cache(maxsize=64)
+def _bind_all(
+    columns: tuple[tuple[str, str], ...],
+    given: tuple[tuple[str, FlinkType], ...],
+    declared: tuple[tuple[str, FlinkType], ...],
+) -> tuple[Bound, ...]:
+    """Return the typed expressions. A worker binds them once, not for each batch."""
+    types, row = dict(given), dict(declared)
+    casts = {name: bind_cast(_column(name, types[name]), type_) for name, type_ in row.items() if types[name] != type_}
+    return tuple(read_expression(source, row, casts) for _, source in columns)
+
+
+def _column(name: str, type_: FlinkType) -> Bound:
+    return Bound(type_, lambda rows: rows.column(name))
+
+
+def computed_columns(table: TableDefinition, metadata: Sequence[MetadataColumn], zone: str) -> ComputedColumns | None:
+    """Return the computed columns of a table whose metadata columns are `metadata`; None if it has none.
+
+    `zone` is the session's time zone. Raises `ConfigurationError` for a column that can't be evaluated.
+    """
+    columns = [column for column in table.columns if column.kind == "computed"]
+    if not columns:
+        return None
+    for column in columns:
         if column.refused:
             raise ConfigurationError(
-                f"computed column '{column.name}' can't be evaluated in Spark. {column.refused}", field=column.name
+                f"computed column '{column.name}' of table '{table.name}' can't be evaluated. {column.refused}",
+                field=column.name,
             )
-
-    def expression(name: str) -> Column:
-        value = F.expr(computed[name].expression)
-        return (F.when(F.col(ERROR).isNull(), value) if captured else value).alias(name)
-
-    for name in computed:
-        try:
-            decoded.select("*", expression(name)).schema  # noqa: B018 - makes Spark Connect analyse it now
-        except AnalysisException as cause:
-            raise ConfigurationError(
-                f"computed column '{name}' can't be evaluated in Spark: {computed[name].expression}: {cause}",
-                field=name,
-            ) from cause
-    names = [column.name for column in table.columns]
-    names += [name for name in decoded.columns if name not in names]
-    return decoded.select([expression(name) if name in computed else exact_column(name) for name in names])
-
-
-def with_watermark(table: TableDefinition, decoded: DataFrame) -> DataFrame:
-    """Return a stream with the table's WATERMARK; a batch is returned unchanged.
-
-    Spark's event time has a time zone. A TIMESTAMP is cast to one in the session's time zone: `CAST(ts AS TIMESTAMP)`.
-    """
-    watermark = table.watermark
-    if watermark is None or not decoded.isStreaming:
-        return decoded
-    name = watermark.column
-    found = decoded.schema[name].dataType
-    if not isinstance(found, T.TimestampType | T.TimestampNTZType):
+    try:
+        session_zone(zone)
+    except ValueError as error:
         raise ConfigurationError(
-            f"column '{name}' of the WATERMARK is {found.simpleString().upper()}, but must be a timestamp", field=name
-        )
-    if isinstance(found, T.TimestampNTZType):
-        columns = [exact_column(column) for column in decoded.columns]
-        columns[decoded.columns.index(name)] = exact_column(name).cast(T.TimestampType()).alias(name)
-        decoded = decoded.select(columns)
-    return decoded.withWatermark(quoted(name), f"{watermark.delay_ms} milliseconds")
+            f"the session's time zone {zone!r} is not known, and computed columns need it: {error}",
+            option="spark.sql.session.timeZone",
+        ) from None
+    declared = {c.name: nullable(c.type) for c in table.columns if c.kind == "physical" and c.type is not None}
+    given = dict(declared)
+    declared |= {column.name: nullable(column.declared) for column in metadata}
+    given |= {column.name: nullable(column.given) for column in metadata}
+    return ComputedColumns(
+        table.name,
+        tuple((column.name, column.source) for column in columns),
+        tuple(given.items()),
+        tuple(declared.items()),
+        zone,
+    )
+
+
+def without_computed(table: TableDefinition, names: Sequence[str]) -> TableDefinition:
+    """Return the table without some computed columns. Raises `ConfigurationError` for a name that is not one."""
+    computed = [column.name for column in table.columns if column.kind == "computed"]
+    for name in names:
+        if name not in computed:
+            raise ConfigurationError(
+                f"skip_computed: table '{table.name}' has no computed column '{name}'."
+                f"{did_you_mean(name, computed)} Its computed columns: {', '.join(computed) or 'none'}",
+                field=name,
+            )
+        if table.watermark is not None and table.watermark.column == name:
+            raise ConfigurationError(
+                f"skip_computed: the WATERMARK of table '{table.name}' needs column '{name}'; remove the WATERMARK from "
+                "the DDL too",
+                field=name,
+            )
+    return replace(table, columns=tuple(column for column in table.columns if column.name not in names))

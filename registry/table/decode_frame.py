@@ -1,6 +1,6 @@
 """Kafka records to rows of a table, in Spark: one Python stage decodes key and value together.
 
-    select the input -> mapInArrow: decode_records, error policy -> casts, names, computed columns, watermark
+    select the input -> mapInArrow: decode_records, computed columns, error policy -> casts, names, watermark
 
 It is a `mapInArrow` and not a UDF because a record may have no row or several, because Spark keeps no copy of the
 input row, and because no filter on the result is pushed below it or copies it. The connector's metadata are cheap
@@ -9,7 +9,7 @@ native expressions, which pass through the stage beside their record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,10 +26,11 @@ from kvformat.registry.contract.errors import (
 )
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.normalize_input import binary_messages
-from kvformat.registry.contract.types import nullable, spark_type, with_time_digits
+from kvformat.registry.contract.types import FlinkField, nullable, spark_type, with_time_digits
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
+from kvformat.registry.table.computed_columns import ComputedColumns, computed_columns
 from kvformat.registry.table.decode_records import TableRows, decode_records
 from kvformat.registry.table.record_headers import plain_headers
 from kvformat.registry.table.record_layout import RecordLayout
@@ -39,7 +40,6 @@ try:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    from kvformat.registry.table.computed_columns import with_computed_columns, with_watermark
     from kvformat.registry.table.kafka_columns import (
         binary_column,
         column_types,
@@ -47,6 +47,7 @@ try:
         header_column,
         metadata_column,
     )
+    from kvformat.registry.table.watermark import with_watermark
 except ImportError as cause:
     raise MissingExtraError("DataFrames need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
 
@@ -72,12 +73,11 @@ def decode_frame(
     `extra` is the metadata that the caller asks for. Raises `ConfigurationError` or `SchemaError` if `df` does not fit.
     """
     check_workers()
-    check_time(plan.layout.physical.fields, df.sparkSession)
+    check_time((FlinkField(c.name, c.type) for c in plan.table.columns if c.type is not None), df.sparkSession)
     stage = _DecodeStage(plan, extra, df, errors, row_index)
     if errors == "raise" and plan.ignore_errors and plan.most_errors >= 0:
         stage.check_error_count()
-    decoded = with_computed_columns(plan.table, stage.decoded(), captured=stage.capture)
-    return with_watermark(plan.table, decoded)
+    return with_watermark(plan.table, stage.decoded())
 
 
 class _DecodeStage:
@@ -91,6 +91,8 @@ class _DecodeStage:
         self.policy = errors if self.capture or not plan.ignore_errors else "drop"
         self.input_types = column_types(df)
         self.metadata = [*plan.metadata, *extra]
+        zone = df.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
+        self.computed = computed_columns(plan.table, plan.metadata, zone)
         self.value_metadata = [column for column in self.metadata if column.of_value is not None]
         self.kafka_metadata = [column for column in self.metadata if column.of_value is None]
         self.topic = plan.topics[0] if plan.topics is not None and len(plan.topics) == 1 else None
@@ -138,15 +140,20 @@ class _DecodeStage:
     # --- result --------------------------------------------------------------------------------------------
 
     def decoded(self) -> DataFrame:
-        """Return the rows with all columns except the computed ones."""
+        """Return the rows with all columns."""
         sends_key = self.layout.key_format is not None or (self.capture and "key" in self.input_types)
         columns = self._input(sends_key=sends_key)
         columns += [metadata_column(c, self.input_types).alias(f"m{i}") for i, c in enumerate(self.kafka_metadata)]
         columns += [F.col(name).alias(f"x{i}") for i, name in enumerate(self.error_columns)]
+        uses_now = self.computed is not None and self.computed.uses_now
+        if uses_now:
+            columns.append(F.current_timestamp().alias("now"))
         records = self.df.select(columns)
         fields = [(field.type, field.name) for field in self.layout.physical.fields]
         fields += [(column.given, column.name) for column in self.value_metadata]
         fields += [(column.given, column.name) for column in self.kafka_metadata]
+        computed = [c for c in self.plan.table.columns if c.kind == "computed"]
+        fields += [(c.type, c.name) for c in computed if c.type is not None]
         names = self._wire_names([name for _, name in fields])
         wire = T.StructType()
         for name, (type_, _) in zip(names, fields, strict=True):
@@ -172,9 +179,20 @@ class _DecodeStage:
             position=tuple((c.key, i) for i, c in enumerate(self.kafka_metadata) if c.key in _POSITION_TYPES)
             + tuple((name, count + i) for i, name in enumerate(self.error_columns)),
             topic=self.topic,
+            computed=self.computed,
+            computed_inputs=self._computed_inputs(),
+            uses_now=uses_now,
         )
         decoded = records.mapInArrow(decoder.mapped(), wire)
         return decoded.select(self._result_columns(dict(zip([name for _, name in fields], names, strict=True))))
+
+    def _computed_inputs(self) -> tuple[int, ...]:
+        """Return the places of the columns that computed ones may use, among the rows' columns and Kafka's metadata."""
+        if self.computed is None:
+            return ()
+        names = [field.name for field in self.layout.physical.fields]
+        names += [column.name for column in (*self.value_metadata, *self.kafka_metadata)]
+        return tuple(names.index(name) for name in self.computed.inputs)
 
     def _known_kinds(self) -> dict[str, str] | None:
         """Return the metadata of `row_kind`: the kinds that can occur, if it is known that not all can."""
@@ -198,17 +216,20 @@ class _DecodeStage:
         return found.add("code", T.StringType())
 
     def _result_columns(self, wire_names: dict[str, str]) -> list[Column]:
-        """Return the columns of the result in order, with their final types, without the computed ones."""
+        """Return the columns of the result in order, with their final types."""
         types = {column.name: column.type for column in self.plan.table.columns if column.type is not None}
         types |= {column.name: column.declared for column in self.metadata}
         given = {field.name: field.type for field in self.layout.physical.fields}
         given |= {column.name: column.given for column in self.metadata}
+        given |= {c.name: c.type for c in self.plan.table.columns if c.kind == "computed" and c.type is not None}
         columns = []
         digits = self.layout.value_format.time_digits
         for name, type_ in types.items():
             wire, final = spark_type(given[name], wire=True), spark_type(nullable(with_time_digits(type_, digits)))
             column = exact_column(wire_names[name])
-            if wire != final:
+            if isinstance(final, T.YearMonthIntervalType):
+                column = F.make_ym_interval(F.lit(0), column)
+            elif wire != final:
                 column = column.cast(final)
             columns.append(column if wire == final and wire_names[name] == name else column.alias(name))
         return [*columns, *map(F.col, self.last)]
@@ -230,6 +251,41 @@ class _DecodeStage:
         faults = records.mapInArrow(decoder.mapped(), "reason STRING, code STRING").limit(most + 1).collect()
         if len(faults) > most:
             raise too_many_bad(most, *faults[0])
+
+
+class _Computation:
+    """Computes the computed columns of a batch: called for the failed rows, then for the columns of the rows kept."""
+
+    def __init__(
+        self, computed: ComputedColumns, inputs: Sequence[int], kafka_metadata: Sequence[pa.Array], now: int
+    ) -> None:
+        self.computed, self.inputs, self.kafka_metadata, self.now = computed, inputs, kafka_metadata, now
+        self._of: TableRows | None = None
+        self._columns: list[pa.Array] = []
+
+    def __call__(self, rows: TableRows) -> Mapping[int, str]:
+        """Return the reasons of the rows that fail."""
+        metadata = self.kafka_metadata
+        if rows.records is not None:
+            metadata = [column.take(pa.array(rows.records)) for column in metadata]
+        given = [*rows.columns, *metadata]
+        length = int(rows.counts.sum())
+        self._columns, failed = self.computed.evaluate([given[i] for i in self.inputs], length, self.now)
+        self._of = rows
+        return failed
+
+    def columns(self, rows: TableRows) -> list[pa.Array]:
+        """Return the columns, NULL in rows of bad records."""
+        if self._of is not rows:
+            self(rows)
+        if rows.reasons is None:
+            return self._columns
+        bad = np.asarray(rows.reasons.is_valid())
+        bad_rows = bad if rows.records is None else bad[rows.records]
+        if not bad_rows.any():
+            return self._columns
+        indexes = pa.array(np.arange(len(bad_rows)), mask=bad_rows)
+        return [column.take(indexes) for column in self._columns]
 
 
 @dataclass(frozen=True)
@@ -254,6 +310,9 @@ class _RecordDecoder:
     row_index: bool = False
     position: tuple[tuple[str, int], ...] = ()
     topic: str | None = None
+    computed: ComputedColumns | None = None
+    computed_inputs: tuple[int, ...] = ()
+    uses_now: bool = False
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
@@ -276,7 +335,16 @@ class _RecordDecoder:
         headers = {part: plain_headers(column, names) for (part, names), column in found}
         others = others[len(headers) :]
         capture = self.policy == "capture"
-        rows = decode_records(self.layout, key, value, self.metadata, capture=capture, headers=headers)
+        now = 0
+        if self.uses_now:
+            now = others.pop().view(pa.int64())[0].as_py() if len(batch) else 0
+        computation = None
+        if self.computed is not None:
+            kafka_metadata = others[: self.metadata_count]
+            computation = _Computation(self.computed, self.computed_inputs, kafka_metadata, now)
+        rows = decode_records(
+            self.layout, key, value, self.metadata, capture=capture, headers=headers, failed_rows=computation
+        )
         if self.policy == "count":
             none = pa.nulls(0, pa.string())
             faults = [none if texts is None else texts.drop_null() for texts in (rows.reasons, rows.codes)]
@@ -286,6 +354,8 @@ class _RecordDecoder:
         records = None if rows.records is None else pa.array(rows.records)
         metadata = others[: self.metadata_count]
         result = [*rows.columns, *(metadata if records is None else [column.take(records) for column in metadata])]
+        if computation is not None:
+            result += computation.columns(rows)
         if self.layout.has_kinds:
             result.append(rows.kinds)
         if self.row_index:

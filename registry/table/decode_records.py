@@ -8,7 +8,7 @@ indexes. Rules: Flink's `DynamicKafkaDeserializationSchema`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -76,11 +76,13 @@ def decode_records(
     *,
     capture: bool = False,
     headers: Mapping[Part, Headers] = _NO_HEADERS,
+    failed_rows: Callable[[TableRows], Mapping[int, str]] | None = None,
 ) -> TableRows:
     """Decode a batch of records; never raises for bad data.
 
     `metadata` are keys of the value format. `headers` has the formats' `record_headers`, null where a record has none.
     With `capture` skipped messages are errors, too, and a bad record has one row of nulls instead of none.
+    `failed_rows` returns the reasons of rows that make their record a bad one, by the index of the row.
     """
     values = with_header(layout.value_format, values, headers.get("value"))
     value = _DecodedPart.of(layout.value_format.decode_batch(values, layout.value_schema, metadata=metadata), values)
@@ -92,6 +94,8 @@ def decode_records(
     assembler = _RowAssembler(layout, key, value, capture)
     rows = assembler.rows()
     if layout.by_key and assembler.add_null_key_errors(rows):
+        rows = assembler.rows()
+    if failed_rows is not None and assembler.add_row_errors(rows, failed_rows(rows)):
         rows = assembler.rows()
     return rows
 
@@ -273,6 +277,23 @@ class _RowAssembler:
                 text = f"column '{self.layout.physical.fields[i].name}' of the PRIMARY KEY is NULL"
                 found |= self._add_error("record", where, text, ErrorCode.NULL_KEY)
         return found
+
+    def add_row_errors(self, rows: TableRows, failed: Mapping[int, str]) -> bool:
+        """Add an error to each record with a failed row; return whether there are any."""
+        known = None if rows.reasons is None else np.asarray(rows.reasons.is_valid())
+        reasons: dict[int, str] = {}
+        for row, reason in sorted(failed.items()):
+            record = row if rows.records is None else int(rows.records[row])
+            if known is None or not known[record]:
+                reasons.setdefault(record, reason)
+        if not reasons:
+            return False
+        texts = pa.array([reasons.get(i) for i in range(self.length)], pa.string())
+        codes = pc.if_else(texts.is_valid(), ErrorCode.COMPUTED_COLUMN.value, pa.scalar(None, pa.string()))
+        for found, new in ((self.reasons, texts), (self.codes, codes)):
+            old = found["record"]
+            found["record"] = new if old is None else pc.coalesce(old, new)
+        return True
 
     # --- rows ----------------------------------------------------------------------------------------------
 

@@ -268,8 +268,22 @@ def test_errors_in_keys_name_the_key(ddl: Callable[[str], Path]) -> None:
     assert {"part": "key", "head": "{", "offset": 3}.items() <= fault.items()
 
 
-def test_a_note_says_that_computed_columns_are_left_out(ddl: Callable[[str], Path]) -> None:
-    assert "left out: total" in run("decode", "--ddl", ddl(_KV)).stderr
+def test_computed_columns_are_evaluated(ddl: Callable[[str], Path]) -> None:
+    table = _KV.replace("total AS id + 1", "total AS 12 / id, late AS `place` + 1, `now` AS PROCTIME()")
+    assert table != _KV
+    records = [{"offset": 7 + i, "key": f'{{"id":{id}}}', "value": f'{{"id":{id}}}'} for i, id in enumerate((5, 0))]
+    given = "\n".join(map(json.dumps, records))
+    result = run("decode", "--ddl", ddl(table), "--skip-computed", "now", given=given)
+    (row,) = lines(result.stdout)
+    assert {"total": 2, "late": 8}.items() <= row["row"].items()
+    assert "now" not in row["row"]
+    (fault,) = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
+    assert (fault["offset"], fault["part"], fault["code"]) == (8, "record", "COMPUTED_COLUMN")
+    assert fault["reason"] == "computed column 'total' of table 'users': /: division by zero"
+    unknown = run("decode", "--ddl", ddl(table), "--skip-computed", "nwo")
+    assert (unknown.exit_code, "Did you mean 'now'?" in unknown.stderr) == (2, True)
+    refused = run("decode", "--ddl", ddl(table.replace("PROCTIME()", "NOPE()")), given=given)
+    assert (refused.exit_code, "--skip-computed" in refused.stderr) == (2, True)
 
 
 def _flinks() -> list[str]:
@@ -545,7 +559,7 @@ def test_explain_can_write_json(ddl: Callable[[str], Path]) -> None:
     assert users["columns"][0] == {"name": "id", "kind": "physical", "type": "INT NOT NULL"}
     assert users["columns"][2:] == [
         {"name": "place", "kind": "metadata", "type": "BIGINT", "metadata": "offset", "virtual": True},
-        {"name": "total", "kind": "computed", "expression": "id + 1"},
+        {"name": "total", "kind": "computed", "type": "BIGINT", "expression": "id + 1"},
     ]
     assert users["key"] == {"format": "json", "columns": ["id"]}
     assert plain["key"] is None

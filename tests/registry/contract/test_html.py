@@ -70,7 +70,7 @@ def test_a_table_shows_its_columns_and_its_options() -> None:
         [f"c{_BOLD}", "STRING", "value"],
         ["ts", "TIMESTAMP(3)", "value, WATERMARK, 5000 ms late"],
         ["sent", "TIMESTAMP_LTZ(3)", "metadata timestamp"],
-        ["half", "", f"AS CONCAT(`c{_BOLD}`, '<i>')"],
+        ["half", "STRING", f"AS CONCAT(`c{_BOLD}`, '<i>')"],
     ]
     assert dict(options[1:]) == {
         "connector": "upsert-kafka",

@@ -172,7 +172,7 @@ def test_rowtime_beside_a_timestamp() -> None:
         "  `$rowtime` TIMESTAMP_LTZ(3) NOT NULL METADATA VIRTUAL COMMENT 'SYSTEM'",
     )
     columns = KeyValueFormat.from_ddl(text, options=_GIVEN).columns
-    assert [(c.name, c.kind, c.key, c.expression) for c in columns[3:]] == [
+    assert [(c.name, c.kind, c.key, c.source) for c in columns[3:]] == [
         ("at", "metadata", "timestamp", ""),
         ("$rowtime", "computed", "", "`at`"),
     ]

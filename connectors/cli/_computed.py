@@ -1,0 +1,53 @@
+"""Computed columns of the rows that commands print, without Spark. The session's time zone is UTC."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.connectors.cli._framing import MessageBatch
+from kvformat.registry.contract.types import arrow_type, nullable
+from kvformat.registry.table.computed_columns import ComputedColumns
+
+_FAR = 2**63
+
+
+def computed_values(
+    computed: ComputedColumns, keys: Mapping[str, str], rows: pa.StructArray, batch: MessageBatch, lists: pa.ListArray
+) -> tuple[dict[str, pa.Array], Mapping[int, str]]:
+    """Return the computed columns of decoded rows, and the reason for each record with a row that fails.
+
+    `keys` has the metadata key of each metadata column. `rows` has physical columns by name, and metadata of the value
+    by key; `lists` has the rows of each record.
+    """
+    record_of = np.repeat(np.arange(len(batch.values)), np.diff(np.asarray(lists.offsets)))
+    places = {rows.type.field(i).name: i for i in range(rows.type.num_fields)}
+    inputs = []
+    for name, type_ in computed.given:
+        place = places.get(keys.get(name, name))
+        if place is not None:
+            inputs.append(rows.field(place))
+        else:
+            values = [_metadata(keys[name], about) for about in batch.about or [{}] * len(batch.values)]
+            inputs.append(pa.array(values, arrow_type(nullable(type_))).take(pa.array(record_of)))
+    found, failed = computed.evaluate(inputs, len(rows), time.time_ns() // 1000)
+    reasons: dict[int, str] = {}
+    for row, reason in sorted(failed.items()):
+        reasons.setdefault(int(record_of[row]), reason)
+    return dict(zip((name for name, _ in computed.columns), found, strict=True)), reasons
+
+
+def _metadata(key: str, about: Mapping[str, Any]) -> Any:
+    """Return a metadata key of a record; None if it is not known."""
+    value = about.get("headers" if key == "header-list" else key)
+    if key == "timestamp" and value is not None:
+        return 1000 * value if -_FAR <= 1000 * value < _FAR else None
+    if key == "headers" and value is not None:
+        return list(dict(value).items())
+    if key == "header-list" and value is not None:
+        return [{"key": name, "value": data} for name, data in value]
+    return value

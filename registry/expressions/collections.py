@@ -1,0 +1,638 @@
+"""Functions of ARRAY, MAP and ROW.
+
+    ARRAY[a, b]   MAP['k', v]   ROW(a, b)
+    ARRAY_DISTINCT(ARRAY[1, 1, NULL])     [1, NULL]
+    ARRAY_SORT(a, FALSE)                  the greatest first, NULL last
+    MAP_UNION(m, MAP['k', 1])             entries of later maps count, and stand first
+
+An element that is given to a function, such as in ARRAY_APPEND, is cast to the type of the elements if Flink casts it
+implicitly. Arrays and maps of several types are cast to a common one; there Flink fails or invents a value for NULL,
+and so the row fails here.
+Elements are compared with `=`: NaN equals nothing. Of ARRAY, MAP and ROW the comparison of NULL inside depends on
+Flink's memory layout, so that such rows fail.
+
+Rules: Flink's classes `Array*Function` and `Map*Function`, `ScalarOperatorGens`, `LogicalTypeCasts`,
+`LogicalTypeMerging`; Calcite's `leastRestrictive` for ARRAY[...] and MAP[...].
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.expressions.bound import (
+    BINARIES,
+    BOOLEAN,
+    DOUBLE,
+    FLOATS,
+    INT,
+    INTEGERS,
+    NULL,
+    NUMBERS,
+    STRING,
+    TEXTS,
+    TIMESTAMPS,
+    BindError,
+    Bound,
+    by_value,
+    constant,
+    shown,
+)
+from kvformat.registry.expressions.casts import bind_cast, same_values
+from kvformat.registry.expressions.functions import ANY_COUNT, Function, by_values, same_type
+from kvformat.registry.expressions.rows import RowError
+from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
+from kvformat.registry.expressions.types import common_type
+
+_NESTED: Final = ("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT")
+_ORDERED: Final = (*NUMBERS, *TIMESTAMPS, "DATE", "TIME", *TEXTS, *BINARIES)
+_MOST_UNORDERED: Final = 32
+"""Elements up to which Java sorts by insertion, so that its order of NaN can be computed."""
+
+
+def _array_of(element: FlinkType) -> FlinkType:
+    return FlinkType("ARRAY", fields=(FlinkField("element", nullable(element)),))
+
+
+def _map_of(key: FlinkType, value: FlinkType) -> FlinkType:
+    return FlinkType("MAP", fields=(FlinkField("key", nullable(key)), FlinkField("value", nullable(value))))
+
+
+def _element(types: Sequence[FlinkType]) -> FlinkType:
+    return types[0].fields[0].type
+
+
+def _check_root(call: Call, arguments: Sequence[Bound], *roots: str) -> None:
+    for i, argument in enumerate(arguments):
+        if argument.type.root not in roots:
+            kinds = " or ".join(roots)
+            raise BindError(
+                f"{call.name}: argument {i + 1} must be of {kinds}, not {shown(argument.type)}", call.offset
+            )
+
+
+# --- constructors --------------------------------------------------------------------------------------------
+
+
+def _common(call: Call, values: Sequence[Bound]) -> list[Bound]:
+    """Cast values to the type that Calcite finds for them."""
+    common = common_type([value.type for value in values])
+    if {value.type.root for value in values} >= set(TIMESTAMPS):
+        common = None  # Calcite takes the type of the last, but Flink's functions another
+    if common and common.root == "ARRAY" and not all(same_values(value.type, common) for value in values):
+        common = None  # Flink fails in its own checks
+    if common is None or common == NULL:
+        types = ", ".join(shown(value.type) for value in values)
+        raise BindError(f"{call.name}: its values have no common type: {types}; cast them to one", call.offset)
+    return [bind_cast(value, common, offset=call.offset) for value in values]
+
+
+def _bind_array(call: Call, arguments: Sequence[Bound]) -> Bound:
+    values = _common(call, arguments)
+    return by_value(_array_of(values[0].type), lambda *items: list(items), values, nulls=True)
+
+
+def _bind_map(call: Call, arguments: Sequence[Bound]) -> Bound:
+    if len(arguments) % 2:
+        raise BindError(f"{call.name}: each key needs a value", call.offset)
+    keys, values = _common(call, arguments[::2]), _map_values(call, arguments)
+    chosen = _last_of_equal_keys(call.arguments[::2], arguments[::2], keys[0].type)
+    ordered = [bound for i, last in chosen.items() for bound in (keys[i], values[last])]
+
+    def made(*items: Any) -> list[tuple[Any, Any]]:
+        return _pairs(call.name, items[::2], items[1::2])
+
+    return by_value(_map_of(keys[0].type, values[0].type), made, ordered, nulls=True)
+
+
+def _pairs(name: str, keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return a map. Flink allows the key NULL, but neither Arrow nor Spark can hold it."""
+    if None in keys:
+        raise RowError(f"{name}: a MAP with the key NULL is not supported")
+    return list(zip(keys, values, strict=True))
+
+
+def _map_values(call: Call, arguments: Sequence[Bound]) -> list[Bound]:
+    if all(value.type == NULL for value in arguments[1::2]):
+        raise BindError(f"{call.name}: every value is NULL; cast one of them, as in CAST(NULL AS INT)", call.offset)
+    return _common(call, arguments[1::2])
+
+
+def _last_of_equal_keys(trees: Sequence[Tree], keys: Sequence[Bound], common: FlinkType) -> dict[int, int]:
+    """Return for each key the index of its last value. Flink takes the same column or literal for one key."""
+    first: dict[Any, int] = {}
+    found: dict[int, int] = {}
+    for i, (tree, key) in enumerate(zip(trees, keys, strict=True)):
+        identity: Any = i
+        if isinstance(tree, Name) and same_values(key.type, common) and key.type.root == common.root:
+            identity = ("column", tree.name)
+        elif isinstance(tree, Literal) and (key.type.root in TEXTS or key.type == common):
+            identity = ("literal", tree.value)
+        found[first.setdefault(identity, i)] = i
+    return found
+
+
+def _bind_row(call: Call, arguments: Sequence[Bound]) -> Bound:
+    if any(argument.type == NULL for argument in arguments):
+        raise BindError(f"{call.name}: Flink does not take NULL here; cast it, as in CAST(NULL AS INT)", call.offset)
+    fields = tuple(FlinkField(f"EXPR${i}", nullable(argument.type)) for i, argument in enumerate(arguments))
+    return by_value(FlinkType("ROW", fields=fields), lambda *items: items, arguments, nulls=True)
+
+
+# --- casts of arguments --------------------------------------------------------------------------------------
+
+_IMPLICIT: Final[dict[str, tuple[str, ...]]] = {
+    "CHAR": ("CHAR",),
+    "VARCHAR": TEXTS,
+    "BINARY": ("BINARY",),
+    "VARBINARY": BINARIES,
+    "TINYINT": INTEGERS[:1],
+    "SMALLINT": INTEGERS[:2],
+    "INT": INTEGERS[:3],
+    "BIGINT": INTEGERS,
+    "DECIMAL": NUMBERS,
+    "FLOAT": (*INTEGERS, "DECIMAL", "FLOAT"),
+    "DOUBLE": NUMBERS,
+    "DATE": ("DATE", "TIMESTAMP"),
+    "TIME": ("TIME", "TIMESTAMP"),
+    "TIMESTAMP": TIMESTAMPS,
+    "TIMESTAMP_LTZ": TIMESTAMPS,
+}
+"""The types that Flink casts to each type without CAST."""
+
+
+def _as_element(call: Call, array: Bound, value: Bound) -> Bound:
+    """Cast a value to the type of the elements of an array, if Flink does so without CAST."""
+    element = _element([array.type])
+    if value.type == NULL:
+        return constant(element, None)
+    if nullable(value.type) == nullable(element) or _same_but_names(value.type, element):
+        return bind_cast(value, element, offset=call.offset)
+    if value.type.root not in _IMPLICIT.get(element.root, ()):
+        raise BindError(
+            f"{call.name}: {shown(value.type)} is not the type of the elements of {shown(array.type)}; cast it",
+            call.offset,
+        )
+    return bind_cast(value, element, offset=call.offset)
+
+
+def _same_but_names(one: FlinkType, other: FlinkType) -> bool:
+    """Return whether two nested types differ only in the names of fields and in lengths."""
+    if one.root not in _NESTED or one.root != other.root or len(one.fields) != len(other.fields):
+        return False
+    return all(
+        same_values(a.type, b.type) or _same_but_names(a.type, b.type)
+        for a, b in zip(one.fields, other.fields, strict=True)
+    )
+
+
+def _merged(call: Call, arguments: Sequence[Bound], *, converts: bool = True) -> list[Bound]:
+    """Give arrays or maps one type, as `LogicalTypeMerging.findCommonType` does.
+
+    Without `converts`, values must not change: there Flink's conversion fails for NULL, or makes 0 of it.
+    """
+    _check_root(call, arguments, arguments[0].type.root)
+    found: FlinkType | None = arguments[0].type
+    for argument in arguments[1:]:
+        found = found and _merged_type(found, argument.type)
+    if found is None or not (converts or all(_is_kept(one.type, found) for one in arguments)):
+        types = ", ".join(shown(one.type) for one in arguments)
+        what = "no common type" if found is None else "several types, for which Flink fails if there is a NULL"
+        raise BindError(f"{call.name}: its arguments have {what}: {types}; cast them to one", call.offset)
+    return [_with_type(call, argument, found) for argument in arguments]
+
+
+def _merged_type(one: FlinkType, other: FlinkType) -> FlinkType | None:
+    fields = []
+    for a, b in zip(one.fields, other.fields, strict=True):
+        if {a.type.root, b.type.root} == set(FLOATS):
+            common: FlinkType | None = DOUBLE
+        else:
+            common = common_type((a.type, b.type))
+        if common is None or common == NULL:
+            return None
+        fields.append(FlinkField(a.name, nullable(common)))
+    return replace(one, fields=tuple(fields), nullable=True)
+
+
+def _is_kept(type_: FlinkType, common: FlinkType) -> bool:
+    """Return whether Flink does not convert the elements of an array one by one."""
+    element, other = type_.fields[0].type, common.fields[0].type
+    if element.root in (*TEXTS, *BINARIES):
+        return same_values(element, other)
+    return nullable(element) == nullable(other)
+
+
+def _with_type(call: Call, argument: Bound, type_: FlinkType) -> Bound:
+    cast = bind_cast(argument, type_, offset=call.offset)
+    if argument.type.root != "ARRAY" or _is_kept(argument.type, type_):
+        return cast
+
+    def checked(given: list[Any], converted: list[Any]) -> list[Any]:
+        if None in given:
+            raise RowError(f"{call.name}: Flink can't convert NULL in {shown(argument.type)} to {shown(type_)}")
+        return converted
+
+    return by_value(type_, checked, [argument, cast])
+
+
+# --- comparisons of elements ---------------------------------------------------------------------------------
+
+_Equal = Callable[[Any, Any], bool]
+
+
+def _equality(call: Call, element: FlinkType) -> _Equal:
+    """Return `=` of two elements that are not NULL."""
+    if element.root not in _NESTED:
+        return operator.eq
+    if any(type_.root in (*FLOATS, "MAP", "MULTISET", "VARIANT") for _, type_ in element.walk()):
+        raise BindError(f"{call.name}: values of {shown(element)} can't be compared here", call.offset)
+
+    def equal(a: Any, b: Any) -> bool:
+        _check_no_null(call, element, a)
+        _check_no_null(call, element, b)
+        return bool(a == b)
+
+    return equal
+
+
+def _check_no_null(call: Call, type_: FlinkType, value: Any) -> None:
+    if type_.root == "ROW":
+        for field, item in zip(type_.fields, value, strict=True):
+            if item is not None:
+                _check_no_null(call, field.type, item)
+    elif type_.root == "ARRAY":
+        for item in value:
+            if item is None:
+                raise RowError(f"{call.name}: an ARRAY with NULL in it can't be compared as Flink does")
+            _check_no_null(call, type_.fields[0].type, item)
+
+
+def _distinct(equal: _Equal, *arrays: list[Any]) -> list[Any]:
+    """Return the elements of arrays without those that are equal to one before."""
+    found: list[Any] = []
+    if equal is operator.eq:
+        return _distinct_plain(arrays)
+    for array in arrays:
+        for item in array:
+            if not any(one is None if item is None else one is not None and equal(item, one) for one in found):
+                found.append(item)
+    return found
+
+
+def _distinct_plain(arrays: Sequence[list[Any]]) -> list[Any]:
+    """Do so with a set, in linear time. NaN equals nothing, 0.0 equals -0.0."""
+    seen: set[Any] = set()
+    found: list[Any] = []
+    for array in arrays:
+        for item in array:
+            if item not in seen or item != item:
+                seen.add(item)
+                found.append(item)
+    return found
+
+
+def _without(call: Call, arguments: Sequence[Bound]) -> Bound:
+    """Bind ARRAY_EXCEPT."""
+    key = _hash_key(call, arguments)
+
+    def compute(one: list[Any], other: list[Any]) -> list[Any]:
+        seen = {key(item) for item in other}
+        found: list[Any] = []
+        for item in one:
+            of = key(item)
+            if of not in seen or of != of:
+                found.append(item)
+                seen.add(of)
+        return found
+
+    return _of_two(call, arguments, compute)
+
+
+def _intersection(call: Call, arguments: Sequence[Bound]) -> Bound:
+    """Bind ARRAY_INTERSECT."""
+    key = _hash_key(call, arguments)
+
+    def compute(one: list[Any], other: list[Any]) -> list[Any]:
+        wanted = {key(item) for item in other}
+        found: dict[Any, Any] = {}
+        for item in one:
+            of = key(item)
+            if of in wanted and of == of:
+                found.setdefault(of, item)
+        return list(found.values())
+
+    return _of_two(call, arguments, compute)
+
+
+def _hash_key(call: Call, arguments: Sequence[Bound]) -> Callable[[Any], Any]:
+    """Return what equal elements share: their value, and of 0.0 the sign too, which Flink's hash tells apart."""
+    _check_root(call, arguments, "ARRAY")
+    element = _merged(call, arguments)[0].type.fields[0].type
+    if element.root in _NESTED:
+        equal = _equality(call, element)
+
+        def checked(item: Any) -> Any:
+            if item is None:
+                return None
+            equal(item, item)
+            return _frozen(item)
+
+        return checked
+    if element.root in FLOATS:
+        return lambda item: (0.0, str(item)) if item == 0 else item
+    return lambda item: item
+
+
+def _frozen(item: Any) -> Any:
+    if type(item) is list:
+        return ("array", *map(_frozen, item))
+    return tuple(map(_frozen, item)) if type(item) is tuple else item
+
+
+def _of_two(call: Call, arguments: Sequence[Bound], compute: Callable[..., Any]) -> Bound:
+    merged = _merged(call, arguments, converts=False)
+    return by_value(merged[0].type, compute, merged)
+
+
+def _union(call: Call, arguments: Sequence[Bound]) -> Bound:
+    _check_root(call, arguments, "ARRAY")
+    merged = _merged(call, arguments, converts=False)
+    equal = _equality(call, _element([merged[0].type]))
+    return by_value(merged[0].type, lambda one, other: _distinct(equal, one, other), merged)
+
+
+def _bind_distinct(call: Call, arguments: Sequence[Bound]) -> Bound:
+    _check_root(call, arguments, "ARRAY")
+    equal = _equality(call, _element([arguments[0].type]))
+    return by_value(arguments[0].type, lambda array: _distinct(equal, array), arguments)
+
+
+# --- elements ------------------------------------------------------------------------------------------------
+
+
+def _contains(call: Call, arguments: Sequence[Bound]) -> Bound:
+    array, value, equal = _with_element(call, arguments)
+
+    def compute(items: list[Any] | None, sought: Any) -> bool | None:
+        if items is None:
+            return None
+        if sought is None:
+            return None in items
+        return any(item is not None and equal(item, sought) for item in items)
+
+    return by_value(BOOLEAN, compute, [array, value], nulls=True)
+
+
+def _position(call: Call, arguments: Sequence[Bound]) -> Bound:
+    array, value, equal = _with_element(call, arguments)
+
+    def compute(items: list[Any], sought: Any) -> int:
+        found = (i for i, item in enumerate(items, 1) if item is not None and equal(item, sought))
+        return next(found, 0)
+
+    return by_value(INT, compute, [array, value])
+
+
+def _remove(call: Call, arguments: Sequence[Bound]) -> Bound:
+    array, value, equal = _with_element(call, arguments)
+
+    def compute(items: list[Any] | None, unwanted: Any) -> list[Any] | None:
+        if items is None:
+            return None
+        if unwanted is None:
+            return [item for item in items if item is not None]
+        return [item for item in items if item is None or not equal(item, unwanted)]
+
+    return by_value(array.type, compute, [array, value], nulls=True)
+
+
+def _with_element(call: Call, arguments: Sequence[Bound]) -> tuple[Bound, Bound, _Equal]:
+    array, value = arguments
+    _check_root(call, [array], "ARRAY")
+    return array, _as_element(call, array, value), _equality(call, _element([array.type]))
+
+
+def _added(call: Call, arguments: Sequence[Bound]) -> Bound:
+    """Bind ARRAY_APPEND and ARRAY_PREPEND."""
+    array, value = arguments
+    _check_root(call, [array], "ARRAY")
+    first = call.name == "ARRAY_PREPEND"
+
+    def compute(items: list[Any] | None, item: Any) -> list[Any] | None:
+        if items is None:
+            return None
+        return [item, *items] if first else [*items, item]
+
+    return by_value(array.type, compute, [array, _as_element(call, array, value)], nulls=True)
+
+
+def _concat(call: Call, arguments: Sequence[Bound]) -> Bound:
+    _check_root(call, arguments, "ARRAY")
+    merged = _merged(call, arguments)
+    return by_value(merged[0].type, lambda *arrays: [item for array in arrays for item in array], merged)
+
+
+def _extreme(call: Call, arguments: Sequence[Bound]) -> Bound:
+    """Bind ARRAY_MAX and ARRAY_MIN: with NaN the result depends on the order of the elements, as in Flink."""
+    _check_ordered(call, arguments)
+    better = operator.gt if call.name == "ARRAY_MAX" else operator.lt
+
+    def compute(items: list[Any]) -> Any:
+        best = None
+        for item in items:
+            if item is not None and (best is None or better(item, best)):
+                best = item
+        return best
+
+    return by_value(_element([arguments[0].type]), compute, arguments)
+
+
+def _check_ordered(call: Call, arguments: Sequence[Bound]) -> None:
+    _check_root(call, arguments[:1], "ARRAY")
+    element = _element([arguments[0].type])
+    if element.root not in _ORDERED:
+        raise BindError(f"{call.name}: Flink has no order of {shown(element)}", call.offset)
+
+
+def _only(items: list[Any]) -> Any:
+    """Return the only element, as ELEMENT."""
+    if len(items) > 1:
+        raise RowError("ELEMENT: the ARRAY has more than one element")
+    return items[0] if items else None
+
+
+def _slice(items: list[Any], start: int, end: int | None = None) -> list[Any]:
+    """Return the elements from one place to another, from 1 or, if negative, from the end."""
+    size = len(items)
+    end = size if end is None else end
+    first = max(1, start + size + 1 if start < 0 else start)
+    last = end + size + 1 if end < 0 else end
+    last = 1 if last == 0 else min(last, size)
+    return items[first - 1 : last] if size and last >= first else []
+
+
+def _join(items: list[str | None], separator: str, *for_null: str) -> str:
+    if for_null:
+        return separator.join(for_null[0] if item is None else item for item in items)
+    return separator.join(item for item in items if item is not None)
+
+
+def _bind_join(call: Call, arguments: Sequence[Bound]) -> Bound:
+    array, *rest = arguments
+    _check_root(call, [array], "ARRAY")
+    if _element([array.type]).root not in TEXTS:
+        raise BindError(f"{call.name}: the elements must be texts, not {shown(_element([array.type]))}", call.offset)
+    for one in rest:
+        if one.type.root not in (*TEXTS, NULL.root):
+            raise BindError(f"{call.name}: a separator must be a text, not {shown(one.type)}", call.offset)
+    texts = [constant(STRING, None) if one.type == NULL else one for one in rest]
+    return by_value(STRING, _join, [array, *texts])
+
+
+def _bind_slice(call: Call, arguments: Sequence[Bound]) -> Bound:
+    array, *places = arguments
+    _check_root(call, [array], "ARRAY")
+    for one in places:
+        if one.type.root not in (*INTEGERS[:3], NULL.root):
+            raise BindError(f"{call.name}: a place must be an INT, not {shown(one.type)}", call.offset)
+    indexes = [constant(INT, None) if one.type == NULL else one for one in places]
+    return by_value(array.type, _slice, [array, *indexes])
+
+
+# --- sorting -------------------------------------------------------------------------------------------------
+
+
+def _bind_sort(call: Call, arguments: Sequence[Bound]) -> Bound:
+    _check_ordered(call, arguments)
+    array, *flags = arguments
+    for one in flags:
+        if one.type.root not in (BOOLEAN.root, NULL.root):
+            raise BindError(f"{call.name}: the order must be BOOLEAN, not {shown(one.type)}", call.offset)
+    order = [constant(BOOLEAN, None) if one.type == NULL else one for one in flags]
+    is_float = _element([array.type]).root in FLOATS
+
+    def compute(items: list[Any], ascending: bool = True, nulls_first: bool | None = None) -> list[Any]:
+        values = [item for item in items if item is not None]
+        nulls = [None] * (len(items) - len(values))
+        first = ascending if nulls_first is None else nulls_first
+        if is_float and _is_unordered(values):
+            if len(items) >= _MOST_UNORDERED:
+                raise RowError("ARRAY_SORT: the order of many numbers with NaN or two zeros can't be computed")
+            return _sorted_by_insertion(items, ascending, first)
+        values.sort(reverse=not ascending)
+        return nulls + values if first else values + nulls
+
+    return by_value(array.type, compute, [array, *order])
+
+
+def _is_unordered(values: list[float]) -> bool:
+    """Return whether numbers have NaN, or zeros that may have two signs."""
+    return any(value != value for value in values) or values.count(0.0) > 1
+
+
+def _sorted_by_insertion(items: list[Any], ascending: bool, nulls_first: bool) -> list[Any]:
+    """Sort as `java.util.TimSort` does few elements, with Flink's order, in which equal elements are in disorder."""
+
+    def before(a: Any, b: Any) -> bool:
+        """Return whether Flink's comparator is negative."""
+        if a is None or b is None:
+            return (a is not None or b is not None) and (a is None) == nulls_first
+        return (a > b) != ascending
+
+    found = list(items)
+    if len(found) < 2:
+        return found
+    run = 2
+    if before(found[1], found[0]):
+        while run < len(found) and before(found[run], found[run - 1]):
+            run += 1
+        found[:run] = found[:run][::-1]
+    else:
+        while run < len(found) and not before(found[run], found[run - 1]):
+            run += 1
+    for i in range(run, len(found)):
+        pivot, low, high = found[i], 0, i
+        while low < high:
+            middle = (low + high) >> 1
+            if before(pivot, found[middle]):
+                high = middle
+            else:
+                low = middle + 1
+        found.insert(low, found.pop(i))
+    return found
+
+
+# --- maps ----------------------------------------------------------------------------------------------------
+
+
+def _entries(types: Sequence[FlinkType]) -> FlinkType:
+    key, value = types[0].fields
+    return _array_of(FlinkType("ROW", fields=(FlinkField("key", key.type), FlinkField("value", value.type))))
+
+
+def _map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
+    if len(keys) != len(values):
+        raise RowError(f"MAP_FROM_ARRAYS: {len(keys)} keys, but {len(values)} values")
+    return _pairs("MAP_FROM_ARRAYS", keys, values)
+
+
+def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
+    _check_root(call, arguments, "MAP")
+    merged = _merged(call, arguments)
+    equal = _equality(call, merged[0].type.fields[0].type)
+
+    def compute(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        found = maps[0]
+        for later in maps[1:]:
+            if later:
+                found = [*later, *(pair for pair in found if not _has_key(pair[0], later, equal))]
+        return found
+
+    return by_value(merged[0].type, compute, merged)
+
+
+def _has_key(key: Any, pairs: list[tuple[Any, Any]], equal: _Equal) -> bool:
+    return any(equal(key, other) for other, _ in pairs)
+
+
+def _bind_cardinality(call: Call, arguments: Sequence[Bound]) -> Bound:
+    _check_root(call, arguments, "ARRAY", "MAP")
+    return by_value(INT, len, arguments)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "ARRAY[]": Function(_bind_array, 1, ANY_COUNT),
+    "MAP[]": Function(_bind_map, 2, ANY_COUNT),
+    "ROW": Function(_bind_row, 1, ANY_COUNT),
+    "CARDINALITY": Function(_bind_cardinality, 1, 1),
+    "ELEMENT": by_values(_only, "ARRAY", _element),
+    "ARRAY_APPEND": Function(_added, 2, 2),
+    "ARRAY_CONCAT": Function(_concat, 1, ANY_COUNT),
+    "ARRAY_CONTAINS": Function(_contains, 2, 2),
+    "ARRAY_DISTINCT": Function(_bind_distinct, 1, 1),
+    "ARRAY_EXCEPT": Function(_without, 2, 2),
+    "ARRAY_INTERSECT": Function(_intersection, 2, 2),
+    "ARRAY_JOIN": Function(_bind_join, 2, 3),
+    "ARRAY_MAX": Function(_extreme, 1, 1),
+    "ARRAY_MIN": Function(_extreme, 1, 1),
+    "ARRAY_POSITION": Function(_position, 2, 2),
+    "ARRAY_PREPEND": Function(_added, 2, 2),
+    "ARRAY_REMOVE": Function(_remove, 2, 2),
+    "ARRAY_REVERSE": by_values(lambda items: items[::-1], "ARRAY", same_type),
+    "ARRAY_SLICE": Function(_bind_slice, 2, 3),
+    "ARRAY_SORT": Function(_bind_sort, 1, 3),
+    "ARRAY_UNION": Function(_union, 2, 2),
+    "MAP_ENTRIES": by_values(lambda pairs: pairs, "MAP", _entries),
+    "MAP_FROM_ARRAYS": by_values(
+        _map_from_arrays, "ARRAY ARRAY", lambda types: _map_of(_element(types), _element(types[1:]))
+    ),
+    "MAP_KEYS": by_values(lambda pairs: [key for key, _ in pairs], "MAP", lambda types: _array_of(_element(types))),
+    "MAP_UNION": Function(_bind_map_union, 1, ANY_COUNT),
+    "MAP_VALUES": by_values(
+        lambda pairs: [value for _, value in pairs], "MAP", lambda types: _array_of(types[0].fields[1].type)
+    ),
+}

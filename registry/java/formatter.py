@@ -1,0 +1,275 @@
+"""Format values as `java.util.Formatter` of Java 17 does, with the locale of the United States.
+
+    JavaFormat("%s has %,d").format([Argument("text", "a"), Argument("int", 1234)])   "a has 1,234"
+
+A text that is not a format, and a value that its conversion does not accept, raise `FormatError`. What Java formats but
+this module does not raises `UnsupportedFormatError`: `%h`, `%a`, and times of numbers (`%tY`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import MAX_PREC, ROUND_HALF_UP, Context, Decimal
+from typing import Any
+
+from kvformat.registry.java.letter_case import upper
+from kvformat.registry.java.numbers import double_text_java17
+from kvformat.registry.java.parse import replace_lone_surrogates
+from kvformat.registry.java.regex_search import as_units
+
+MOST_CHARACTERS = 2**20
+"""The most characters of a width or a precision."""
+_SPECIFIER = re.compile(r"%(?:([0-9]+)\$)?([-#+ 0,(<]*)([0-9]+)?(?:\.([0-9]+))?([tT])?([a-zA-Z%])")
+_CONVERSIONS = frozenset("bBhHsScCdoxXeEgGfaA%n")
+_TIMES = frozenset("HIklMNLQpsSTzZaAbBCdehjmyYrRcDF")
+_MOST_INT = 2**31 - 1
+_BITS = {"byte": 8, "short": 16, "int": 32}
+_BAD_FLAGS = {
+    **dict.fromkeys("bhs", "+ 0,("),
+    **dict.fromkeys("ct", "#+ 0,("),
+    "d": "#",
+    **dict.fromkeys("ox", ","),
+    "a": "(,",
+    "e": ",",
+    "g": "#",
+    "f": "",
+}
+_ROUNDING = Context(prec=MAX_PREC, rounding=ROUND_HALF_UP)
+
+
+class FormatError(ValueError):
+    """Java's `IllegalFormatException`."""
+
+
+class UnsupportedFormatError(Exception):
+    """Java formats this value, but it is not supported here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A value to format.
+
+    kind: Java's class of it: byte, short, int, long, double, boolean, or text for all others.
+    value: None for null. A double that was a float is converted.
+    text: the result of `toString`, for a value that is not None.
+    """
+
+    kind: str
+    value: Any
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Specifier:
+    """A format specifier. index: -1 for the previous argument, 0 for the next one; width, precision: -1 for none."""
+
+    index: int
+    flags: str
+    width: int
+    precision: int
+    time: bool
+    conversion: str
+    upper: bool
+
+
+class JavaFormat:
+    """A format. Raises `FormatError` for a text that is not one."""
+
+    def __init__(self, text: str) -> None:
+        self._pieces: list[str | _Specifier] = []
+        at = 0
+        while (percent := text.find("%", at)) >= 0:
+            if percent > at:
+                self._pieces.append(text[at:percent])
+            found = _SPECIFIER.match(text, percent)
+            if found is None:
+                raise FormatError(f"'{text[percent : percent + 10]}' is not a format specifier")
+            self._pieces.append(_specifier(found))
+            at = found.end()
+        self._pieces.append(text[at:])
+
+    def format(self, arguments: Sequence[Argument]) -> str:
+        """Return the formatted text. Raises `FormatError` and `UnsupportedFormatError`."""
+        texts = []
+        last = ordinary = -1
+        for piece in self._pieces:
+            if isinstance(piece, str):
+                texts.append(piece)
+                continue
+            if piece.conversion in ("%", "n"):
+                texts.append(_justified(piece, "%") if piece.conversion == "%" else "\n")
+                continue
+            if piece.index == 0:
+                ordinary += 1
+                last = ordinary
+            elif piece.index > 0:
+                last = piece.index - 1
+            if not 0 <= last < len(arguments):
+                raise FormatError("an argument is missing")
+            texts.append(_formatted(piece, arguments[last]))
+        return replace_lone_surrogates("".join(texts))
+
+
+# --- specifiers ----------------------------------------------------------------------------------------
+
+
+def _specifier(found: re.Match[str]) -> _Specifier:
+    """Return a format specifier. Raises `FormatError`."""
+    index, flags, width, precision, time, letter = found.groups()
+    if len(set(flags)) < len(flags):
+        raise FormatError("a flag is given twice")
+    if not time and letter not in _CONVERSIONS:
+        raise FormatError(f"unknown conversion {letter!r}")
+    one = _Specifier(
+        -1 if "<" in flags else 0 if index is None else _number(index),
+        flags,
+        -1 if width is None else _number(width),
+        -1 if precision is None else _number(precision),
+        bool(time),
+        letter if time else letter.lower(),
+        time == "T" or (not time and letter.isupper()),
+    )
+    if index is not None and _number(index) < 1:
+        raise FormatError("the index of an argument is 0")
+    _check(one)
+    return one
+
+
+def _number(digits: str) -> int:
+    number = int(digits[-20:]) if len(digits) > 20 and not digits[:-20].strip("0") else int(digits[:20])
+    if number > _MOST_INT:
+        raise FormatError("a number is too large")
+    return number
+
+
+def _check(one: _Specifier) -> None:
+    """Raise `FormatError` for flags, a width or a precision that the conversion does not accept."""
+    letter, flags = one.conversion, one.flags
+    if one.time and letter not in _TIMES:
+        raise FormatError(f"unknown conversion 't{letter}'")
+    if one.precision >= 0 and (one.time or letter in "cdox%n"):
+        raise FormatError(f"%{letter} has no precision")
+    if letter in "%n" and not one.time:
+        if flags.replace("-" if letter == "%" else "", "") or (letter == "n" and one.width >= 0):
+            raise FormatError(f"%{letter} has no such flag")
+    elif any(flag in flags for flag in _BAD_FLAGS["t" if one.time else letter]):
+        raise FormatError(f"%{letter} has no such flag")
+    if not one.time and letter in "bh" and "#" in flags:
+        raise FormatError(f"%{letter} has no flag #")
+    numeric = not one.time and letter in "doxegfa"
+    if one.width < 0 and ("-" in flags or (numeric and "0" in flags)):
+        raise FormatError("a width is missing")
+    if numeric and (("+" in flags and " " in flags) or ("-" in flags and "0" in flags)):
+        raise FormatError("flags exclude each other")
+
+
+# --- values --------------------------------------------------------------------------------------------
+
+
+def _formatted(one: _Specifier, argument: Argument) -> str:
+    """Return a formatted value. Raises `FormatError` if the conversion does not accept it."""
+    if max(one.width, one.precision) > MOST_CHARACTERS:
+        raise UnsupportedFormatError(f"a width or precision of more than {MOST_CHARACTERS} is not supported")
+    letter, value = one.conversion, argument.value
+    if letter == "b" and not one.time:
+        return _text(one, "true" if value is not None and (argument.kind != "boolean" or value) else "false")
+    if letter == "s" and not one.time and "#" in one.flags:
+        raise FormatError("the flag # needs a Formattable")
+    if value is None:
+        return _text(one, "null")
+    if one.time:
+        if argument.kind == "long":
+            raise UnsupportedFormatError("%t of a number is not supported")
+        raise FormatError("not a time")
+    if letter == "s":
+        return _text(one, argument.text)
+    if letter in "ha":
+        raise UnsupportedFormatError(f"%{letter} is not supported")
+    if letter in "dox" and argument.kind in (*_BITS, "long"):
+        return _integer(one, value, _BITS.get(argument.kind, 64))
+    if letter in "efg" and argument.kind == "double":
+        return _double(one, value)
+    if letter == "c" and argument.kind in _BITS and 0 <= value <= 0x10FFFF:
+        return _text(one, chr(value))
+    raise FormatError(f"%{letter} does not accept this value")
+
+
+def _text(one: _Specifier, text: str) -> str:
+    """Return a text, cut to the precision."""
+    if one.precision >= 0:
+        text = as_units(text)[: one.precision]
+    return _justified(one, upper(replace_lone_surrogates(text)) if one.upper else text)
+
+
+def _justified(one: _Specifier, text: str) -> str:
+    missing = one.width - len(as_units(text))
+    if missing <= 0:
+        return text
+    return text + " " * missing if "-" in one.flags else " " * missing + text
+
+
+def _integer(one: _Specifier, value: int, bits: int) -> str:
+    if one.conversion == "d":
+        return _justified(one, _signed(one, value < 0, _magnitude(one, str(abs(value)), value < 0, 0)))
+    if any(flag in one.flags for flag in "( +"):
+        raise FormatError(f"%{one.conversion} has no sign")
+    digits = format(value % 2**bits, one.conversion)
+    prefix = ("0x" if one.conversion == "x" else "0") if "#" in one.flags else ""
+    if "0" in one.flags:
+        digits = digits.rjust(one.width - len(prefix), "0")
+    return _justified(one, (prefix + digits).upper() if one.upper else prefix + digits)
+
+
+def _double(one: _Specifier, value: float) -> str:
+    if math.isnan(value):
+        return _justified(one, "NAN" if one.upper else "NaN")
+    negative = math.copysign(1, value) < 0
+    if math.isinf(value):
+        return _justified(one, _signed(one, negative, "INFINITY" if one.upper else "Infinity"))
+    # Java rounds the digits of Double.toString, not the exact value
+    number = Decimal(double_text_java17(abs(value)))
+    places = 6 if one.precision < 0 else one.precision
+    scientific = one.conversion == "e"
+    if one.conversion == "g":
+        places = max(places, 1)
+        rounded = _significant(number, places)
+        scientific = not rounded.is_zero() and not -4 <= rounded.adjusted() < places
+        places -= 1 if scientific or rounded.is_zero() else rounded.adjusted() + 1
+        number = rounded
+    exponent = ""
+    if scientific:
+        number = _significant(number, places + 1)
+        power = 0 if number.is_zero() else number.adjusted()
+        number = number.scaleb(-power, _ROUNDING)
+        exponent = f"{'E' if one.upper else 'e'}{'-' if power < 0 else '+'}{abs(power):02d}"
+    digits = format(number.quantize(Decimal((0, (1,), -places)), context=_ROUNDING), "f")
+    if "#" in one.flags and not places:
+        digits += "."
+    return _justified(one, _signed(one, negative, _magnitude(one, digits, negative, len(exponent)) + exponent))
+
+
+def _significant(number: Decimal, digits: int) -> Decimal:
+    """Round half up to a number of significant digits."""
+    return Context(prec=digits, rounding=ROUND_HALF_UP).plus(number)
+
+
+def _signed(one: _Specifier, negative: bool, magnitude: str) -> str:
+    if negative:
+        return f"({magnitude})" if "(" in one.flags else f"-{magnitude}"
+    return ("+" if "+" in one.flags else " " if " " in one.flags else "") + magnitude
+
+
+def _magnitude(one: _Specifier, digits: str, negative: bool, after: int) -> str:
+    """Group the digits, and pad them with zeros; `after` characters of an exponent come after them."""
+    whole, point, fraction = digits.partition(".")
+    if "," in one.flags:
+        whole = f"{int(whole):,}"
+    digits = whole + point + fraction
+    if "0" in one.flags:
+        brackets = negative and "(" in one.flags
+        sign = bool(negative or "+" in one.flags or " " in one.flags)
+        digits = digits.rjust(one.width - after - brackets - sign, "0")
+    return digits

@@ -1,0 +1,208 @@
+r"""Search texts with Java's regular expressions: `Matcher.find`, `Matcher.replaceAll` and `Pattern.split`.
+
+Java's texts are UTF-16. After an empty match before a character of two units (an emoji), Java goes on between them:
+`x*` has three matches in "😀". A half of a character becomes `?` when the text is encoded.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kvformat.registry.java.parse import is_java_text, replace_lone_surrogates
+from kvformat.registry.java.regex import JavaPattern, SlowMatchError, UnsupportedRegexError, compile_java
+
+_BETWEEN = "Java would look behind from the middle of a character, which is not supported"
+_PAIRED = re.compile("[\U00010000-\U0010ffff]")
+
+
+class UnsupportedMatchError(Exception):
+    """Java would look behind from the middle of a character, which is not supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class JavaMatch:
+    """A match: its offsets in units of UTF-16, and its groups, of which the first is the whole match."""
+
+    start: int
+    end: int
+    groups: Sequence[str | None]
+
+
+def compile_search(text: str) -> JavaPattern:
+    r"""Compile a pattern for the functions of this module.
+
+    Raises `RegexError` if it is not a pattern, and `UnsupportedRegexError` also for `\G`.
+    """
+    pattern = compile_java(text)
+    if "CONTINUES" in pattern.traits:
+        raise UnsupportedRegexError(r"\G in a search is not supported")
+    return pattern
+
+
+def finds(pattern: JavaPattern, text: str) -> bool:
+    """Return whether a part of the text matches. Raises like `find_all`."""
+    if "LOOKS_BEHIND" in pattern.traits:
+        return find_first(pattern, text) is not None
+    return _search(pattern, text) is not None
+
+
+def find_first(pattern: JavaPattern, text: str) -> JavaMatch | None:
+    """Return the first match, or None. Raises like `find_all`."""
+    if text and not is_java_text(text):
+        return next(_find_units(pattern, text), None)
+    found = _search(pattern, text)
+    return None if found is None else _of_units(found)
+
+
+def find_all(pattern: JavaPattern, text: str) -> list[JavaMatch]:
+    """Return all matches.
+
+    Raises `SlowMatchError`, and `UnsupportedMatchError` for a lookbehind from the middle of a character.
+    """
+    if text and not is_java_text(text):
+        return list(_find_units(pattern, text))
+    found: list[Any] = pattern.limited(
+        lambda regex, seconds: _up_to_an_empty_match(regex.finditer(text, timeout=seconds))
+    )
+    matches = [_of_units(match) for match in found]
+    if found and (start := found[-1].end()) == found[-1].start() < len(text):
+        matches += _find_from(pattern, text, start + 1)
+    return matches
+
+
+def replace_all(pattern: JavaPattern, text: str, replacement: str) -> str:
+    """Replace all matches by a text."""
+    units = as_units(text)
+    pieces: list[str] = []
+    at = 0
+    for match in find_all(pattern, text):
+        pieces += units[at : match.start], replacement
+        at = match.end
+    if not pieces:
+        return text
+    replaced = "".join((*pieces, units[at:]))
+    return replaced if units is text else replace_lone_surrogates(replaced)
+
+
+def split(pattern: JavaPattern, text: str, limit: int = 0) -> list[str]:
+    """Split a text as `String.split` does, into at most `limit` pieces; without a limit, the last are not empty."""
+    units = as_units(text)
+    pieces: list[str] = []
+    at = 0
+    for match in find_all(pattern, text):
+        if at == 0 and match.end == 0:
+            continue  # an empty match at the begin makes no piece
+        if limit and len(pieces) == limit - 1:
+            break
+        pieces.append(units[at : match.start])
+        at = match.end
+    if not at:
+        return [text]
+    pieces.append(units[at:])
+    while not limit and pieces and not pieces[-1]:
+        pieces.pop()
+    return pieces if units is text else [replace_lone_surrogates(piece) for piece in pieces]
+
+
+# --- UTF-16 --------------------------------------------------------------------------------------------
+
+
+def unit_count(text: str) -> int:
+    """Return the number of units of UTF-16."""
+    return len(text) + (0 if text.isascii() else len(_PAIRED.findall(text)))
+
+
+def as_units(text: str) -> str:
+    """Return a text whose characters are units of UTF-16. `replace_lone_surrogates` is the way back."""
+    return text if text.isascii() else _PAIRED.sub(_two_units, text)
+
+
+def _two_units(match: re.Match[str]) -> str:
+    code = ord(match[0]) - 0x10000
+    return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
+
+
+def _search(pattern: JavaPattern, text: str, start: int = 0) -> Any:
+    return pattern.limited(lambda regex, seconds: regex.search(text, start, timeout=seconds))
+
+
+def _match(pattern: JavaPattern, text: str, start: int) -> Any:
+    return pattern.limited(lambda regex, seconds: regex.match(text, start, timeout=seconds))
+
+
+def _up_to_an_empty_match(matches: Iterable[Any]) -> list[Any]:
+    """Return the first matches. After an empty one, `regex` would go on with a longer match at the same offset."""
+    found = []
+    for match in matches:
+        found.append(match)
+        if match.start() == match.end():
+            break
+    return found
+
+
+def _of_units(match: Any) -> JavaMatch:
+    """Convert a match of a text without characters of two units."""
+    start, end = match.span()
+    return JavaMatch(start, end, (match[0], *match.groups()))
+
+
+def _find_from(pattern: JavaPattern, text: str, at: int) -> Iterator[JavaMatch]:
+    """Yield the matches from an offset on, in a text without characters of two units."""
+    deadline = time.monotonic() + pattern.seconds
+    while at <= len(text) and (found := _search(pattern, text, at)) is not None:
+        yield _of_units(found)
+        at = found.end() + (found.start() == found.end())
+        _check(deadline, pattern)
+
+
+def _find_units(pattern: JavaPattern, text: str) -> Iterator[JavaMatch]:
+    """Yield the matches of a text that has characters of two units."""
+    deadline = time.monotonic() + pattern.seconds
+    offsets = [0, *itertools.accumulate(1 + (character > "\uffff") for character in text)]
+    at = 0
+    while at <= len(text):
+        found = _search(pattern, text, at)
+        if "LOOKS_BEHIND" in pattern.traits:
+            _check_between(pattern, text, at, len(text) if found is None else found.start())
+        if found is None:
+            break
+        start, end = found.span()
+        yield JavaMatch(offsets[start], offsets[end], (found[0], *found.groups()))
+        at = end
+        if start == end:
+            at = end + 1
+            if text[end:at] > "\uffff":
+                if "LOOKS_BEHIND" in pattern.traits:
+                    raise UnsupportedMatchError(_BETWEEN)
+                between = _match_between(pattern, text, end)
+                if between is not None:
+                    at = max(between.end() - 1, at)
+                    first = offsets[end] + 1
+                    last = first if between.end() == end + 1 else offsets[at]
+                    groups = [group and replace_lone_surrogates(group) for group in (between[0], *between.groups())]
+                    yield JavaMatch(first, last, groups)
+        _check(deadline, pattern)
+
+
+def _match_between(pattern: JavaPattern, text: str, at: int) -> Any:
+    """Return the match that begins in the middle of the character at an offset. It makes the text longer by one."""
+    return _match(pattern, text[:at] + as_units(text[at]) + text[at + 1 :], at + 1)
+
+
+def _check_between(pattern: JavaPattern, text: str, start: int, end: int) -> None:
+    """Raise `UnsupportedMatchError` if a match could begin in the middle of a character before the next match."""
+    for pair in _PAIRED.finditer(text, start, end + 1):
+        rest = as_units(pair[0])[1] + text[pair.end() :]
+        if _match_between(pattern, text, pair.start()) is not None or _match(pattern, rest, 0) is not None:
+            raise UnsupportedMatchError(_BETWEEN)
+
+
+def _check(deadline: float, pattern: JavaPattern) -> None:
+    """Raise `SlowMatchError` after the deadline: the searches in a text together have the time of one."""
+    if time.monotonic() > deadline:
+        raise SlowMatchError(pattern.seconds)

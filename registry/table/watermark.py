@@ -1,0 +1,32 @@
+"""The watermark of a table's event time, on a stream of decoded rows."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as T
+
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.types import quoted
+from kvformat.registry.spark.decoded_columns import exact_column
+from kvformat.registry.sql.table_definition import TableDefinition
+
+
+def with_watermark(table: TableDefinition, decoded: DataFrame) -> DataFrame:
+    """Return a stream with the table's WATERMARK; a batch is returned unchanged.
+
+    Spark's event time has a time zone. A TIMESTAMP is cast to one in the session's time zone: `CAST(ts AS TIMESTAMP)`.
+    """
+    watermark = table.watermark
+    if watermark is None or not decoded.isStreaming:
+        return decoded
+    name = watermark.column
+    found = decoded.schema[name].dataType
+    if not isinstance(found, T.TimestampType | T.TimestampNTZType):
+        raise ConfigurationError(
+            f"column '{name}' of the WATERMARK is {found.simpleString().upper()}, but must be a timestamp", field=name
+        )
+    if isinstance(found, T.TimestampNTZType):
+        columns = [exact_column(column) for column in decoded.columns]
+        columns[decoded.columns.index(name)] = exact_column(name).cast(T.TimestampType()).alias(name)
+        decoded = decoded.select(columns)
+    return decoded.withWatermark(quoted(name), f"{watermark.delay_ms} milliseconds")

@@ -1,0 +1,111 @@
+"""Functions of regular expressions and LIKE: limits, timeouts, and what is refused."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.java import regex as java_regex
+from kvformat.registry.java.regex import compile_java
+from kvformat.registry.sql.expressions import read_expression
+from tests.registry.expressions.text_rows import TYPES, evaluated, failure, value
+
+
+def _refused(expression: str) -> str:
+    with pytest.raises(SchemaError) as found:
+        read_expression(expression, TYPES)
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("REGEXP(s, '{}')", "REGEXP_COUNT(s, '{}')", "REGEXP_INSTR(s, '{}')", "REGEXP_SUBSTR(s, '{}')"),
+        *("REGEXP_EXTRACT(s, '{}')", "REGEXP_EXTRACT_ALL(s, '{}', 0)", "REGEXP_REPLACE(s, '{}', '')"),
+    ],
+)
+def test_a_slow_match_fails_the_row(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java_regex, "_LONGEST_MATCH", 0.05)
+    compile_java.cache_clear()
+    values, failures = evaluated(expression.format("(a|aa)+b"), s=["a" * 5_000, "c"])
+    assert "seconds" in failures[0]
+    assert list(failures) == [0]
+    assert len(values) == 2
+    compile_java.cache_clear()
+
+
+@pytest.mark.parametrize("pattern", [r"\X", "(?<=a+)b", r"\p{IsGreek}", r"\Ga"])
+def test_a_pattern_that_only_java_supports_is_refused(pattern: str) -> None:
+    assert "support" in _refused(f"REGEXP(s, '{pattern}')")
+    assert "support" in failure("REGEXP_EXTRACT(s, p, 0)", s="ab", p=pattern)
+
+
+def test_a_text_that_is_no_pattern_is_not_refused() -> None:
+    assert value("REGEXP(s, '[')", s="a") is False
+    assert value("REGEXP_COUNT(s, '[')", s="a") is None
+    assert "NOT NULL" in failure("REGEXP_REPLACE('a', '[', '')")
+
+
+def test_groups_that_java_keeps_after_a_failure_are_refused() -> None:
+    assert "groups" in _refused("REGEXP_EXTRACT(s, '(a)++', 1)")
+    assert value("REGEXP_EXTRACT(s, '(a)++', 0)", s="aab") == "aa"
+
+
+def test_an_index_of_a_group_wraps_around_as_javas_int() -> None:
+    assert value("REGEXP_EXTRACT(s, '(a)', 4294967297)", s="a") == "a"
+    assert value("REGEXP_EXTRACT_ALL(s, '(a)', 4294967297)", s="a") is None
+
+
+def test_a_lookbehind_within_a_character_fails_the_row() -> None:
+    assert "middle of a character" in failure("REGEXP_COUNT(s, '(?<!a)')", s="a😀")
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "matches"),
+    [
+        ("a\nb", "a_b", False),
+        ("a\nb", "a%b", True),
+        ("a\u2028b", "a_b", False),
+        ("a😀b", "a_b", True),
+        ("aba", "ab%ba", False),
+        ("abba", "ab%ba", True),
+        ("", "%", True),
+        ("", "", True),
+        ("a", "", False),
+        ("abcabd", "%a_d", True),
+        ("xaybzc", "_a_b%c", True),
+        ("aXbXc", "a_b%_c", True),
+        ("ab", "_%_%_", False),
+        (r"50\%", r"50\%", True),
+    ],
+)
+def test_like(text: str, pattern: str, matches: bool) -> None:
+    assert value("s LIKE p", s=text, p=pattern) is matches
+    assert value(f"s LIKE '{pattern}'", s=text) is matches
+
+
+def test_like_with_many_percent_signs_is_fast() -> None:
+    started = time.monotonic()
+    for pattern in ("%a" * 50 + "%b", "%a_" * 50 + "%b"):
+        assert value("s LIKE p", s="a" * 100_000, p=pattern) is False
+    assert time.monotonic() - started < 2
+
+
+@pytest.mark.parametrize(
+    ("pattern", "escape"), [("a!", "!"), ("!a", "!"), ("a_", ""), ("a", "ab"), ("a", "😀"), ("%%%", "%")]
+)
+def test_a_wrong_escape(pattern: str, escape: str) -> None:
+    assert "escape" in _refused(f"s LIKE '{pattern}' ESCAPE '{escape}'")
+    assert "escape" in failure(f"s LIKE p ESCAPE '{escape}'", s="a", p=pattern)
+
+
+def test_an_empty_escape_is_ignored_for_a_literal_without_underscores() -> None:
+    assert value("s LIKE 'a%' ESCAPE ''", s="ab") is True
+    assert "escape" in failure("s LIKE p ESCAPE ''", s="ab", p="a%")
+
+
+def test_escaped_signs_are_characters() -> None:
+    assert value("s LIKE '!_!%!!' ESCAPE '!'", s="_%!") is True
+    assert value("s LIKE 'a%%' ESCAPE '%'", s="a%") is True

@@ -1,0 +1,148 @@
+"""Functions of texts: limits, halves of characters, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.expressions.text_functions import MOST_CHARACTERS
+from kvformat.registry.sql.expressions import read_expression
+from tests.registry.expressions.text_rows import TYPES, evaluated, failure, value
+
+
+def _refused(expression: str) -> str:
+    with pytest.raises(SchemaError) as found:
+        read_expression(expression, TYPES)
+    return str(found.value)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["REPEAT(s, i)", "LPAD(s, i, 'x')", "RPAD(s, i, 'x')", f"REPLACE(REPEAT('a', {MOST_CHARACTERS}), 'a', 'bb')"],
+)
+def test_a_text_that_is_too_long_fails_the_row(expression: str) -> None:
+    assert "at most" in failure(expression, s="ab", i=2**31 - 1)
+
+
+def test_the_longest_text() -> None:
+    assert len(value("REPEAT(s, i)", s="ab", i=MOST_CHARACTERS // 2)) == MOST_CHARACTERS
+
+
+def test_replacing_the_empty_text_is_bounded() -> None:
+    assert "at most" in failure(f"REPLACE(REPEAT('a', {MOST_CHARACTERS // 2}), '', 'bb')")
+
+
+def test_halves_of_characters_become_question_marks() -> None:
+    assert value("LPAD(s, 3, '😀')", s="ab") == "?ab"
+    assert value("OVERLAY(s PLACING 'x' FROM 1 FOR 1)", s="😀") == "x?"
+    assert value("REPLACE(s, '', '-')", s="😀") == "-?-?-"
+    assert value("SPLIT(s, '')", s="a😀") == ["a", "?", "?"]
+
+
+def test_a_negative_result_of_javas_int_is_no_position() -> None:
+    assert value("LOCATE('a', s, i)", s="aa", i=-(2**31)) == 0
+    assert "int" in failure("OVERLAY(s PLACING 'x' FROM 2 FOR 2147483647)", s="abc")
+    assert "INSTR" in failure("INSTR(s, 'a', i)", s="abc", i=-(2**31))
+    assert "INSTR" in failure("INSTR(s, 'a', 1, i)", s="abc", i=0)
+
+
+@pytest.mark.parametrize("expression", ["LPAD(s, n, 'x')", "SUBSTRING(s, n)", "REPEAT(s, n)", "LOCATE('a', s, n)"])
+def test_a_bigint_does_not_compile_in_flink(expression: str) -> None:
+    assert "must be an INT" in _refused(expression)
+
+
+@pytest.mark.parametrize(
+    "expression", ["UPPER(NULL)", "LPAD(s, 5, NULL)", "CONCAT(s, NULL)", "TRANSLATE(s, NULL, 'a')"]
+)
+def test_a_null_without_a_type_is_refused(expression: str) -> None:
+    assert "CAST(NULL AS STRING)" in _refused(expression)
+
+
+def test_null_of_literals_fails_because_its_type_is_not_null() -> None:
+    assert "NOT NULL" in failure("LPAD('a', 3, '')")
+    assert evaluated("LPAD(s, 3, '')", s=["a"]) == ([None], {})
+
+
+def test_characters_to_trim_that_are_computed() -> None:
+    assert value("BTRIM(s, p)", s=" ab ", p=" b") == "a"
+    assert value("BTRIM(s, CONCAT(' ', 'b'))", s=" ab ") == "a"
+    for characters in ("", " b"):
+        assert "TRIM" in failure("BTRIM(s, CONCAT(p, ''))", s=" ab ", p=characters)
+    assert value("BTRIM(s, CONCAT(p, ''))", s=" ab ", p="b ") == "a"
+
+
+def test_the_upper_case_of_a_constant_that_becomes_longer_is_refused() -> None:
+    assert "longer" in _refused("UPPER('ßa')")
+    assert "longer" in _refused("UPPER('ß' || 'a')")
+    assert value("UPPER('😀a')") == "😀A"
+    assert value("UPPER(s)", s="ßa") == "SSA"
+
+
+def test_a_sigma_beside_a_digit_fails_the_row() -> None:
+    assert "LOWER" in failure("LOWER(s)", s="Α1Σ")
+
+
+def test_a_delimiter_that_is_not_a_pattern_fails_only_rows_with_text() -> None:
+    values, failures = evaluated("STR_TO_MAP(s, '[', '=')", s=["", None, "a"])
+    assert values == [[], None, None]
+    assert list(failures) == [2]
+
+
+def test_a_delimiter_that_only_java_supports_is_refused() -> None:
+    assert "not supported" in _refused(r"STR_TO_MAP(s, '\X', '=')")
+    assert "not supported" in failure("STR_TO_MAP(s, p, '=')", s="a", p=r"\X")
+
+
+def test_a_map_has_the_order_of_javas_hash_map() -> None:
+    keys = ["a", "b", "c", "zz", "aaa", "BB", "Aa", "hello", "world", "foo", "bar", "baz", "q"]
+    found = [key for key, _ in value("STR_TO_MAP(s)", s=",".join(keys))]
+    assert found == ["zz", "aaa", "BB", "Aa", "a", "b", "c", "foo", "q", "bar", "world", "baz", "hello"]
+
+
+def test_too_many_keys_in_a_bucket_fail_the_row() -> None:
+    keys = [a + b + c + d for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB") for d in ("Aa", "BB")]
+    assert "bucket" in failure("STR_TO_MAP(s)", s=",".join(keys))
+
+
+def test_an_index_of_elt_that_is_not_an_int_fails_in_its_range() -> None:
+    assert evaluated("ELT(n, s)", n=[1, 2], s=["a", "b"])[1].keys() == {0}
+    assert "negative" in _refused("ELT(-1, s)")
+
+
+def test_concat_keeps_rows_without_texts() -> None:
+    assert evaluated("CONCAT_WS(',', s, p)", s=[None, "a"], p=[None, None]) == (["", "a"], {})
+    assert evaluated("CONCAT(s, p)", s=[None, "a"], p=["b", "b"]) == ([None, "ab"], {})
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("PRINTF('%s', x)", "CAST it to STRING"),
+        ("PRINTF('%h', s)", "not supported"),
+        ("PRINTF('%tY', n)", "not supported"),
+        ("STARTSWITH(s, x)", "both"),
+        ("ELT(1, s, x)", "either"),
+        ("ENCODE(s, 'nope')", "charset"),
+        ("SHA2(s, 1)", "224"),
+        ("SHA2(x, i)", "literal"),
+    ],
+)
+def test_what_flink_or_this_library_cannot_compute_is_refused(expression: str, why: str) -> None:
+    assert why in _refused(expression)
+
+
+def test_formats_in_columns_fail_the_row() -> None:
+    assert "not supported" in failure("PRINTF(p, s)", p="%h", s="a")
+    assert value("PRINTF(p, s)", p="%d", s="a") is None
+
+
+def test_a_charset_in_a_column() -> None:
+    values, failures = evaluated("ENCODE(s, p)", s=["é", "é", None], p=["latin1", "nope", "nope"])
+    assert values == [b"\xe9", None, None]
+    assert list(failures) == [1]
+
+
+def test_uuids_differ() -> None:
+    values, _ = evaluated("UUID()", s=["a", "b"])
+    assert len(set(values)) == 2
+    assert {len(one) for one in values} == {36}

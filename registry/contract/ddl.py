@@ -43,10 +43,10 @@ _SIMPLE_TYPES: dict[str, tuple[str, dict[str, int]]] = {
     "NUMERIC": ("DECIMAL", {"precision": 10, "scale": 0}),
     "CHAR": ("CHAR", {"length": 1}),
     "CHARACTER": ("CHAR", {"length": 1}),
-    "VARCHAR": ("VARCHAR", {"length": 1}),
+    "VARCHAR": ("VARCHAR", {"length": MAX_LENGTH}),
     "STRING": ("VARCHAR", {"length": MAX_LENGTH}),
     "BINARY": ("BINARY", {"length": 1}),
-    "VARBINARY": ("VARBINARY", {"length": 1}),
+    "VARBINARY": ("VARBINARY", {"length": MAX_LENGTH}),
     "BYTES": ("VARBINARY", {"length": MAX_LENGTH}),
     "DATE": ("DATE", {}),
     "TIME": ("TIME", {"precision": 0}),
@@ -303,7 +303,7 @@ class DdlReader:
             if word not in ("CHAR", "CHARACTER", "BINARY"):
                 self.index = start
                 raise self.error(f"{word} VARYING is not a type")
-            root = "VARBINARY" if word == "BINARY" else "VARCHAR"
+            root, defaults = _SIMPLE_TYPES["VARBINARY" if word == "BINARY" else "VARCHAR"]
         numbers = self.numbers(len(defaults)) if defaults and word not in _NO_PARAMETERS else []
         found = FlinkType(root, **(defaults | dict(zip(defaults, numbers, strict=False))))  # type: ignore[arg-type]
         if root in ("TIME", "TIMESTAMP") and word != "TIMESTAMP_NTZ":

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
 
-from kvformat.registry.contract.ddl import lookalike
+from kvformat.registry.contract.ddl import literal_text, lookalike
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.sql.confluent_tables import ROWTIME, is_confluent, rowtime_column
 from kvformat.registry.sql.connector_options import is_secret, shown_option
@@ -92,7 +92,7 @@ class _CreateTableReader(ExpressionReader):
 
     def unreadable(self, offset: int) -> str:
         """Return why no token begins at an offset; in the options without the character."""
-        if offset < self._options_offset or self.text[offset] in "'`":
+        if offset < self._options_offset or self.text[offset] in "'`\"":
             return super().unreadable(offset)
         hidden = "unexpected character (hidden, it may be part of a secret); is a quote missing before it?"
         return lookalike(self.text[offset]) or hidden
@@ -120,7 +120,7 @@ class _CreateTableReader(ExpressionReader):
                     break
             self.expect(")")
         if self.skip("COMMENT"):
-            self.quoted_text("a comment")
+            self.plain_text("a comment")
         distribution = self._distribution() if self.skip("DISTRIBUTED") else None
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
@@ -200,6 +200,8 @@ class _CreateTableReader(ExpressionReader):
         """Parse `BY HASH(id) INTO 6 BUCKETS` after DISTRIBUTED; returns the columns, each with its offset."""
         names: tuple[tuple[str, int], ...] = ()
         if by := self.skip("BY"):
+            if self.word() == "RANGE":
+                raise self.error("a topic of Kafka is DISTRIBUTED BY HASH, not by RANGE")
             self.skip("HASH")
             names = self._names()
         if not by or self.word() == "INTO":
@@ -305,30 +307,36 @@ class _CreateTableReader(ExpressionReader):
                 self.expect("PRIMARY", "KEY")
                 self._set_key(((name, offset),), at)
         if self.skip("COMMENT"):
-            self.quoted_text("a comment")
+            self.plain_text("a comment")
         self._columns[name] = column
 
     def quoted_text(self, what: str) -> str:
-        """Parse a string in single quotes; an error says that `what` is expected."""
-        token = self.peek()
-        if not token.startswith("'"):
+        """Parse a string in single quotes, and those that continue it; an error says that `what` is expected."""
+        if not self.peek().startswith("'"):
             raise self.error(f"expected {what} in single quotes, found {self.shown()}")
+        is_last = self.text[self.offset()] in "eE"  # Flink continues every string except E'...'
+        text = literal_text(self.peek())
         self.index += 1
-        return token[1:-1].replace("''", "'")
+        while not is_last and self.peek().startswith("'") and self.text[self.offset()] == "'":
+            text += literal_text(self.peek())
+            self.index += 1
+        return text
 
     def _options(self) -> dict[str, str]:
         """Parse `('key' = 'value', ...)`; of equal keys the last counts, as in Flink."""
-        found = {}
+        found: dict[str, str] = {}
         self.expect("(")
-        while True:
+        while found or not self.skip(")"):
+            start = self.index
             key = self.quoted_text("an option")
             if not self.skip("="):
-                raise self.error(f"expected '=' after {shown_option(key)}")
+                self.index = start + 1  # not after the strings that continue the name
+                raise self.error(f"expected '=' after {shown_option(literal_text(self.peek(-1)))}")
             found[key] = self.quoted_text("the value of an option")
-            if not self.skip(","):
+            if self.skip(")"):
                 break
-        if not self.skip(")"):
-            raise self.error(f"expected ',' or ')' after the value of {shown_option(key)}")
+            if not self.skip(","):
+                raise self.error(f"expected ',' or ')' after the value of {shown_option(key)}")
         return found
 
     # --- expressions -----------------------------------------------------------------------------------------
@@ -373,7 +381,7 @@ class _CreateTableReader(ExpressionReader):
 
     def _milliseconds(self) -> int:
         """Parse `'5' SECOND` or `'1:30' MINUTE TO SECOND` and return the milliseconds."""
-        offset, text, units = self.offset(), self.quoted_text("the length of an interval"), list(_MILLIS)
+        offset, text, units = self.offset(), self.plain_text("the length of an interval"), list(_MILLIS)
         first = last = self._unit(units)
         if self.skip("TO"):
             last = self._unit(units[units.index(first) + 1 :])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -9,6 +10,7 @@ from typing import Literal
 
 from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 ColumnKind = Literal["physical", "metadata", "computed"]
 
 
@@ -78,10 +80,13 @@ def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> T
 
 
 def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str:
-    """Return a CREATE TABLE statement for the table with these options, on one line and without comments."""
+    r"""Return a CREATE TABLE statement for the table with these options, on one line and without comments.
+
+    Names and texts with control characters are written as U&'\0001', so that a person can see and copy them.
+    """
     parts = []
     for column in table.columns:
-        text = quoted(column.name)
+        text = _name(column.name)
         if column.kind == "computed":
             text += f" AS {column.source}"
         else:
@@ -90,16 +95,31 @@ def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str
             text += f" METADATA FROM {_literal(column.key)}" + (" VIRTUAL" if column.virtual else "")
         parts.append(text)
     if table.watermark is not None:
-        name = table.watermark.column
+        name = _name(table.watermark.column)
         seconds = Decimal(table.watermark.delay_ms) / 1000
-        parts.append(f"WATERMARK FOR {quoted(name)} AS {quoted(name)} - INTERVAL '{seconds}' SECOND")
+        parts.append(f"WATERMARK FOR {name} AS {name} - INTERVAL '{seconds}' SECOND")
     if table.primary_key:
-        parts.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED")
+        parts.append(f"PRIMARY KEY ({', '.join(map(_name, table.primary_key))}) NOT ENFORCED")
     given = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
-    names = ".".join(map(quoted, table.name.split(".")))
-    by = f" PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})" if table.partition_keys else ""
+    names = ".".join(map(_name, table.name.split(".")))
+    by = f" PARTITIONED BY ({', '.join(map(_name, table.partition_keys))})" if table.partition_keys else ""
     return f"CREATE TABLE {names} ({', '.join(parts)}){by} WITH ({given})"
 
 
+def _name(name: str) -> str:
+    if not _CONTROL.search(name):
+        return quoted(name)
+    escaped = _escaped(name).replace('"', '""')
+    return f'U&"{escaped}"'
+
+
 def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    if not _CONTROL.search(text):
+        return "'" + text.replace("'", "''") + "'"
+    escaped = _escaped(text).replace("'", "''")
+    return f"U&'{escaped}'"
+
+
+def _escaped(text: str) -> str:
+    """Return the text between the quotes of U&'...', where these are not doubled yet."""
+    return _CONTROL.sub(lambda match: f"\\{ord(match.group()):04X}", text.replace("\\", "\\\\"))

@@ -7,7 +7,7 @@ import pytest
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.sql.table_definition import TableColumn, Watermark, create_table_text
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, create_table_text
 from tests.support import interop
 
 _WITH = "WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"
@@ -229,11 +229,27 @@ def test_errors_point_at_line_and_column(ddl: str, message: str) -> None:
         parse_create_table(ddl)
 
 
-@pytest.mark.parametrize("options", ["'password' 'hunter2'", "'password' = 'hunter2", "'password' = 'x' 'hunter2'"])
+@pytest.mark.parametrize("options", ["'password' 'hunter2'", "'password' = 'hunter2", "'password' = 'x' N'hunter2'"])
 def test_errors_do_not_show_the_values_of_options(options: str) -> None:
     with pytest.raises(SchemaError, match="line 1, column") as caught:
         parse_create_table(f"CREATE TABLE t (a INT) WITH ({options})")
     assert "hunter2" not in str(caught.value)
+
+
+def test_options_may_be_empty_as_in_flink() -> None:
+    assert parse_create_table("CREATE TABLE t (a INT) WITH ()").options == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["\x01", "a\nb", "\x00\\'\"", "\x7f\x85", "it's \\0041", "\u2028", "\U0001f600\t", "中\r"]
+)
+def test_control_characters_survive_the_text_of_a_table(text: str) -> None:
+    column = TableColumn(f"c{text}", "metadata", parse_type("INT"), f"k{text}", virtual=True)
+    options = {"connector": "kafka", "k": text, f"q{text}": text * 2}
+    table = TableDefinition(f"t{text}", (column,), options, partition_keys=(column.name,))
+    written = create_table_text(table, options)
+    assert parse_create_table(written) == table
+    assert written.isprintable()
 
 
 def test_time_has_milliseconds_as_flink_plans_it() -> None:

@@ -11,6 +11,7 @@ from typing import Literal
 from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_MOST_TWO_DIGITS = 99
 ColumnKind = Literal["physical", "metadata", "computed"]
 
 
@@ -96,8 +97,7 @@ def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str
         parts.append(text)
     if table.watermark is not None:
         name = _name(table.watermark.column)
-        seconds = Decimal(table.watermark.delay_ms) / 1000
-        parts.append(f"WATERMARK FOR {name} AS {name} - INTERVAL '{seconds}' SECOND")
+        parts.append(f"WATERMARK FOR {name} AS {name} - INTERVAL {_interval(table.watermark.delay_ms)}")
     if table.primary_key:
         parts.append(f"PRIMARY KEY ({', '.join(map(_name, table.primary_key))}) NOT ENFORCED")
     given = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
@@ -123,3 +123,18 @@ def _literal(text: str) -> str:
 def _escaped(text: str) -> str:
     """Return the text between the quotes of U&'...', where these are not doubled yet."""
     return _CONTROL.sub(lambda match: f"\\{ord(match.group()):04X}", text.replace("\\", "\\\\"))
+
+
+def _interval(millis: int) -> str:
+    """Return an interval as Flink reads it: a number has at most two digits, and three after `DAY(3)`."""
+    for unit, length in (("SECOND", 1000), ("MINUTE", 60_000), ("HOUR", 3_600_000), ("DAY", 86_400_000)):
+        if millis % length == 0 and millis // length <= _MOST_TWO_DIGITS:
+            return f"'{millis // length}' {unit}"
+    if millis < (_MOST_TWO_DIGITS + 1) * 1000:
+        return f"'{Decimal(millis) / 1000}' SECOND"
+    seconds, millis = divmod(millis, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    text = f"{days} {hours:02}:{minutes:02}:{seconds:02}.{millis:03}"
+    return f"'{text}' DAY({max(3, len(str(days)))}) TO SECOND(3)"

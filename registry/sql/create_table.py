@@ -102,9 +102,10 @@ class _CreateTableReader(WatermarkReader):
 
     def table(self, find: Callable[[tuple[str, ...]], TableDefinition] | None) -> TableDefinition:
         """Parse the statement; `find` returns the table that LIKE names."""
-        self.expect("CREATE")
-        self.skip("OR", "REPLACE")
-        self.skip("TEMPORARY")
+        if not self.skip("REPLACE"):
+            self.expect("CREATE")
+            self.skip("OR", "REPLACE")
+            self.skip("TEMPORARY")
         self.expect("TABLE")
         self.skip("IF", "NOT", "EXISTS")
         name = self._path()

@@ -28,6 +28,7 @@ from kvformat.registry.contract.ddl import NAME, PREFIXED, STRING, DdlReader
 from kvformat.registry.contract.errors import SchemaError, did_you_mean
 from kvformat.registry.sql.confluent_tables import kafka_table
 from kvformat.registry.sql.create_table import parse_create_table
+from kvformat.registry.sql.legacy_options import check_not_legacy
 from kvformat.registry.sql.table_definition import TableDefinition
 
 # A hint, /*+ ... */, is no comment: it may contain strings. About /***/ see `DdlReader`.
@@ -179,6 +180,7 @@ def find_table(
     """
     table = _Tables(text, choose).table(name)
     given = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
+    check_not_legacy(table.name, given)
     return kafka_table(replace(table, options=given))
 
 

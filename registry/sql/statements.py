@@ -217,8 +217,8 @@ class _Tables:
         current = _DEFAULTS
         for i, statement in enumerate(self.statements):
             words = _names(statement.name)
-            if statement.kind == "USE CATALOG":
-                current = (words[-1], "")
+            if statement.kind == "USE CATALOG" and words:
+                current = _DEFAULTS if words[-1] == _DEFAULTS[0] else (words[-1], "")
             elif statement.kind == "USE" and words:
                 current = (words[0] if len(words) > 1 else current[0], words[-1])
             self.current.append(current)

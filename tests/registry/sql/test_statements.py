@@ -117,6 +117,12 @@ def test_a_later_statement_can_replace_a_table() -> None:
     assert [column.name for column in find_table(text, "u").columns] == ["a"]
 
 
+def test_use_catalog_of_the_default_catalog_sets_its_database() -> None:
+    text = f"CREATE TABLE t (a INT) {_WITH}; USE db; USE CATALOG default_catalog; DROP TABLE t; CREATE TABLE t (b INT)"
+    assert [column.name for column in find_table(text, "default_catalog.default_database.t").columns] == ["b"]
+    assert find_table(f"USE CATALOG; USE; CREATE TABLE t (a INT) {_WITH}").name == "t"
+
+
 # --- client commands -----------------------------------------------------------------------------------------
 
 _TABLE = f"CREATE TABLE t (a INT) {_WITH}"

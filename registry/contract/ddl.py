@@ -180,10 +180,11 @@ def _c_unescaped(text: str) -> str:
 
 def _whole_characters(text: str) -> str:
     """Join two surrogates to the character that they mean. Raises `ValueError` for a single surrogate."""
-    try:
-        return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16")
-    except UnicodeDecodeError:
-        raise ValueError("an escape means half of a character (a single surrogate): write both halves") from None
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        if half_a_character(text):
+            raise ValueError("an escape means half of a character (a single surrogate): write both halves")
+    return text
 
 
 def _check_charset(prefix: str, text: str) -> None:

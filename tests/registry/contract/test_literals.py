@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import time
 
+import pyarrow as pa
 import pytest
 
+from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.ddl import DdlReader, literal_text, parse_schema
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.sql.create_table import parse_create_table
@@ -248,3 +250,16 @@ def test_long_literals_are_parsed_in_linear_time(literal: str) -> None:
     with contextlib.suppress(SchemaError):
         assert _value(literal)
     assert time.process_time() - start < 5
+
+
+def test_a_control_character_separates_the_columns_of_csv() -> None:
+    """The delimiter of Flink's page "CSV Format"."""
+    table = KeyValueFormat.from_ddl(
+        "CREATE TABLE t (a INT, b STRING) WITH ('connector' = 'kafka', 'topic' = 't', "
+        "'properties.bootstrap.servers' = 'b:9092', 'scan.startup.mode' = 'earliest-offset', 'format' = 'csv', "
+        r"'csv.field-delimiter' = U&'\0001')"
+    )
+    decoded = table.decode_batch(None, pa.array([b"1\x01x,y"]))
+    assert decoded.rows.to_pylist() == [[{"a": 1, "b": "x,y"}]]
+    assert r"U&'\\0001'" in repr(table)
+    assert eval(repr(table), {"KeyValueFormat": KeyValueFormat}) == table

@@ -1,4 +1,4 @@
-"""Parse column lists and types from text, in Flink's or Spark's spelling, without a JVM.
+r"""Parse column lists and types from text, in Flink's or Spark's spelling, without a JVM.
 
     id BIGINT NOT NULL, ts TIMESTAMP(3), r ROW<a INT, b ARRAY<STRING>>          Flink
     id LONG, ts TIMESTAMP_NTZ COMMENT 'event time', r STRUCT<a: INT>            Spark
@@ -6,7 +6,15 @@
 If a word exists in both, it has Flink's meaning: TIMESTAMP is TIMESTAMP(6) without time zone, TIME is TIME(0),
 BINARY is BINARY(1) (nothing enforces the length), DECIMAL is DECIMAL(10, 0). Names need backticks only for characters
 other than letters, digits, `_` and `$`. Comments are skipped: `-- ...`, `// ...`, `/* ... */`.
-Rules: Flink's "Data Types" page.
+
+A string literal may have a prefix. The reader turns each into the token of a plain literal with the same text:
+
+    U&'\0001'    U&'!0001' UESCAPE '!'    four hexadecimal digits of UTF-16 after each escape character
+    E'\t'        E'\u0001'                escapes as in C
+    N'a'         _UTF8'a'                 a character set, which does not change the text
+    U&"a\0062"                            a name, with the token of a name in backticks
+
+Rules: Flink's "Data Types" page; the literals are those of Calcite's `Parser.jj`, as Flink 2.3 reads them.
 """
 
 from __future__ import annotations
@@ -19,8 +27,29 @@ from dataclasses import replace
 from kvformat.registry.contract.errors import SchemaError, did_you_mean
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, half_a_character
 
-_BLANK = re.compile(r"\s+|--[^\n]*|//[^\n]*")
-_TOKEN = r"`[^`]*(?:``[^`]*)*`|'[^']*(?:''[^']*)*'|[^\W\d][\w$]*|\d[\w$]*"
+_BLANK = re.compile(r"\s+|--[^\n\r]*|//[^\n\r]*")
+STRING = r"'[^']*(?:''[^']*)*'"
+PREFIXED = (
+    rf"(?:[uU]&|[nN]|_[A-Za-z0-9][A-Za-z0-9:._-]*){STRING}|"
+    r"[eE]'[^'\\]*(?:(?:''|\\[\s\S])[^'\\]*)*'|"
+    r'[uU]&"(?:[^"\n\r]|"")+"'
+)
+NAME = r"`[^`]*(?:``[^`]*)*`|(?:[^\W\d]|\$(?=[\w$]))[\w$]*"
+"""Patterns of a plain string literal, of literals and names with a prefix, and of other names and words."""
+_TOKEN = rf"{STRING}|(?P<prefixed>{PREFIXED})|{NAME}|\d[\w$]*"
+_STRING = re.compile(STRING)
+_UESCAPE = re.compile(r"UESCAPE(?![\w$])", re.IGNORECASE)
+_NOT_ESCAPE = re.compile(r'[0-9A-Fa-f+"\s]')
+_CHARSETS = (
+    "BIG5", "GB2312", "GBK", "ISO-8859-1", "LATIN1", "UTF-16", "UTF-16BE", "UTF-16LE", "UTF-8", "UTF16", "UTF8",
+)  # fmt: skip
+_LATIN = ("N", "_ISO-8859-1", "_LATIN1")  # prefixes of strings whose characters Flink checks
+_C_ESCAPE = re.compile(
+    r"''|\\(?:(?P<letter>[bfnrt\\'])|(?P<octal>[0-7]{1,3})|x(?P<byte>[0-9A-Fa-f]{0,2})|"
+    r"(?P<wide>[uU])(?P<code>(?<=u)[0-9A-Fa-f]{4}|(?<=U)[0-9A-Fa-f]{8})?)"
+)
+_C_LETTERS = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "\\": "\\", "'": "'"}
+_MOST_BYTE, _MOST_UNIT, _MOST_CODE = 0xFF, 0xFFFF, 0x10FFFF  # of a byte, of UTF-16, of Unicode
 _MAX_DEPTH = 100  # levels of nested types; each needs up to five frames of Python's stack of 1,000
 _MOST_DIGITS = 10  # digits of a precision or length, which is at most 2147483647
 _SHOWN = 60  # characters of a token that an error shows
@@ -43,10 +72,10 @@ _SIMPLE_TYPES: dict[str, tuple[str, dict[str, int]]] = {
     "NUMERIC": ("DECIMAL", {"precision": 10, "scale": 0}),
     "CHAR": ("CHAR", {"length": 1}),
     "CHARACTER": ("CHAR", {"length": 1}),
-    "VARCHAR": ("VARCHAR", {"length": 1}),
+    "VARCHAR": ("VARCHAR", {"length": MAX_LENGTH}),
     "STRING": ("VARCHAR", {"length": MAX_LENGTH}),
     "BINARY": ("BINARY", {"length": 1}),
-    "VARBINARY": ("VARBINARY", {"length": 1}),
+    "VARBINARY": ("VARBINARY", {"length": MAX_LENGTH}),
     "BYTES": ("VARBINARY", {"length": MAX_LENGTH}),
     "DATE": ("DATE", {}),
     "TIME": ("TIME", {"precision": 0}),
@@ -108,10 +137,69 @@ def lookalike(character: str) -> str:
     return ""
 
 
+def literal_text(token: str) -> str:
+    """Return the text that the token of a string literal means. A token of `DdlReader` is always a plain literal."""
+    return token[1:-1].replace("''", "'")
+
+
+def _unicode_unescaped(text: str, escape: str) -> str:
+    """Replace an escape character and four hexadecimal digits by a character. Raises `ValueError` with the reason."""
+    found, *rest = text.split(escape)
+    after = iter(rest)
+    for part in after:
+        if not part and (literal := next(after, None)) is not None:  # the escape character twice means itself
+            found += escape + literal
+        elif re.match("[0-9A-Fa-f]{4}", part):
+            found += chr(int(part[:4], 16)) + part[4:]
+        else:
+            raise ValueError("an escape character in U&'...' needs exactly four hexadecimal digits after it")
+    return _whole_characters(found)
+
+
+def _c_unescaped(text: str) -> str:
+    """Replace the escapes of E'...' by what they mean. Raises `ValueError` with the reason."""
+
+    def meaning(match: re.Match[str]) -> str:
+        if match["letter"] is not None:
+            return _C_LETTERS[match["letter"]]
+        if match["octal"] is not None:
+            code = int(match["octal"], 8)
+            return chr(code) if code <= _MOST_BYTE else match.group()
+        if match["byte"] is not None:
+            return chr(int(match["byte"], 16)) if match["byte"] else "x"
+        if match["wide"] is None:
+            return "'"
+        if match["code"] is None:
+            raise ValueError("in E'...' \\u needs four hexadecimal digits after it, and \\U eight")
+        if int(match["code"], 16) > _MOST_CODE:
+            raise ValueError("in E'...' the number after \\U is larger than 0010FFFF, the last character")
+        return chr(int(match["code"], 16))
+
+    return _whole_characters(_C_ESCAPE.sub(meaning, text))
+
+
+def _whole_characters(text: str) -> str:
+    """Join two surrogates to the character that they mean. Raises `ValueError` for a single surrogate."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+        if half_a_character(text):
+            raise ValueError("an escape means half of a character (a single surrogate): write both halves")
+    return text
+
+
+def _check_charset(prefix: str, text: str) -> None:
+    """Check the character set of N'...' and _UTF8'...'. Raises `ValueError` with the reason."""
+    if prefix != "N" and prefix[1:] not in _CHARSETS:
+        raise ValueError(f"unknown character set before the quote; known are _{', _'.join(_CHARSETS)}")
+    if prefix in _LATIN and max(text, default="") > "\xff":
+        raise ValueError("N'...', _LATIN1'...' and _ISO-8859-1'...' have only characters of ISO-8859-1: use '...'")
+
+
 class DdlReader:
     """Splits a text into tokens and parses types from them.
 
-    `index` is the index of the next token, `offsets` are the offsets of the tokens in the text. Errors begin with
+    `index` is the index of the next token, `offsets` are the offsets of the tokens in the text. A literal with a prefix
+    has the token of the plain literal with the same text, and U&"..." that of a name in backticks. Errors begin with
     "cannot read the" and `subject`.
     """
 
@@ -128,16 +216,63 @@ class DdlReader:
             match = self.token.match(text, offset, self.end)
             if not match:
                 raise self.error(self.unreadable(offset), offset)
-            self.tokens.append(match.group())
+            if match.lastgroup == "prefixed":
+                offset = self._add_prefixed(offset, match.end())
+            else:
+                self.tokens.append(match.group())
+                self.offsets.append(offset)
+                offset = self._skip_blank(match.end())
+
+    def _add_prefixed(self, start: int, end: int) -> int:
+        """Add the tokens of a literal or name with a prefix, and of the strings that continue it.
+
+        Returns the offset of the next token.
+        """
+        prefix, quote, _ = re.split("(['\"])", self.text[start:end], maxsplit=1)
+        prefix = prefix.upper()
+        parts = [(start, self.text[start + len(prefix) : end])]
+        end = self._skip_blank(end)
+        while quote == "'" and prefix != "E" and (match := _STRING.match(self.text, end, self.end)):
+            parts.append((end, match.group()))
+            end = self._skip_blank(match.end())
+        escape = "\\"
+        if prefix == "U&" and (match := _UESCAPE.match(self.text, end, self.end)):
+            escape, end = self._escape_character(self._skip_blank(match.end()))
+        for offset, part in parts:
+            text = part[1:-1].replace(quote * 2, quote) if prefix != "E" else part[1:-1]
+            try:
+                if prefix == "U&":
+                    text = _unicode_unescaped(text, escape)
+                elif prefix == "E":
+                    text = _c_unescaped(text)
+                else:
+                    _check_charset(prefix, text)
+            except ValueError as cause:
+                raise self.error(str(cause), start) from None
+            mark = "'" if quote == "'" else "`"
+            self.tokens.append(mark + text.replace(mark, mark * 2) + mark)
             self.offsets.append(offset)
-            offset = self._skip_blank(match.end())
+        return end
+
+    def _escape_character(self, offset: int) -> tuple[str, int]:
+        """Parse the character after UESCAPE; returns it, and the offset of the next token."""
+        match = _STRING.match(self.text, offset, self.end)
+        escape = literal_text(match.group()) if match else ""
+        if match is None or len(escape) != 1 or _NOT_ESCAPE.match(escape) or ord(escape) > _MOST_UNIT:
+            raise self.error(
+                'UESCAPE needs one character in single quotes, which is not a hexadecimal digit, a blank, + or "',
+                offset,
+            )
+        return escape, self._skip_blank(match.end())
 
     def _skip_blank(self, offset: int) -> int:
         while offset < self.end:
             if self.text.startswith("/*+", offset):
                 raise self.error("/*+ begins a hint, and a hint is not allowed here", offset)
             if self.text.startswith("/*", offset):
-                close = self.text.find("*/", offset + 2, self.end)
+                # Calcite skips the character after /**, unless it ends the comment /**/. So /***/ is not closed.
+                formal = self.text.startswith("/**", offset) and not self.text.startswith("/**/", offset)
+                close = self.text.find("*/", offset + (4 if formal else 2), self.end)
                 if close < 0:
                     raise self.error("the comment is not closed", offset)
                 offset = close + 2
@@ -153,6 +288,11 @@ class DdlReader:
         character = self.text[offset]
         if character in "'`":
             return "the quote is not closed"
+        if character == '"':
+            return (
+                "a double quote begins no string and no name in Flink SQL: write 'text' or `name`; is a single quote "
+                "missing before it?"
+            )
         return lookalike(character) or f"unexpected character {character!r}"
 
     def offset(self) -> int:
@@ -211,9 +351,8 @@ class DdlReader:
             self.skip(":")
             after_name = self.index
             fields.append(FlinkField(name, self.type(depth + 1)))
-            self.skip("COMMENT")
-            if self.peek().startswith("'"):
-                self.index += 1
+            if self.skip("COMMENT") or self.peek().startswith("'"):
+                self.plain_text("a comment")
             if name in names:
                 self.index = after_name - 1
                 raise self.error(f"there are two columns named {name!r}")
@@ -224,12 +363,20 @@ class DdlReader:
                     raise self.error("expected a column after the comma")
         return tuple(fields)
 
+    def plain_text(self, what: str) -> str:
+        """Parse a string literal without a prefix; an error says that `what` is expected."""
+        token = self.peek()
+        if not token.startswith("'") or not self.text.startswith(token, self.offset()):
+            raise self.error(f"expected {what} in single quotes without a prefix, found {self.shown()}")
+        self.index += 1
+        return literal_text(token)
+
     def name(self) -> str:
         """Parse a name and remove its backticks."""
         token = self.peek()
         if token.startswith("`"):
             name = token[1:-1].replace("``", "`")
-        elif token and (token[0].isalnum() or token[0] == "_"):
+        elif token and (token[0].isalnum() or token[0] in "_$"):
             name = token
         else:
             raise self.error(f"expected a column name, found {self.shown()}")
@@ -303,7 +450,7 @@ class DdlReader:
             if word not in ("CHAR", "CHARACTER", "BINARY"):
                 self.index = start
                 raise self.error(f"{word} VARYING is not a type")
-            root = "VARBINARY" if word == "BINARY" else "VARCHAR"
+            root, defaults = _SIMPLE_TYPES["VARBINARY" if word == "BINARY" else "VARCHAR"]
         numbers = self.numbers(len(defaults)) if defaults and word not in _NO_PARAMETERS else []
         found = FlinkType(root, **(defaults | dict(zip(defaults, numbers, strict=False))))  # type: ignore[arg-type]
         if root in ("TIME", "TIMESTAMP") and word != "TIMESTAMP_NTZ":
@@ -337,6 +484,8 @@ class DdlReader:
 
     def _nested(self, word: str, depth: int) -> FlinkType:
         if word in ("ROW", "STRUCT"):
+            if self.skip("<>"):
+                return FlinkType("ROW")
             close = {"<": ">", "(": ")"}.get(self.peek())
             if close is None:
                 raise self.error(f"expected '<' after {word}")

@@ -26,8 +26,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from json.scanner import make_scanner
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -61,7 +63,14 @@ class JsonError(ValueError):
 
 def read_json(text: str) -> Any:
     """Return the first value of a text. Raises `JsonError`; time and memory are linear in the text."""
-    start = 0 if text[:1] in ("{", "[") else _after_blanks(text, 0)
+    if len(text) <= _MOST_DIGITS and text[:1] in ("{", "["):
+        try:
+            return _scan(text, 0)[0]
+        except (ValueError, StopIteration) as error:
+            raise JsonError(_reason(error)) from None
+        except RecursionError:
+            return _read_step_by_step(text, 0)
+    start = _after_blanks(text, 0)
     if len(text) > _MOST_DIGITS and (_has_long_number(text) or _has_long_string(text)):
         return _read_step_by_step(text, start)
     return _read_checked(text, start)
@@ -76,7 +85,7 @@ def _read_checked(text: str, start: int) -> Any:
     """Read a text whose numbers, names and strings are short enough."""
     try:
         value, end = _scan(text, start)
-    except ValueError as error:
+    except (ValueError, StopIteration) as error:
         raise JsonError(_reason(error)) from None
     except RecursionError:
         return _read_step_by_step(text, start)
@@ -88,9 +97,11 @@ def _read_checked(text: str, start: int) -> Any:
     return value
 
 
-def _reason(error: ValueError) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not valid JSON: {error.msg} at character {error.pos + 1}"
+    if isinstance(error, StopIteration):
+        return f"not valid JSON: no value at character {error.value + 1}"
     return str(error)
 
 
@@ -128,7 +139,9 @@ def _no_constant(text: str) -> NoReturn:
     raise JsonError(f"not valid JSON: {text}")
 
 
-_scan = json.JSONDecoder(parse_float=_decimal, parse_constant=_no_constant).raw_decode
+_scan: Callable[[str, int], tuple[Any, int]] = make_scanner(
+    json.JSONDecoder(parse_float=_decimal, parse_constant=_no_constant)  # type: ignore[arg-type]  # a decoder fits
+)
 
 
 # --- limits --------------------------------------------------------------------------------------------------
@@ -217,7 +230,7 @@ class _Reader:
     def _string(self, at: int) -> tuple[str, int]:
         try:
             return _scan(self.text, at)
-        except ValueError as error:
+        except (ValueError, StopIteration) as error:
             raise JsonError(_reason(error)) from None
 
     def value(self, at: int) -> None:

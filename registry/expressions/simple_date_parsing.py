@@ -205,10 +205,10 @@ class _Reader:
             self.fields.pop("ZONE_OFFSET", None)
             self.set("DST_OFFSET", own.index(found) * 3_600_000)
         elif offset is not None:
-            self.names_zone = True
             self._set_offset(offset * 1000, name.end())
         else:
             raise RowError(f"the letter z: the time zone '{name[0]:.{_MOST_NAME}}' is not known here")
+        self.names_zone = True
         return name.end()
 
 

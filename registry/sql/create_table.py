@@ -19,16 +19,15 @@ import bisect
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from decimal import Decimal
 
-from kvformat.registry.contract.ddl import lookalike
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.ddl import literal_text, lookalike
 from kvformat.registry.sql.confluent_tables import ROWTIME, is_confluent, rowtime_column
 from kvformat.registry.sql.connector_options import is_secret, shown_option
-from kvformat.registry.sql.expressions import OPERATOR_TOKEN, ExpressionReader
+from kvformat.registry.sql.expressions import OPERATOR_TOKEN
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
-from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, with_primary_key
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, with_primary_key
 from kvformat.registry.sql.table_like import FEATURES, STRATEGIES, Strategy, merge_with_base
+from kvformat.registry.sql.watermarks import WatermarkClause, WatermarkReader
 
 # Where options may begin in a text with syntax errors: at WITH, at a quoted name before `=`, or where a double quote
 # follows `=`, as in JAAS.
@@ -37,8 +36,6 @@ _OPTIONS = re.compile(
 )
 _AFTER_COLUMNS = ("COMMENT", "DISTRIBUTED", "PARTITIONED", "WITH", "LIKE", "AS")
 _OPTIONS_WITHOUT_DOT = ("connector", "format", "topic")
-_MOST_MILLIS = 2**63 - 1  # milliseconds: a Java long
-_MILLIS = {"WEEK": 604_800_000, "DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000}
 
 
 def parse_create_table(
@@ -55,11 +52,11 @@ def parse_create_table(
     return _CreateTableReader(text, start, end).table(base)
 
 
-class _CreateTableReader(ExpressionReader):
+class _CreateTableReader(WatermarkReader):
     """Parses one CREATE TABLE statement."""
 
     subject = "CREATE TABLE"
-    token = re.compile(f"{OPERATOR_TOKEN}|{ExpressionReader.token.pattern}")
+    token = re.compile(f"{OPERATOR_TOKEN}|{WatermarkReader.token.pattern}")
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self._options_offset = _options_begin(text, start, len(text) if end is None else end)
@@ -69,7 +66,7 @@ class _CreateTableReader(ExpressionReader):
         self._computed: dict[str, int] = {}  # by name, the index of the first token of the expression
         self._metadata: dict[str, str] = {}  # by metadata key, the name of the column
         self._key: dict[str, int] | None = None  # by column, the offset of its name in the PRIMARY KEY
-        self._watermark: tuple[Watermark, int] | None = None  # and the offset of its column
+        self._watermark: WatermarkClause | None = None
 
     def position(self, offset: int) -> str:
         """Return line and column of an offset, both from 1."""
@@ -89,7 +86,7 @@ class _CreateTableReader(ExpressionReader):
 
     def unreadable(self, offset: int) -> str:
         """Return why no token begins at an offset; in the options without the character."""
-        if offset < self._options_offset or self.text[offset] in "'`":
+        if offset < self._options_offset or self.text[offset] in "'`\"":
             return super().unreadable(offset)
         hidden = "unexpected character (hidden, it may be part of a secret); is a quote missing before it?"
         return lookalike(self.text[offset]) or hidden
@@ -102,9 +99,10 @@ class _CreateTableReader(ExpressionReader):
 
     def table(self, find: Callable[[tuple[str, ...]], TableDefinition] | None) -> TableDefinition:
         """Parse the statement; `find` returns the table that LIKE names."""
-        self.expect("CREATE")
-        self.skip("OR", "REPLACE")
-        self.skip("TEMPORARY")
+        if not self.skip("REPLACE"):
+            self.expect("CREATE")
+            self.skip("OR", "REPLACE")
+            self.skip("TEMPORARY")
         self.expect("TABLE")
         self.skip("IF", "NOT", "EXISTS")
         name = self._path()
@@ -117,7 +115,7 @@ class _CreateTableReader(ExpressionReader):
                     break
             self.expect(")")
         if self.skip("COMMENT"):
-            self.quoted_text("a comment")
+            self.plain_text("a comment")
         distribution = self._distribution() if self.skip("DISTRIBUTED") else None
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
@@ -139,7 +137,7 @@ class _CreateTableReader(ExpressionReader):
             tuple(self._columns.values()),
             options,
             None if self._key is None else tuple(self._key),
-            None if self._watermark is None else self._watermark[0],
+            None if self._watermark is None else self._watermark.watermark,
             tuple(name for name, _ in partition_keys),
             None if distribution is None else tuple(name for name, _ in distribution),
             name[-1],
@@ -192,6 +190,8 @@ class _CreateTableReader(ExpressionReader):
         """Parse `BY HASH(id) INTO 6 BUCKETS` after DISTRIBUTED; returns the columns, each with its offset."""
         names: tuple[tuple[str, int], ...] = ()
         if by := self.skip("BY"):
+            if self.word() == "RANGE":
+                raise self.error("a topic of Kafka is DISTRIBUTED BY HASH, not by RANGE")
             self.skip("HASH")
             names = self._names()
         if not by or self.word() == "INTO":
@@ -217,20 +217,12 @@ class _CreateTableReader(ExpressionReader):
                 if name not in kinds:
                     raise self.error(f"column '{name}' of {clause} does not exist", offset)
         if self._watermark is not None:
-            if self._watermark[0].column == ROWTIME and ROWTIME not in kinds and is_confluent(table):
+            name = self._watermark.watermark.column
+            if name == ROWTIME and ROWTIME not in kinds and is_confluent(table):
                 table = replace(table, columns=(*table.columns, rowtime_column()))
-            self._check_watermark(table, *self._watermark)
+            column = next((column for column in table.columns if column.name == name), None)
+            self.check_watermark(self._watermark, column)
         return with_primary_key(table, table.primary_key)
-
-    def _check_watermark(self, table: TableDefinition, watermark: Watermark, offset: int) -> None:
-        column = next((column for column in table.columns if column.name == watermark.column), None)
-        if column is None:
-            raise self.error(f"column '{watermark.column}' of the WATERMARK does not exist", offset)
-        if column.type is not None and column.type.root not in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-            raise self.error(
-                f"column '{column.name}' of the WATERMARK is {column.type}, but must be TIMESTAMP or TIMESTAMP_LTZ",
-                offset,
-            )
 
     # --- between the parentheses ---------------------------------------------------------------------------
 
@@ -297,30 +289,36 @@ class _CreateTableReader(ExpressionReader):
                 self.expect("PRIMARY", "KEY")
                 self._set_key(((name, offset),), at)
         if self.skip("COMMENT"):
-            self.quoted_text("a comment")
+            self.plain_text("a comment")
         self._columns[name] = column
 
     def quoted_text(self, what: str) -> str:
-        """Parse a string in single quotes; an error says that `what` is expected."""
-        token = self.peek()
-        if not token.startswith("'"):
+        """Parse a string in single quotes, and those that continue it; an error says that `what` is expected."""
+        if not self.peek().startswith("'"):
             raise self.error(f"expected {what} in single quotes, found {self.shown()}")
+        is_last = self.text[self.offset()] in "eE"  # Flink continues every string except E'...'
+        text = literal_text(self.peek())
         self.index += 1
-        return token[1:-1].replace("''", "'")
+        while not is_last and self.peek().startswith("'") and self.text[self.offset()] == "'":
+            text += literal_text(self.peek())
+            self.index += 1
+        return text
 
     def _options(self) -> dict[str, str]:
         """Parse `('key' = 'value', ...)`; of equal keys the last counts, as in Flink."""
-        found = {}
+        found: dict[str, str] = {}
         self.expect("(")
-        while True:
+        while found or not self.skip(")"):
+            start = self.index
             key = self.quoted_text("an option")
             if not self.skip("="):
-                raise self.error(f"expected '=' after {shown_option(key)}")
+                self.index = start + 1  # not after the strings that continue the name
+                raise self.error(f"expected '=' after {shown_option(literal_text(self.peek(-1)))}")
             found[key] = self.quoted_text("the value of an option")
-            if not self.skip(","):
+            if self.skip(")"):
                 break
-        if not self.skip(")"):
-            raise self.error(f"expected ',' or ')' after the value of {shown_option(key)}")
+            if not self.skip(","):
+                raise self.error(f"expected ',' or ')' after the value of {shown_option(key)}")
         return found
 
     # --- expressions -----------------------------------------------------------------------------------------
@@ -339,54 +337,10 @@ class _CreateTableReader(ExpressionReader):
         self.index = after
 
     def _read_watermark(self) -> None:
-        start = self.offset()
         if self._watermark is not None:
-            raise self.error("the table has a WATERMARK already", start)
+            raise self.error("the table has a WATERMARK already")
         self.index += 2
-        offset = self.offset()
-        name = self.name()
-        if self.peek() == ".":
-            raise self.error(f"a WATERMARK needs a column, not a field of '{name}'", offset)
-        self.expect("AS")
-        at, delay = self.offset(), 0
-        in_brackets = self.skip("(")
-        if self.word() == "SOURCE_WATERMARK":
-            raise self.error("Spark does not have SOURCE_WATERMARK(); write a delay")
-        if self.name() != name:
-            raise self.error(f"the WATERMARK of '{name}' must be {name}, or {name} - INTERVAL '...' unit", at)
-        if self.skip("-"):
-            self.expect("INTERVAL")
-            delay = self._milliseconds()
-        if in_brackets:
-            self.expect(")")
-        if self.peek() not in (",", ")"):
-            raise self.error(f"the WATERMARK of '{name}' must be {name}, or {name} - INTERVAL '...' unit", at)
-        self._watermark = Watermark(name, delay), offset
-
-    def _milliseconds(self) -> int:
-        """Parse `'5' SECOND` or `'1:30' MINUTE TO SECOND` and return the milliseconds."""
-        offset, text, units = self.offset(), self.quoted_text("the length of an interval"), list(_MILLIS)
-        first = last = self._unit(units)
-        if self.skip("TO"):
-            last = self._unit(units[units.index(first) + 1 :])
-        units = units[units.index(first) : units.index(last) + 1]
-        numbers = re.split(r"[ :]", text.strip())
-        what = first if first == last else f"{first} TO {last}"
-        if len(numbers) != len(units) or not all(re.fullmatch(r"[0-9]+(\.[0-9]+)?", number) for number in numbers):
-            raise self.error(f"'{text:.60}' is not an interval of {what}", offset)
-        found = sum(Decimal(number) * _MILLIS[unit] for number, unit in zip(numbers, units, strict=True))
-        if found > _MOST_MILLIS:
-            raise self.error(f"'{text:.60}' {what} is longer than the longest interval, {_MOST_MILLIS} ms", offset)
-        return int(found)
-
-    def _unit(self, allowed: list[str]) -> str:
-        word = self.word()
-        unit = word[:-1] if word.endswith("S") else word
-        if unit not in allowed:
-            raise self.error(f"expected one of {', '.join(allowed)}, found {self.shown()}")
-        self.index += 1
-        self.numbers(2)
-        return unit
+        self._watermark = self.watermark()
 
 
 def _options_begin(text: str, start: int, end: int) -> int:

@@ -11,11 +11,11 @@ Rules: the grammar of Calcite and Flink's "System (Built-in) Functions" page.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from kvformat.registry.contract.ddl import DdlReader
+from kvformat.registry.contract.ddl import DdlReader, literal_text
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.bind import bind, is_of_current_time, unknown_function
@@ -51,6 +51,14 @@ _UNITS = (
 _PARTS = (*_UNITS, "DOW", "DOY", "ISODOW", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM")
 _MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000, "WEEK": 604_800_000}
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
+_SPANS = {
+    "YEAR": ["MONTH"],
+    "DAY": ["HOUR", "MINUTE", "SECOND"],
+    "HOUR": ["MINUTE", "SECOND"],
+    "MINUTE": ["SECOND"],
+}
+"""The units that an interval may go TO, by its first unit."""
+_LIMITS = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}  # of a number that is not the first in an interval
 # Operators with their precedence in Calcite; of equal ones the left binds first.
 _PRECEDENCE = {
     "OR": 22, "AND": 24, "IS": 28, "=": 30, "<>": 30, "!=": 30, "<": 30, "<=": 30, ">": 30, ">=": 30,
@@ -276,7 +284,7 @@ class ExpressionReader(DdlReader):
         if not token.startswith("'"):
             raise self.error(f"expected a string in single quotes, found {self.shown()}")
         self.index += 1
-        return token[1:-1].replace("''", "'")
+        return literal_text(token)
 
     def _number(self, token: str, offset: int) -> Literal:
         if set(token) & set("eE"):
@@ -313,42 +321,56 @@ class ExpressionReader(DdlReader):
             raise self.error(f"{word} '{text:.60}': expected {forms[word]}", offset) from None
 
     def interval(self) -> Literal:
-        """Parse `'1:30' MINUTE TO SECOND(3)` or `5 SECOND` after INTERVAL."""
+        """Parse `'5' SECOND`, `5 SECOND` or `'1:30' MINUTE TO SECOND(3)` after INTERVAL.
+
+        Rules: Calcite's `SqlIntervalQualifier`, but a number may have any number of digits.
+        """
         offset, sign = self.offset(), 1
-        if self.peek() in ("+", "-"):
-            sign = -1 if self.peek() == "-" else 1
+        while self.peek() in ("+", "-"):
+            sign = -sign if self.peek() == "-" else sign
             self.index += 1
-        if _NUMBER.fullmatch(self.peek() or " "):
+        is_quoted = self.peek().startswith("'")
+        if is_quoted:
+            text = self.text_literal().strip()
+        elif re.fullmatch("[0-9]+", self.peek()):
             text = self.peek()
             self.index += 1
+        elif self.peek()[:1].isdecimal():
+            raise self.error(f"without quotes, the length of an interval must be a whole number, not {self.shown()}")
         else:
-            text = self.text_literal().strip()
-        first = last = self._time_unit((*_MONTHS, *_MILLIS))
-        self.numbers(2)
-        if self.skip("TO"):
-            last = self._time_unit((*_MONTHS, *_MILLIS))
-            self.numbers(1)
-        names = ["YEAR", "MONTH"] if first in _MONTHS else ["DAY", "HOUR", "MINUTE", "SECOND"]
-        if first != last and not (first in names and last in names and names.index(first) < names.index(last)):
-            raise self.error(f"INTERVAL: {first} TO {last} does not exist", offset)
-        units = [first] if first == last else names[names.index(first) : names.index(last) + 1]
-        if text.startswith("-"):
-            sign, text = -sign, text[1:]
-        parts = re.split("[ :]" if first in _MILLIS else "-", text.lstrip("+"))
-        if len(parts) != len(units) or not all(re.fullmatch(r"[0-9]+(\.[0-9]*)?", part) for part in parts):
-            what = first if first == last else f"{first} TO {last}"
-            raise self.error(f"INTERVAL '{text:.60}': not an interval of {what}", offset)
-        sizes = _MONTHS if first in _MONTHS else _MILLIS
-        amount = sign * int(sum(Decimal(part) * sizes[unit] for part, unit in zip(parts, units, strict=True)))
-        return Literal(amount, MONTHS if first in _MONTHS else DAYS, offset)
+            raise self.error(f"expected the length of an interval, such as '5' or 5, found {self.shown()}")
+        first = last = self._interval_unit_of((*_MONTHS, *_MILLIS))
+        units = [first]
+        if is_quoted and first in _SPANS and self.skip("TO"):
+            shorter = _SPANS[first]
+            last = self._interval_unit_of(shorter)
+            units += shorter[: shorter.index(last) + 1]
+        numbers = _interval_numbers(re.sub("^[+-]", "", text), units)
+        what = first if first == last else f"{first} TO {last}"
+        if numbers is None:
+            raise self.error(f"'{text:.60}' is not an interval of {what}", offset)
+        sizes, most = (_MONTHS, 2**31) if first in _MONTHS else (_MILLIS, 2**63)
+        amount = int(sum(number * sizes[unit] for number, unit in zip(numbers, units, strict=True)))
+        if amount >= most:
+            raise self.error(f"'{text:.60}' {what} is longer than the longest interval", offset)
+        sign = -sign if text.startswith("-") else sign
+        return Literal(sign * amount, MONTHS if first in _MONTHS else DAYS, offset)
 
-    def _time_unit(self, allowed: tuple[str, ...]) -> str:
+    def _interval_unit_of(self, allowed: Sequence[str]) -> str:
+        """Parse the unit of an interval, in the singular or plural and with a precision, which has no effect."""
+        if self.word().removesuffix("S") in ("MILLISECOND", "MICROSECOND", "NANOSECOND"):
+            raise self.error(f"Flink SQL does not have {self.word()}: write INTERVAL '0.005' SECOND for 5 milliseconds")
+        unit = self._time_unit(allowed)
+        self.numbers(2)
+        return unit
+
+    def _time_unit(self, allowed: Sequence[str]) -> str:
         word = self.word()
         for unit in (word, word.removesuffix("S")):
             if unit in allowed:
                 self.index += 1
                 return unit
-        raise self.error(f"{self.shown()}: expected one of {', '.join(allowed)}")
+        raise self.error(f"expected one of {', '.join(allowed)}, found {self.shown()}")
 
     def _case(self, depth: int, offset: int) -> Tree:
         of = None if self.word() == "WHEN" else self._operation(0, depth + 1)
@@ -530,6 +552,21 @@ _SPECIAL_CALLS: dict[str, Callable[[ExpressionReader, str, int, int], Tree]] = {
 """Functions whose arguments are not a list of values."""
 
 
+def _interval_numbers(text: str, units: Sequence[str]) -> list[Decimal] | None:
+    """Return the numbers in the text of an interval; None if the text does not fit the units."""
+    pattern = ""
+    for unit in units:
+        pattern += "([0-9]+(?:[.][0-9]+)?)" if unit == "SECOND" else "([0-9]+)"
+        if unit != units[-1]:
+            pattern += {"DAY": " ", "YEAR": "-"}.get(unit, ":")
+    match = re.fullmatch(pattern, text)
+    if match is None:
+        return None
+    numbers = [Decimal(number) for number in match.groups()]
+    fit = all(number < _LIMITS[unit] for number, unit in zip(numbers[1:], units[1:], strict=True))
+    return numbers if fit else None
+
+
 def _between(of: Tree, low: Tree, high: Tree, offset: int) -> Tree:
     low, high = _as_decimal(low, high), _as_decimal(high, low)
     return Call("AND", (Call(">=", (of, low), offset), Call("<=", (of, high), offset)), offset)
@@ -537,10 +574,11 @@ def _between(of: Tree, low: Tree, high: Tree, offset: int) -> Tree:
 
 def _as_decimal(bound: Tree, other: Tree) -> Tree:
     """Return the literal of a whole number as a DECIMAL if the other bound is one, as Flink does."""
-    if isinstance(bound, Literal) and isinstance(other, Literal) and bound.type == INT and other.type is not None:
-        if other.type.root == "DECIMAL":
-            return Literal(bound.value, FlinkType("DECIMAL", precision=10, scale=0), bound.offset)
-    return bound
+    if not (isinstance(bound, Literal) and isinstance(other, Literal)) or bound.type != INT:
+        return bound
+    if other.type is None or other.type.root != "DECIMAL":
+        return bound
+    return Literal(bound.value, FlinkType("DECIMAL", precision=10, scale=0), bound.offset)
 
 
 def _levels(tree: Tree) -> int:

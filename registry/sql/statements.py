@@ -8,7 +8,13 @@
     created_tables(text)         the definitions of all, for a text that only creates tables
 
 Only CREATE TABLE is parsed. Of other statements only the first words are read, because USE, DROP TABLE and ALTER TABLE
-change the meaning of names. Strings, names in backticks and comments may contain `;`.
+change the meaning of names. Strings, names in backticks and comments may contain `;`. The client commands SET, RESET,
+ADD and REMOVE may contain texts that are not SQL, up to the first `;`:
+
+    SET state.checkpoints.dir = s3://bucket/checkpoints;    `//` is no comment here
+    ADD JAR hdfs:///lib/udf.jar;
+
+Rules: Flink's `ScriptExecutor` and `SetOperationParseStrategy`, and the statements of its `Parser.tdd`.
 """
 
 from __future__ import annotations
@@ -18,17 +24,28 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from kvformat.registry.contract.ddl import NAME, PREFIXED, STRING, DdlReader
 from kvformat.registry.contract.errors import SchemaError, did_you_mean
 from kvformat.registry.sql.confluent_tables import kafka_table
 from kvformat.registry.sql.create_table import parse_create_table
+from kvformat.registry.sql.legacy_options import check_not_legacy
 from kvformat.registry.sql.table_definition import TableDefinition
 
-# Texts that may contain a `;`, the `;` itself (`end`), or the start of a quote or comment that is not closed (`open`).
+# A hint, /*+ ... */, is no comment: it may contain strings. About /***/ see `DdlReader`.
+_COMMENT = r"--[^\n\r]*|//[^\n\r]*|/\*(?!\+)(?:\*[^/])?+.*?\*/"
+_CREATE_TABLE = r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE(?![\w$])"
+# Texts that may contain a `;`, words, the `;` itself (`end`), or the start of a quote or comment that is not closed
+# (`open`).
 _PIECE = re.compile(
-    r"'[^']*(?:''[^']*)*'|`[^`]*(?:``[^`]*)*`|--[^\n]*|//[^\n]*|/\*.*?\*/|(?P<end>;)|(?P<open>['`]|/\*)", re.DOTALL
+    rf"{STRING}|{PREFIXED}|{_COMMENT}|(?P<create>{_CREATE_TABLE})|{NAME}|\d[\w$]*|(?P<end>;)|(?P<open>['`]|/\*(?!\+))",
+    re.DOTALL | re.IGNORECASE,
 )
-_BLANK = re.compile(r"(?:\s+|--[^\n]*|//[^\n]*|/\*.*?\*/)*+", re.DOTALL)
-_WORD = re.compile(r"`[^`]*(?:``[^`]*)*`|[^\W\d][\w$]*|\.")
+_BLANK = re.compile(rf"(?:\s+|{_COMMENT})*+", re.DOTALL)
+_ESCAPE = rf"{_BLANK.pattern}UESCAPE{_BLANK.pattern}{STRING}"
+_WORD = re.compile(rf'(?P<unicode>U&"(?:[^"\n\r]|"")+"(?:{_ESCAPE})?)|{NAME}|\.', re.DOTALL | re.IGNORECASE)
+_COMMAND = re.compile(r"(?:SET|RESET|ADD|REMOVE|SOURCE|LIST)(?:\s+JARS?)?(?![\w$])", re.IGNORECASE)
+_QUOTED = re.compile(rf"{STRING}|{PREFIXED}|=")
+_COMMAND_PIECE = re.compile(r"(?<![^\s=])(?:'[^']*'|(?P<open>'))|(?P<end>;)")
 _MOST_WORDS = 16  # words: CREATE OR REPLACE TEMPORARY TABLE IF NOT EXISTS catalog . database . table
 _MOST_BASES = 50
 _BOM = "\ufeff"
@@ -41,8 +58,10 @@ _PATH = re.compile(
 _DEFAULTS = ("default_catalog", "default_database")
 _FIRST_WORDS = re.compile(
     "ADD|ALTER|ANALYZE|BEGIN|CALL|CLEAR|COMPILE|CREATE|DELETE|DESC|DESCRIBE|DROP|END|EXECUTE|EXIT|EXPLAIN|HELP|INSERT|"
-    "LOAD|QUIT|REMOVE|RESET|SELECT|SET|SHOW|STOP|TRUNCATE|UNLOAD|UPDATE|USE|VALUES|WITH"
+    "LIST|LOAD|MERGE|QUIT|REMOVE|REPLACE|RESET|SELECT|SET|SHOW|SOURCE|STOP|TABLE|TRUNCATE|UNLOAD|UPDATE|USE|VALUES|WITH"
 )
+_WITH_CREATE_TABLE = ("COMPILE", "EXECUTE", "EXPLAIN", "SHOW")  # statements that may contain CREATE TABLE
+_NEXT_STATEMENT = re.compile(rf"(?:^[ \t]*(?:{_FIRST_WORDS.pattern})(?=[\s;]|\Z)|{_CREATE_TABLE})", re.I | re.M)
 _OPTION_WORDS = ("OR", "REPLACE", "ALTER", "TEMPORARY", "SYSTEM", "IF", "NOT", "EXISTS")
 _OBJECTS = ("CATALOG", "CONNECTION", "DATABASE", "FUNCTION", "MATERIALIZED", "MODEL", "TABLE", "VIEW")
 
@@ -51,7 +70,8 @@ _OBJECTS = ("CATALOG", "CONNECTION", "DATABASE", "FUNCTION", "MATERIALIZED", "MO
 class Statement:
     """A statement: its `kind` ('CREATE TABLE', 'SET', ...), the `name` of its table or other object, and its line.
 
-    The name is as written, "" if there is none. The rest of the text is not kept, because it may contain passwords.
+    The name is as written, "" if there is none. U&"..." is a name in backticks. The rest of the text is not kept,
+    because it may contain passwords.
     """
 
     kind: str
@@ -69,23 +89,64 @@ def statements(text: str) -> tuple[Statement, ...]:
     """
     _check_text(text)
     found, start, line, counted = [], 0, 1, 0
-    ends = []
-    for match in _PIECE.finditer(text):
-        if match["open"]:
-            what = "comment" if match["open"] == "/*" else "quote"
-            raise SchemaError(
-                f"cannot read the Flink SQL: the {what} is not closed, at {_position(text, match.start())}"
-            )
-        if match["end"]:
-            ends.append(match.start())
-    for end in [*ends, len(text)]:
-        statement = _statement(text, start, end)
-        if statement is not None:
-            line += text.count("\n", counted, statement._start)
-            counted = statement._start
-            found.append(replace(statement, line=line))
+    while (begin := _after_blank(text, start, len(text))) < len(text):
+        command = _COMMAND.match(text, begin)
+        end = _command_end(text, begin, command.end()) if command else _statement_end(text, begin)
+        if begin < end:
+            line += text.count("\n", counted, begin)
+            counted = begin
+            found.append(_statement(text, begin, end, line))
         start = end + 1
     return tuple(found)
+
+
+def _statement_end(text: str, begin: int) -> int:
+    """Return the offset of the `;` after a statement, or the end of the text."""
+    for match in _PIECE.finditer(text, begin):
+        if match["open"]:
+            raise _not_closed("comment" if match["open"] == "/*" else "quote", text, match.start())
+        if match["create"] and match.start() > begin:
+            first = _WORD.match(text, begin)
+            if first is None or first.group().upper() not in _WITH_CREATE_TABLE:
+                raise _missing_end(text, begin, match.start())
+        if match["end"]:
+            return match.start()
+    return len(text)
+
+
+def _command_end(text: str, begin: int, after_words: int) -> int:
+    """Return the offset of the `;` after a client command, or the end of the text.
+
+    Flink parses a command as SQL if all its texts are in quotes. A text without quotes may contain anything except `;`,
+    such as `//`, `--` and `it's`.
+    """
+    offset, end = _after_blank(text, after_words, len(text)), len(text)
+    while match := _QUOTED.match(text, offset):
+        offset = _after_blank(text, match.end(), end)
+    if offset == end or text[offset] == ";":
+        return offset
+    for match in _COMMAND_PIECE.finditer(text, begin):
+        if match["open"]:
+            raise _not_closed("quote", text, match.start())
+        if match["end"]:
+            end = match.start()
+            break
+    following = _NEXT_STATEMENT.search(text, begin + 1, end)
+    if following:
+        raise _missing_end(text, begin, following.end())
+    return end
+
+
+def _not_closed(what: str, text: str, offset: int) -> SchemaError:
+    return SchemaError(f"cannot read the Flink SQL: the {what} is not closed, at {_position(text, offset)}")
+
+
+def _missing_end(text: str, begin: int, following: int) -> SchemaError:
+    """Return the error for a statement without a `;` before the next one."""
+    return SchemaError(
+        f"cannot read the Flink SQL: a ; is missing after the statement at {_position(text, begin)}, because another "
+        f"one begins at line {text.count(chr(10), 0, following) + 1}"
+    )
 
 
 def _check_text(text: str) -> None:
@@ -119,6 +180,7 @@ def find_table(
     """
     table = _Tables(text, choose).table(name)
     given = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
+    check_not_legacy(table.name, given)
     return kafka_table(replace(table, options=given))
 
 
@@ -155,8 +217,8 @@ class _Tables:
         current = _DEFAULTS
         for i, statement in enumerate(self.statements):
             words = _names(statement.name)
-            if statement.kind == "USE CATALOG":
-                current = (words[-1], "")
+            if statement.kind == "USE CATALOG" and words:
+                current = _DEFAULTS if words[-1] == _DEFAULTS[0] else (words[-1], "")
             elif statement.kind == "USE" and words:
                 current = (words[0] if len(words) > 1 else current[0], words[-1])
             self.current.append(current)
@@ -168,7 +230,7 @@ class _Tables:
             self.created.setdefault(full, []).append((i, None))
         elif statement.kind == "ALTER TABLE":
             self.altered[full] = statement.line
-        elif statement.kind == "CREATE TABLE":
+        elif statement.kind in ("CREATE TABLE", "REPLACE TABLE"):
             before = self._at(full, i)
             if before is not None and "EXISTS" in statement._options:
                 return
@@ -252,14 +314,16 @@ def _listed(tables: Sequence[tuple[str, ...]]) -> str:
 # --- the first words of a statement --------------------------------------------------------------------------
 
 
-def _statement(text: str, start: int, end: int) -> Statement | None:
-    """Return the statement between two offsets, without its line; None if there are only comments."""
-    begin = offset = _after_blank(text, start, end)
-    if begin == end:
-        return None
+def _statement(text: str, begin: int, end: int, line: int) -> Statement:
+    """Return the statement between two offsets."""
+    offset = begin
+    while text[offset] == "(":  # a query
+        offset = _after_blank(text, offset + 1, end)
+        if offset == end:
+            break
     words: list[str] = []
     while len(words) < _MOST_WORDS and (match := _WORD.match(text, offset, end)):
-        words.append(match.group())
+        words.append(DdlReader(match.group()).tokens[0] if match["unicode"] else match.group())
         offset = _after_blank(text, match.end(), end)
     upper = [word.upper() for word in words]
     if upper[:1] == [] or not _FIRST_WORDS.fullmatch(upper[0]):
@@ -274,6 +338,8 @@ def _statement(text: str, start: int, end: int) -> Statement | None:
             kind, at = f"{kind} {upper[at]}", _after_options(upper, at + 1)
     elif kind == "USE" and upper[1:2] in (["CATALOG"], ["MODULES"]):
         kind, at = f"{kind} {upper[1]}", 2
+    elif kind == "REPLACE" and upper[1:2] == ["TABLE"]:
+        kind, at = "REPLACE TABLE", 2
     elif kind == "INSERT":
         at = 2
     elif kind != "USE":
@@ -282,7 +348,7 @@ def _statement(text: str, start: int, end: int) -> Statement | None:
     while words[at + 1 : at + 2] == ["."] and at + 2 < len(words):
         name += [".", words[at + 2]]
         at += 2
-    return Statement(kind, "".join(name), 0, begin, end, frozenset(upper[1:at]))
+    return Statement(kind, "".join(name), line, begin, end, frozenset([*upper[1:at], *kind.split()]))
 
 
 def _after_blank(text: str, offset: int, end: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -9,6 +10,8 @@ from typing import Literal
 
 from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_MOST_TWO_DIGITS = 99
 ColumnKind = Literal["physical", "metadata", "computed"]
 
 
@@ -77,10 +80,13 @@ def with_primary_key(table: TableDefinition, names: tuple[str, ...] | None) -> T
 
 
 def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str:
-    """Return a CREATE TABLE statement for the table with these options, on one line and without comments."""
+    r"""Return a CREATE TABLE statement for the table with these options, on one line and without comments.
+
+    Names and texts with control characters are written as U&'\0001', so that a person can see and copy them.
+    """
     parts = []
     for column in table.columns:
-        text = quoted(column.name)
+        text = _name(column.name)
         if column.kind == "computed":
             text += f" AS {column.source}"
         else:
@@ -89,16 +95,45 @@ def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str
             text += f" METADATA FROM {_literal(column.key)}" + (" VIRTUAL" if column.virtual else "")
         parts.append(text)
     if table.watermark is not None:
-        name = table.watermark.column
-        seconds = Decimal(table.watermark.delay_ms) / 1000
-        parts.append(f"WATERMARK FOR {quoted(name)} AS {quoted(name)} - INTERVAL '{seconds}' SECOND")
+        name = _name(table.watermark.column)
+        parts.append(f"WATERMARK FOR {name} AS {name} - INTERVAL {_interval(table.watermark.delay_ms)}")
     if table.primary_key:
-        parts.append(f"PRIMARY KEY ({', '.join(map(quoted, table.primary_key))}) NOT ENFORCED")
+        parts.append(f"PRIMARY KEY ({', '.join(map(_name, table.primary_key))}) NOT ENFORCED")
     given = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
-    names = ".".join(map(quoted, table.name.split(".")))
-    by = f" PARTITIONED BY ({', '.join(map(quoted, table.partition_keys))})" if table.partition_keys else ""
+    names = ".".join(map(_name, table.name.split(".")))
+    by = f" PARTITIONED BY ({', '.join(map(_name, table.partition_keys))})" if table.partition_keys else ""
     return f"CREATE TABLE {names} ({', '.join(parts)}){by} WITH ({given})"
 
 
+def _name(name: str) -> str:
+    if not _CONTROL.search(name):
+        return quoted(name)
+    escaped = _escaped(name).replace('"', '""')
+    return f'U&"{escaped}"'
+
+
 def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+    if not _CONTROL.search(text):
+        return "'" + text.replace("'", "''") + "'"
+    escaped = _escaped(text).replace("'", "''")
+    return f"U&'{escaped}'"
+
+
+def _escaped(text: str) -> str:
+    """Return the text between the quotes of U&'...', where these are not doubled yet."""
+    return _CONTROL.sub(lambda match: f"\\{ord(match.group()):04X}", text.replace("\\", "\\\\"))
+
+
+def _interval(millis: int) -> str:
+    """Return an interval as Flink reads it: a number has at most two digits, and three after `DAY(3)`."""
+    for unit, length in (("SECOND", 1000), ("MINUTE", 60_000), ("HOUR", 3_600_000), ("DAY", 86_400_000)):
+        if millis % length == 0 and millis // length <= _MOST_TWO_DIGITS:
+            return f"'{millis // length}' {unit}"
+    if millis < (_MOST_TWO_DIGITS + 1) * 1000:
+        return f"'{Decimal(millis) / 1000}' SECOND"
+    seconds, millis = divmod(millis, 1000)
+    minutes, seconds = divmod(seconds, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    text = f"{days} {hours:02}:{minutes:02}:{seconds:02}.{millis:03}"
+    return f"'{text}' DAY({max(3, len(str(days)))}) TO SECOND(3)"

@@ -7,7 +7,7 @@ import pytest
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.sql.table_definition import TableColumn, Watermark, create_table_text
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, create_table_text
 from tests.support import interop
 
 _WITH = "WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"
@@ -168,25 +168,6 @@ def test_a_primary_key_can_follow_its_column() -> None:
 
 
 @pytest.mark.parametrize(
-    ("interval", "milliseconds"),
-    [
-        ("'5' SECOND", 5000),
-        ("'0.001' SECOND", 1),
-        ("'5' SECONDS", 5000),
-        ("'2' HOUR", 7_200_000),
-        ("'1 02:03:04.5' DAY TO SECOND", 93_784_500),
-        ("'10' SECOND(3)", 10_000),
-        ("'2' WEEK", 1_209_600_000),
-    ],
-)
-def test_delays(interval: str, milliseconds: int) -> None:
-    table = parse_create_table(f"CREATE TABLE t (ts TIMESTAMP, WATERMARK FOR ts AS ts - INTERVAL {interval}) {_WITH}")
-    assert table.watermark == Watermark("ts", milliseconds)
-    bare = parse_create_table(f"CREATE TABLE t (ts TIMESTAMP(3), WATERMARK FOR `ts` AS ts) {_WITH}")
-    assert bare.watermark == Watermark("ts", 0)
-
-
-@pytest.mark.parametrize(
     ("ddl", "message"),
     [
         ("DROP TABLE t", "expected 'CREATE', found 'DROP', at line 1, column 1"),
@@ -202,11 +183,7 @@ def test_delays(interval: str, milliseconds: int) -> None:
         ("CREATE TABLE t (a INT,\n WATERMARK FOR a AS a)", "'a' of the WATERMARK is INT, but must.*line 2, column 16"),
         ("CREATE TABLE t (a ROW<b DATE>, WATERMARK FOR a.b AS a.b)", "not a field of 'a', at line 1, column 46"),
         ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS (a - INTERVAL '1' DAY, b INT)", "expected '\\)', found ','"),
-        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS b)", "the WATERMARK of 'a' must be"),
-        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a - INTERVAL '1' MONTH)", "expected one of WEEK, DAY, HOUR"),
-        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a - INTERVAL 'x' DAY)", "not an interval of DAY"),
-        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS SOURCE_WATERMARK())", "SOURCE_WATERMARK"),
-        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + a)", "the WATERMARK of 'a' must be"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS b)", "'b' can't be in the WATERMARK of 'a'"),
         ("CREATE TABLE t (a INT METADATA FROM 'offset',\n b INT METADATA FROM 'offset')",
          "columns 'a' and 'b' have the same metadata key 'offset', at line 2, column 2"),
         ("CREATE TABLE t (a INT) PARTITIONED BY (a, b)", "'b' of PARTITIONED BY does not exist, at line 1, column 43"),
@@ -229,11 +206,27 @@ def test_errors_point_at_line_and_column(ddl: str, message: str) -> None:
         parse_create_table(ddl)
 
 
-@pytest.mark.parametrize("options", ["'password' 'hunter2'", "'password' = 'hunter2", "'password' = 'x' 'hunter2'"])
+@pytest.mark.parametrize("options", ["'password' 'hunter2'", "'password' = 'hunter2", "'password' = 'x' N'hunter2'"])
 def test_errors_do_not_show_the_values_of_options(options: str) -> None:
     with pytest.raises(SchemaError, match="line 1, column") as caught:
         parse_create_table(f"CREATE TABLE t (a INT) WITH ({options})")
     assert "hunter2" not in str(caught.value)
+
+
+def test_options_may_be_empty_as_in_flink() -> None:
+    assert parse_create_table("CREATE TABLE t (a INT) WITH ()").options == {}
+
+
+@pytest.mark.parametrize(
+    "text", ["\x01", "a\nb", "\x00\\'\"", "\x7f\x85", "it's \\0041", "\u2028", "\U0001f600\t", "中\r"]
+)
+def test_control_characters_survive_the_text_of_a_table(text: str) -> None:
+    column = TableColumn(f"c{text}", "metadata", parse_type("INT"), f"k{text}", virtual=True)
+    options = {"connector": "kafka", "k": text, f"q{text}": text * 2}
+    table = TableDefinition(f"t{text}", (column,), options, partition_keys=(column.name,))
+    written = create_table_text(table, options)
+    assert parse_create_table(written) == table
+    assert written.isprintable()
 
 
 def test_time_has_milliseconds_as_flink_plans_it() -> None:

@@ -117,6 +117,125 @@ def test_a_later_statement_can_replace_a_table() -> None:
     assert [column.name for column in find_table(text, "u").columns] == ["a"]
 
 
+def test_use_catalog_of_the_default_catalog_sets_its_database() -> None:
+    text = f"CREATE TABLE t (a INT) {_WITH}; USE db; USE CATALOG default_catalog; DROP TABLE t; CREATE TABLE t (b INT)"
+    assert [column.name for column in find_table(text, "default_catalog.default_database.t").columns] == ["b"]
+    assert find_table(f"USE CATALOG; USE; CREATE TABLE t (a INT) {_WITH}").name == "t"
+
+
+# --- client commands -----------------------------------------------------------------------------------------
+
+_TABLE = f"CREATE TABLE t (a INT) {_WITH}"
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("SET state.checkpoints.dir = s3://bucket/x", "SET"),
+        ("set execution.checkpointing.interval=10 s", "SET"),
+        ("SET state.checkpoints.dir =\n  file:///tmp/x", "SET"),
+        ("SET pipeline.name = it's Bob's -- 50% /* off", "SET"),
+        ("SET pipeline.name = 'a; b // c'", "SET"),
+        ("SET pipeline.name = 'a;\n b'", "SET"),
+        ("SET pipeline.classpaths = 'file:///a.jar', 'file:///b.jar;c'", "SET"),
+        ("SET 'pipeline.name' = s3://a", "SET"),
+        ("SET 'pipeline.name' = 'it''s; one' // a comment; with a semicolon\n", "SET"),
+        ("SET 'a' /* ; */ = -- ;\n 'b'", "SET"),
+        ("SET U&'a\\003b' = E'it\\'s;'", "SET"),
+        ("SET 'a' = 'b' 'c;'", "SET"),
+        ("SET", "SET"),
+        ("RESET state.checkpoints.dir", "RESET"),
+        ("RESET 'a;b'", "RESET"),
+        ("ADD JAR hdfs:///x.jar", "ADD"),
+        ("ADD JARS https://repo/a.jar s3://b/c.jar", "ADD"),
+        ("ADD JAR 'a;b.jar'", "ADD"),
+        ("remove jar hdfs:///x.jar", "REMOVE"),
+        ("USE CATALOG default_catalog", "USE CATALOG"),
+        ("LOAD MODULE hive WITH ('hive-version' = '3;1')", "LOAD"),
+        ("UNLOAD MODULE core", "UNLOAD"),
+        ("USE MODULES hive, core", "USE MODULES"),
+        ("SHOW CREATE TABLE t", "SHOW"),
+        ("EXPLAIN\nCREATE TABLE x AS SELECT 1", "EXPLAIN"),
+    ],
+)
+@pytest.mark.parametrize("between", [";\n", "; ", ";", ";\r\n", ";; -- a comment; of a line\n"])
+def test_a_command_ends_at_its_semicolon_whatever_is_in_it(command: str, kind: str, between: str) -> None:
+    text = f"{command}{between}{_TABLE}{between}{command}"
+    assert [one.kind for one in statements(text)] == [kind, "CREATE TABLE", kind]
+    assert find_table(text).name == "t"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["SET a = s3://b/x", "SET 'a' = 'b'", "SET", "RESET", "ADD JAR hdfs:///x.jar", "ADD JAR 'x.jar'", "USE db",
+     "LOAD MODULE m", "INSERT INTO s VALUES ('a;b')", "CREATE TABLE s (a INT) WITH ('k' = 'v')",
+     "CREATE VIEW v AS SELECT 1"],
+)  # fmt: skip
+@pytest.mark.parametrize("between", ["\n", "\r\n", " -- x\n  ", " "])
+@pytest.mark.parametrize("create", ["CREATE", "create  or\nreplace", "CREATE TEMPORARY"])
+def test_a_missing_semicolon_before_a_table_is_an_error_and_hides_no_table(
+    statement: str, between: str, create: str
+) -> None:
+    """Flink's SQL client, too, refuses the two statements as one."""
+    text = f"SELECT 1;\n{statement}{between}{_TABLE.replace('CREATE', create)}"
+    with pytest.raises(SchemaError, match=r"a ; is missing after the statement at line 2, column 1, .* at line [234]"):
+        find_table(text)
+
+
+@pytest.mark.parametrize("following", ["DROP TABLE t", "SET x = y", "INSERT INTO t SELECT 1", "use db", "END"])
+def test_a_missing_semicolon_after_a_command_is_an_error(following: str) -> None:
+    with pytest.raises(SchemaError, match=r"a ; is missing after the statement at line 1, column 1, .* at line 2"):
+        statements(f"SET a = s3://b/x\n{following};")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("(SELECT 1); ((WITH a AS (SELECT 1) SELECT * FROM a))", [("SELECT", ""), ("WITH", "")]),
+        ("TABLE t; MERGE INTO t USING s ON TRUE; VALUES (1)", [("TABLE", ""), ("MERGE", ""), ("VALUES", "")]),
+        ("REPLACE TABLE a.t AS SELECT 1", [("REPLACE TABLE", "a.t")]),
+        ('CREATE TABLE U&"a\\003b" (a INT); USE $db', [("CREATE TABLE", "`a;`"), ("USE", "$db")]),
+        ("CREATE TABLE db.U&\"a!003b\" UESCAPE '!' (a INT)", [("CREATE TABLE", "db.`a;`")]),
+        ("SELECT /*+ OPTIONS('path' = '/a/*/b;c') */ * FROM t; END", [("SELECT", ""), ("END", "")]),
+        ("SELECT '//', \"it's\"; END", None),
+        ("INSERT INTO t SELECT E'it\\'s; // -- /*', 'http://x;', NAME'y' FROM s; END", [("INSERT", "t"), ("END", "")]),
+        ("SELECT 1 /***/; SELECT 2 /* */; END", [("SELECT", ""), ("END", "")]),
+        ("SELECT 1 -- x\r; END", [("SELECT", ""), ("END", "")]),
+    ],
+)
+def test_statements_end_where_flink_ends_them(text: str, found: list[tuple[str, str]] | None) -> None:
+    if found is None:
+        with pytest.raises(SchemaError, match="the quote is not closed"):
+            statements(text)
+    else:
+        assert [(one.kind, one.name) for one in statements(text)] == found
+
+
+def test_a_table_with_escapes_in_its_name_is_chosen_by_its_name() -> None:
+    text = f'CREATE TABLE U&"t\\0031" (a INT) {_WITH}; CREATE TABLE t2 LIKE U&"t!0031" UESCAPE \'!\''
+    assert find_table(text, "t1").columns == find_table(text, "t2").columns
+
+
+def test_a_replaced_table_has_the_columns_of_its_query() -> None:
+    with pytest.raises(SchemaError, match="AS takes its columns from a query"):
+        find_table(f"CREATE TABLE t (a INT) {_WITH}; REPLACE TABLE t {_WITH} AS SELECT 1 AS b")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("SET a = 'b", "the quote is not closed, at line 1, column 9"),
+        ("()", "no statement begins like the text at line 1, column 1"),
+        ("(", "no statement begins like the text"),
+        ("ADD JAR 'x' hunter2 'y", "the quote is not closed, at line 1, column 21"),
+    ],
+)
+def test_errors_of_commands_are_reported(text: str, message: str) -> None:
+    with pytest.raises(SchemaError, match=message) as raised:
+        statements(text)
+    assert "hunter2" not in str(raised.value)
+
+
 # --- LIKE ----------------------------------------------------------------------------------------------------
 
 
@@ -162,7 +281,21 @@ def test_a_huge_file_is_parsed_in_linear_time() -> None:
     tables = "".join(f"CREATE TABLE t{i} (a INT) {_WITH};\n" for i in range(20_000))
     again = "DROP TABLE t0; CREATE TABLE t0 (a INT);" * 20_000
     assert find_table(tables + again, "t19999").name == "t19999"
-    for text in ("SET x;" * 100_000, "/**/" * 100_000, "/*" * 100_000, "-" * 100_001, "`" * 100_001):
+    for text in (
+        "SET x;" * 100_000,
+        "SET x = '" + "a" * 1_000_000,
+        "SET 'x' = " * 100_000,
+        "SET " + "'x' " * 100_000 + "x",
+        "SELECT E'" + "\\'" * 100_000,
+        "CREATE " * 100_000,
+        "U&" * 100_000,
+        "/**/" * 100_000,
+        "/***/" * 100_001,
+        "/*" * 100_000,
+        "-" * 100_001,
+        "`" * 100_001,
+        "(" * 100_000,
+    ):
         with pytest.raises(SchemaError):
             find_table(text)
     assert time.process_time() - start < 20

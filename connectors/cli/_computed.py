@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.connectors.cli._framing import MessageBatch
-from kvformat.registry.contract.types import arrow_type, nullable
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 from kvformat.registry.table.computed_columns import ComputedColumns
+from kvformat.registry.table.metadata import RAW
+from kvformat.registry.table.raw_records import raw_array
 
 _FAR = 2**63
 
@@ -32,13 +34,21 @@ def computed_values(
         if place is not None:
             inputs.append(rows.field(place))
         else:
-            values = [_metadata(keys[name], about) for about in batch.about or [{}] * len(batch.values)]
-            inputs.append(pa.array(values, arrow_type(nullable(type_))).take(pa.array(record_of)))
+            inputs.append(_of_records(keys[name], nullable(type_), batch).take(pa.array(record_of)))
     found, failed = computed.evaluate(inputs, len(rows), time.time_ns() // 1000)
     reasons: dict[int, str] = {}
     for row, reason in sorted(failed.items()):
         reasons.setdefault(int(record_of[row]), reason)
     return dict(zip((name for name, _ in computed.columns), found, strict=True)), reasons
+
+
+def _of_records(key: str, type_: FlinkType, batch: MessageBatch) -> pa.Array:
+    """Return a metadata key of Kafka for each record, NULL where it is not known."""
+    if key in RAW:
+        messages = batch.values if RAW[key] == "value" else batch.keys or [None] * len(batch.values)
+        return raw_array(pa.array(messages, pa.binary()), type_)
+    values = [_metadata(key, about) for about in batch.about or [{}] * len(batch.values)]
+    return pa.array(values, arrow_type(type_))
 
 
 def _metadata(key: str, about: Mapping[str, Any]) -> Any:

@@ -23,26 +23,30 @@ from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import find_table
 from kvformat.registry.sql.table_definition import TableDefinition
 from kvformat.registry.table.computed_columns import ComputedColumns
-from kvformat.registry.table.metadata import READABLE, VALUE_PREFIX
+from kvformat.registry.table.metadata import RAW, READABLE, VALUE_PREFIX, connector_type
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column of the printed rows: a physical column with its index `place`, metadata with its `key`, or computed."""
+    """A column of the printed rows: a physical column with its index `place`, metadata with its `key`, or computed.
+
+    `type` is that of a metadata column of the connector, or of a computed column.
+    """
 
     name: str
     place: int = -1
     key: str = ""
-    type: FlinkType | None = None  # of a computed column
+    type: FlinkType | None = None
+    computed: bool = False
 
 
 @dataclass(frozen=True)
 class ShownTable:
     """A table with its physical columns and the columns that commands print.
 
-    `framing` is the default framing of its messages.
+    `framing` is the default framing of its messages. `requested` is the metadata that was requested beside the table's.
     """
 
     kv: KeyValueFormat
@@ -50,6 +54,7 @@ class ShownTable:
     columns: tuple[ShownColumn, ...]
     framing: str
     computed: ComputedColumns | None = None
+    requested: tuple[str, ...] = ()
 
     @property
     def has_kinds(self) -> bool:
@@ -58,8 +63,15 @@ class ShownTable:
 
     @property
     def has_key(self) -> bool:
-        """Whether the table reads and writes the keys of records."""
-        return "key.format" in self.kv.options
+        """Whether the table writes the keys of records."""
+        return "key.format" in self.kv.options or any(RAW[column.key] == "key" for column in self.written_raw)
+
+    @property
+    def written_raw(self) -> tuple[ShownColumn, ...]:
+        """The columns that are written as key or value as they are: those that are not VIRTUAL, and requested ones."""
+        virtual = {column.name for column in self.kv.columns if column.virtual} - {*self.requested}
+        found = {column.name: column for column in reversed(self.columns) if column.key in RAW}
+        return tuple(column for column in found.values() if column.name not in virtual)
 
 
 def of_format(name: str, schema: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
@@ -72,7 +84,7 @@ def of_format(name: str, schema: str | None, options: Mapping[str, str], metadat
     known = {key: f"{VALUE_PREFIX}{key}" for key in format_class(name).metadata_types}
     known |= {key: key for key in READABLE}
     columns = [ShownColumn(field.name, place) for place, field in enumerate(fields)]
-    return ShownTable(kv, fields, (*columns, *_extra(metadata, known)), "lines")
+    return ShownTable(kv, fields, (*columns, *_extra(metadata, known)), "lines", requested=tuple(metadata))
 
 
 def of_ddl(
@@ -85,8 +97,8 @@ def of_ddl(
 ) -> ShownTable:
     """Return a table of a Flink SQL file. `options` replace its own, and `metadata` adds to its metadata columns.
 
-    Metadata columns have the types of their keys, not their declared types, because Spark does the casts.
-    `skip_computed` names computed columns to leave out; None does not evaluate any.
+    Metadata columns have the types of their keys, not their declared types, because Spark does the casts. Raw keys and
+    values have their declared types. `skip_computed` names computed columns to leave out; None does not evaluate any.
     """
     text = read_text(file)
     definition = find_table(text, table, options=options, choose="--table '{}'".format)
@@ -96,7 +108,7 @@ def of_ddl(
     extra = _extra(metadata, {key: key for key in known})
     columns = (*_declared(definition, kv), *extra)
     computed = None if skip_computed is None else kv.computed_columns()
-    return ShownTable(kv, definition.physical().fields, columns, "records", computed)
+    return ShownTable(kv, definition.physical().fields, columns, "records", computed, tuple(metadata))
 
 
 def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
@@ -108,7 +120,7 @@ def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
                 f"{', '.join(known)}",
                 field=key,
             )
-    return [ShownColumn(key, key=known[key]) for key in keys]
+    return [ShownColumn(key, -1, known[key], connector_type(key) if key in READABLE else None) for key in keys]
 
 
 def _declared(definition: TableDefinition, kv: KeyValueFormat) -> list[ShownColumn]:
@@ -116,7 +128,15 @@ def _declared(definition: TableDefinition, kv: KeyValueFormat) -> list[ShownColu
     places = {field.name: place for place, field in enumerate(definition.physical().fields)}
     return [
         ShownColumn(
-            column.name, places.get(column.name, -1), column.key, column.type if column.kind == "computed" else None
+            column.name,
+            places.get(column.name, -1),
+            column.key,
+            connector_type(column.key, column.type)
+            if column.key in READABLE
+            else column.type
+            if column.kind == "computed"
+            else None,
+            column.kind == "computed",
         )
         for column in kv.columns
     ]

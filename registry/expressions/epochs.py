@@ -66,7 +66,8 @@ def _converter(type_: FlinkType) -> Callable[[int | float, int], int | None]:
 
 def _of_integer(number: int, places: int) -> int | None:
     number = (number + _LONGS // 2) % _LONGS - _LONGS // 2
-    seconds, rest = divmod(number, min(10**places, _LONGS // 2 - 1))
+    unit: int = min(10**places, _LONGS // 2 - 1)
+    seconds, rest = divmod(number, unit)
     if not _FIRST_SECOND <= seconds <= _LAST_SECOND:
         return None
     nanos = rest * 10 ** (_MOST_PRECISION - places) if places <= _MOST_PRECISION else 0

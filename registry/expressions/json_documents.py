@@ -24,6 +24,7 @@ Rules: Flink's `SqlJsonUtils`, Jackson's `ReaderBasedJsonParser`, `StreamReadCon
 from __future__ import annotations
 
 import json
+import math
 import re
 import unicodedata
 from collections.abc import Callable
@@ -34,7 +35,7 @@ from typing import Any, Final, NoReturn
 
 import numpy as np
 
-from kvformat.registry.java.numbers import decimal_text
+from kvformat.registry.java.numbers import decimal_text, double_text_java17
 from kvformat.registry.java.parse import parse_decimal
 
 MOST_LEVELS: Final = 1000
@@ -292,11 +293,11 @@ def scalar_text(value: Any) -> str:
         return str(value)
     if kind is bool:
         return "true" if value else "false"
-    return decimal_text(value)
+    return double_text_java17(value.number) if kind is Double else decimal_text(value)
 
 
 def write_json(value: Any) -> str:
-    """Return the text of a value. Raises `JsonError`. `RawJson` is written as it is."""
+    """Return the text of a value, in which `Double` and `RawJson` are allowed. Raises `JsonError`."""
     try:
         found = _encode(value)
         unusual = not found.isascii() and found.encode().translate(None, _BYTES_BELOW_E000)
@@ -308,6 +309,13 @@ def write_json(value: Any) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Double:
+    """A number that Java holds as a double. No text is read to one."""
+
+    number: float
+
+
+@dataclass(frozen=True, slots=True)
 class RawJson:
     """A text that is JSON already."""
 
@@ -315,7 +323,7 @@ class RawJson:
 
 
 def _refuse(value: Any) -> NoReturn:
-    raise TypeError  # a Decimal or RawJson
+    raise TypeError  # a Decimal, Double or RawJson
 
 
 _encode = json.JSONEncoder(
@@ -363,6 +371,8 @@ def _write_step_by_step(value: Any) -> str:
             stack += _members(one)
         elif one is None:
             parts.append("null")
+        elif kind is Double and not math.isfinite(one.number):
+            parts.append(f'"{scalar_text(one)}"')
         else:
             parts.append(scalar_text(one))
     return "".join(parts)

@@ -384,7 +384,7 @@ def _or_null(node: _Node) -> _Node:
 
 
 def _float_node(value: float) -> Any:
-    """Return `BigDecimal.valueOf` of a number; of a FLOAT its double. Others become strings."""
+    """Return `BigDecimal.valueOf` of a number; of a FLOAT its double. NaN and the infinities become strings."""
     return Decimal(double_text_java17(value)) if math.isfinite(value) else double_text_java17(value)
 
 

@@ -4,9 +4,9 @@
     lax $['a'][-1]    lax: it is no result
     $.a[*].b          a list of all results, maybe empty
 
-Supported are members, lists of members, indexes, slices, wildcards, one deep scan (`..`), and `length()` or `size()` at
-the end. `Unsupported` is raised for filters (Flink lacks a library that most of them need, and fails the job) and for
-other functions.
+Supported are members, lists of members, indexes, slices, wildcards, one deep scan (`..`), and at the end a function
+without arguments, such as `length()`. `Unsupported` is raised for filters (Flink lacks a library that most of them need,
+and fails the job) and for other functions.
 
 The compiler follows Jayway's, with what it lets pass: `$.*a` is `$.*`, and `$[0]a` is `$[0]`. The words of its
 functions are those of `PathCompiler`, so that they can be compared.
@@ -16,12 +16,15 @@ Rules: Flink's `SqlJsonUtils`; Jayway's `PathCompiler`, `CharacterIndex`, `PathT
 from __future__ import annotations
 
 import functools
+import math
 import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final
 
-from kvformat.registry.expressions.json_documents import JsonError, read_json
+from kvformat.registry.expressions.json_documents import Double, JsonError, read_json
 from kvformat.registry.java.parse import BLANKS
 
 _mode = re.compile(r"\s*(strict|lax)\s+(.+)", re.IGNORECASE | re.DOTALL | re.ASCII).fullmatch
@@ -79,11 +82,13 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
-    """The number of members or elements; NULL for other values."""
+class Call:
+    """A function of the value."""
+
+    name: str
 
 
-Step = Members | Indexes | Slice | Wildcard | Scan | Length
+Step = Members | Indexes | Slice | Wildcard | Scan | Call
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class JsonPath:
 def _is_definite(step: Step, *, last: bool) -> bool:
     if isinstance(step, Members):
         return last or len(step.names) == 1
-    return isinstance(step, Length) or (isinstance(step, Indexes) and len(step.indexes) == 1)
+    return isinstance(step, Call) or (isinstance(step, Indexes) and len(step.indexes) == 1)
 
 
 # --- evaluation ----------------------------------------------------------------------------------------------
@@ -171,7 +176,10 @@ def _read(steps: tuple[Step, ...], lax: bool, single: bool, document: Any) -> An
             continue
         if definite and not lax and not _applies(step, found[0], last):
             return Failed("the path does not fit the document")
-        found = list(_take(step, found, last))
+        try:
+            found = list(_take(step, found, last))
+        except _NoResult as error:
+            return Failed(str(error))
         definite = definite and _is_definite(step, last=last)
         if not found:
             break
@@ -190,8 +198,8 @@ def _applies(step: Step, value: Any, last: bool) -> bool:
 def _take(step: Step, values: list[Any], last: bool) -> Iterator[Any]:
     """Yield what a step leads to from each of some values."""
     for value in values:
-        if isinstance(step, Length):
-            yield len(value) if type(value) in (list, dict) else None
+        if isinstance(step, Call):
+            yield _FUNCTIONS[step.name](value)
         elif isinstance(step, Members):
             if type(value) is dict:
                 yield from _members(step.names, value, last)
@@ -204,6 +212,67 @@ def _take(step: Step, values: list[Any], last: bool) -> Iterator[Any]:
             for index in _indexes(step, len(value)):
                 if -len(value) <= index < len(value):
                     yield value[index]
+
+
+class _NoResult(Exception):
+    """A value that a function fails for, in both modes."""
+
+
+def _length(value: Any) -> int | None:
+    return len(value) if type(value) in (list, dict) else None
+
+
+def _first(value: Any) -> Any:
+    if type(value) is not list or not value:
+        raise _NoResult("first() of what is not an array, or of an empty one")
+    return value[0]
+
+
+def _last(value: Any) -> Any:
+    if type(value) is not list or len(value) < 2:
+        raise _NoResult("last() of what is not an array, or of less than two elements")  # sic
+    return value[-1]
+
+
+def _numbers(value: Any) -> list[float]:
+    """Return the numbers in an array as doubles."""
+    found = [_double(item) for item in value if type(item) in (int, Decimal)] if type(value) is list else []
+    if not found:
+        raise _NoResult("a function of numbers, but there is none in an array")
+    return found
+
+
+def _double(number: int | Decimal) -> float:
+    try:
+        return float(number) + 0.0  # without a negative zero
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _sum(numbers: list[float]) -> float:
+    total = 0.0
+    for number in numbers:  # not `sum`, which is more exact from Python 3.12 on
+        total += number
+    return total
+
+
+def _deviation(numbers: list[float]) -> float:
+    total, count = _sum(numbers), float(len(numbers))
+    variance = _sum([number * number for number in numbers]) / count - total * total / count / count
+    return math.sqrt(variance) if variance >= 0 else math.nan
+
+
+_FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "length": _length,
+    "size": _length,
+    "first": _first,
+    "last": _last,
+    "min": lambda value: Double(min([sys.float_info.max, *_numbers(value)])),
+    "max": lambda value: Double(max([5e-324, *_numbers(value)])),  # Java's `Double.MIN_VALUE`, which is not the least
+    "sum": lambda value: Double(_sum(_numbers(value))),
+    "avg": lambda value: Double(_sum(_numbers(value)) / len(_numbers(value))),
+    "stddev": lambda value: Double(_deviation(_numbers(value))),
+}
 
 
 def _members(names: tuple[str, ...], value: dict[str, Any], last: bool) -> Iterator[Any]:
@@ -268,10 +337,10 @@ def compile_path(text: str) -> JsonPath:
 
 def _check_supported(steps: tuple[Step, ...]) -> None:
     scans = [i for i, step in enumerate(steps) if isinstance(step, Scan)]
-    lengths = [i for i, step in enumerate(steps) if isinstance(step, Length)]
-    if len(scans) > 1 or (scans and lengths):
+    calls = [i for i, step in enumerate(steps) if isinstance(step, Call)]
+    if len(scans) > 1 or (scans and calls):
         raise Unsupported("a path with two deep scans (..), or with one and a function, is not supported")
-    if lengths and lengths[0] < len(steps) - 1:
+    if calls and calls[0] < len(steps) - 1:
         raise Unsupported("a path with a function that is not its end is not supported")
     if scans and scans[0] < len(steps) - 2 and not isinstance(steps[scans[0] + 1], Members):
         raise Unsupported("a path with a deep scan (..) for elements of arrays that is not its end is not supported")
@@ -405,10 +474,10 @@ class _Compiler:
                 break
         if opened:
             raise InvalidPath(f"the bracket of {name} is not closed")
-        if self.text[at + 1] != ")" or name not in ("length", "size"):
+        if self.text[at + 1] != ")" or name not in _FUNCTIONS:
             raise Unsupported(f"the function {name:.30}() of paths is not supported")
         self.at = at + 1
-        self.found.append(Length())
+        self.found.append(Call(name))
 
     def _bracket_properties(self) -> bool:
         quote = self.next_significant_char(self.at)

@@ -81,7 +81,8 @@ def _timestamps(micros: Numbers, rows: Rows | None, unit: str, *, ceil: bool) ->
 
 
 def _to_unit(millis: Numbers, unit: int, *, ceil: bool) -> Numbers:
-    return -(-millis // unit) * unit if ceil else millis // unit * unit
+    found: Numbers = -(-millis // unit) * unit if ceil else millis // unit * unit
+    return found
 
 
 def quotient(numbers: Numbers, divisor: int) -> Numbers:

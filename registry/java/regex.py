@@ -267,6 +267,8 @@ class _Translator:
 
     def is_quick(self) -> bool:
         """Return whether a match in a text of n characters takes at most about n^3 steps."""
+        if "WORD_EDGES" in self.traits:
+            return False  # in `re`, the empty text has no `\B`
         if self._branches:
             return not self._repeats and self._branches <= _MOST_BRANCHES
         return self._repeats <= _MOST_REPEATS and self._deepest <= 1

@@ -6,10 +6,11 @@ Java's texts are UTF-16. After an empty match before a character of two units (a
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,11 @@ _PAIRED = re.compile("[\U00010000-\U0010ffff]")
 
 
 class UnsupportedMatchError(Exception):
-    """Java would look behind from the middle of a character, which is not supported."""
+    """A match that is not supported, with the reason."""
+
+
+class _EmptyMatchError(Exception):
+    """A match is empty. After it, Python goes on with a longer match at the same offset, and Java does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +53,29 @@ def finds(pattern: JavaPattern, text: str) -> bool:
     """Return whether a part of the text matches. Raises like `find_all`."""
     if "LOOKS_BEHIND" in pattern.traits:
         return find_first(pattern, text) is not None
+    _check_words(pattern, text)
     return _search(pattern, text) is not None
 
 
 def find_first(pattern: JavaPattern, text: str) -> JavaMatch | None:
     """Return the first match, or None. Raises like `find_all`."""
-    if text and not is_java_text(text):
+    _check_words(pattern, text)
+    if _has_pairs(text):
         return next(_find_units(pattern, text), None)
     found = _search(pattern, text)
     return None if found is None else _of_units(found)
 
 
 def find_all(pattern: JavaPattern, text: str) -> list[JavaMatch]:
-    """Return all matches.
+    r"""Return all matches.
 
-    Raises `SlowMatchError`, and `UnsupportedMatchError` for a lookbehind from the middle of a character.
+    Raises `SlowMatchError`, and `UnsupportedMatchError` for a lookbehind from the middle of a character, and for `\b` in
+    a text with marks or signs that belong to words in Python only.
     """
-    if text and not is_java_text(text):
+    _check_words(pattern, text)
+    if _has_pairs(text):
         return list(_find_units(pattern, text))
-    found: list[Any] = pattern.limited(
-        lambda regex, seconds: _up_to_an_empty_match(regex.finditer(text, timeout=seconds))
-    )
+    found = _find_up_to_an_empty_match(pattern, text)
     matches = [_of_units(match) for match in found]
     if found and (start := found[-1].end()) == found[-1].start() < len(text):
         matches += _find_from(pattern, text, start + 1)
@@ -76,21 +83,27 @@ def find_all(pattern: JavaPattern, text: str) -> list[JavaMatch]:
 
 
 def replace_all(pattern: JavaPattern, text: str, replacement: str) -> str:
-    """Replace all matches by a text."""
+    """Replace all matches by a text. Raises like `find_all`."""
+    _check_words(pattern, text)
+    if not _has_pairs(text):
+        try:
+            return _replace_up_to_an_empty_match(pattern, text, replacement)
+        except _EmptyMatchError:
+            pass
     units = as_units(text)
     pieces: list[str] = []
     at = 0
     for match in find_all(pattern, text):
         pieces += units[at : match.start], replacement
         at = match.end
-    if not pieces:
-        return text
-    replaced = "".join((*pieces, units[at:]))
-    return replaced if units is text else replace_lone_surrogates(replaced)
+    return replace_lone_surrogates("".join((*pieces, units[at:])))
 
 
 def split(pattern: JavaPattern, text: str, limit: int = 0) -> list[str]:
-    """Split a text as `String.split` does, into at most `limit` pieces; without a limit, the last are not empty."""
+    """Split a text as `String.split` does, into at most `limit` pieces; without a limit, the last are not empty.
+
+    Raises like `find_all`.
+    """
     units = as_units(text)
     pieces: list[str] = []
     at = 0
@@ -127,28 +140,54 @@ def _two_units(match: re.Match[str]) -> str:
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
 
 
+def _has_pairs(text: str) -> bool:
+    """Return whether a text has characters of two units."""
+    return bool(text) and not is_java_text(text)
+
+
+# --- matches of Python ---------------------------------------------------------------------------------
+
+
 def _search(pattern: JavaPattern, text: str, start: int = 0) -> Any:
-    return pattern.limited(lambda regex, seconds: regex.search(text, start, timeout=seconds))
+    return pattern.limited(text, lambda compiled, limit: compiled.search(text, start, **limit))
 
 
 def _match(pattern: JavaPattern, text: str, start: int) -> Any:
-    return pattern.limited(lambda regex, seconds: regex.match(text, start, timeout=seconds))
+    return pattern.limited(text, lambda compiled, limit: compiled.match(text, start, **limit))
 
 
-def _up_to_an_empty_match(matches: Iterable[Any]) -> list[Any]:
-    """Return the first matches. After an empty one, `regex` would go on with a longer match at the same offset."""
-    found = []
-    for match in matches:
-        found.append(match)
+def _find_up_to_an_empty_match(pattern: JavaPattern, text: str) -> list[Any]:
+    def find(compiled: Any, limit: Mapping[str, float]) -> list[Any]:
+        found = []
+        for match in compiled.finditer(text, **limit):
+            found.append(match)
+            if match.start() == match.end():
+                break
+        return found
+
+    matches: list[Any] = pattern.limited(text, find)
+    return matches
+
+
+def _replace_up_to_an_empty_match(pattern: JavaPattern, text: str, replacement: str) -> str:
+    """Replace all matches by a text. Raises `_EmptyMatchError`."""
+
+    def replace(match: Any) -> str:
         if match.start() == match.end():
-            break
-    return found
+            raise _EmptyMatchError
+        return replacement
+
+    replaced: str = pattern.limited(text, lambda compiled, limit: compiled.sub(replace, text, **limit))
+    return replaced
 
 
 def _of_units(match: Any) -> JavaMatch:
     """Convert a match of a text without characters of two units."""
     start, end = match.span()
     return JavaMatch(start, end, (match[0], *match.groups()))
+
+
+# --- matches of Java -----------------------------------------------------------------------------------
 
 
 def _find_from(pattern: JavaPattern, text: str, at: int) -> Iterator[JavaMatch]:
@@ -200,6 +239,20 @@ def _check_between(pattern: JavaPattern, text: str, start: int, end: int) -> Non
         rest = as_units(pair[0])[1] + text[pair.end() :]
         if _match_between(pattern, text, pair.start()) is not None or _match(pattern, rest, 0) is not None:
             raise UnsupportedMatchError(_BETWEEN)
+
+
+def _check_words(pattern: JavaPattern, text: str) -> None:
+    """Raise `UnsupportedMatchError` for a word boundary in a text with signs that belong to words in Python only."""
+    if "WORD_EDGES" in pattern.traits and not text.isascii() and _word_signs().search(text):
+        raise UnsupportedMatchError(r"\b in a text with marks or signs is not supported")
+
+
+@functools.cache
+def _word_signs() -> Any:
+    r"""Return a pattern of the characters that are in `\w` of `regex`, and not letters, digits or `_`."""
+    import regex
+
+    return regex.compile(r"[\w--[\p{L}\p{Nd}_]]", regex.VERSION1)
 
 
 def _check(deadline: float, pattern: JavaPattern) -> None:

@@ -130,7 +130,7 @@ def without_computed(table: TableDefinition, names: Sequence[str]) -> TableDefin
             )
         if table.watermark is not None and table.watermark.column == name:
             raise ConfigurationError(
-                f"skip_computed: the WATERMARK of table '{table.name}' needs column '{name}'; remove the WATERMARK from "
+                f"skip_computed: the WATERMARK of table '{table.name}' needs column '{name}'; remove the WATERMARK of "
                 "the DDL too",
                 field=name,
             )

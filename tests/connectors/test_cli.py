@@ -224,6 +224,44 @@ def test_kcat_records_keep_every_byte(ddl: Callable[[str], Path]) -> None:
     ]
 
 
+_RAW = """CREATE TABLE t ({}) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9',
+    'scan.startup.mode' = 'earliest-offset', 'format' = 'json')"""
+
+
+def test_raw_keys_and_values_are_shown(ddl: Callable[[str], Path]) -> None:
+    given = b'{"key":"\xff","payload":" {\\"id\\": 1}"}\n{"payload":"{}"}\n{"key":"b","payload":"["}\n'
+    file = ddl(_RAW.format("id INT, k BYTES METADATA FROM '__raw_key__' VIRTUAL"))
+    keys = ("-m", "__raw_key__", "-m", "__raw_value__")
+    result = run("decode", "--ddl", file, *keys, given=given)
+    assert lines(result.stdout) == [
+        {"id": 1, "k": "/w==", "__raw_key__": "\ufffd", "__raw_value__": ' {"id": 1}'},
+        {"id": None, "k": None, "__raw_key__": None, "__raw_value__": "{}"},
+    ]
+    assert [fault["code"] for fault in lines(result.stderr.splitlines()[0])] == ["MALFORMED"]
+    result = run("decode", "-f", "csv", "-s", "id INT", *keys, given=b"1\n\n2")
+    assert lines(result.stdout) == [
+        {"id": 1, "__raw_key__": None, "__raw_value__": "1"},
+        {"id": 2, "__raw_key__": None, "__raw_value__": "2"},
+    ]
+
+
+def test_raw_keys_and_values_are_encoded(ddl: Callable[[str], Path]) -> None:
+    file = ddl(_RAW.format("k BYTES METADATA FROM '__raw_key__', v STRING METADATA FROM '__raw_value__'"))
+    result = run("encode", "--ddl", file, given=b'{"k":"/w==","v":"not JSON"}\n{"v":null}\n{"k":"?"}')
+    assert lines(result.stdout) == [{"key_base64": "/w==", "value": "not JSON"}, {"key": None, "value": None}]
+    assert [(fault["message"], fault["code"]) for fault in lines(result.stderr.splitlines()[0])] == [(3, "WRONG_TYPE")]
+    assert run("decode", "--ddl", file, given=b'{"key":"k","value":"{}"}').stdout == '{"k": "aw==", "v": "{}"}\n'
+    file = ddl(_RAW.format("id INT, k STRING METADATA FROM '__raw_key__', p INT METADATA FROM 'partition' VIRTUAL"))
+    result = run("encode", "--ddl", file, given=b'{"id":1,"k":"one","p":3}')
+    assert lines(result.stdout) == [{"key": "one", "value": '{"id":1}'}]
+    virtual = ddl(_RAW.format("id INT, k STRING METADATA FROM '__raw_key__' VIRTUAL"))
+    assert lines(run("encode", "--ddl", virtual, given=b'{"id":1,"k":"one"}').stdout) == [{"value": '{"id":1}'}]
+    refused = ddl(_RAW.format("id INT, v STRING METADATA FROM '__raw_value__'"))
+    result = run("encode", "--ddl", refused, given=b"")
+    assert result.exit_code == 2
+    assert "would not be written: id" in result.stderr
+
+
 def test_ids_of_schemas_in_headers_are_read(ddl: Callable[[str], Path]) -> None:
     table = """CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json-registry',
         'properties.bootstrap.servers' = 'b:9', 'scan.startup.mode' = 'earliest-offset')"""
@@ -264,7 +302,7 @@ def test_lines_without_a_record_are_bad_records(ddl: Callable[[str], Path]) -> N
 
 def test_errors_in_keys_name_the_key(ddl: Callable[[str], Path]) -> None:
     result = run("decode", "--ddl", ddl(_KV), given=b'{"offset":3,"key":"{","value":"{}"}')
-    fault = json.loads(result.stderr.splitlines()[1])
+    fault = json.loads(result.stderr.splitlines()[0])
     assert {"part": "key", "head": "{", "offset": 3}.items() <= fault.items()
 
 
@@ -544,9 +582,20 @@ _TWO = f"""SET 'a' = 'b'; {_KV}; CREATE TABLE plain (id INT) WITH ('connector' =
 def test_explain_shows_tables(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(KafkaTable, "explain", lambda self: f"this is {self.kv.name}", raising=False)
     file = ddl(_TWO)
-    assert run("explain", file).stdout == "this is users\n\nthis is plain\n"
-    assert run("explain", file, "--table", "plain").stdout == "this is plain\n"
-    assert run("explain", "-", given=file.read_bytes()).stdout == run("explain", file).stdout
+    code = (
+        "\nViews of these tables for Spark SQL:\n  from pathlib import Path\n  from kvformat import register_tables\n"
+        f"  register_tables(spark, Path({str(file)!r}).read_text(encoding='utf-8'){{}})\n"
+    )
+    assert run("explain", file).stdout == f"this is users\n\nthis is plain\n{code.format('')}"
+    chosen = code.format(", tables=['plain']")
+    assert run("explain", file, "--table", "plain").stdout == f"this is plain\n{chosen}"
+    with_options = run("explain", file, "-o", "topic=other", "-o", f"properties.sasl.jaas.config={_SECRET}").stdout
+    assert ", options={'topic': 'other', 'properties.sasl.jaas.config': '******'})\n" in with_options
+    of_stdin = run("explain", "-", given=file.read_bytes()).stdout
+    assert of_stdin.endswith("  from kvformat import register_tables\n  register_tables(spark, text)\n")
+    latest = ddl(_TWO.replace("earliest-offset", "latest-offset"))
+    assert ", tables=['users'])\n" in run("explain", latest).stdout, "a batch of plain is refused"
+    file = ddl(_TWO)
     result = run("explain", file, "--table", "plane")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "plain" in result.stderr
@@ -559,7 +608,7 @@ def test_explain_can_write_json(ddl: Callable[[str], Path]) -> None:
     assert users["columns"][0] == {"name": "id", "kind": "physical", "type": "INT NOT NULL"}
     assert users["columns"][2:] == [
         {"name": "place", "kind": "metadata", "type": "BIGINT", "metadata": "offset", "virtual": True},
-        {"name": "total", "kind": "computed", "type": "BIGINT", "expression": "id + 1"},
+        {"name": "total", "kind": "computed", "type": "INT", "expression": "id + 1"},
     ]
     assert users["key"] == {"format": "json", "columns": ["id"]}
     assert plain["key"] is None
@@ -643,7 +692,8 @@ def test_warnings_are_text_on_stderr(ddl: Callable[[str], Path], monkeypatch: py
 
     monkeypatch.setattr(KafkaTable, "explain", explain, raising=False)
     result = run("explain", ddl(_KV))
-    assert (result.stdout, result.stderr) == ("explained\n", "kvformat: warning: mind the gap\n")
+    assert result.stdout.startswith("explained\n")
+    assert result.stderr == "kvformat: warning: mind the gap\n"
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from typing import Any
 from kvformat.connectors import source as spark_source
 from kvformat.connectors.kafka import KafkaTable
 from kvformat.connectors.offsets import GROUP
+from kvformat.ingestion.blocks.declared_columns import LEADER_EPOCH, METADATA, DeclaredColumns, parse_declared
 from kvformat.ingestion.blocks.options import (
     FORMAT_OPTIONS,
     SOURCE_OPTIONS,
@@ -27,7 +28,7 @@ from kvformat.ingestion.blocks.options import (
 from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
 from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.discovery import format_class, is_available
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context, did_you_mean
 from kvformat.registry.contract.format_hooks import Part
@@ -36,28 +37,22 @@ from kvformat.registry.contract.types import FlinkType, nullable
 from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, is_client_property
 from kvformat.registry.sql.statements import created_tables
-from kvformat.registry.sql.table_definition import TableDefinition
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition
 from kvformat.registry.table import connector_checks as checks
 
 _OTHER_SOURCES = (
     *("db2", "doris", "mongodb", "mysql", "oceanbase", "oracle", "paimon", "polardb", "postgres", "sls"),
     *("sqlserver", "tidb", "values", "vitess"),
 )
-METADATA: Mapping[str, str] = {
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    "timestamp": "TIMESTAMP_LTZ(3)",
-    "timestamp-type": "STRING",
-    "headers": "MAP<STRING, BYTES>",
-}
-"""The names of `metadata.list` and the types of their columns."""
 _DEFAULT_FORMAT = next(spec.default for spec in SOURCE_OPTIONS if spec.name == "value.format")
-_LEADER_EPOCH = "leader-epoch"
 _ALIYUN = "aliyun."
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
+_FIRST_SCHEMAS, _FIXED_TYPES = "scan.value.initial-schemas.ddls", "json.infer-schema.fixed-types"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
-_OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-prefix")
+_OF_COLUMNS = (
+    *("key.format", "value.format", "key.fields", "key.fields-prefix", "value.fields-prefix"),
+    "value.fields-include",
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +63,9 @@ class PipelineSource:
     values: the parsed options by their names, with defaults, also those of the value's format that only ingestion has.
     records: the table that reads the topics; its only column is the bytes of the value.
     value_format, key_format: the formats of the records; the key's is None if keys are not read.
-    schemas: first schemas by table; `fixed_types` are the types of columns in all tables.
-    metadata: types of the columns of `metadata.list`, by name; `table_id` are the members that name the table.
+    schemas: first schemas by table; `fixed_types` are the types of columns in all tables. `declared` are the columns
+        that all tables have.
+    metadata: the metadata columns by name, also the declared ones; `table_id` are the members that name the table.
     refused: reasons why the source can't be read here; `notes` are on options without effect.
     """
 
@@ -81,7 +77,8 @@ class PipelineSource:
     key_format: Format | None = field(default=None, repr=False)
     schemas: Mapping[TableId, TableDefinition] = field(default_factory=dict, repr=False)
     fixed_types: Mapping[str, FlinkType] = field(default_factory=dict, repr=False)
-    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+    declared: DeclaredColumns = field(default_factory=DeclaredColumns, repr=False)
+    metadata: Mapping[str, TableColumn] = field(default_factory=dict, repr=False)
     table_id: tuple[str, ...] = field(default=(), repr=False)
     refused: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
@@ -129,8 +126,12 @@ class _SourceParser:
             )
         value_format, key_format = formats.value(values["topic"]), formats.key(values["topic"])
         values |= formats.ingestion
-        metadata = self._metadata(values["metadata.list"])
+        declared = parse_declared(values, formats.value_name)
+        metadata = {**declared.metadata, **self._metadata(values["metadata.list"], declared)}
+        fixed = _parsed(self.given, _FIXED_TYPES, _fixed_types)
         table_id = _table_id(values)
+        schemas = _parsed(self.given, _FIRST_SCHEMAS, _first_schemas)
+        _check_declared(declared, fixed, schemas)
         self._note_options_without_effect(values)
         return PipelineSource(
             "kafka",
@@ -139,8 +140,9 @@ class _SourceParser:
             records,
             value_format,
             key_format,
-            _parsed(self.given, "scan.value.initial-schemas.ddls", _first_schemas),
-            _parsed(self.given, "json.infer-schema.fixed-types", _fixed_types),
+            schemas,
+            {**fixed, **declared.fixed},
+            declared,
             metadata,
             table_id,
             tuple(self.refused),
@@ -174,11 +176,12 @@ class _SourceParser:
         self.notes += [f"source: {note}" for note in notes.values()]
         return table
 
-    def _metadata(self, text: str | None) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def _metadata(self, text: str | None, declared: DeclaredColumns) -> dict[str, TableColumn]:
+        """Return the columns of `metadata.list`."""
+        found: dict[str, TableColumn] = {}
         for name in text.split(",") if text else ():
             name = name.strip()
-            if name == _LEADER_EPOCH:
+            if name == LEADER_EPOCH:
                 self.refused.append("source: 'metadata.list': Spark's Kafka source does not have 'leader-epoch'")
                 continue
             if name not in METADATA:
@@ -189,7 +192,11 @@ class _SourceParser:
                 )
             if name in found:
                 raise OptionError(f"source: 'metadata.list' has the column '{name}' twice", option="metadata.list")
-            found[name] = METADATA[name]
+            if name in declared.names:
+                raise OptionError(
+                    f"source: 'metadata.list' and 'table.columns' have the column '{name}'", option="metadata.list"
+                )
+            found[name] = TableColumn(name, "metadata", parse_type(METADATA[name]), name)
         return found
 
     def _note_options_without_effect(self, values: Mapping[str, Any]) -> None:
@@ -362,6 +369,22 @@ def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
     if not found:
         raise OptionError("the text has no CREATE TABLE")
     return found
+
+
+def _check_declared(
+    declared: DeclaredColumns, fixed: Mapping[str, FlinkType], schemas: Mapping[TableId, TableDefinition]
+) -> None:
+    """Check that no column has two declarations."""
+    if declared.names and schemas:
+        raise OptionError(
+            f"source: '{_FIRST_SCHEMAS}' and 'table.columns' both declare columns; write one of them",
+            option=_FIRST_SCHEMAS,
+        )
+    both = sorted(fixed.keys() & declared.fixed.keys())
+    if both:
+        raise OptionError(
+            f"source: '{_FIXED_TYPES}' and 'table.columns' both have the column '{both[0]}'", option=_FIXED_TYPES
+        )
 
 
 def _fixed_types(text: str) -> dict[str, FlinkType]:

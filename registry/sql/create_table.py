@@ -27,7 +27,13 @@ from kvformat.registry.sql.confluent_tables import ROWTIME, is_confluent, rowtim
 from kvformat.registry.sql.connector_options import is_secret, shown_option
 from kvformat.registry.sql.expressions import ExpressionReader
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
-from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, with_primary_key
+from kvformat.registry.sql.table_definition import (
+    ColumnKind,
+    TableColumn,
+    TableDefinition,
+    Watermark,
+    with_primary_key,
+)
 from kvformat.registry.sql.table_like import FEATURES, STRATEGIES, Strategy, merge_with_base
 
 _OPERATOR = (
@@ -55,13 +61,19 @@ def parse_create_table(
     `base` returns the table that LIKE names, or raises `LookupError` with the reason. Raises `SchemaError` with line
     and column.
     """
-    return _CreateTableReader(text, start, end).table(base)
+    return CreateTableReader(text, start, end).table(base)
 
 
-class _CreateTableReader(ExpressionReader):
-    """Parses one CREATE TABLE statement."""
+class CreateTableReader(ExpressionReader):
+    """Parses one CREATE TABLE statement.
+
+    `key_kinds` are the kinds of columns that a PRIMARY KEY may have, `needs_columns` says whether a table needs a
+    column. `option_offsets` are the offsets of the options' names.
+    """
 
     subject = "CREATE TABLE"
+    key_kinds: tuple[ColumnKind, ...] = ("physical",)
+    needs_columns = True
     token = re.compile(f"{_OPERATOR}|{ExpressionReader.token.pattern}")
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
@@ -73,6 +85,7 @@ class _CreateTableReader(ExpressionReader):
         self._metadata: dict[str, str] = {}  # by metadata key, the name of the column
         self._key: dict[str, int] | None = None  # by column, the offset of its name in the PRIMARY KEY
         self._watermark: tuple[Watermark, int] | None = None  # and the offset of its column
+        self.option_offsets: dict[str, int] = {}
 
     def position(self, offset: int) -> str:
         """Return line and column of an offset, both from 1."""
@@ -114,7 +127,7 @@ class _CreateTableReader(ExpressionReader):
         offset = self.offset()
         if self.word() not in _AFTER_COLUMNS:
             self.expect("(")
-            while True:
+            while self.needs_columns or self._columns or self.peek() != ")":
                 self._element()
                 if not self.skip(","):
                     break
@@ -131,7 +144,7 @@ class _CreateTableReader(ExpressionReader):
         like, base, strategies = self.offset(), None, {}
         if self.skip("LIKE"):
             base, strategies = self._base(find), self._strategies()
-        elif not self._columns:
+        elif self.needs_columns and not self._columns:
             raise self.error("the table has no columns", offset)
         self.skip(";")
         if self.peek():
@@ -217,7 +230,7 @@ class _CreateTableReader(ExpressionReader):
         """
         kinds = {column.name: column.kind for column in table.columns}
         for name, offset in (self._key or {}).items():
-            if kinds.get(name) != "physical":
+            if kinds.get(name) not in self.key_kinds:
                 what = "does not exist" if name not in kinds else "is not a physical column"
                 raise self.error(f"column '{name}' of the PRIMARY KEY {what}", offset)
         for clause, names in clauses.items():
@@ -321,10 +334,12 @@ class _CreateTableReader(ExpressionReader):
         found = {}
         self.expect("(")
         while True:
+            offset = self.offset()
             key = self.quoted_text("an option")
             if not self.skip("="):
                 raise self.error(f"expected '=' after {shown_option(key)}")
             found[key] = self.quoted_text("the value of an option")
+            self.option_offsets[key] = offset
             if not self.skip(","):
                 break
         if not self.skip(")"):

@@ -99,14 +99,15 @@ class Pipeline:
         self._document_notes = tuple(document_notes)
         self.source: PipelineSource = parse_source(texts("source", source))
         self.sink: PipelineSink = parse_sink(sink)
-        self.transforms: tuple[TransformRule, ...] = parse_transforms(self._blocks["transform"])
+        types = self.source.column_types()
+        self.transforms: tuple[TransformRule, ...] = parse_transforms(self._blocks["transform"], types)
         self.routes: tuple[Route, ...] = parse_routes(self._blocks["route"])
         self.settings: PipelineSettings = parse_settings(maps["pipeline"])
         self.behavior = SchemaChangeBehavior(self.settings.values["schema.change.behavior"])
         self.schema_changes = accepted_tags(self.sink.include, self.sink.exclude, self.behavior)
-        self.refused: tuple[str, ...] = tuple(
-            self._masked(why) for part in (self.source, self.sink, self.settings) for why in part.refused
-        )
+        refused = [*self.source.refused, *self.sink.refused, *self.settings.refused]
+        refused += [why for rule in self.transforms for why in rule.refused]
+        self.refused: tuple[str, ...] = tuple(map(self._masked, refused))
         notes += [*self.source.notes, *self.sink.notes, *self.settings.notes]
         notes += [note for rule in self.transforms for note in rule.notes]
         if self.sink.type in _WITHOUT_CATALOG and any(r.partition_keys or r.table_options for r in self.transforms):

@@ -1,9 +1,9 @@
 """Transforms in Spark: the projection, filter and kinds of a rule on the rows of one source table.
 
-Spark evaluates the expressions (`ingestion/blocks/transform_sql.py` translates them), and says the types of computed
-columns. An update is filtered in both its rows. A table with a key gets a deletion for each row that does not match,
-so a row that no longer matches goes away. For a target of changes, an update of which only one row matches becomes an
-insertion or a deletion.
+Spark evaluates the expressions, and says the types of computed columns. `ingestion/blocks/transform_sql.py` translates
+them, or `flink_projection.py` beside it. An update is filtered in both its rows. A table with a key gets a deletion for
+each row that does not match, so a row that no longer matches goes away. For a target of changes, an update of which
+only one row matches becomes an insertion or a deletion.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kvformat.ingestion.blocks.flink_projection import METADATA_TYPES
 from kvformat.ingestion.blocks.transform import TransformRule
+from kvformat.ingestion.blocks.transform_sql import Projected
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
@@ -21,6 +23,7 @@ from kvformat.ingestion.targets.types import stored_columns
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkType, from_spark, nullable, quoted
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.sql.projected_expressions import read_expression
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -35,6 +38,34 @@ def needs_rows(rule: TransformRule | None) -> bool:
     return rule is not None and (rule.columns is not None or bool(rule.filter) or rule.soft_delete)
 
 
+def computed_column(item: Projected) -> Column:
+    """Return the value of a computed column, from the columns of the rows. All projections go through here."""
+    from pyspark.sql import functions as F
+
+    return F.expr(item.spark)
+
+
+def _check_types(rule: TransformRule, table: TableId, schema: TableSchema) -> None:
+    """Raise `SchemaChangeError` if an expression of Flink SQL is refused for the types that its columns have now."""
+    types = {**{column.name: column.type for column in schema.columns}, **METADATA_TYPES}
+    for item in rule.computed:
+        refused = read_expression(item.flink, columns=types).refused if item.flink else ""
+        if refused:
+            raise SchemaChangeError(
+                f"table {table}: column '{item.name}' of the transform of '{rule.source_table}' can't be computed: "
+                f"{refused}. The table's columns are {', '.join(schema.names)}",
+                table=str(table),
+            )
+    same = [item.name for item in rule.computed if item.name in schema.names and rule.adds_columns]
+    if same:
+        raise SchemaChangeError(
+            f"table {table}: the messages have a column '{same[0]}', and so has the transform of "
+            f"'{rule.source_table}'. Give one of them another name: the computed column, or those of the messages by "
+            "'value.fields-prefix'",
+            table=str(table),
+        )
+
+
 def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: TableSchema) -> TableSchema:
     """Return the columns of a table after a projection: their types are those that Spark derives.
 
@@ -43,6 +74,7 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
     from pyspark.errors import AnalysisException
     from pyspark.sql import types as T
 
+    _check_types(rule, table, schema)
     stored = stored_columns(schema)
     string, number = T.StringType(), T.LongType()
     types = (string, T.IntegerType(), string, T.IntegerType(), number, number, string)
@@ -85,7 +117,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_computed(rule: TransformRule, name: str) -> bool:
-    return any(item.name == name and item.spark != quoted(name) for item in rule.columns or ())
+    return any(item.name == name for item in rule.computed)
 
 
 def transformed(
@@ -111,10 +143,10 @@ def transformed(
         "__data_event_type__": exact_column(ROW_KIND),
     }
     rows = rows.withColumns({name: known[name] for name in sorted(rule.metadata)}) if rule.metadata else rows
-    computed = {item.name: item.spark for item in rule.columns or () if item.name and item.spark != quoted(item.name)}
+    computed = {item.name: computed_column(item) for item in rule.computed}
     if computed:
         kept = [exact_column(name) for name in rows.columns if name not in computed]
-        rows = rows.select(*kept, *(F.expr(text).alias(name) for name, text in computed.items()))
+        rows = rows.select(*kept, *(column.alias(name) for name, column in computed.items()))
     keyed = bool(schema.primary_key or rule.primary_keys)
     if rule.soft_delete:  # before the filter: its deletions are real ones
         kind = F.when(F.col(ROW_KIND) == "-D", "+U" if keyed else "+I")

@@ -313,6 +313,14 @@ PIPELINE_OPTIONS = (
 )
 TRANSFORM_OPTIONS = (
     Option(name="source-table", required=True, doc="selector of the tables"),
+    Option(
+        name="dialect",
+        type="enum",
+        default="spark",
+        allowed=("spark", "flink"),
+        doc="`spark`: Spark SQL, with Flink's names of functions; `flink`: Flink SQL: what Spark evaluates differently "
+        "is refused, and a computed column must not have the name of a column of the messages",
+    ),
     Option(name="projection", doc="a SELECT list; `\\*` is all columns"),
     Option(name="filter", doc="a WHERE condition"),
     Option(name="primary-keys", doc="columns of the key, separated by `,`"),
@@ -336,6 +344,18 @@ ROUTE_OPTIONS = (
 
 
 # --- values ----------------------------------------------------------------------------------------------------
+
+
+class Refusal(str):
+    """A reason why a pipeline can't be started, as text. `option` is the option, or the computed column, behind it."""
+
+    option: str
+
+    def __new__(cls, why: str, option: str = "") -> Refusal:
+        """Make the reason; pickle and copy pass only the text, and set the option later."""
+        made = super().__new__(cls, why)
+        made.option = option
+        return made
 
 
 def texts(where: str, block: Mapping[str, Any], lists: Iterable[str] = ()) -> dict[str, str]:

@@ -83,6 +83,15 @@ class PipelineSource:
     refused: tuple[str, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
 
+    def column_types(self) -> dict[str, FlinkType]:
+        """Return the types of the columns that are known before any message, by their names in the table."""
+        prefixes = (
+            {part: self.values[f"{part}.fields-prefix"] or "" for part in ("key", "value")} if self.values else {}
+        )
+        parts = {"key": self.declared.key, "value": self.fixed_types}
+        found = {prefixes[part] + name: t for part, types in parts.items() for name, t in types.items()}
+        return found | {name: column.type for name, column in self.metadata.items() if column.type is not None}
+
 
 def parse_source(given: Mapping[str, str]) -> PipelineSource:
     """Check the block `source`. Raises `ConfigurationError`, never with a secret."""

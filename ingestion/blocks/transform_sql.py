@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kvformat.ingestion.blocks.options import Refusal
 from kvformat.registry.contract.ddl import DdlReader
 from kvformat.registry.contract.errors import did_you_mean
 from kvformat.registry.contract.types import quoted
@@ -43,10 +44,14 @@ _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """A column of a projection: its name and its expression in Spark SQL. `*` has the name "" and no expression."""
+    """A column of a projection: its name and its expression in Spark SQL. `*` has the name "" and no expression.
+
+    `flink` is the expression in Flink SQL, if the projection was written in it.
+    """
 
     name: str
     spark: str = ""
+    flink: str = ""
 
     def __str__(self) -> str:
         """The text for Spark's `selectExpr`."""
@@ -57,13 +62,15 @@ class Projected:
 class Translated:
     """A translated projection (`columns`) or filter (`spark`).
 
-    `metadata` are the metadata columns that it uses, `divides` says whether it has a division.
+    `metadata` are the metadata columns that it uses, `divides` says whether it has a division. `refused` are reasons
+    why Spark can't evaluate an expression, each for a column that is left out.
     """
 
     columns: tuple[Projected, ...] = ()
     spark: str = ""
     metadata: frozenset[str] = frozenset()
     divides: bool = False
+    refused: tuple[Refusal, ...] = ()
 
 
 def translate_projection(text: str) -> Translated:

@@ -59,7 +59,12 @@ class Expression:
 
 
 class ExpressionReader(DdlReader):
-    """Parses the expressions of a statement and writes each token in Flink's and in Spark's spelling."""
+    """Parses the expressions of a statement and writes each token in Flink's and in Spark's spelling.
+
+    `hint` says what to do about an expression that is refused.
+    """
+
+    hint = "Remove the column from the DDL, and compute it in a query on the decoded DataFrame"
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         super().__init__(text, start, end)
@@ -85,8 +90,8 @@ class ExpressionReader(DdlReader):
         except SchemaError as error:
             self.index = start
             self.skip_expression()
-            hint = "Remove the column from the DDL, and compute it in a query on the decoded DataFrame"
-            return Expression(_joined(self.tokens[start : self.index]), refused=f"{error.reason}. {hint}")
+            hint = f". {self.hint}" if self.hint else ""
+            return Expression(_joined(self.tokens[start : self.index]), refused=f"{error.reason}{hint}")
         return Expression(_joined(self._flink), _joined(self._spark))
 
     # --- the grammar; each method parses one part and returns its type, None if the type is not known ----------

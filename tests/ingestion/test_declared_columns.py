@@ -1,4 +1,4 @@
-"""Tables with declared columns, from records to rows: types and order, keys, metadata, NOT NULL."""
+"""Tables with declared and computed columns, from records to rows: types and order, keys, metadata, NOT NULL."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from kvformat.registry.contract.errors import DecodeError
-from tests.ingestion.history import BatchQuery
+from kvformat.ingestion import Pipeline
+from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.registry.contract.errors import ConfigurationError, DecodeError
+from tests.ingestion.history import SOURCE, BatchQuery
 
 pytestmark = pytest.mark.spark
 _ANY = r"\.*.\.*.\.*"
@@ -125,3 +127,52 @@ def test_a_column_that_is_declared_later_is_added(spark: Any, tmp_path: Path) ->
     later.run(sent((None, {"c": {"x": 5}, "b": 2})))
     assert _types(later) == [("a", "bigint"), ("b", "bigint"), ("c", "struct<x:int>")]
     assert [tuple(row.values()) for row in later.rows("shop", "b")] == [(1, 1, None), (None, 2, {"x": 5})]
+
+
+# --- computed columns in Flink SQL -----------------------------------------------------------------------------
+
+
+def _flink(projection: str) -> list[dict[str, str]]:
+    return [{"source-table": _ANY, "dialect": "flink", "projection": projection}]
+
+
+def test_computed_columns_of_declared_and_of_other_columns(spark: Any, tmp_path: Path) -> None:
+    columns = "price DOUBLE, sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'"
+    projection = r"price, CAST(sent AS DATE) AS `day`, *, COALESCE(UPPER(name), 'none') AS upper_name, price / 2 AS half"
+    source = {"value.format": "json", "table.columns": columns}
+    query, sent = BatchQuery(spark, tmp_path, source, transform=_flink(projection)), Sent()
+    query.run(sent((None, {"id": 1, "name": "a", "price": 3})))
+    query.run(sent((None, {"id": 2, "new": True})))
+    names = ["price", "day", "sent", "id", "name", "upper_name", "half", "new"]
+    assert [name for name, _ in _types(query)] == names
+    assert dict(_types(query))["day"] == "date"
+    rows = [{name: row[name] for name in ("price", "upper_name", "half", "new")} for row in query.rows("shop", "id")]
+    assert rows == [
+        {"price": 3.0, "upper_name": "A", "half": 1.5, "new": None},
+        {"price": None, "upper_name": "none", "half": None, "new": True},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("projection", "value", "reason"),
+    [
+        ("*, CAST(flag AS STRING) AS c", {"flag": True}, "CAST: a BOOLEAN becomes TRUE in Flink"),
+        ("*, pric + 1 AS c", {"price": 1}, r"'pric': not a physical or metadata column.*Did you mean 'price'"),
+        ("*, price + 1 AS c", {"price": 1, "c": 2}, "the messages have a column 'c', and so has the transform"),
+    ],
+)
+def test_expressions_are_checked_with_the_types_of_the_messages(
+    spark: Any, tmp_path: Path, projection: str, value: dict[str, Any], reason: str
+) -> None:
+    query = BatchQuery(spark, tmp_path, {"value.format": "json"}, transform=_flink(projection))
+    with pytest.raises(SchemaChangeError, match=f"table shop: .*{reason}"):
+        query.run(Sent()((None, value)))
+
+
+def test_flink_sql_is_evaluated_in_the_time_zone_of_the_pipeline_only(spark: Any, tmp_path: Path) -> None:
+    other = "Asia/Tokyo" if spark.conf.get("spark.sql.session.timeZone") != "Asia/Tokyo" else "Asia/Shanghai"
+    for transform, pipeline in ((_flink("*, a + 1 AS b"), {"local-time-zone": other}), (_flink("*"), {})):
+        made = Pipeline({**SOURCE, "value.format": "json"}, {"type": "values"}, transform=transform, pipeline=pipeline)
+        expected = "'local-time-zone' is" if pipeline else "records must be a stream"
+        with pytest.raises(ConfigurationError, match=expected):
+            made.start(spark, checkpoint_location=tmp_path, records=spark.range(1), probe=False)

@@ -112,10 +112,11 @@ class DdlReader:
     """Splits a text into tokens and parses types from them.
 
     `index` is the index of the next token, `offsets` are the offsets of the tokens in the text. Errors begin with
-    "cannot read the" and `subject`.
+    "cannot read the" and `subject`. `takes_hints` says whether `/*+` is a token, and not an error.
     """
 
     subject = "schema"
+    takes_hints = False
     token = re.compile(_TOKEN + "|[<>(),:]")
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
@@ -135,6 +136,8 @@ class DdlReader:
     def _skip_blank(self, offset: int) -> int:
         while offset < self.end:
             if self.text.startswith("/*+", offset):
+                if self.takes_hints:
+                    break
                 raise self.error("/*+ begins a hint, and a hint is not allowed here", offset)
             if self.text.startswith("/*", offset):
                 close = self.text.find("*/", offset + 2, self.end)

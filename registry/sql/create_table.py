@@ -99,6 +99,10 @@ class CreateTableReader(ExpressionReader):
         end = min(offset + 30, self.end, self._options_offset)
         return f": {f'{self.text[max(self.start, offset - 30) : offset]} ⟨here⟩ {self.text[offset:end]}'.strip()}"
 
+    def quote_from(self, offset: int) -> None:
+        """Let errors quote the text after an offset, up to the next options, and none of the text before it."""
+        self.start, self._options_offset = offset, _options_begin(self.text, offset, self.end)
+
     def shown(self) -> str:
         """Return the next token for an error, unless it is in the options."""
         return "something else" if self.peek() and self.offset() >= self._options_offset else super().shown()
@@ -138,9 +142,10 @@ class CreateTableReader(ExpressionReader):
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
         if self.word() == "AS":
-            raise self.error(
-                "CREATE TABLE ... AS takes its columns from a query, which is not supported; list the columns"
-            )
+            why = "takes its columns from a query, which is not supported; list the columns"
+            if self.word(1) == "TABLE":
+                why = "TABLE follows another table: run it with 'kvformat ingest FILE.sql', or Pipeline.from_sql"
+            raise self.error(f"CREATE TABLE ... AS {why}")
         like, base, strategies = self.offset(), None, {}
         if self.skip("LIKE"):
             base, strategies = self._base(find), self._strategies()

@@ -35,6 +35,7 @@ DIFFERENT = {
     "CURRENT_WATERMARK": "Spark SQL does not have this function",
     "GREATEST": "Flink returns NULL if an argument is NULL, Spark ignores that argument",
     "INITCAP": "a word ends at any punctuation in Flink, but only at blanks in Spark",
+    "JSON_VALUE": "Spark's get_json_object returns objects and arrays as text, where Flink returns NULL",
     "LEAST": "Flink returns NULL if an argument is NULL, Spark ignores that argument",
     "PROCTIME": "a row has no processing time; use current_timestamp() in a query",
     "REGEXP_EXTRACT": "if nothing matches, Flink returns NULL, Spark an empty string",

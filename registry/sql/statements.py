@@ -61,6 +61,11 @@ class Statement:
     _end: int = field(repr=False)
     _options: frozenset[str] = field(repr=False)  # words that are not part of kind and name
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The offsets in the text where the statement begins and ends."""
+        return self._start, self._end
+
 
 def statements(text: str) -> tuple[Statement, ...]:
     """Return the statements of a text, in order.
@@ -117,7 +122,7 @@ def find_table(
     `choose` takes the name of a table and returns how to choose it, for an error. Raises `SchemaError` with the list of
     tables if there is no such table or more than one.
     """
-    table = _Tables(text, choose).table(name)
+    table = CreatedTables(text, choose).table(name)
     given = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
     return kafka_table(replace(table, options=given))
 
@@ -143,7 +148,7 @@ def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:
     return found
 
 
-class _Tables:
+class CreatedTables:
     """The tables that a text creates, by full name (catalog, database, table); of equal names the last counts."""
 
     def __init__(self, text: str, choose: Callable[[str], str]) -> None:
@@ -186,6 +191,27 @@ class _Tables:
         states = self.created.get(full, [])
         i = bisect.bisect_left(states, before, key=lambda state: state[0])
         return states[i - 1][1] if i else None
+
+    def seen_by(self, i: int, name: tuple[str, ...]) -> Statement:
+        """Return the CREATE TABLE that counts for a name in statement `i`; raises `LookupError` with the reason."""
+        full = _full(self.current[i], name)
+        statement = self._at(full, i)
+        if statement is None:
+            tables = self._existing(i)
+            there = f"only {_listed(tables)}" if tables else "and the text creates no other table before it"
+            raise LookupError(f"the table '{_shown(full)}' does not exist before it, {there}")
+        if full in self.altered:
+            raise LookupError(
+                f"table '{_shown(full)}' is changed by ALTER TABLE, at line {self.altered[full]}, which is not "
+                "supported: write the change into its CREATE TABLE"
+            )
+        return statement
+
+    def written_parts(self, i: int, name: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a name in statement `i` with the current catalog and database, without Flink's defaults."""
+        full = _full(self.current[i], name)
+        begin = 2 if full[:2] == _DEFAULTS else 1 if full[0] == _DEFAULTS[0] else 0
+        return tuple(part for part in full[begin:] if part)
 
     def table(self, name: str | None) -> TableDefinition:
         """Return the table of this name, or the only table; raises `SchemaError`."""

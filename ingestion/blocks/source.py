@@ -19,6 +19,7 @@ from kvformat.ingestion.blocks.declared_columns import LEADER_EPOCH, METADATA, D
 from kvformat.ingestion.blocks.options import (
     FORMAT_OPTIONS,
     SOURCE_OPTIONS,
+    Refusal,
     option_values,
     other_type,
     parse_values,
@@ -80,7 +81,7 @@ class PipelineSource:
     declared: DeclaredColumns = field(default_factory=DeclaredColumns, repr=False)
     metadata: Mapping[str, TableColumn] = field(default_factory=dict, repr=False)
     table_id: tuple[str, ...] = field(default=(), repr=False)
-    refused: tuple[str, ...] = field(default=(), repr=False)
+    refused: tuple[Refusal, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
 
     def column_types(self) -> dict[str, FlinkType]:
@@ -100,7 +101,7 @@ def parse_source(given: Mapping[str, str]) -> PipelineSource:
     if given["type"].lower() != "kafka":
         other = other_type("source", given["type"], ("kafka",), _OTHER_SOURCES)
         why = f"source '{other}': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
-        return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(why,))
+        return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(Refusal(why, "type"),))
     return _SourceParser(given).parse()
 
 
@@ -109,7 +110,7 @@ class _SourceParser:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = given
-        self.refused: list[str] = []
+        self.refused: list[Refusal] = []
         self.notes: list[str] = []
         aliyun = sorted(key for key in given if key.startswith(_ALIYUN))
         if aliyun:
@@ -130,8 +131,9 @@ class _SourceParser:
         _check_prefixes(self.own)
         records = self._records(values)
         if formats.value_name == "avro":
-            self.refused.append(
-                "source: 'value.format' = 'avro': the messages don't have their schema; use 'avro-confluent'"
+            self._refuse(
+                "value.format",
+                "source: 'value.format' = 'avro': the messages don't have their schema; use 'avro-confluent'",
             )
         value_format, key_format = formats.value(values["topic"]), formats.key(values["topic"])
         values |= formats.ingestion
@@ -158,21 +160,26 @@ class _SourceParser:
             tuple(self.notes),
         )
 
+    def _refuse(self, option: str, why: str) -> None:
+        self.refused.append(Refusal(why, option))
+
     def _records(self, values: Mapping[str, Any]) -> KafkaTable:
         """Return the table of the records, which checks the options of the connector."""
         given = {key: text for key, text in self.own.items() if key in _OF_TABLE or is_client_property(key)}
         options = {key: plain_text(text) for key, text in given.items() if key not in _OF_COLUMNS}
         if values[_MODE] == "group-offsets" and GROUP not in given:
-            self.refused.append(
+            self._refuse(
+                _MODE,
                 f"source: '{_MODE}' = 'group-offsets'{'' if _MODE in given else ' (the default)'} needs '{GROUP}'; "
-                "set it, or another mode such as 'earliest-offset'"
+                "set it, or another mode such as 'earliest-offset'",
             )
             options[_MODE] = "earliest-offset"
         bounded = "scan.bounded.mode"
         if values[bounded] not in ("unbounded", "latest-offset"):
-            self.refused.append(
+            self._refuse(
+                bounded,
                 f"source: '{bounded}' = '{values[bounded]}': a stream of Spark can't stop there. Use 'latest-offset', "
-                "which reads what is there when the query starts"
+                "which reads what is there when the query starts",
             )
             options.pop(bounded)
         try:
@@ -191,7 +198,8 @@ class _SourceParser:
         for name in text.split(",") if text else ():
             name = name.strip()
             if name == LEADER_EPOCH:
-                self.refused.append("source: 'metadata.list': Spark's Kafka source does not have 'leader-epoch'")
+                why = "source: 'metadata.list': Spark's Kafka source does not have 'leader-epoch'"
+                self._refuse("metadata.list", why)
                 continue
             if name not in METADATA:
                 raise OptionError(
@@ -301,7 +309,7 @@ def _made(
     try:
         cls = format_class(name)
     except ConfigurationError as error:
-        raise add_context(error, f"source: option '{part}.format': ") from None
+        raise add_context(error, f"source: option '{part}.format': ", option=f"{part}.format") from None
     for short in given:
         if find_option(cls.option_specs, short) is None:
             known = [*(spec.key for spec in cls.option_specs), *also]

@@ -138,7 +138,7 @@ def _flink(projection: str) -> list[dict[str, str]]:
 
 def test_computed_columns_of_declared_and_of_other_columns(spark: Any, tmp_path: Path) -> None:
     columns = "price DOUBLE, sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'"
-    projection = r"price, CAST(sent AS DATE) AS `day`, *, COALESCE(UPPER(name), 'none') AS upper_name, price / 2 AS half"
+    projection = "price, CAST(sent AS DATE) AS `day`, *, COALESCE(UPPER(name), 'none') AS upper_name, price / 2 AS half"
     source = {"value.format": "json", "table.columns": columns}
     query, sent = BatchQuery(spark, tmp_path, source, transform=_flink(projection)), Sent()
     query.run(sent((None, {"id": 1, "name": "a", "price": 3})))

@@ -112,12 +112,13 @@ class DdlReader:
     """Splits a text into tokens and parses types from them.
 
     `index` is the index of the next token, `offsets` are the offsets of the tokens in the text. Errors begin with
-    "cannot read the" and `subject`. `takes_hints` says whether `/*+` is a token, and not an error.
+    "cannot read the" and `subject`.
     """
 
     subject = "schema"
-    takes_hints = False
     token = re.compile(_TOKEN + "|[<>(),:]")
+    takes_hints = False
+    """Whether `/*+` is a token, and not an error."""
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self.text, self.index = text, 0

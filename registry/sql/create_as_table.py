@@ -32,6 +32,8 @@ _BEGIN_SET = re.compile(
     rf"EXECUTE{_BLANKS}STATEMENT{_BLANKS}SET(?:{_BLANKS}BEGIN\b)?{_BLANKS}", re.IGNORECASE | re.DOTALL
 )
 _CREATE = re.compile(rf"CREATE{_BLANKS}TABLE\b", re.IGNORECASE | re.DOTALL)
+_PLAIN_SETTING = re.compile(r"SET\s+([^\s'=]+)\s*=\s*([^\s'](?:.*\S)?)\s*", re.IGNORECASE | re.DOTALL)
+_TARGET = re.compile(rf"CREATE{_BLANKS}TABLE(?:{_BLANKS}IF{_BLANKS}NOT{_BLANKS}EXISTS)?", re.IGNORECASE | re.DOTALL)
 _BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
 _AFTER_EXPRESSION = ("COMMENT", "FIRST", "AFTER")
 _VERVERICA_DEFAULTS = ("vvp", "default")  # the catalog and database in which tables are, unless the text says where
@@ -119,9 +121,12 @@ def following_tables(text: str) -> dict[str, str]:
     """
     found = {}
     for statement in CreatedTables(text, str).statements:
-        match = _as_what(text, statement)
-        if statement.kind == "CREATE TABLE" and match is not None and match["what"].upper() == "TABLE":
-            found[statement.name] = _name_at(text, match.end())
+        begin, source = statement.span[0], _as_what(text, statement)
+        if statement.kind == "EXECUTE" and (words := _BEGIN_SET.match(text, begin)):
+            begin = words.end()
+        target = _TARGET.match(text, begin)
+        if target is not None and source is not None and source["what"].upper() == "TABLE":
+            found[_name_at(text, target.end())] = _name_at(text, source.end())
     return found
 
 
@@ -134,7 +139,7 @@ def _name_at(text: str, offset: int) -> str:
     found = re.compile(rf"(?:{_BLANKS})?((?:`[^`]*`|[\w$]+)(?:\s*\.\s*(?:`[^`]*`|[\w$]+))*)", re.DOTALL).match(
         text, offset
     )
-    return found[1] if found else ""
+    return re.sub(r"\s*\.\s*", ".", found[1]) if found else ""
 
 
 class _JobReader:
@@ -188,11 +193,11 @@ class _JobReader:
             raise self._error(statement, _not_allowed(kind))
 
     def _read_setting(self, statement: Statement) -> None:
-        reader = _SettingReader(self._text, *statement.span)
-        found = reader.setting()
+        plain = _PLAIN_SETTING.fullmatch(self._text, *statement.span)
+        found = plain.groups() if plain else _SettingReader(self._text, *statement.span).setting()
         if found is not None:
             key, value = found
-            self._settings[key], self._places[key] = value, reader.position(statement.span[0])
+            self._settings[key], self._places[key] = value, self._position(statement)
 
     def _read_following(self, i: int, statement: Statement, start: int) -> None:
         reader = _CreateAsReader(self._text, start, statement.span[1])
@@ -229,9 +234,11 @@ class _JobReader:
         """Return the parts of a target's name, with the current catalog and database if the text sets them."""
         return self._created.written_parts(i, name)
 
+    def _position(self, statement: Statement) -> str:
+        return CreateTableReader(self._text, 0, 0).position(statement.span[0])
+
     def _error(self, statement: Statement, why: str) -> SchemaError:
-        position = CreateTableReader(self._text, 0, 0).position(statement.span[0])
-        return SchemaError(f"cannot read the job: {why}, at {position}")
+        return SchemaError(f"cannot read the job: {why}, at {self._position(statement)}")
 
 
 def _not_allowed(kind: str) -> str:
@@ -253,8 +260,6 @@ class _SettingReader(CreateTableReader):
         self.expect("SET")
         if not self.peek():
             return None
-        if not self.peek().startswith("'"):
-            raise self.error("expected the name of a setting in single quotes: SET 'name' = 'value'")
         key = self.quoted_text("the name of a setting")
         self.expect("=")
         value = self.quoted_text("the value of a setting")
@@ -263,7 +268,27 @@ class _SettingReader(CreateTableReader):
         return key, value
 
 
-class _FollowedReader(CreateTableReader):
+class _OptionsReader(CreateTableReader):
+    """Parses statements with options. `option_offsets` are the offsets of the options' names."""
+
+    option_offsets: Mapping[str, int] = {}
+
+    def _options(self) -> dict[str, str]:
+        start = self.index
+        found = super()._options()
+        offsets: dict[str, int] = {}
+        place = start + 1
+        for name in range(place, self.index):
+            if self.tokens[name] == "=":
+                key = "".join(token[1:-1].replace("''", "'") for token in self.tokens[place:name])
+                offsets[key] = self.offsets[place]
+            elif self.tokens[name] == ",":
+                place = name + 1
+        self.option_offsets = offsets
+        return found
+
+
+class _FollowedReader(_OptionsReader):
     """Parses the CREATE TABLE of a table that others follow."""
 
     key_kinds = ("physical", "metadata")
@@ -271,7 +296,7 @@ class _FollowedReader(CreateTableReader):
     hint = ""
 
 
-class _CreateAsReader(CreateTableReader):
+class _CreateAsReader(_OptionsReader):
     """Parses one CREATE TABLE ... AS TABLE statement."""
 
     subject = "CREATE TABLE ... AS TABLE"
@@ -367,7 +392,6 @@ class _CreateAsReader(CreateTableReader):
         if not self.skip("/*+"):
             return found
         self.expect("OPTIONS")
-        self.option_offsets = {}
         given = self._options()
         self.expect("*/")
         self.quote_from(self.offset())

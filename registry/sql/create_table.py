@@ -27,13 +27,7 @@ from kvformat.registry.sql.confluent_tables import ROWTIME, is_confluent, rowtim
 from kvformat.registry.sql.connector_options import is_secret, shown_option
 from kvformat.registry.sql.expressions import ExpressionReader
 from kvformat.registry.sql.reserved_words import RESERVED_WORDS
-from kvformat.registry.sql.table_definition import (
-    ColumnKind,
-    TableColumn,
-    TableDefinition,
-    Watermark,
-    with_primary_key,
-)
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition, Watermark, with_primary_key
 from kvformat.registry.sql.table_like import FEATURES, STRATEGIES, Strategy, merge_with_base
 
 _OPERATOR = (
@@ -61,19 +55,18 @@ def parse_create_table(
     `base` returns the table that LIKE names, or raises `LookupError` with the reason. Raises `SchemaError` with line
     and column.
     """
-    return CreateTableReader(text, start, end).table(base)
+    return _CreateTableReader(text, start, end).table(base)
 
 
-class CreateTableReader(ExpressionReader):
-    """Parses one CREATE TABLE statement.
+class _CreateTableReader(ExpressionReader):
+    """Parses one CREATE TABLE statement."""
 
-    `key_kinds` are the kinds of columns that a PRIMARY KEY may have, `needs_columns` says whether a table needs a
-    column. `option_offsets` are the offsets of the options' names.
-    """
+    key_kinds: tuple[str, ...] = ("physical",)
+    """The kinds of columns that a PRIMARY KEY may have."""
+    needs_columns = True
+    """Whether a table needs a column."""
 
     subject = "CREATE TABLE"
-    key_kinds: tuple[ColumnKind, ...] = ("physical",)
-    needs_columns = True
     token = re.compile(f"{_OPERATOR}|{ExpressionReader.token.pattern}")
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
@@ -85,7 +78,6 @@ class CreateTableReader(ExpressionReader):
         self._metadata: dict[str, str] = {}  # by metadata key, the name of the column
         self._key: dict[str, int] | None = None  # by column, the offset of its name in the PRIMARY KEY
         self._watermark: tuple[Watermark, int] | None = None  # and the offset of its column
-        self.option_offsets: dict[str, int] = {}
 
     def position(self, offset: int) -> str:
         """Return line and column of an offset, both from 1."""
@@ -339,12 +331,10 @@ class CreateTableReader(ExpressionReader):
         found = {}
         self.expect("(")
         while True:
-            offset = self.offset()
             key = self.quoted_text("an option")
             if not self.skip("="):
                 raise self.error(f"expected '=' after {shown_option(key)}")
             found[key] = self.quoted_text("the value of an option")
-            self.option_offsets[key] = offset
             if not self.skip(","):
                 break
         if not self.skip(")"):
@@ -425,3 +415,7 @@ def _options_begin(text: str, start: int, end: int) -> int:
         if name is None or (is_option and "'" in match[0]):
             return match.start()
     return end
+
+
+CreateTableReader = _CreateTableReader
+"""The reader, for statements that extend CREATE TABLE."""

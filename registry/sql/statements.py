@@ -122,7 +122,7 @@ def find_table(
     `choose` takes the name of a table and returns how to choose it, for an error. Raises `SchemaError` with the list of
     tables if there is no such table or more than one.
     """
-    table = CreatedTables(text, choose).table(name)
+    table = _Tables(text, choose).table(name)
     given = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
     return kafka_table(replace(table, options=given))
 
@@ -148,7 +148,7 @@ def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:
     return found
 
 
-class CreatedTables:
+class _Tables:
     """The tables that a text creates, by full name (catalog, database, table); of equal names the last counts."""
 
     def __init__(self, text: str, choose: Callable[[str], str]) -> None:
@@ -269,6 +269,10 @@ class CreatedTables:
             return f"the text creates {_listed(tables)}: choose one, {self.choose(_shown(tables[0]))}"
         skipped = ", ".join(f"{statement.kind} (line {statement.line})" for statement in self.statements[:20])
         return f"the text has no CREATE TABLE; it has {skipped or 'no statement'}"
+
+
+CreatedTables = _Tables
+"""The tables of a text, for statements that name them."""
 
 
 def _listed(tables: Sequence[tuple[str, ...]]) -> str:

@@ -599,6 +599,8 @@ def test_explain_says_how_a_job_is_run(ddl: Callable[[str], Path], monkeypatch: 
     (told,) = lines(run("explain", file, "--table", "k", "--json").stderr)
     assert (told["table"], "PRIMARY KEY" in told["not_a_table_by_itself"]) == ("k", True)
     assert run("explain", ddl(_JOB.replace("INT METADATA", "IMT METADATA"))).exit_code == 0  # `ingest` shows the error
+    given = _JOB.replace("CREATE TABLE IF", "EXECUTE STATEMENT SET BEGIN CREATE TABLE IF") + "; END"
+    assert run("explain", "-", given=given.encode()).stdout.startswith("table lake.`t` follows vvp.`default`.k. Run ")
 
 
 def test_doctor_asks_the_brokers_of_a_job(ddl: Callable[[str], Path]) -> None:

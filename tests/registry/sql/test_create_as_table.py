@@ -114,11 +114,11 @@ def test_several_statements_may_be_a_set(text: str) -> None:
 
 def test_settings_and_statements_without_effect_are_told() -> None:
     before = (
-        "SET 'a' = 'it''s';\nSET 'b' = '1'; SET;\nCREATE CATALOG c WITH ('x' = 'y'); CREATE DATABASE d;\n"
+        "SET 'a' = 'it''s';\nSET b = 1 s ; SET;\nCREATE CATALOG c WITH ('x' = 'y'); CREATE DATABASE d;\n"
         "ADD JAR '/a.jar'; DROP TABLE IF EXISTS old; SHOW TABLES;\n"
     )
     job = read_job(before + _K + _T)
-    assert (job.settings, job.places) == ({"a": "it's", "b": "1"}, {"a": "line 1, column 1", "b": "line 2, column 1"})
+    assert (job.settings, job.places) == ({"a": "it's", "b": "1 s"}, {"a": "line 1, column 1", "b": "line 2, column 1"})
     assert job.notes == (
         "CREATE CATALOG at line 3 is not run: the catalogs are those of the Spark session",
         "CREATE DATABASE at line 3 is not run: targets create the namespaces of their tables",
@@ -174,7 +174,7 @@ def test_an_expression_that_spark_evaluates_differently_is_refused_with_its_plac
         (f"{_T} /*+ OPTIONS('topic' 'x') */", "expected '=' after option 'topic', at line 8, column 95$"),
         (f"{_T} /*+ OPTIONS('topic' = 'x')", "the comment is not closed"),
         (f"{_T} /*+ SHUFFLE(a) */", "expected 'OPTIONS', found something else"),
-        (f"SET a = b; {_T}", "expected the name of a setting in single quotes"),
+        (f"SET a b; {_T}", "expected the name of a setting in single quotes"),
         (f"SET 'a' 'b'; {_T}", "cannot read the SET: expected '='"),
         (f"ALTER TABLE k ADD (x INT); {_T}", "AS TABLE: table 'k' is changed by ALTER TABLE, at line 8"),
     ],
@@ -195,6 +195,7 @@ def test_errors_of_the_followed_table_have_its_place() -> None:
 def test_statements_are_found_without_checking_them() -> None:
     text = f"{_K} CREATE TABLE a.`b c`( WITH ('as table' = 'x') -- AS TABLE y\n as /* */ table vvp.`default`.k ADD;"
     assert following_tables(text) == {"a.`b c`": "vvp.`default`.k"}
+    assert following_tables("EXECUTE STATEMENT SET BEGIN CREATE TABLE IF NOT EXISTS a AS TABLE b; END") == {"a": "b"}
     assert following_tables(_K) == {}
 
 

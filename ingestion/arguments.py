@@ -29,6 +29,7 @@ _OF_RECORDS = {
     "properties.bootstrap.servers": "127.0.0.1:9092",
     "scan.startup.mode": "earliest-offset",
 }
+_OF_DECLARED_COLUMNS = ("key.fields", "value.fields-include")  # a KafkaTable's columns are not those of its topics
 
 
 def ingest(
@@ -92,7 +93,7 @@ def _source(source: Mapping[str, Any] | KafkaTable | DataFrame, options: Mapping
         given = {k: v for k, v in source.kv.options.items() if k in names or is_client_property(k) or "." in k}
         if "format" in source.kv.options:
             given["value.format"] = source.kv.options["format"]
-        kept = {k: v for k, v in given.items() if not k.startswith("sink.") and k != "key.fields"}
+        kept = {k: v for k, v in given.items() if not k.startswith("sink.") and k not in _OF_DECLARED_COLUMNS}
         return {"type": "kafka", **kept, **options}
     if not hasattr(source, "isStreaming"):
         raise ConfigurationError(

@@ -7,15 +7,16 @@ starts nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
 from kvformat.connectors.cli._output import json_option, note, show, table, write_json
 from kvformat.connectors.cli._table import FILE
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.from_sql import checkpoint_folder
 from kvformat.ingestion.pipeline import Pipeline
 from kvformat.ingestion.schemas.events import (
     AddColumns,
@@ -34,12 +35,18 @@ from kvformat.registry.contract.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
 
     from kvformat.ingestion.store import SchemaStore
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _OWN_ERROR = re.compile(r"^kvformat\.[\w.]+: (.+)", re.MULTILINE)
 """An error of the library in the text of Spark's exception."""
+_OF_SQL, _OF_YAML = (".sql", ".ddl", ".hql"), (".yaml", ".yml")
+_SQL = re.compile(
+    r"(?:\s|--[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*(?:CREATE|SET|USE|BEGIN|EXECUTE|DROP)\s", re.IGNORECASE | re.DOTALL
+)
+"""The beginning of a text of SQL, if the name of its file does not tell."""
 
 
 def _conf_option(function: _F) -> _F:
@@ -52,10 +59,11 @@ def _conf_option(function: _F) -> _F:
 
 
 @click.command()
-@click.argument("file", type=FILE, metavar="PIPELINE.yaml")
+@click.argument("file", type=FILE, metavar="PIPELINE.yaml|JOB.sql")
 @click.option("--checkpoint", metavar="DIR", help="The query's checkpoint. Default: 'checkpoint' of the pipeline.")
 @click.option("--once", is_flag=True, help="Ingest what is there, then stop.")
 @click.option("--set", "variables", multiple=True, metavar="NAME=VALUE", help="A value of ${NAME}; may be repeated.")
+@click.option("--table", metavar="NAME", help="Of a job, only the query that follows this Kafka table.")
 @_conf_option
 @click.option("--explain", "only_explain", is_flag=True, help="Describe the pipeline; start nothing.")
 @json_option("Errors and the description as lines of JSON.")
@@ -64,50 +72,95 @@ def ingest_command(
     checkpoint: str | None,
     once: bool,
     variables: tuple[str, ...],
+    table: str | None,
     conf: tuple[str, ...],
     only_explain: bool,
     as_json: bool,
 ) -> None:
-    """Run the pipeline of a YAML file, as Flink CDC writes it, until it is interrupted.
+    """Run the pipeline of a YAML file, as Flink CDC writes it, or a job of Flink SQL, until it is interrupted.
 
-    `-` is stdin. Values of ${name} that are not given by --set come from the environment. Secrets belong there: other
-    users can see the arguments of a process. With --explain, asks no broker and starts no Spark; the exit status is 2
-    if the pipeline can't be started.
+    A job has CREATE TABLE ... AS TABLE statements. It is a query for each Kafka table that they follow, with a folder
+    of this name below the checkpoint. `-` is stdin. Values of ${name} that are not given by --set come from the
+    environment. Secrets belong there: other users can see the arguments of a process. With --explain, asks no broker
+    and starts no Spark; the exit status is 2 if the pipeline can't be started.
     """
-    with click.open_file(str(file), "rb") as opened:
-        text = opened.read()
+    pipelines = _pipelines(file, _pairs("--set", variables), table)
+    if only_explain:
+        _explain(pipelines, as_json)
+    folders = {name: _checkpoint(name, pipeline, checkpoint) for name, pipeline in pipelines.items()}
+    for name, pipeline in pipelines.items():
+        if pipeline.refused:
+            which = f" that follows '{name}'" if len(pipelines) > 1 else ""
+            raise ConfigurationError(f"the pipeline{which} can't be started: {'; '.join(pipeline.refused)}")
+    settings = _pairs("--conf", conf)
+    for text in dict.fromkeys(text for pipeline in pipelines.values() for text in pipeline.notes):
+        note(text)
+    spark = _session(settings)
+    trigger = {"availableNow": True} if once else None
+    queries: dict[str, StreamingQuery] = {}
     try:
-        pipeline = Pipeline.from_yaml(text.decode("utf-8-sig"), set=_pairs("--set", variables))
+        for name, pipeline in pipelines.items():
+            queries[name] = pipeline.start(spark, checkpoint_location=folders[name], trigger=trigger)
+        _await(spark, list(queries.values()))
+    finally:
+        for query in queries.values():
+            query.stop()
+    for name, query in queries.items():
+        progress = query.lastProgress
+        which = f" that follows '{name}'" if len(queries) > 1 else ""
+        note(f"the query{which} has stopped" + (f" after batch {progress['batchId']}" if progress else ""))
+
+
+def _pipelines(file: Path, variables: Mapping[str, str], table: str | None) -> dict[str, Pipeline]:
+    """Return the pipelines of a file: of SQL by the tables that they follow, of YAML one without a name."""
+    with click.open_file(str(file), "rb") as opened:
+        content = opened.read()
+    try:
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as cause:
         raise ConfigurationError(f"cannot read {file} as UTF-8: {cause.reason} at byte {cause.start}") from None
-    if only_explain:
+    if file.suffix.lower() in _OF_SQL or (file.suffix.lower() not in _OF_YAML and _SQL.match(text)):
+        if table is None:
+            return Pipeline.all_from_sql(text, set=variables)
+        return {table: Pipeline.from_sql(text, source=table, set=variables)}
+    if table is not None:
+        raise click.UsageError("--table chooses a query of a job of SQL, and this is a pipeline in YAML")
+    return {"": Pipeline.from_yaml(text, set=variables)}
+
+
+def _explain(pipelines: Mapping[str, Pipeline], as_json: bool) -> NoReturn:
+    for number, (name, pipeline) in enumerate(pipelines.items()):
         if as_json:
-            write_json([{"explain": pipeline.explain(), "refused": pipeline.refused, "notes": pipeline.notes}])
+            follows = {"follows": name} if name else {}
+            told = {"explain": pipeline.explain(), "refused": pipeline.refused, "notes": pipeline.notes}
+            write_json([{**follows, **told}])
         else:
-            show(pipeline.explain())
-        raise SystemExit(2 if pipeline.refused else 0)
-    folder = checkpoint or pipeline.settings.values["checkpoint"]
-    if not folder:
+            show("\n" if number else "", pipeline.explain())
+    raise SystemExit(2 if any(pipeline.refused for pipeline in pipelines.values()) else 0)
+
+
+def _checkpoint(name: str, pipeline: Pipeline, given: str | None) -> str:
+    """Return the folder of a query's checkpoint: that of a job has one for each of its queries."""
+    if given:
+        return checkpoint_folder(given, name) if name else given
+    if not pipeline.settings.values["checkpoint"]:
         raise click.UsageError("--checkpoint DIR is missing, and the pipeline has no 'checkpoint'")
-    if pipeline.refused:
-        raise ConfigurationError(f"the pipeline can't be started: {'; '.join(pipeline.refused)}")
-    settings = _pairs("--conf", conf)
-    for text_ in pipeline.notes:
-        note(text_)
-    spark = _session(settings)
-    query = pipeline.start(spark, checkpoint_location=folder, trigger={"availableNow": True} if once else None)
+    return str(pipeline.settings.values["checkpoint"])
+
+
+def _await(spark: SparkSession, queries: Sequence[StreamingQuery]) -> None:
+    """Wait until all queries have ended; raises the error of the first one that fails."""
     try:
-        query.awaitTermination()
-    except KeyboardInterrupt:
-        query.stop()
-        raise
+        while len(queries) > 1 and any(query.isActive for query in queries):
+            spark.streams.awaitAnyTermination()
+            spark.streams.resetTerminated()
+        for query in queries:
+            query.awaitTermination()
     except Exception as cause:  # of PySpark or Connect, by the kind of session
         own = _OWN_ERROR.findall(str(cause))
         if not own:
             raise
         raise SchemaChangeError(f"the query has stopped: {own[-1]}") from None
-    progress = query.lastProgress
-    note(f"the query has stopped after batch {progress['batchId']}" if progress else "the query has stopped")
 
 
 def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:

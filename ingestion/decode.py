@@ -42,11 +42,11 @@ from kvformat.ingestion.schemas.types import INTEGER_DIGITS, STRING, TEXT_ROOTS
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.schemas import arrow_schema
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type
 from kvformat.registry.format import Format
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.table.decode_records import decode_records
-from kvformat.registry.table.metadata import MetadataColumn, readable
+from kvformat.registry.table.metadata import MetadataColumn
 from kvformat.registry.table.record_headers import headers_of
 from kvformat.registry.table.record_layout import RecordLayout
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 NO_KEY = "NO_KEY"
 """The code of an update or a deletion of a table without a key. It is an error of the table, not of the record."""
 _PLACE = ("topic", "partition", "offset")
-_METADATA = "_kvformat_metadata_"  # before the name of a column of `metadata.list`
+_METADATA = "_kvformat_metadata_"  # before the name of a metadata column
 _PARSED = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 """Types of columns into which texts are parsed."""
 _NOT_PLAIN = r"^[+-]?0[0-9]|^\+|\s$|^\s|^[+-]?\."
@@ -125,7 +125,11 @@ def decodable_records(records: DataFrame, metadata: Sequence[MetadataColumn]) ->
     from kvformat.registry.table.kafka_columns import column_types, metadata_column
 
     types = column_types(records)
-    columns = [metadata_column(column, types).alias(_METADATA + column.name) for column in metadata]
+    columns = []
+    for column in metadata:
+        found, wire = metadata_column(column, types), spark_type(column.declared, wire=True)
+        found = found if wire == spark_type(column.given, wire=True) else found.cast(wire)
+        columns.append(found.alias(_METADATA + column.name))
     return records.select(*records.columns, F.unix_millis("timestamp").alias(TIMESTAMP), *columns)
 
 
@@ -135,7 +139,8 @@ class TableDecoder:
 
     schema: the table's columns before its transform. target: the columns that the rows are fitted to; None leaves them.
     inserts_only: whether an update or a deletion is an error, because the table has no key. in_one_task: whether one
-    task decodes all records, so that grouping the rows by their key needs no shuffle.
+    task decodes all records, so that grouping the rows by their key needs no shuffle. not_null: the columns for which
+    each row needs a value, beside the key.
     """
 
     table: TableId
@@ -147,6 +152,7 @@ class TableDecoder:
     time_zone: str
     flat: FlattenedColumns | None = None
     in_one_task: bool = field(default=False, compare=False)
+    not_null: frozenset[str] = frozenset()
 
     @property
     def result(self) -> TableSchema:
@@ -192,6 +198,7 @@ class TableDecoder:
         if self.inserts_only:
             errors.add(pa.array(np.asarray(pc.equal(kinds, "+I").fill_null(True))), "updates or deletes a row", NO_KEY)
         columns = self._from_texts(columns, errors)
+        self._check_not_null(columns, kinds, errors)
         columns = self._fitted(columns, errors)
         found = _Lines(
             [*columns, *rows.columns[physical:]], kinds, rows.indexes(), [c.take(taken) for c in position], taken
@@ -229,6 +236,16 @@ class TableDecoder:
                     pa.array(~lost), f"column {column.name!r}: a text does not fit {column.type}", ErrorCode.SCHEMA
                 )
         return columns
+
+    def _check_not_null(self, columns: list[pa.Array], kinds: pa.StringArray, errors: _RowErrors) -> None:
+        """Add an error to rows without a value for a NOT NULL column. A deleted row may have only its key."""
+        if not self.not_null:
+            return
+        deleted = pc.fill_null(pc.is_in(kinds, value_set=pa.array(["-U", "-D"])), False)
+        for column, values in zip(self.schema.columns, columns, strict=True):
+            if column.name in self.not_null and values.null_count:
+                reason = f"column {column.name!r} is NOT NULL, and the record has no value for it"
+                errors.add(pc.or_(values.is_valid(), deleted), reason, ErrorCode.SCHEMA)
 
     def _fitted(self, columns: list[pa.Array], errors: _RowErrors) -> list[pa.Array]:
         """Convert the columns to those of the target."""
@@ -373,17 +390,11 @@ class FitStage:
         errors = _RowErrors(len(batch))
         errors.add_texts(texts)
         bad = errors.by_record(np.arange(len(batch)))
+        given = rest[-1]
+        for row in np.flatnonzero(np.asarray(given.is_valid())).tolist():
+            bad[row] = tuple(given[row][name].as_py() for name in ERROR_FIELDS)
         if bad:
             bad_rows = [bad.get(row) for row in range(len(batch))]
             made = [None if e is None else dict(zip(ERROR_FIELDS, e, strict=True)) for e in bad_rows]
             rest = [*rest[:-1], pa.array(made, error_type())]
         return pa.RecordBatch.from_arrays([*columns, *rest], wire_names(len(columns)))
-
-
-def metadata_columns(names: Mapping[str, str], value_format: Format) -> tuple[MetadataColumn, ...]:
-    """Return the columns of `metadata.list`; `names` has the type of each."""
-    from kvformat.ingestion.schemas.types import parse_column_type
-    from kvformat.registry.sql.table_definition import TableColumn
-
-    columns = [TableColumn(name, "metadata", parse_column_type(text), name) for name, text in names.items()]
-    return readable("table", columns, value_format)

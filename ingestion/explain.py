@@ -17,6 +17,7 @@ from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.routes import Route
 from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import masked
+from kvformat.registry.sql.table_definition import TableColumn
 
 _TABLE_IDS = {
     "debezium-json": "the database, the schema if there is one, and the table in 'source'",
@@ -91,7 +92,7 @@ def _source(source: PipelineSource, settings: PipelineSettings) -> list[str]:
     lines.append(f"tables: {_table_ids(source)}")
     lines += _schemas(source, settings)
     if source.metadata:
-        lines.append(f"columns of the record: {', '.join(f'{key} {type_}' for key, type_ in source.metadata.items())}")
+        lines.append(f"columns of the record: {', '.join(map(_metadata, source.metadata.values()))}")
     lines.append(f"bad records: {_errors(source, settings)}")
     if values["scan.check.duplicated.group.id"] and GROUP in kv.options:
         lines.append("the consumer group must have no member when the query starts")
@@ -118,6 +119,32 @@ def _listed(names: Sequence[str] | str) -> str:
     return names if isinstance(names, str) else ", ".join(names)
 
 
+def _metadata(column: TableColumn) -> str:
+    """Return a column of the record, with its metadata if that has another name."""
+    return f"{column.name} {column.type}{f' from {column.key}' if column.key != column.name else ''}"
+
+
+def _declared(source: PipelineSource) -> list[str]:
+    """Return the columns that the user declares."""
+    declared, values = source.declared, source.values
+    parts = {
+        "value": [(values["value.fields-prefix"] or "", *column) for column in declared.value.items()],
+        "key": [(values["key.fields-prefix"] or "", *column) for column in declared.key.items()],
+    }
+    lines = [
+        f"columns of the {part}: {', '.join(f'{prefix}{name} {t}' for prefix, name, t in columns)}"
+        for part, columns in parts.items()
+        if columns
+    ]
+    if declared.key_members is not None:
+        others = sorted(declared.key_members - declared.key.keys())
+        if others:
+            prefix = values["key.fields-prefix"] or ""
+            lines.append(f"columns of the key, types by its values: {', '.join(prefix + name for name in others)}")
+        lines.append("other members of the key: no columns")
+    return lines
+
+
 def _table_ids(source: PipelineSource) -> str:
     if source.table_id:
         return f"named by the members {', '.join(source.table_id)} of the message"
@@ -132,8 +159,10 @@ def _schemas(source: PipelineSource, settings: PipelineSettings) -> list[str]:
     first += [f"the newest {count} messages of each partition"] if count else []
     lines = [f"first schemas: {', then '.join([*first, 'the first batch of the table'])}"]
     lines += [f"first schema of {name}: {table.physical()}" for name, table in source.schemas.items()]
-    if source.fixed_types:
-        lines.append(f"fixed types: {', '.join(f'{name} {type_}' for name, type_ in source.fixed_types.items())}")
+    lines += _declared(source)
+    fixed = {name: t for name, t in source.fixed_types.items() if name not in source.declared.fixed}
+    if fixed:
+        lines.append(f"fixed types: {', '.join(f'{name} {type_}' for name, type_ in fixed.items())}")
     strategy = values.get("canal-json.infer-schema.strategy")
     if strategy is not None:
         lines.append(f"types: by {_TYPES[strategy]}")

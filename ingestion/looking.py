@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState
@@ -69,6 +70,7 @@ class LookStage:
     """Looks at all records. `value` and `key` say what the messages are compared with; `key` is None without keys.
 
     The looker of keys gets the name of the record's table in place of the topic. decoders: the tables that are decoded.
+    declared: says which members of messages are columns.
     """
 
     value_format: Format
@@ -76,6 +78,7 @@ class LookStage:
     key_format: Format | None = None
     key: LookRequest | None = None
     decoders: Mapping[TableId, RecordDecoder] = field(default_factory=dict)
+    declared: DeclaredColumns = field(default_factory=DeclaredColumns)
 
     def knowing(self, state: IngestState) -> LookStage:
         """Return the stage that compares with the known tables of a state."""
@@ -153,7 +156,7 @@ class _TaskLook:
 
     def __init__(self, stage: LookStage) -> None:
         self._values = stage.value_format.looker(stage.value)
-        self._value_format, self._key_format = stage.value_format, stage.key_format
+        self._value_format, self._key_format, self._declared = stage.value_format, stage.key_format, stage.declared
         self._keys = None
         if stage.key_format is not None and stage.key is not None:
             self._keys = stage.key_format.looker(stage.key)
@@ -170,7 +173,7 @@ class _TaskLook:
         """Return the records of a batch that have a table or an error, packed, or the rows of a table."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         values = _messages(batch, "value", self._value_format)
-        found = self._values.look(values, columns["topic"])
+        found = self._with_columns("value", self._values.look(values, columns["topic"]))
         places = _Places(columns)
         names = [table_name(TableId(table)) for table in found.tables]
         tables = found.indices
@@ -200,6 +203,11 @@ class _TaskLook:
             for of_cells, cells in pack(cells_of):
                 yield _lines(of_cells, cells, pa.repeat(is_decoded, len(cells)), pa.nulls(len(cells), pa.string()))
 
+    def _with_columns(self, part: Part, found: Looked) -> Looked:
+        """Return what the messages contribute, without members that are not columns."""
+        kept = tuple(column for column in found.columns if self._declared.is_column(part, column.name))
+        return found if len(kept) == len(found.columns) else replace(found, columns=kept)
+
     def _rows(self, name: str, records: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the rows of a table's records; None if they are not decoded here, or if one is bad."""
         decoder = self._decoders.get(name)
@@ -215,7 +223,7 @@ class _TaskLook:
     def _look_at_keys(self, keys: pa.BinaryArray, tables: pa.StringArray, places: _Places) -> None:
         assert self._keys is not None
         rows = np.flatnonzero(np.asarray(tables.is_valid()))
-        found = self._keys.look(keys.take(pa.array(rows)), tables.take(pa.array(rows)))
+        found = self._with_columns("key", self._keys.look(keys.take(pa.array(rows)), tables.take(pa.array(rows))))
         for column in found.columns:
             cause = places.cause(int(rows[column.message]))
             table = table_of(column.table[0])

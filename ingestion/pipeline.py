@@ -1,26 +1,29 @@
-"""A pipeline: the description of an ingestion, as Flink CDC and Ververica write it in YAML.
+"""A pipeline: the description of an ingestion, as Flink CDC and Ververica write it in YAML, or Ververica in SQL.
 
     Pipeline.from_yaml("pipeline.yaml", set={"kafka.topic": "shop"}).explain()
+    Pipeline.from_sql("CREATE TABLE orders ...; CREATE TABLE lake.orders ... AS TABLE orders").explain()
 
 It is made of checked blocks. Only `start` asks brokers and a session.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, accepted_tags
-from kvformat.ingestion.blocks.options import texts
+from kvformat.ingestion.blocks.options import Refusal, texts
 from kvformat.ingestion.blocks.settings import PipelineSettings, parse_settings
 from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
 from kvformat.ingestion.blocks.source import PipelineSource, parse_source
 from kvformat.ingestion.blocks.transform import TransformRule, parse_routes, parse_transforms
 from kvformat.ingestion.explain import explain
+from kvformat.ingestion.from_sql import sql_documents
 from kvformat.ingestion.routes import Route, pattern_warning
 from kvformat.ingestion.yaml import MASK, Document, Secret, parse_document, read_text
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError, did_you_mean
 from kvformat.registry.sql.connector_options import masked
 
 if TYPE_CHECKING:
@@ -74,39 +77,80 @@ class Pipeline:
         made._set(document.blocks, document)
         return made
 
+    @classmethod
+    def from_sql(
+        cls, text: str | PathLike[str], *, source: str | None = None, set: Mapping[str, Any] | None = None
+    ) -> Pipeline:
+        """Make the pipeline of a text of Flink SQL with CREATE TABLE ... AS TABLE, or of the file at a `Path`.
+
+        A text whose statements follow several Kafka tables has a pipeline for each: `source` names the table whose
+        pipeline is returned. `set` has the values of `${name}` in options, as in `from_yaml`. Raises
+        `ConfigurationError` with line and column.
+        """
+        found = cls.all_from_sql(text, set=set)
+        if source is None and len(found) > 1:
+            raise ConfigurationError(
+                f"the text has {len(found)} pipelines, one for each table that it follows: {', '.join(found)}. Choose "
+                f"one, from_sql(text, source={next(iter(found))!r}), or start each one of Pipeline.all_from_sql(text) "
+                "with its own checkpoint"
+            )
+        if source is not None and source not in found:
+            raise ConfigurationError(
+                f"the text follows no table {source!r}.{did_you_mean(source, found)} It follows {', '.join(found)}"
+            )
+        return next(iter(found.values())) if source is None else found[source]
+
+    @classmethod
+    def all_from_sql(cls, text: str | PathLike[str], *, set: Mapping[str, Any] | None = None) -> dict[str, Pipeline]:
+        """Make the pipelines of a text of Flink SQL, by the name of the Kafka table that each follows."""
+        sql = text if isinstance(text, str) else read_text(text)
+        found = {}
+        for name, document in sql_documents(sql, set).items():
+            found[name] = cls.__new__(cls)
+            found[name]._set(document.blocks, document)
+        return found
+
     def _set(self, blocks: Mapping[str, Any], document: Document | None = None) -> None:
         self._secrets = _secrets(blocks)
+        self._document = Document({}) if document is None else document
+        block: str = ""
         try:
-            self._check(blocks, () if document is None else document.notes)
+            self._check(blocks)
+        except _BlockError as found:
+            failed, block = found.error, found.block
         except ConfigurationError as error:
             failed = error
         else:
             return
-        raise self._without_secrets(failed)  # outside of the block, so that the error has no context with a secret
+        # outside of the block, so that the error has no context with a secret
+        raise self._without_secrets(failed, self._document.place(block, failed.option))
 
-    def _check(self, blocks: Mapping[str, Any], document_notes: Sequence[str]) -> None:
+    def _check(self, blocks: Mapping[str, Any]) -> None:
         for name in ("source", "sink"):
             if blocks.get(name, "") == "":
                 raise ConfigurationError(f"the pipeline needs the block '{name}'")
         maps = {name: _map(name, blocks[name]) for name in ("source", "sink")}
         maps["pipeline"] = _map("pipeline", blocks.get("pipeline") or {})
-        notes = list(document_notes)
+        notes = list(self._document.notes)
         self._blocks = {"transform": blocks.get("transform", ()), "route": blocks.get("route", ()), **maps}
         sink, source = dict(maps["sink"]), dict(maps["source"])
         if _MAPPING in source and _MAPPING not in sink:
             sink[_MAPPING] = source.pop(_MAPPING)
             notes.append(f"source: '{_MAPPING}' is read as an option of the sink: write it there")
-        self._document_notes = tuple(document_notes)
-        self.source: PipelineSource = parse_source(texts("source", source))
-        self.sink: PipelineSink = parse_sink(sink)
-        self.transforms: tuple[TransformRule, ...] = parse_transforms(self._blocks["transform"])
-        self.routes: tuple[Route, ...] = parse_routes(self._blocks["route"])
-        self.settings: PipelineSettings = parse_settings(maps["pipeline"])
+        with _in_block("source"):
+            self.source: PipelineSource = parse_source(texts("source", source))
+        with _in_block("sink"):
+            self.sink: PipelineSink = parse_sink(sink)
+        with _in_block("transform"):
+            types = self.source.column_types()
+            self.transforms: tuple[TransformRule, ...] = parse_transforms(self._blocks["transform"], types)
+        with _in_block("route"):
+            self.routes: tuple[Route, ...] = parse_routes(self._blocks["route"])
+        with _in_block("pipeline"):
+            self.settings: PipelineSettings = parse_settings(maps["pipeline"])
         self.behavior = SchemaChangeBehavior(self.settings.values["schema.change.behavior"])
         self.schema_changes = accepted_tags(self.sink.include, self.sink.exclude, self.behavior)
-        self.refused: tuple[str, ...] = tuple(
-            self._masked(why) for part in (self.source, self.sink, self.settings) for why in part.refused
-        )
+        self.refused: tuple[str, ...] = tuple(self._refusals())
         notes += [*self.source.notes, *self.sink.notes, *self.settings.notes]
         notes += [note for rule in self.transforms for note in rule.notes]
         if self.sink.type in _WITHOUT_CATALOG and any(r.partition_keys or r.table_options for r in self.transforms):
@@ -122,6 +166,21 @@ class Pipeline:
                 f"'{_MAPPING}'"
             )
         self.notes: tuple[str, ...] = tuple(map(self._masked, notes))
+
+    def _refusals(self) -> Iterator[str]:
+        """Yield the reasons why the pipeline can't be started: those of the document, and those of the blocks."""
+        yield from map(self._masked, self._document.refused.values())
+        of_blocks: dict[str, Sequence[str]] = {
+            "source": self.source.refused,
+            "sink": self.sink.refused,
+            "pipeline": self.settings.refused,
+            "transform": [why for rule in self.transforms for why in rule.refused],
+        }
+        for block, refused in of_blocks.items():
+            for why in refused:
+                option = why.option if isinstance(why, Refusal) else ""
+                if (block, option) not in self._document.refused:
+                    yield self._masked(why) + self._document.place(block, option)
 
     def explain(self) -> str:
         """Describe what the pipeline does, what is refused and why, and what has no effect. Shows no secret."""
@@ -191,11 +250,14 @@ class Pipeline:
             text = text.replace(form, MASK)
         return text
 
-    def _without_secrets(self, error: ConfigurationError) -> ConfigurationError:
-        """Return the error without secrets. If the value of its option is a secret, it does not quote the value."""
+    def _without_secrets(self, error: ConfigurationError, place: str) -> ConfigurationError:
+        """Return the error without secrets. If the value of its option is a secret, it does not quote the value.
+
+        `place` says where the option is in the text of the pipeline, and is added.
+        """
         key = next((key for key, _ in self._secrets if error.option and f".{key}".endswith(f".{error.option}")), None)
         text = f"the value of the option '{key}', which is a secret, is not valid" if key else self._masked(str(error))
-        return type(error)(text, format=error.format, option=error.option)
+        return type(error)(f"{text}{place}", format=error.format, option=error.option)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={_shown('', value)!r}" for name, value in self._given().items())
@@ -207,7 +269,7 @@ class Pipeline:
     __hash__ = None  # type: ignore[assignment]  # its blocks are dicts
 
     def __reduce__(self) -> tuple[Callable[..., Pipeline], tuple[Any, ...]]:
-        return _made, (self._blocks, self._document_notes)
+        return _made, (self._blocks, self._document)
 
     def _given(self) -> dict[str, Any]:
         """Return the blocks, in the order of the arguments, without empty ones."""
@@ -225,11 +287,28 @@ def _items(block: Any) -> list[tuple[str, Any]]:
     return list(block.items()) if isinstance(block, Mapping) else []
 
 
-def _made(blocks: Mapping[str, Any], notes: tuple[str, ...]) -> Pipeline:
+def _made(blocks: Mapping[str, Any], document: Document) -> Pipeline:
     """Make a pipeline again after pickling."""
     made = Pipeline.__new__(Pipeline)
-    made._set(blocks, Document(blocks, notes))
+    made._set(blocks, document)
     return made
+
+
+class _BlockError(Exception):
+    """An error in a block."""
+
+    def __init__(self, block: str, error: ConfigurationError) -> None:
+        super().__init__(block)
+        self.block, self.error = block, error
+
+
+@contextlib.contextmanager
+def _in_block(block: str) -> Iterator[None]:
+    """Raise `_BlockError` for a `ConfigurationError`."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise _BlockError(block, error) from None
 
 
 def _map(name: str, block: Any) -> dict[str, Any]:

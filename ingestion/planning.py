@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 
 from kvformat.codecs._infer.column_types import folded_name
 from kvformat.ingestion.behaviors import SchemaEvolution
+from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.events import (
@@ -114,7 +115,8 @@ class PlanRules:
     first: tables that the user declares. fixed: the types of columns in all tables. static: whether the schema of a
     known table never changes. metadata: types of the columns from the record. has_changes: whether the format of the
     values has updates and deletes. quarantine: whether a table that can't be planned is left out, not an error.
-    has_time: whether Spark has the type TIME; otherwise such columns are STRING.
+    has_time: whether Spark has the type TIME; otherwise such columns are STRING. declared: the columns that each table
+    has from its beginning.
     """
 
     evolution: SchemaEvolution
@@ -128,6 +130,7 @@ class PlanRules:
     has_changes: bool = True
     quarantine: bool = False
     has_time: bool = True
+    declared: DeclaredColumns = field(default_factory=DeclaredColumns)
 
     def rule(self, table: TableId) -> TransformRule | None:
         """Return the transform of a table: the first that matches."""
@@ -140,11 +143,24 @@ class Planner:
     def __init__(self, rules: PlanRules, analyze: Analyze) -> None:
         self._rules, self._analyze = rules, analyze
         self._told: set[str] = set()
+        self._new = self._with_declared(SourceTable())
 
     def known(self, state: IngestState) -> IngestState:
-        """Return the state with the tables that the user declares, unless they are known."""
+        """Return the state with the tables that the user declares, unless they are known, and the declared columns."""
         first = {table: SourceTable(known) for table, known in self._rules.first.items()}
-        return replace(state, sources={**first, **state.sources})
+        sources = {**first, **state.sources}
+        if self._rules.declared.names:
+            sources = {table: self._with_declared(source) for table, source in sources.items()}
+        return replace(state, sources=sources)
+
+    def _with_declared(self, source: SourceTable) -> SourceTable:
+        """Return a table with the declared columns. A column that is known keeps a wider type."""
+        declared = self._rules.declared
+        return replace(
+            source,
+            value=_with_types(source.value, declared.value),
+            key=_with_types(source.key, declared.key),
+        )
 
     def plan(self, state: IngestState, news: BatchNews) -> BatchPlan:
         """Return the plan of a batch with these news.
@@ -181,22 +197,24 @@ class Planner:
         for column in sorted(news.columns, key=NewColumn.order):
             if column.table in state.quarantined:
                 continue
-            known = sources.get(column.table, SourceTable())
+            known = sources.get(column.table, self._new)
             part = known.key if column.part == "key" else known.value
             part = self._with_column(part, column, frozen=self._rules.static and column.table in state.sources)
             sources[column.table] = replace(known, **{column.part: part})
         for key in sorted(news.keys, key=lambda key: (key.cause.topic, key.cause.partition, key.cause.offset)):
-            known = sources.get(key.table, SourceTable())
+            known = sources.get(key.table, self._new)
             if known.value.key is None and key.table not in state.quarantined:
                 sources[key.table] = replace(known, value=replace(known.value, key=key.names))
         for table in news.tables:
-            sources.setdefault(table, SourceTable())
+            sources.setdefault(table, self._new)
         return sources
 
     def _with_column(self, known: KnownTable, new: NewColumn, *, frozen: bool) -> KnownTable:
         """Return the columns with a new one, or with a wider type of a known one."""
         current = known.columns.get(new.name)
         as_text = known.as_text | {new.name} if new.as_text else known.as_text
+        if new.part == "key" and current is not None and new.name in self._rules.declared.key:
+            return replace(known, as_text=as_text)
         if frozen or (current is not None and new.name in self._rules.fixed):
             if new.types and current is None:
                 self._tell(
@@ -292,7 +310,7 @@ class Planner:
         Raises `SchemaChangeError` if the key is another than the known one.
         """
         rule = self._rules.rule(table)
-        found = self.row_schema(state, table)
+        found = self._in_order(self.row_schema(state, table))
         if rule is not None and rule.columns is not None and found.columns:
             found = replace(self._analyze(rule, table, found), primary_key=found.primary_key)
         if rule is not None and rule.primary_keys:
@@ -303,6 +321,12 @@ class Planner:
                 raise _changed_key(table, before.primary_key, found.primary_key, None)
             found = merge_schemas(before, _with_key(found))
         return _with_key(found)
+
+    def _in_order(self, schema: TableSchema) -> TableSchema:
+        """Return the schema with the declared columns first, in their order."""
+        places = {name: place for place, name in enumerate(self._rules.declared.names)}
+        columns = sorted(schema.columns, key=lambda column: places.get(column.name, len(places)))
+        return replace(schema, columns=tuple(columns))
 
     def row_schema(self, state: IngestState, table: TableId) -> TableSchema:
         """Return the columns of a table's rows in Spark, before a transform."""
@@ -330,8 +354,9 @@ class Planner:
         clash = columns.keys() & rules.metadata.keys()
         if clash:
             raise SchemaChangeError(
-                f"table {table}: the messages have a column {min(clash)!r}, and so has 'metadata.list'; set "
-                "'value.fields-prefix'",
+                f"table {table}: the messages have a column {min(clash)!r}, and so has the metadata of the record "
+                "('metadata.list', or METADATA in the declared columns). Set 'value.fields-prefix', or declare the "
+                "metadata with another name",
                 table=str(table),
             )
         columns |= {name: parse_column_type(text) for name, text in rules.metadata.items()}
@@ -363,6 +388,12 @@ class Planner:
 
 
 # --- schemas -------------------------------------------------------------------------------------------------
+
+
+def _with_types(known: KnownTable, declared: Mapping[str, FlinkType]) -> KnownTable:
+    """Return a table with declared columns, with the types that hold the known ones, too."""
+    types = {name: merge_types(known.columns.get(name, t), t) for name, t in declared.items()}
+    return replace(known, columns={**known.columns, **types})
 
 
 def _with_key(schema: TableSchema) -> TableSchema:

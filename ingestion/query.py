@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.ingestion import bad_records, looking, transforming
 from kvformat.ingestion.apply import TargetTables
-from kvformat.ingestion.decode import FitStage, TableDecoder, decodable_records, layout_of, metadata_columns
+from kvformat.ingestion.decode import FitStage, TableDecoder, decodable_records, layout_of
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, DecodedRows, with_bad_records
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, Planner, PlanRules
@@ -39,6 +39,7 @@ from kvformat.registry.contract.errors import ConfigurationError, DecodeError
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.spark.settings import allows_time
 from kvformat.registry.streams.changes import latest_by_key
+from kvformat.registry.table.metadata import readable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -178,7 +179,7 @@ class _BatchRun:
         self.zone = str(zone or self.spark.conf.get("spark.sql.session.timeZone"))
         source = batch.pipeline.source
         assert source.value_format is not None
-        self.metadata = metadata_columns(memory.rules.metadata, source.value_format)
+        self.metadata = readable("table", [*source.metadata.values()], source.value_format)
         self.cached: list[DataFrame] = []
 
     def run(self) -> None:
@@ -352,6 +353,7 @@ class _BatchRun:
             self.zone,
             flat,
             few,
+            source.declared.not_null,
         )
 
     def _is_written_as_decoded(self, state: IngestState, table: TableId) -> bool:

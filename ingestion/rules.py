@@ -38,10 +38,11 @@ def plan_rules(pipeline: Pipeline, *, quarantine: bool, has_time: bool = True) -
         source.values["schema.inference.strategy"] == "static",
         source.values["key.fields-prefix"] or "",
         source.values["value.fields-prefix"] or "",
-        source.metadata,
+        {name: str(nullable(column.type)) for name, column in source.metadata.items() if column.type is not None},
         source.value_format.changelog_mode is not ChangelogMode.INSERT_ONLY,
         quarantine,
         has_time,
+        source.declared,
     )
 
 
@@ -54,8 +55,8 @@ def look_stage(pipeline: Pipeline) -> LookStage:
     if source.key_format is None:
         return LookStage(source.value_format, value)
     key_format = source.value_format.for_key(source.key_format)
-    key = LookRequest({}, {}, _options(source.key_format, {}), "key", static)
-    return LookStage(source.value_format, value, key_format, key)
+    key = LookRequest({}, source.declared.key, _options(source.key_format, {}), "key", static)
+    return LookStage(source.value_format, value, key_format, key, declared=source.declared)
 
 
 def _options(format: Format, values: Any) -> dict[str, Any]:

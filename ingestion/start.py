@@ -68,6 +68,7 @@ def start_query(
         raise ConfigurationError(
             "on_table_error='quarantine' writes the records of a failed table to dead letters: set dead_letters"
         )
+    _check_time_zone(pipeline, spark)
     target = target or target_of(pipeline.sink)
     if probe:
         target.with_session(spark).probe()
@@ -83,6 +84,17 @@ def start_query(
     writer = writer.trigger(**trigger) if trigger else writer
     name = query_name or pipeline.settings.values["name"]
     return (writer.queryName(name) if name else writer).start()
+
+
+def _check_time_zone(pipeline: Pipeline, spark: SparkSession) -> None:
+    """Raise `ConfigurationError` if Spark would evaluate Flink SQL in another time zone than that of the pipeline."""
+    zone, own = pipeline.settings.values["local-time-zone"], "spark.sql.session.timeZone"
+    is_flink = any(rule.is_flink and (rule.computed or rule.filter) for rule in pipeline.transforms)
+    if zone is not None and is_flink and zone != spark.conf.get(own):
+        raise ConfigurationError(
+            f"'local-time-zone' is '{zone}', and the session's {own} is '{spark.conf.get(own)}'. Spark evaluates "
+            f"expressions in the session's: set {own} = {zone}"
+        )
 
 
 def check_records(records: DataFrame) -> None:

@@ -1,9 +1,9 @@
 """Transforms in Spark: the projection, filter and kinds of a rule on the rows of one source table.
 
-Spark evaluates the expressions (`ingestion/blocks/transform_sql.py` translates them), and says the types of computed
-columns. An update is filtered in both its rows. A table with a key gets a deletion for each row that does not match,
-so a row that no longer matches goes away. For a target of changes, an update of which only one row matches becomes an
-insertion or a deletion.
+Spark evaluates expressions of Spark SQL, which `ingestion/blocks/transform_sql.py` translates, and says their types.
+Expressions of Flink SQL are evaluated by `flink_columns.py`. An update is filtered in both its rows. A table with a key
+gets a deletion for each row that does not match, so a row that no longer matches goes away. For a target of changes, an
+update of which only one row matches becomes an insertion or a deletion.
 """
 
 from __future__ import annotations
@@ -12,27 +12,60 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from kvformat.ingestion.blocks.flink_projection import METADATA_TYPES
 from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.flink_columns import with_flink_columns
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.targets.types import stored_columns
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkType, from_spark, nullable, quoted
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.sql.projected_expressions import projected_expression
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
 _MATCHES = "_kvformat_matches"
+_CONDITION = "_kvformat_condition"
 _INTERNAL = (ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR)
 
 
 def needs_rows(rule: TransformRule | None) -> bool:
     """Whether a rule changes rows, and not only the key or the properties of a table."""
     return rule is not None and (rule.columns is not None or bool(rule.filter) or rule.soft_delete)
+
+
+def _flink_types(schema: TableSchema) -> dict[str, FlinkType]:
+    """Return the types of the columns that an expression of Flink SQL may use."""
+    return {**{column.name: column.type for column in schema.columns}, **METADATA_TYPES}
+
+
+def _check_types(rule: TransformRule, table: TableId, schema: TableSchema) -> None:
+    """Raise `SchemaChangeError` if an expression of Flink SQL is refused for the types that its columns have now."""
+    if not rule.is_flink:
+        return
+    expressions = {f"column '{item.name}'": item.flink for item in rule.computed}
+    expressions |= {"the filter": rule.filter} if rule.filter else {}
+    for what, text in expressions.items():
+        refused = projected_expression(text, columns=_flink_types(schema)).refused
+        if refused:
+            raise SchemaChangeError(
+                f"table {table}: {what} of the transform of '{rule.source_table}' can't be computed: {refused}. The "
+                f"table's columns are {', '.join(schema.names)}",
+                table=str(table),
+            )
+    same = [item.name for item in rule.computed if item.name in schema.names]
+    if same:
+        raise SchemaChangeError(
+            f"table {table}: the messages have a column '{same[0]}', and so has the transform of "
+            f"'{rule.source_table}'. Give one of them another name: the computed column, or those of the messages by "
+            "'value.fields-prefix'",
+            table=str(table),
+        )
 
 
 def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: TableSchema) -> TableSchema:
@@ -43,6 +76,7 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
     from pyspark.errors import AnalysisException
     from pyspark.sql import types as T
 
+    _check_types(rule, table, schema)
     stored = stored_columns(schema)
     string, number = T.StringType(), T.LongType()
     types = (string, T.IntegerType(), string, T.IntegerType(), number, number, string)
@@ -55,6 +89,7 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
             f"columns are {', '.join(schema.names)}",
             table=str(table),
         ) from error
+    computed = _computed_types(rule, schema)
     passed = {item.name for item in rule.columns or () if item.spark in ("", quoted(item.name))}
     columns = []
     for field in found.fields:
@@ -63,9 +98,20 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
         kept = schema.column(field.name)
         if kept is not None and ("" in passed or field.name in passed) and not _is_computed(rule, field.name):
             columns.append(kept)
+        elif field.name in computed:
+            columns.append(SchemaColumn(field.name, computed[field.name]))
         else:
             columns.append(SchemaColumn(field.name, _type_of(field, rule, table)))
     return replace(schema, columns=tuple(columns))
+
+
+def _computed_types(rule: TransformRule, schema: TableSchema) -> dict[str, FlinkType]:
+    """Return the types of the columns computed in Flink SQL, whose expressions were checked."""
+    if not rule.is_flink:
+        return {}
+    types = _flink_types(schema)
+    found = {item.name: projected_expression(item.flink, columns=types).type for item in rule.computed}
+    return {name: nullable(type_) for name, type_ in found.items() if type_ is not None}
 
 
 def _type_of(field: StructField, rule: TransformRule, table: TableId) -> FlinkType:
@@ -85,7 +131,7 @@ def _first_line(error: Exception) -> str:
 
 
 def _is_computed(rule: TransformRule, name: str) -> bool:
-    return any(item.name == name and item.spark != quoted(name) for item in rule.columns or ())
+    return any(item.name == name for item in rule.computed)
 
 
 def transformed(
@@ -111,16 +157,25 @@ def transformed(
         "__data_event_type__": exact_column(ROW_KIND),
     }
     rows = rows.withColumns({name: known[name] for name in sorted(rule.metadata)}) if rule.metadata else rows
-    computed = {item.name: item.spark for item in rule.columns or () if item.name and item.spark != quoted(item.name)}
+    expressions = {item.name: item.flink for item in rule.computed} if rule.is_flink else {}
+    if rule.is_flink and rule.filter:
+        expressions[_CONDITION] = rule.filter
+    if expressions:
+        rows = with_flink_columns(rows, str(table), expressions, _flink_types(schema))
+    computed = {} if rule.is_flink else {item.name: F.expr(item.spark) for item in rule.computed}
     if computed:
         kept = [exact_column(name) for name in rows.columns if name not in computed]
-        rows = rows.select(*kept, *(F.expr(text).alias(name) for name, text in computed.items()))
+        rows = rows.select(*kept, *(column.alias(name) for name, column in computed.items()))
     keyed = bool(schema.primary_key or rule.primary_keys)
     if rule.soft_delete:  # before the filter: its deletions are real ones
         kind = F.when(F.col(ROW_KIND) == "-D", "+U" if keyed else "+I")
         rows = rows.withColumn(ROW_KIND, kind.otherwise(F.col(ROW_KIND)))
     if rule.filter:
-        rows = _filtered(rows, F.expr(rule.filter), keyed=keyed, changes=changes, upserts=upserts)
+        condition = F.col(_CONDITION) if rule.is_flink else F.expr(rule.filter)
+        failed = exact_column(ROW_ERROR).isNotNull()
+        bad = rows.where(failed)
+        rows = _filtered(rows.where(~failed), condition, keyed=keyed, changes=changes, upserts=upserts)
+        rows = rows.unionByName(bad) if rule.is_flink else rows
     return rows.select(*_projected(rule, schema.names), *_INTERNAL)
 
 

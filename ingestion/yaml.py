@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, did_you_mean, listed
@@ -60,11 +60,22 @@ class Secret(str):
 class Document:
     """The blocks of a text, by name, and notes on what was corrected.
 
-    A scalar is a `str`, and a `Secret` if it has a secret.
+    A scalar is a `str`, and a `Secret` if it has a secret. places: where an option of a block is in the text, by block
+    and option; the option "" is the block. refused: reasons why the pipeline can't be started, by block and option. A
+    reason replaces that of the block for the same option.
     """
 
     blocks: Mapping[str, Value]
     notes: tuple[str, ...] = ()
+    places: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    refused: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    def place(self, block: str, option: str | None) -> str:
+        """Return where an option is, in brackets and after a blank, or ""."""
+        ends = f".{option}"  # an error of a format has its option without the name of the format
+        own = [place for (of, key), place in self.places.items() if of == block and key and f".{key}".endswith(ends)]
+        found = own[0] if option and own else self.places.get((block, ""))
+        return f" ({found})" if found else ""
 
 
 def read_text(text_or_path: str | os.PathLike[str]) -> str:
@@ -235,21 +246,31 @@ class _Converter:
         return found
 
     def _replaced(self, node: Any) -> str:
-        """Return the text of a scalar with its variables replaced; the values themselves are not searched again."""
-        text: str = node.value
-        names = _VARIABLE.findall(text)
-        if text.count("${") != len(names):
-            raise ConfigurationError(
-                f"{_position(node)}: after '${{' a name and '}}' must follow. A name has letters, digits, '_', '.' "
-                "and '-'"
-            )
-        if not names:
-            return text
-        try:
-            found = _VARIABLE.sub(lambda match: self.variable(match[1]), text)
-        except LookupError as missing:
-            raise ConfigurationError(f"{_position(node)}: {missing.args[0]}") from None
-        return Secret(found) if any(name.startswith(_SECRETS) for name in names) else found
+        return _replaced(node.value, self.variable, _position(node))
+
+
+def with_variables(text: str, variables: Mapping[str, Any], position: str) -> str:
+    """Return a text with the values of its variables, a `Secret` if one of them is.
+
+    Raises `ConfigurationError` with the position, for a variable without a value.
+    """
+    return _replaced(text, _lookup(variables), position)
+
+
+def _replaced(text: str, variable: Callable[[str], str], position: str) -> str:
+    """Return a text with its variables replaced; the values themselves are not searched again."""
+    names = _VARIABLE.findall(text)
+    if text.count("${") != len(names):
+        raise ConfigurationError(
+            f"{position}: after '${{' a name and '}}' must follow. A name has letters, digits, '_', '.' and '-'"
+        )
+    if not names:
+        return text
+    try:
+        found = _VARIABLE.sub(lambda match: variable(match[1]), text)
+    except LookupError as missing:
+        raise ConfigurationError(f"{position}: {missing.args[0]}") from None
+    return Secret(found) if any(name.startswith(_SECRETS) for name in names) else found
 
 
 def _position(node: Any) -> str:

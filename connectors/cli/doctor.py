@@ -36,6 +36,8 @@ from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import KvFormatError
 from kvformat.registry.contract.options import mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, parse_option
+from kvformat.registry.sql.create_as_table import following_tables, read_job
 from kvformat.registry.sql.statements import statements
 
 _TIMEOUT: Final = 60
@@ -281,7 +283,17 @@ def _jar(what: str, package: str, without: str, home: Path, version: str, config
 
 def _tables(text: str, table: str | None, options: Mapping[str, str]) -> Iterator[Finding]:
     created = dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE")
-    for name in created if table is None else [table]:
+    following = following_tables(text)
+    try:
+        job = read_job(text).tables if following else ()
+    except KvFormatError as error:
+        yield Finding("failed", "job", str(error))
+        return
+    followed = {statement.source.name: {**statement.source.table.options, **options} for statement in job}
+    for name in [name for name in created if name not in following] if table is None else [table]:
+        if name in followed:
+            yield from _followed(name, followed[name])
+            continue
         try:
             kv = KeyValueFormat.from_ddl(text, table=name, options=options)
             values = kv.connector_options("decode")
@@ -292,6 +304,21 @@ def _tables(text: str, table: str | None, options: Mapping[str, str]) -> Iterato
         yield _brokers(kv.options, name, values["topic"], values["topic-pattern"])
         for part, given in _registries(kv.options):
             yield _registry(given, f"{name} ({part})")
+
+
+def _followed(name: str, options: Mapping[str, str]) -> Iterator[Finding]:
+    """Check a table that a CREATE TABLE ... AS TABLE follows; its columns come from the messages."""
+    yield Finding(
+        "ok", f"table {name}", "is followed by a CREATE TABLE ... AS TABLE; 'kvformat ingest' checks its options"
+    )
+    specs = {spec.name: spec for spec in KAFKA_OPTIONS}
+    try:
+        topics = parse_option(specs["topic"], options)
+        yield _brokers(options, name, topics, options.get("topic-pattern"))
+    except KvFormatError as error:
+        yield Finding("failed", f"brokers of {name}", str(error))
+    for part, given in _registries(options):
+        yield _registry(given, f"{name} ({part})")
 
 
 def _registries(options: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from kvformat.connectors.cli._jobs import following_tables, without_jobs
 from kvformat.connectors.cli._output import json_option, note, show, tell, write_json
 from kvformat.connectors.cli._table import FILE, option_option, read_text
 from kvformat.connectors.explain import explained
@@ -30,7 +31,10 @@ def explain_command(ddl: Path, table: str | None, options: dict[str, str], as_js
     text = read_text(ddl)
     created = dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE")
     names = [table] if table is not None else list(created)
-    if not names:
+    if jobs := following_tables(text):
+        names = list(dict.fromkeys([*names, *jobs])) if table is None else names
+        names = without_jobs(text, names, jobs, ddl, options, as_json)
+    elif not names:
         KafkaTable.from_ddl(text)  # raises an error that says what the file has instead
     wrong: list[KvFormatError] = []
     readable: list[str] = []

@@ -20,15 +20,20 @@ from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, masked
 
 _HUGE = 2**64  # Python refuses to make texts of very large numbers
 # Options of a table that ingestion replaces: the columns of a table come from its messages, and not from options.
-_OF_DECLARED_TABLES = ("connector", "format", "key.fields", "value.fields-include")
+_OF_DECLARED_TABLES = ("connector", "format")
 _DIFFERENT = {
     "topic": {"doc": "topics, separated by `;`; exactly one of `topic` and `topic-pattern`"},
     "topic-pattern": {"doc": "regular expression (Java's) that must match the whole name of a topic"},
     "properties.bootstrap.servers": {"required": True, "doc": "brokers, `host:port,host:port`"},
     "key.format": {"doc": "format of the key; it must be insert-only"},
     "value.format": {"default": "debezium-json", "doc": "format of the value: each installed format but `avro`"},
+    "key.fields": {"doc": "columns from the key, with their prefix, separated by `;`; by default all members of keys"},
     "key.fields-prefix": {"doc": "prefix of the columns from the key; needs `key.format`"},
     "value.fields-prefix": {"doc": "prefix of the columns from the value"},
+    "value.fields-include": {
+        "doc": "`EXCEPT_KEY`: a member of the value with the name of a column of `key.fields` is left out; `ALL`: it "
+        "replaces that column"
+    },
     "ingestion.error-tolerance.max-count": {
         "doc": "number of bad records that are dropped since the checkpoint began, one more fails the query; -1 is no "
         "limit"
@@ -53,6 +58,11 @@ _INGESTION = (
         doc="newest messages of each partition that are looked at before the first batch; 0 for none",
     ),
     Option(name="metadata.list", doc="columns from the record, separated by `,`: `topic`, `partition`, `offset`, ..."),
+    Option(
+        name="table.columns",
+        doc="columns that each table has from its beginning, as in a CREATE TABLE: `id INT, part INT METADATA FROM "
+        "'partition'`. They have these types, whatever the values of the messages, and come first",
+    ),
     Option(
         name="scan.value.initial-schemas.ddls",
         doc="CREATE TABLE statements, separated by `;`: the first schemas of these tables",
@@ -303,6 +313,14 @@ PIPELINE_OPTIONS = (
 )
 TRANSFORM_OPTIONS = (
     Option(name="source-table", required=True, doc="selector of the tables"),
+    Option(
+        name="dialect",
+        type="enum",
+        default="spark",
+        allowed=("spark", "flink"),
+        doc="`spark`: Spark SQL, with Flink's names of functions; `flink`: Flink SQL: what Spark evaluates differently "
+        "is refused, and a computed column must not have the name of a column of the messages",
+    ),
     Option(name="projection", doc="a SELECT list; `\\*` is all columns"),
     Option(name="filter", doc="a WHERE condition"),
     Option(name="primary-keys", doc="columns of the key, separated by `,`"),
@@ -326,6 +344,18 @@ ROUTE_OPTIONS = (
 
 
 # --- values ----------------------------------------------------------------------------------------------------
+
+
+class Refusal(str):
+    """A reason why a pipeline can't be started, as text. `option` is the option, or the computed column, behind it."""
+
+    option: str
+
+    def __new__(cls, why: str, option: str = "") -> Refusal:
+        """Make the reason; pickle and copy pass only the text, and set the option later."""
+        made = super().__new__(cls, why)
+        made.option = option
+        return made
 
 
 def texts(where: str, block: Mapping[str, Any], lists: Iterable[str] = ()) -> dict[str, str]:

@@ -18,6 +18,7 @@ from kvformat.ingestion.blocks.options import (
     SINK_FORMAT_OPTIONS,
     SINK_NAME,
     SINK_OPTIONS,
+    Refusal,
     option_values,
     other_type,
     parse_values,
@@ -38,10 +39,11 @@ from kvformat.registry.table.producer import producer_risks
 
 TOPICS = ("kafka", "upsert-kafka")
 """The types of sinks that write records of topics."""
-_OTHER_SINKS = (
+OTHER_SINKS = (
     *("clickhouse", "doris", "elasticsearch", "fluss", "hologres", "hudi", "maxcompute", "mysql", "oceanbase"),
     *("paimon", "postgres", "starrocks"),
 )
+"""Types of sinks that Flink has and Spark has not."""
 _INCLUDE, _EXCLUDE = "include.schema.changes", "exclude.schema.changes"
 _MAPPING, _HEADERS, _GUARANTEE = "sink.tableId-to-topic.mapping", "sink.custom-header", "sink.delivery-guarantee"
 _PREFIX = "sink.transactional-id-prefix"
@@ -71,7 +73,7 @@ class PipelineSink:
     exclude: tuple[str, ...] | None = field(default=None, repr=False)
     topics: tuple[tuple[tuple[str, ...], str], ...] = field(default=(), repr=False)
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    refused: tuple[str, ...] = field(default=(), repr=False)
+    refused: tuple[Refusal, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
 
 
@@ -84,16 +86,19 @@ def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
     type_ = given["type"].lower()
     plugged = type_ not in SINK_OPTIONS and is_plugged(type_)
     if type_ not in SINK_OPTIONS and not plugged:
-        other = other_type("sink", given["type"], tuple(SINK_OPTIONS), _OTHER_SINKS)
+        other = other_type("sink", given["type"], tuple(SINK_OPTIONS), OTHER_SINKS)
         strategy = "'sink.type-normalize-strategy' is known there. "
         why = (
             f"sink '{other}' is not supported: use 'delta', 'iceberg' or 'parquet'. "
             f"{strategy if 'sink.type-normalize-strategy' in given else ''}"
             f"Other targets can be added with an entry point of the group '{GROUP}'"
         )
-        return PipelineSink(other, option_values(given), OptionValues({}, {}), include or (), exclude, refused=(why,))
+        refusal = Refusal(why, "type")
+        return PipelineSink(
+            other, option_values(given), OptionValues({}, {}), include or (), exclude, refused=(refusal,)
+        )
     check_case(given)
-    refused: list[str] = []
+    refused: list[Refusal] = []
     notes: list[str] = []
     if plugged:
         specs = (*SINK_NAME, *target_class(type_).option_specs)
@@ -133,7 +138,7 @@ def _schema_changes(key: str, value: Any) -> tuple[str, ...]:
     return tuple(entry.lower() for entry in value)
 
 
-def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: list[str]) -> dict[str, Any]:
+def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes: list[str]) -> dict[str, Any]:
     """Parse all options of a known type."""
     specs = SINK_OPTIONS[type_]
     own = {key: text for key, text in given.items() if not (type_ in TOPICS and key.startswith(_ALIYUN))}
@@ -141,7 +146,8 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[str], notes: lis
         without = sorted(key for key in given if key not in own)
         notes.append(f"sink: no effect: {', '.join(without)}; use 'properties.sasl.*'")
     if own.get("value.format", "").lower() == _PROTOBUF and type_ == "kafka":
-        refused.append(f"sink: 'value.format' = '{_PROTOBUF}' is not supported; use 'debezium-json' or 'canal-json'")
+        why = f"sink: 'value.format' = '{_PROTOBUF}' is not supported; use 'debezium-json' or 'canal-json'"
+        refused.append(Refusal(why, "value.format"))
         own = {key: text for key, text in own.items() if not key.startswith(_PROTOBUF) and key != "value.format"}
     formats = _format_keys(type_, own, notes)
     plain = {key: text for key, text in own.items() if key not in formats}

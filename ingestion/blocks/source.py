@@ -15,9 +15,11 @@ from typing import Any
 from kvformat.connectors import source as spark_source
 from kvformat.connectors.kafka import KafkaTable
 from kvformat.connectors.offsets import GROUP
+from kvformat.ingestion.blocks.declared_columns import LEADER_EPOCH, METADATA, DeclaredColumns, parse_declared
 from kvformat.ingestion.blocks.options import (
     FORMAT_OPTIONS,
     SOURCE_OPTIONS,
+    Refusal,
     option_values,
     other_type,
     parse_values,
@@ -27,7 +29,7 @@ from kvformat.ingestion.blocks.options import (
 from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
 from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.discovery import format_class, is_available
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context, did_you_mean
 from kvformat.registry.contract.format_hooks import Part
@@ -36,28 +38,22 @@ from kvformat.registry.contract.types import FlinkType, nullable
 from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, is_client_property
 from kvformat.registry.sql.statements import created_tables
-from kvformat.registry.sql.table_definition import TableDefinition
+from kvformat.registry.sql.table_definition import TableColumn, TableDefinition
 from kvformat.registry.table import connector_checks as checks
 
 _OTHER_SOURCES = (
     *("db2", "doris", "mongodb", "mysql", "oceanbase", "oracle", "paimon", "polardb", "postgres", "sls"),
     *("sqlserver", "tidb", "values", "vitess"),
 )
-METADATA: Mapping[str, str] = {
-    "topic": "STRING",
-    "partition": "INT",
-    "offset": "BIGINT",
-    "timestamp": "TIMESTAMP_LTZ(3)",
-    "timestamp-type": "STRING",
-    "headers": "MAP<STRING, BYTES>",
-}
-"""The names of `metadata.list` and the types of their columns."""
 _DEFAULT_FORMAT = next(spec.default for spec in SOURCE_OPTIONS if spec.name == "value.format")
-_LEADER_EPOCH = "leader-epoch"
 _ALIYUN = "aliyun."
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
+_FIRST_SCHEMAS, _FIXED_TYPES = "scan.value.initial-schemas.ddls", "json.infer-schema.fixed-types"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
-_OF_COLUMNS = ("key.format", "value.format", "key.fields-prefix", "value.fields-prefix")
+_OF_COLUMNS = (
+    *("key.format", "value.format", "key.fields", "key.fields-prefix", "value.fields-prefix"),
+    "value.fields-include",
+)
 
 
 @dataclass(frozen=True)
@@ -68,8 +64,9 @@ class PipelineSource:
     values: the parsed options by their names, with defaults, also those of the value's format that only ingestion has.
     records: the table that reads the topics; its only column is the bytes of the value.
     value_format, key_format: the formats of the records; the key's is None if keys are not read.
-    schemas: first schemas by table; `fixed_types` are the types of columns in all tables.
-    metadata: types of the columns of `metadata.list`, by name; `table_id` are the members that name the table.
+    schemas: first schemas by table; `fixed_types` are the types of columns in all tables. `declared` are the columns
+        that all tables have.
+    metadata: the metadata columns by name, also the declared ones; `table_id` are the members that name the table.
     refused: reasons why the source can't be read here; `notes` are on options without effect.
     """
 
@@ -81,10 +78,20 @@ class PipelineSource:
     key_format: Format | None = field(default=None, repr=False)
     schemas: Mapping[TableId, TableDefinition] = field(default_factory=dict, repr=False)
     fixed_types: Mapping[str, FlinkType] = field(default_factory=dict, repr=False)
-    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+    declared: DeclaredColumns = field(default_factory=DeclaredColumns, repr=False)
+    metadata: Mapping[str, TableColumn] = field(default_factory=dict, repr=False)
     table_id: tuple[str, ...] = field(default=(), repr=False)
-    refused: tuple[str, ...] = field(default=(), repr=False)
+    refused: tuple[Refusal, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+
+    def column_types(self) -> dict[str, FlinkType]:
+        """Return the types of the columns that are known before any message, by their names in the table."""
+        prefixes = (
+            {part: self.values[f"{part}.fields-prefix"] or "" for part in ("key", "value")} if self.values else {}
+        )
+        parts = {"key": self.declared.key, "value": self.fixed_types}
+        found = {prefixes[part] + name: t for part, types in parts.items() for name, t in types.items()}
+        return found | {name: column.type for name, column in self.metadata.items() if column.type is not None}
 
 
 def parse_source(given: Mapping[str, str]) -> PipelineSource:
@@ -94,7 +101,7 @@ def parse_source(given: Mapping[str, str]) -> PipelineSource:
     if given["type"].lower() != "kafka":
         other = other_type("source", given["type"], ("kafka",), _OTHER_SOURCES)
         why = f"source '{other}': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
-        return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(why,))
+        return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(Refusal(why, "type"),))
     return _SourceParser(given).parse()
 
 
@@ -103,7 +110,7 @@ class _SourceParser:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = given
-        self.refused: list[str] = []
+        self.refused: list[Refusal] = []
         self.notes: list[str] = []
         aliyun = sorted(key for key in given if key.startswith(_ALIYUN))
         if aliyun:
@@ -124,13 +131,18 @@ class _SourceParser:
         _check_prefixes(self.own)
         records = self._records(values)
         if formats.value_name == "avro":
-            self.refused.append(
-                "source: 'value.format' = 'avro': the messages don't have their schema; use 'avro-confluent'"
+            self._refuse(
+                "value.format",
+                "source: 'value.format' = 'avro': the messages don't have their schema; use 'avro-confluent'",
             )
         value_format, key_format = formats.value(values["topic"]), formats.key(values["topic"])
         values |= formats.ingestion
-        metadata = self._metadata(values["metadata.list"])
+        declared = parse_declared(values, formats.value_name)
+        metadata = {**declared.metadata, **self._metadata(values["metadata.list"], declared)}
+        fixed = _parsed(self.given, _FIXED_TYPES, _fixed_types)
         table_id = _table_id(values)
+        schemas = _parsed(self.given, _FIRST_SCHEMAS, _first_schemas)
+        _check_declared(declared, fixed, schemas)
         self._note_options_without_effect(values)
         return PipelineSource(
             "kafka",
@@ -139,29 +151,35 @@ class _SourceParser:
             records,
             value_format,
             key_format,
-            _parsed(self.given, "scan.value.initial-schemas.ddls", _first_schemas),
-            _parsed(self.given, "json.infer-schema.fixed-types", _fixed_types),
+            schemas,
+            {**fixed, **declared.fixed},
+            declared,
             metadata,
             table_id,
             tuple(self.refused),
             tuple(self.notes),
         )
 
+    def _refuse(self, option: str, why: str) -> None:
+        self.refused.append(Refusal(why, option))
+
     def _records(self, values: Mapping[str, Any]) -> KafkaTable:
         """Return the table of the records, which checks the options of the connector."""
         given = {key: text for key, text in self.own.items() if key in _OF_TABLE or is_client_property(key)}
         options = {key: plain_text(text) for key, text in given.items() if key not in _OF_COLUMNS}
         if values[_MODE] == "group-offsets" and GROUP not in given:
-            self.refused.append(
+            self._refuse(
+                _MODE,
                 f"source: '{_MODE}' = 'group-offsets'{'' if _MODE in given else ' (the default)'} needs '{GROUP}'; "
-                "set it, or another mode such as 'earliest-offset'"
+                "set it, or another mode such as 'earliest-offset'",
             )
             options[_MODE] = "earliest-offset"
         bounded = "scan.bounded.mode"
         if values[bounded] not in ("unbounded", "latest-offset"):
-            self.refused.append(
+            self._refuse(
+                bounded,
                 f"source: '{bounded}' = '{values[bounded]}': a stream of Spark can't stop there. Use 'latest-offset', "
-                "which reads what is there when the query starts"
+                "which reads what is there when the query starts",
             )
             options.pop(bounded)
         try:
@@ -174,12 +192,14 @@ class _SourceParser:
         self.notes += [f"source: {note}" for note in notes.values()]
         return table
 
-    def _metadata(self, text: str | None) -> dict[str, str]:
-        found: dict[str, str] = {}
+    def _metadata(self, text: str | None, declared: DeclaredColumns) -> dict[str, TableColumn]:
+        """Return the columns of `metadata.list`."""
+        found: dict[str, TableColumn] = {}
         for name in text.split(",") if text else ():
             name = name.strip()
-            if name == _LEADER_EPOCH:
-                self.refused.append("source: 'metadata.list': Spark's Kafka source does not have 'leader-epoch'")
+            if name == LEADER_EPOCH:
+                why = "source: 'metadata.list': Spark's Kafka source does not have 'leader-epoch'"
+                self._refuse("metadata.list", why)
                 continue
             if name not in METADATA:
                 raise OptionError(
@@ -189,7 +209,11 @@ class _SourceParser:
                 )
             if name in found:
                 raise OptionError(f"source: 'metadata.list' has the column '{name}' twice", option="metadata.list")
-            found[name] = METADATA[name]
+            if name in declared.names:
+                raise OptionError(
+                    f"source: 'metadata.list' and 'table.columns' have the column '{name}'", option="metadata.list"
+                )
+            found[name] = TableColumn(name, "metadata", parse_type(METADATA[name]), name)
         return found
 
     def _note_options_without_effect(self, values: Mapping[str, Any]) -> None:
@@ -285,7 +309,7 @@ def _made(
     try:
         cls = format_class(name)
     except ConfigurationError as error:
-        raise add_context(error, f"source: option '{part}.format': ") from None
+        raise add_context(error, f"source: option '{part}.format': ", option=f"{part}.format") from None
     for short in given:
         if find_option(cls.option_specs, short) is None:
             known = [*(spec.key for spec in cls.option_specs), *also]
@@ -362,6 +386,22 @@ def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
     if not found:
         raise OptionError("the text has no CREATE TABLE")
     return found
+
+
+def _check_declared(
+    declared: DeclaredColumns, fixed: Mapping[str, FlinkType], schemas: Mapping[TableId, TableDefinition]
+) -> None:
+    """Check that no column has two declarations."""
+    if declared.names and schemas:
+        raise OptionError(
+            f"source: '{_FIRST_SCHEMAS}' and 'table.columns' both declare columns; write one of them",
+            option=_FIRST_SCHEMAS,
+        )
+    both = sorted(fixed.keys() & declared.fixed.keys())
+    if both:
+        raise OptionError(
+            f"source: '{_FIXED_TYPES}' and 'table.columns' both have the column '{both[0]}'", option=_FIXED_TYPES
+        )
 
 
 def _fixed_types(text: str) -> dict[str, FlinkType]:

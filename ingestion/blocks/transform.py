@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kvformat.ingestion.blocks.options import ROUTE_OPTIONS, TRANSFORM_OPTIONS, parse_values, texts
+from kvformat.ingestion.blocks.flink_projection import translate_flink_filter, translate_flink_projection
+from kvformat.ingestion.blocks.options import ROUTE_OPTIONS, TRANSFORM_OPTIONS, Refusal, parse_values, texts
 from kvformat.ingestion.blocks.transform_sql import Projected, Translated, translate_filter, translate_projection
 from kvformat.ingestion.routes import Route, Selector, pattern_warning
 from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context
 from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.types import FlinkType, quoted
 
 _KIND = "__data_event_type__"
 
@@ -27,9 +29,12 @@ class TransformRule:
     """A rule of the block `transform`.
 
     source_table, selector: the text and the pattern of the tables.
-    columns: the projection, None for all columns as they are. `filter`: the condition in Spark SQL, "" for none.
+    columns: the projection, None for all columns as they are. `filter`: the condition, "" for none.
     metadata: the metadata columns that projection and filter use.
     table_options: properties of a created table. `soft_delete`: a deleted row is written with its old values.
+    is_flink: whether projection and filter are Flink SQL. Then a computed column is a new one, and never replaces a
+    column of the messages.
+    refused: expressions that can't be evaluated as Flink does; their columns are left out.
     """
 
     source_table: str
@@ -43,13 +48,23 @@ class TransformRule:
     description: str
     notes: tuple[str, ...]
     selector: Selector = field(repr=False, compare=False)
+    is_flink: bool = False
+    refused: tuple[Refusal, ...] = field(default=(), repr=False)
+
+    @property
+    def computed(self) -> tuple[Projected, ...]:
+        """The columns with an expression."""
+        return tuple(item for item in self.columns or () if item.name and item.spark != quoted(item.name))
 
 
-def parse_transforms(items: Any) -> tuple[TransformRule, ...]:
-    """Check the block `transform`. Raises `ConfigurationError` with the number of the rule."""
+def parse_transforms(items: Any, types: Mapping[str, FlinkType] | None = None) -> tuple[TransformRule, ...]:
+    """Check the block `transform`. Raises `ConfigurationError` with the number of the rule.
+
+    `types` are those of the columns that the source declares.
+    """
     found: list[TransformRule] = []
     for where, values in _rules("transform", items, TRANSFORM_OPTIONS):
-        rule = _transform(where, values)
+        rule = _transform(where, values, types or {})
         if any(rule.source_table == other.source_table for other in found):
             note = f"{where}: no effect, because an earlier rule has the same 'source-table'"
             rule = replace(rule, notes=(*rule.notes, note))
@@ -97,15 +112,17 @@ def _rules(block: str, items: Any, specs: Sequence[Option]) -> Iterator[tuple[st
         yield where, values
 
 
-def _transform(where: str, values: Mapping[str, Any]) -> TransformRule:
+def _transform(where: str, values: Mapping[str, Any], types: Mapping[str, FlinkType]) -> TransformRule:
     notes = []
     projection = filtered = Translated()
+    is_flink = values["dialect"] == "flink"
+    text, condition = values["projection"], values["filter"]
     try:
         selector = Selector(values["source-table"], "transform.source-table")
-        if values["projection"] is not None:
-            projection = translate_projection(values["projection"])
-        if values["filter"] is not None:
-            filtered = translate_filter(values["filter"])
+        if text is not None:
+            projection = translate_flink_projection(text, types) if is_flink else translate_projection(text)
+        if condition is not None:
+            filtered = translate_flink_filter(condition, types) if is_flink else translate_filter(condition)
     except ConfigurationError as error:
         raise add_context(error, f"{where}: ") from None
     if warning := pattern_warning(values["source-table"]):
@@ -121,7 +138,7 @@ def _transform(where: str, values: Mapping[str, Any]) -> TransformRule:
     return TransformRule(
         values["source-table"],
         projection.columns if values["projection"] is not None else None,
-        filtered.spark,
+        filtered.flink if is_flink else filtered.spark,
         projection.metadata | filtered.metadata,
         _names(where, "primary-keys", values["primary-keys"]),
         _names(where, "partition-keys", values["partition-keys"]),
@@ -130,6 +147,8 @@ def _transform(where: str, values: Mapping[str, Any]) -> TransformRule:
         values["description"] or "",
         tuple(notes),
         selector,
+        is_flink,
+        tuple(Refusal(f"{where}: {why}", why.option) for why in (*projection.refused, *filtered.refused)),
     )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from kvformat.ingestion.blocks.options import Refusal
 from kvformat.registry.contract.ddl import DdlReader
 from kvformat.registry.contract.errors import did_you_mean
 from kvformat.registry.contract.types import quoted
@@ -44,27 +45,34 @@ _CLAUSES = ("FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "JOIN
 
 @dataclass(frozen=True, slots=True)
 class Projected:
-    """A column of a projection: its name and its expression in Spark SQL. `*` has the name "" and no expression."""
+    """A column of a projection: its name and its expression in Spark SQL, or in Flink SQL (`flink`).
+
+    `*` has the name "" and no expression.
+    """
 
     name: str
     spark: str = ""
+    flink: str = ""
 
     def __str__(self) -> str:
-        """The text for Spark's `selectExpr`."""
-        return f"{self.spark} AS {quoted(self.name)}" if self.name else "*"
+        """The text in the SQL that the projection was written in."""
+        return f"{self.spark or self.flink} AS {quoted(self.name)}" if self.name else "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """A translated projection (`columns`) or filter (`spark`).
+    """A translated projection (`columns`) or filter (`spark`, or `flink`).
 
-    `metadata` are the metadata columns that it uses, `divides` says whether it has a division.
+    `metadata` are the metadata columns that it uses, `divides` says whether it has a division. `refused` are reasons
+    why an expression can't be evaluated, each for a column that is left out.
     """
 
     columns: tuple[Projected, ...] = ()
     spark: str = ""
     metadata: frozenset[str] = frozenset()
     divides: bool = False
+    refused: tuple[Refusal, ...] = ()
+    flink: str = ""
 
 
 def translate_projection(text: str) -> Translated:

@@ -205,6 +205,8 @@ class DdlReader:
 
     subject = "schema"
     token = re.compile(_TOKEN + "|[<>(),:]")
+    takes_hints = False
+    """Whether `/*+` is a token, and not an error."""
 
     def __init__(self, text: str, start: int = 0, end: int | None = None) -> None:
         self.text, self.index = text, 0
@@ -268,6 +270,8 @@ class DdlReader:
     def _skip_blank(self, offset: int) -> int:
         while offset < self.end:
             if self.text.startswith("/*+", offset):
+                if self.takes_hints:
+                    break
                 raise self.error("/*+ begins a hint, and a hint is not allowed here", offset)
             if self.text.startswith("/*", offset):
                 # Calcite skips the character after /**, unless it ends the comment /**/. So /***/ is not closed.

@@ -541,7 +541,7 @@ def _sorted_by_insertion(items: list[Any], ascending: bool, nulls_first: bool) -
         """Return whether Flink's comparator is negative."""
         if a is None or b is None:
             return (a is not None or b is not None) and (a is None) == nulls_first
-        return (a > b) != ascending
+        return bool((a > b) != ascending)
 
     found = list(items)
     if len(found) < 2:

@@ -5,8 +5,8 @@
     $.a[*].b          a list of all results, maybe empty
 
 Supported are members, lists of members, indexes, slices, wildcards, one deep scan (`..`), and at the end a function
-without arguments, such as `length()`. `Unsupported` is raised for filters (Flink lacks a library that most of them need,
-and fails the job) and for other functions.
+without arguments, such as `length()`. `Unsupported` is raised for filters (Flink lacks a library that most of them
+need, and fails the job) and for other functions.
 
 The compiler follows Jayway's, with what it lets pass: `$.*a` is `$.*`, and `$[0]a` is `$[0]`. The words of its
 functions are those of `PathCompiler`, so that they can be compared.
@@ -222,18 +222,6 @@ def _length(value: Any) -> int | None:
     return len(value) if type(value) in (list, dict) else None
 
 
-def _first(value: Any) -> Any:
-    if type(value) is not list or not value:
-        raise _NoResult("first() of what is not an array, or of an empty one")
-    return value[0]
-
-
-def _last(value: Any) -> Any:
-    if type(value) is not list or len(value) < 2:
-        raise _NoResult("last() of what is not an array, or of less than two elements")  # sic
-    return value[-1]
-
-
 def _numbers(value: Any) -> list[float]:
     """Return the numbers in an array as doubles."""
     found = [_double(item) for item in value if type(item) in (int, Decimal)] if type(value) is list else []
@@ -265,8 +253,6 @@ def _deviation(numbers: list[float]) -> float:
 _FUNCTIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "length": _length,
     "size": _length,
-    "first": _first,
-    "last": _last,
     "min": lambda value: Double(min([sys.float_info.max, *_numbers(value)])),
     "max": lambda value: Double(max([5e-324, *_numbers(value)])),  # Java's `Double.MIN_VALUE`, which is not the least
     "sum": lambda value: Double(_sum(_numbers(value))),

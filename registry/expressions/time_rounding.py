@@ -66,7 +66,7 @@ def _rounded_time(value: Bound, unit: int, *, ceil: bool) -> Bound:
 def _timestamps(micros: Numbers, rows: Rows | None, unit: str, *, ceil: bool) -> Numbers:
     """Round timestamps; with `rows` they are instants, which are rounded in the zone of the session."""
     millis = micros // 1000
-    offsets = np.zeros_like(millis)
+    offsets: Numbers = np.zeros_like(millis)
     if rows is not None:
         offsets = offsets_of(rows.session.zone, micros, "util moment") // 1000
     local = millis + offsets
@@ -77,7 +77,8 @@ def _timestamps(micros: Numbers, rows: Rows | None, unit: str, *, ceil: bool) ->
         found = _dates(quotient(local, DAY_MILLIS), unit, ceil=ceil) * DAY_MILLIS
     else:
         found = _to_unit(local, _MILLIS.get(unit, DAY_MILLIS), ceil=ceil)
-    return (found - offsets) * 1000
+    rounded: Numbers = (found - offsets) * 1000
+    return rounded
 
 
 def _to_unit(millis: Numbers, unit: int, *, ceil: bool) -> Numbers:

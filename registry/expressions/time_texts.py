@@ -225,7 +225,8 @@ def _usual(pattern: str, precision: int) -> FromTexts | None:
 
 def _bind_to_timestamp_ltz(call: Call, arguments: Sequence[Bound]) -> Bound:
     """Return TO_TIMESTAMP_LTZ of a number, or of a text; a text without a zone is one of UTC."""
-    refuse_null(call, arguments)
+    if len(arguments) > 1:
+        refuse_null(call, arguments)
     first, *others = arguments
     if first.type.root in NUMBERS and len(others) < 2:
         return bind_epoch(call, first, others[0] if others else None)

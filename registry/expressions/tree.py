@@ -50,6 +50,18 @@ Tree = Literal | Name | Call
 _RANDOM = ("RAND", "RAND_INTEGER", "UUID")
 
 
+def names(tree: Tree) -> set[str]:
+    """Return the names of the columns that an expression uses."""
+    found, rest = set(), [tree]
+    while rest:
+        one = rest.pop()
+        if isinstance(one, Name):
+            found.add(one.name)
+        elif isinstance(one, Call):
+            rest += one.arguments
+    return found
+
+
 def same_tree(left: Tree, right: Tree) -> bool:
     """Return whether two trees are the same expression, which has the same value each time."""
     if isinstance(left, Call) and isinstance(right, Call):

@@ -29,6 +29,21 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from kvformat.registry.contract.errors import MissingExtraError
+from kvformat.registry.java.regex_classes import (
+    ASCII,
+    BINARY,
+    CASED,
+    CATEGORIES,
+    CONTROLS,
+    DERIVED,
+    HORIZONTAL,
+    LINE_ENDS,
+    POSIX,
+    VERTICAL,
+    category,
+    derived,
+    escaped,
+)
 
 _LONGEST_MATCH = 1.0
 """The most seconds of processor time for a text. A usual pattern needs a millionth of it; a hostile one never ends."""
@@ -46,10 +61,11 @@ TRAITS = {
     "LOOKS_BEHIND": "the pattern has a lookbehind or `\\B`",
     "CONTINUES": "the pattern has `\\G`, which matches at the end of the previous match",
     "WORD_EDGES": "the pattern has `\\b` or `\\B`, and not all marks and signs belong to words in Java",
-    "KEEPS_GROUPS": "Java may keep the group of a failed alternative: it is in a lookaround or in an atomic part",
+    "KEEPS_GROUPS": "Java may have other groups: in a lookaround, in an atomic part, or repeated and empty",
 }
 """Traits of patterns whose searches or groups are not supported."""
 
+_ASSERTION = re.compile(r"\(\?<?[=!]|\\[AbBZ]")
 _MOST_REPEATS, _MOST_BRANCHES = 2, 8
 """The most quantifiers that are not nested, or the most alternatives, of a pattern that cannot be slow."""
 
@@ -177,44 +193,6 @@ class _Flags:
     U: bool = False
 
 
-_LINE_ENDS = r"[\n\r\u0085\u2028\u2029]"
-_ASCII = {"d": "[0-9]", "w": "[A-Za-z0-9_]", "s": r"[ \t\n\x0b\f\r]"}
-_HORIZONTAL = r"[ \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000]"
-_VERTICAL = r"[\n\x0b\f\r\x85\u2028\u2029]"
-_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
-_POSIX = {
-    "Lower": "[a-z]",
-    "Upper": "[A-Z]",
-    "ASCII": r"[\x00-\x7f]",
-    "Alpha": "[A-Za-z]",
-    "Digit": "[0-9]",
-    "Alnum": "[A-Za-z0-9]",
-    "Punct": r"[!-/:-@\[-`{-~]",
-    "Graph": "[!-~]",
-    "Print": "[ -~]",
-    "Blank": r"[ \t]",
-    "Cntrl": r"[\x00-\x1f\x7f]",
-    "XDigit": "[0-9A-Fa-f]",
-    "Space": r"[ \t\n\x0b\f\r]",
-}
-_CATEGORIES = {
-    *("Cn", "Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Me", "Mc", "Nd", "Nl", "No", "Zs", "Zl", "Zp", "Cc", "Cf", "Co", "Cs"),
-    *("Pd", "Ps", "Pe", "Pc", "Po", "Sm", "Sc", "Sk", "So", "Pi", "Pf"),
-}
-_CASED = ("Lu", "Ll", "Lt")
-_BINARY = {
-    "ALPHABETIC": ("L", "Nl"),
-    "LETTER": ("L",),
-    "LOWERCASE": ("Ll",),
-    "UPPERCASE": ("Lu",),
-    "TITLECASE": ("Lt",),
-    "DIGIT": ("Nd",),
-    "PUNCTUATION": ("P",),
-    "CONTROL": ("Cc",),
-    "ASSIGNED": ("L", "M", "N", "Z", "P", "S", "Cc", "Cf", "Co", "Cs"),
-}
-
-
 def _without_quotes(text: str) -> str:
     r"""Escape the text between `\Q` and `\E` in a pattern."""
     found, at = [], 0
@@ -231,21 +209,12 @@ def _without_quotes(text: str) -> str:
     return "".join(found)
 
 
-@functools.cache
-def _category(*names: str) -> str:
-    """Return the class of all characters with a general category that begins with one of the names."""
-    ranges: list[list[int]] = []
-    for code in range(sys.maxunicode + 1):
-        if unicodedata.category(chr(code)).startswith(names):
-            if ranges and ranges[-1][1] == code - 1:
-                ranges[-1][1] = code
-            else:
-                ranges.append([code, code])
-    return "[" + "".join(f"{_character(a)}-{_character(b)}" for a, b in ranges) + "]"
-
-
-def _character(code: int) -> str:
-    return f"\\U{code:08x}"
+def _may_be_empty(translated: str) -> bool:
+    """Return whether a part of a pattern may match without characters; True if that is not known."""
+    try:
+        return bool(_ASSERTION.search(translated) or re.fullmatch(translated, ""))
+    except re.error:
+        return True
 
 
 class _Translator:
@@ -337,7 +306,9 @@ class _Translator:
             before = self._groups
             atom, repeats = self._atom()
             pieces.append(self._repeated(atom) if repeats else atom)
-            self._note("KEEPS_GROUPS", self._groups > before and pieces[-1].endswith("+") and pieces[-1][-2] in "*+?}")
+            if self._groups > before and pieces[-1] != atom:
+                possessive = pieces[-1].endswith("+") and pieces[-1][-2] in "*+?}"
+                self._note("KEEPS_GROUPS", possessive or _may_be_empty(atom))
             self._nested = max(beside, self._nested)
         return "".join(pieces)
 
@@ -391,10 +362,10 @@ class _Translator:
     def _dot(self) -> str:
         if self._flags.s:
             return r"[\s\S]"
-        return r"[^\n]" if self._flags.d else f"[^{_LINE_ENDS[1:]}"
+        return r"[^\n]" if self._flags.d else f"[^{LINE_ENDS[1:]}"
 
     def _anchor(self, character: str) -> str:
-        ends = r"[\n]" if self._flags.d else _LINE_ENDS
+        ends = r"[\n]" if self._flags.d else LINE_ENDS
         between = "" if self._flags.d else r"(?!(?<=\r)\n)"
         if character == "^":
             return rf"(?:\A|(?<={ends}){between}(?!\Z))" if self._flags.m else r"\A"
@@ -417,7 +388,7 @@ class _Translator:
             least, most = max(first, ord(a)), min(last, ord(z))
             if least <= most:
                 others += f"{chr(least).swapcase()}-{chr(most).swapcase()}"
-        return f"[{_character(first)}-{_character(last)}{others}]" if others else written
+        return f"[{escaped(first)}-{escaped(last)}{others}]" if others else written
 
     # --- groups ----------------------------------------------------------------------------------------
 
@@ -497,7 +468,7 @@ class _Translator:
             self._flags = outer
             return anchor
         if character == "R":
-            return rf"(?:\r\n|{_VERTICAL})"
+            return rf"(?:\r\n|{VERTICAL})"
         if character == "k":
             found = self._match(r"<([A-Za-z][A-Za-z0-9]*)>")
             if not found or found[1] not in self._names:
@@ -530,10 +501,10 @@ class _Translator:
         if character in "dDwWsS":
             if self._flags.U:
                 return f"\\{character}"
-            positive = _ASCII[character.lower()]
+            positive = ASCII[character.lower()]
             return f"[^{positive[1:]}" if character in "DWS" else positive
         if character in "hHvV":
-            positive = _HORIZONTAL if character in "hH" else _VERTICAL
+            positive = HORIZONTAL if character in "hH" else VERTICAL
             return f"[^{positive[1:]}" if character in "HV" else positive
         if character == "N":
             return self._named_character()
@@ -551,8 +522,8 @@ class _Translator:
             raise self._error("unknown name of a character") from None
 
     def _family(self, name: str) -> str:
-        if name in _POSIX:
-            positive = _POSIX[name]
+        if name in POSIX:
+            positive = POSIX[name]
             if name in ("Lower", "Upper"):
                 return self._in_any_case(positive, ord(positive[1]), ord(positive[3]))
             return positive
@@ -561,27 +532,32 @@ class _Translator:
             if key.lower() not in ("gc", "general_category"):
                 raise self._unsupported(f"unknown or unsupported character property {name!r}")
             name = value
-        elif name.startswith("Is") and name[2:].upper() in _BINARY:
-            return self._categories(*_BINARY[name[2:].upper()])
+        elif name.startswith("Is") and name[2:].upper() in (*BINARY, *DERIVED):
+            return self._binary(name[2:].upper())
         elif name.startswith("Is"):
             name = name[2:]
-        if name in _CATEGORIES or (len(name) == 1 and name in "LMNZCPS"):
+        if name in CATEGORIES or (len(name) == 1 and name in "LMNZCPS"):
             return self._categories(name)
         if name == "LC":
-            return _category(*_CASED)
+            return category(*CASED)
         raise self._unsupported(f"unknown or unsupported character property {name!r}")
+
+    def _binary(self, name: str) -> str:
+        if self._flags.i and name in ("LOWERCASE", "UPPERCASE"):
+            return f"(?:{derived('Lowercase')}|{derived('Uppercase')}|{category('Lt')})"
+        return derived(DERIVED[name]) if name in DERIVED else self._categories(*BINARY[name])
 
     def _categories(self, *names: str) -> str:
         """Return the class of some categories. With (?i), an uppercase letter is any letter that has a case."""
-        return _category(*(_CASED if self._flags.i and names[0] in _CASED else names))
+        return category(*(CASED if self._flags.i and names[0] in CASED else names))
 
     def _escaped_character(self) -> str:
         """Return the character of an escape sequence."""
         character = self._next()
         if not character:
             raise self._error("unexpected end of the pattern")
-        if character in _CONTROLS:
-            return _CONTROLS[character]
+        if character in CONTROLS:
+            return CONTROLS[character]
         if character == "0":
             found = self._match("[0-3][0-7]{2}|[0-7]{1,2}")
             if not found:
@@ -666,4 +642,4 @@ class _Translator:
             last = self._next()
         if ord(last) < ord(first):
             raise self._error("illegal character range")
-        return self._in_any_case(f"[{_character(ord(first))}-{_character(ord(last))}]", ord(first), ord(last))
+        return self._in_any_case(f"[{escaped(ord(first))}-{escaped(ord(last))}]", ord(first), ord(last))

@@ -69,8 +69,8 @@ def find_first(pattern: JavaPattern, text: str) -> JavaMatch | None:
 def find_all(pattern: JavaPattern, text: str) -> list[JavaMatch]:
     r"""Return all matches.
 
-    Raises `SlowMatchError`, and `UnsupportedMatchError` for a lookbehind from the middle of a character, and for `\b` in
-    a text with marks or signs that belong to words in Python only.
+    Raises `SlowMatchError`, and `UnsupportedMatchError` for a lookbehind from the middle of a character, and for `\b`
+    in a text with marks or signs that belong to words in Python only.
     """
     _check_words(pattern, text)
     if _has_pairs(text):

@@ -55,6 +55,11 @@ def parse_create_table(
 class _CreateTableReader(WatermarkReader):
     """Parses one CREATE TABLE statement."""
 
+    key_kinds: tuple[str, ...] = ("physical",)
+    """The kinds of columns that a PRIMARY KEY may have."""
+    needs_columns = True
+    """Whether a table needs a column."""
+
     subject = "CREATE TABLE"
     token = re.compile(f"{OPERATOR_TOKEN}|{WatermarkReader.token.pattern}")
 
@@ -79,6 +84,10 @@ class _CreateTableReader(WatermarkReader):
             return ""
         end = min(offset + 30, self.end, self._options_offset)
         return f": {f'{self.text[max(self.start, offset - 30) : offset]} ⟨here⟩ {self.text[offset:end]}'.strip()}"
+
+    def quote_from(self, offset: int) -> None:
+        """Let errors quote the text after an offset, up to the next options, and none of the text before it."""
+        self.start, self._options_offset = offset, _options_begin(self.text, offset, self.end)
 
     def shown(self) -> str:
         """Return the next token for an error, unless it is in the options."""
@@ -109,7 +118,7 @@ class _CreateTableReader(WatermarkReader):
         offset = self.offset()
         if self.word() not in _AFTER_COLUMNS:
             self.expect("(")
-            while True:
+            while self.needs_columns or self._columns or self.peek() != ")":
                 self._element()
                 if not self.skip(","):
                     break
@@ -120,13 +129,14 @@ class _CreateTableReader(WatermarkReader):
         partition_keys = self._names() if self.skip("PARTITIONED", "BY") else ()
         options = self._options() if self.skip("WITH") else {}
         if self.word() == "AS":
-            raise self.error(
-                "CREATE TABLE ... AS takes its columns from a query, which is not supported; list the columns"
-            )
+            why = "takes its columns from a query, which is not supported; list the columns"
+            if self.word(1) == "TABLE":
+                why = "TABLE follows another table: run it with 'kvformat ingest FILE.sql', or Pipeline.from_sql"
+            raise self.error(f"CREATE TABLE ... AS {why}")
         like, base, strategies = self.offset(), None, {}
         if self.skip("LIKE"):
             base, strategies = self._base(find), self._strategies()
-        elif not self._columns:
+        elif self.needs_columns and not self._columns:
             raise self.error("the table has no columns", offset)
         self.skip(";")
         if self.peek():
@@ -209,7 +219,7 @@ class _CreateTableReader(WatermarkReader):
         """
         kinds = {column.name: column.kind for column in table.columns}
         for name, offset in (self._key or {}).items():
-            if kinds.get(name) != "physical":
+            if kinds.get(name) not in self.key_kinds:
                 what = "does not exist" if name not in kinds else "is not a physical column"
                 raise self.error(f"column '{name}' of the PRIMARY KEY {what}", offset)
         for clause, names in clauses.items():
@@ -351,3 +361,7 @@ def _options_begin(text: str, start: int, end: int) -> int:
         if name is None or (is_option and "'" in match[0]):
             return match.start()
     return end
+
+
+CreateTableReader = _CreateTableReader
+"""The reader, for statements that extend CREATE TABLE."""

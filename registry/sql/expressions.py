@@ -107,7 +107,9 @@ def uses_current_time(text: str) -> bool:
 
 
 class ExpressionReader(DdlReader):
-    """Parses expressions among the tokens of a statement."""
+    """Parses expressions among the tokens of a statement. `hint` says what to do about one that is refused."""
+
+    hint = _LEAVE_OUT
 
     def skip_expression(self) -> None:
         """Skip the tokens up to the `,`, `)` or COMMENT after an expression."""
@@ -134,8 +136,9 @@ class ExpressionReader(DdlReader):
         except SchemaError as error:
             self.index = start
             self.skip_expression()
-            return Expression(_joined(self.tokens[start : self.index]), refused=f"{error.reason}. {_LEAVE_OUT}")
-        return Expression(_joined(self.tokens[start : self.index]), replace(bound.type, nullable=True))
+            hint = f". {self.hint}" if self.hint else ""
+            return Expression(joined(self.tokens[start : self.index]), refused=f"{error.reason}{hint}")
+        return Expression(joined(self.tokens[start : self.index]), replace(bound.type, nullable=True))
 
     def tree(self) -> Tree:
         """Parse the next expression. Raises `SchemaError`."""
@@ -599,7 +602,7 @@ def _walk(tree: Tree) -> Iterator[Tree]:
             rest += one.arguments
 
 
-def _joined(tokens: list[str]) -> str:
+def joined(tokens: list[str]) -> str:
     """Join tokens to text, with a blank between two words but none in names and calls."""
     text = []
     before = ""

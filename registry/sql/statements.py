@@ -81,6 +81,11 @@ class Statement:
     _end: int = field(repr=False)
     _options: frozenset[str] = field(repr=False)  # words that are not part of kind and name
 
+    @property
+    def span(self) -> tuple[int, int]:
+        """The offsets in the text where the statement begins and ends."""
+        return self._start, self._end
+
 
 def statements(text: str) -> tuple[Statement, ...]:
     """Return the statements of a text, in order.
@@ -268,6 +273,27 @@ class _Tables:
         i = bisect.bisect_left(states, before, key=lambda state: state[0])
         return states[i - 1][1] if i else None
 
+    def seen_by(self, i: int, name: tuple[str, ...]) -> Statement:
+        """Return the CREATE TABLE that counts for a name in statement `i`; raises `LookupError` with the reason."""
+        full = _full(self.current[i], name)
+        statement = self._at(full, i)
+        if statement is None:
+            tables = self._existing(i)
+            there = f"only {_listed(tables)}" if tables else "and the text creates no other table before it"
+            raise LookupError(f"the table '{_shown(full)}' does not exist before it, {there}")
+        if full in self.altered:
+            raise LookupError(
+                f"table '{_shown(full)}' is changed by ALTER TABLE, at line {self.altered[full]}, which is not "
+                "supported: write the change into its CREATE TABLE"
+            )
+        return statement
+
+    def written_parts(self, i: int, name: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a name in statement `i` with the current catalog and database, without Flink's defaults."""
+        full = _full(self.current[i], name)
+        begin = 2 if full[:2] == _DEFAULTS else 1 if full[0] == _DEFAULTS[0] else 0
+        return tuple(part for part in full[begin:] if part)
+
     def table(self, name: str | None) -> TableDefinition:
         """Return the table of this name, or the only table; raises `SchemaError`."""
         tables = self._existing(len(self.statements))
@@ -329,6 +355,10 @@ class _Tables:
             return f"the text creates {_listed(tables)}: choose one, {self.choose(_shown(tables[0]))}"
         skipped = ", ".join(f"{statement.kind} (line {statement.line})" for statement in self.statements[:20])
         return f"the text has no CREATE TABLE; it has {skipped or 'no statement'}"
+
+
+CreatedTables = _Tables
+"""The tables of a text, for statements that name them."""
 
 
 def _listed(tables: Sequence[tuple[str, ...]]) -> str:

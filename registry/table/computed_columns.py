@@ -48,6 +48,11 @@ class ComputedColumns:
         """The names of the columns that the expressions may use, in the order that `evaluate` takes them."""
         return tuple(name for name, _ in self.given)
 
+    @property
+    def types(self) -> tuple[FlinkType, ...]:
+        """The types of the columns. Raises `SchemaError` for an expression that can't be evaluated."""
+        return tuple(nullable(bound.type) for bound in self._bound())
+
     def evaluate(self, inputs: Sequence[pa.Array], length: int, now: int) -> tuple[list[pa.Array], dict[int, str]]:
         """Return the columns for some rows, and the reason for each row that failed; its values are NULL.
 

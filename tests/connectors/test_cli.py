@@ -638,6 +638,44 @@ def test_an_invalid_table_does_not_hide_the_others(ddl: Callable[[str], Path]) -
     assert run("explain", file, "--table", "users").exit_code == 0
 
 
+_JOB = """CREATE TABLE k (`offset` INT METADATA, PRIMARY KEY (`offset`) NOT ENFORCED) WITH ('connector' = 'kafka',
+  'topic' = 'k', 'properties.bootstrap.servers' = '127.0.0.1:1', 'format' = 'json');
+CREATE TABLE IF NOT EXISTS lake.`t`( WITH ('connector' = 'delta') AS TABLE vvp.`default`.k"""
+
+
+def test_explain_says_how_a_job_is_run(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KafkaTable, "explain", lambda self: f"this is {self.kv.name}", raising=False)
+    file = ddl(f"{_JOB}; {_TWO}")
+    result = run("explain", file)
+    run_it = f"Run the statement with 'kvformat ingest {file}'; 'kvformat ingest {file} --explain' describes it"
+    assert result.stdout == (f"table lake.`t` follows vvp.`default`.k. {run_it}\n\nthis is users\n\nthis is plain\n")
+    assert result.stderr.startswith(
+        f"kvformat: table 'k' is followed by a CREATE TABLE ... AS TABLE; 'kvformat ingest {file}"
+    )
+    assert "column 'offset' of the PRIMARY KEY is not a physical column" in result.stderr
+    assert result.exit_code == 0
+    as_json = run("explain", file, "--table", "t", "--json")
+    assert (as_json.exit_code, lines(as_json.stdout)) == (
+        0,
+        [{"table": "lake.`t`", "follows": "vvp.`default`.k", "explained_by": f"kvformat ingest {file} --explain"}],
+    )
+    (told,) = lines(run("explain", file, "--table", "k", "--json").stderr)
+    assert (told["table"], "PRIMARY KEY" in told["not_a_table_by_itself"]) == ("k", True)
+    assert run("explain", ddl(_JOB.replace("INT METADATA", "IMT METADATA"))).exit_code == 0  # `ingest` shows the error
+    given = _JOB.replace("CREATE TABLE IF", "EXECUTE STATEMENT SET BEGIN CREATE TABLE IF") + "; END"
+    assert run("explain", "-", given=given.encode()).stdout.startswith("table lake.`t` follows vvp.`default`.k. Run ")
+
+
+def test_doctor_asks_the_brokers_of_a_job(ddl: Callable[[str], Path]) -> None:
+    found = {line["what"]: line for line in lines(run("doctor", ddl(_JOB), "--json").stdout)}
+    assert found["table k"]["status"] == "ok"
+    assert found["brokers of k"]["status"] == "failed"
+    assert "127.0.0.1:1" in found["brokers of k"]["text"]
+    assert "table lake.`t`" not in found
+    broken = {line["what"]: line for line in lines(run("doctor", ddl(f"{_JOB} ADD x"), "--json").stdout)}
+    assert "expected 'COLUMN', found 'x', at line 3, column" in broken["job"]["text"]
+
+
 def test_explain_takes_the_brokers_of_tables_of_confluent_cloud(ddl: Callable[[str], Path]) -> None:
     file = ddl("CREATE TABLE `env`.`cluster`.`a.b` (id INT) WITH ('connector' = 'confluent', 'value.format' = 'raw')")
     assert "does not say where the brokers" in run("explain", file).stderr

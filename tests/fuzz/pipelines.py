@@ -1,4 +1,4 @@
-"""Pipelines of ingestion that are changed at random: their YAML, and their blocks.
+"""Pipelines of ingestion that are changed at random: their YAML, their SQL, and their blocks.
 
 Each is a pipeline or a `ConfigurationError`, and no text has a secret.
 """
@@ -16,7 +16,7 @@ from kvformat.ingestion import Pipeline
 from kvformat.ingestion.blocks import options
 from kvformat.ingestion.yaml import Secret
 from kvformat.registry import ConfigurationError
-from tests.ingestion.examples import EXAMPLES, SECRET, VARIABLES
+from tests.ingestion.examples import EXAMPLES, SECRET, SQL_EXAMPLES, VARIABLES
 
 SECONDS = 5.0
 """Maximum CPU time of one pipeline in seconds."""
@@ -60,6 +60,7 @@ VALUES: list[Any] = [
         "$1",
         "x" * 999,
     ),
+    *("flink", "id INT, b BIGINT NOT NULL METADATA FROM 'offset'", "a INT, b AS a", "EXCEPT_KEY", "a STRING"),
     *("UPPER(a) AS b", "a = 1", "CAST(a AS INT) AS b", "TO_TIMESTAMP_LTZ(a, 3) AS b", "((((", "k=v", "topic", "logger"),
     *(Secret(f"{SECRET}-9"), Secret(f"a;{SECRET}:,'"), None, True, 7, 1.5, float("nan"), 10**400, [], {}, ["a"], [{}]),
     *({"a": "b"}, {"a": {"b": ["c"]}}, [["a"]], (), object(), b"bytes", [None], {1: "a"}, {None: "a"}),
@@ -163,6 +164,57 @@ def changed_block(rng: random.Random, value: Any) -> Any:
 def yaml_text(rng: random.Random) -> str:
     """Return a changed example."""
     return changed_text(rng, EXAMPLES[rng.choice(sorted(EXAMPLES))])
+
+
+_SQL_PIECES = [
+    *("(", ")", ",", ";", "'", "`", "/*", "*/", "--", "/*+ OPTIONS('topic' = 'x') */", " AS TABLE k ", " ADD COLUMN "),
+    *(
+        " FIRST",
+        " AFTER a",
+        " AS ",
+        " PRIMARY KEY (a) NOT ENFORCED",
+        " WITH ",
+        "BEGIN STATEMENT SET;",
+        "END;",
+        "USE c;",
+    ),
+    *("SET 'a' = 'b';", "SET 'trigger' = '1 s';", "METADATA ", "CAST(", "[", "||", "=", "${x}", "INSERT INTO a ", "."),
+]
+_JOB = """SET 'pipeline.name' = 'job';
+CREATE TABLE k (
+  key_id INT NOT NULL, val_price DOUBLE, part BIGINT METADATA FROM 'partition', val_d AS CAST(val_price AS INT),
+  PRIMARY KEY (key_id) NOT ENFORCED
+) WITH (
+  'connector' = 'kafka', 'topic' = 'k', 'properties.bootstrap.servers' = 'broker:9092', 'value.format' = 'json',
+  'scan.startup.mode' = 'earliest-offset', 'key.format' = 'json', 'key.fields' = 'key_id',
+  'key.fields-prefix' = 'key_', 'value.fields-prefix' = 'val_', 'properties.sasl.password' = '${secret_values.kafka-sk}'
+);
+EXECUTE STATEMENT SET BEGIN
+CREATE TABLE IF NOT EXISTS lake.a.t (PRIMARY KEY (key_id) NOT ENFORCED) COMMENT 'c' PARTITIONED BY (val_d)
+WITH ('connector' = 'iceberg') AS TABLE k /*+ OPTIONS('scan.max.pre.fetch.records' = '0') */
+ADD COLUMN (a AS COALESCE(val_price, 0) FIRST, b AS val_d + 1 AFTER part, c AS UPPER(val_name));
+END;
+"""
+
+
+def sql_text(rng: random.Random) -> str:
+    """Return a changed job of SQL."""
+    examples = [text for _, text in sorted(SQL_EXAMPLES.items()) if "AS TABLE" in text]
+    text = _JOB if rng.random() < 0.5 else rng.choice(examples)
+    for _ in range(rng.randint(1, 3)):
+        start = rng.randrange(len(text) + 1)
+        if rng.random() < 0.5:
+            text = text[:start] + rng.choice(_SQL_PIECES) + text[start:]
+        elif rng.random() < 0.6:
+            text = text[:start] + text[start + rng.randint(1, 20) :]
+        else:
+            text = changed_text(rng, text)
+    return text
+
+
+def use_sql(text: str) -> str:
+    """A text is a job, whose pipelines can be pickled and explained, or an error, within the time limit."""
+    return timed(lambda: next(iter(Pipeline.all_from_sql(text, set=_variables()).values())))
 
 
 def use_yaml(text: str) -> str:

@@ -24,6 +24,7 @@ TEXTS: dict[str, tuple[Callable[[random.Random], Any], Callable[[Any], None]]] =
     "types": (texts.type_text, texts.parse_type_text),
     "options": (texts.options, texts.use_options),
     "yaml": (pipelines.yaml_text, pipelines.use_yaml),
+    "jobs": (pipelines.sql_text, pipelines.use_sql),
     "pipelines": (pipelines.blocks, pipelines.use_blocks),
     "stores": (stores.damage, stores.load_damaged),
 }

@@ -1,4 +1,4 @@
-"""The YAML examples of the product pages, and values for their variables."""
+"""The examples of the product pages in YAML and in SQL, and values for their variables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent / "examples"
 EXAMPLES: Mapping[str, str] = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
+SQL_EXAMPLES: Mapping[str, str] = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.sql")}
 SECRET = "s3same"
 """A part of each secret among the variables."""
 VARIABLES: Mapping[str, str] = {

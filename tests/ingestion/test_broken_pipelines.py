@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 
-from tests.fuzz.pipelines import BLOCKS, KEYS, VALUES, blocks, use_blocks, use_yaml, yaml_text
+from tests.fuzz.pipelines import BLOCKS, KEYS, VALUES, blocks, sql_text, use_blocks, use_sql, use_yaml, yaml_text
 from tests.support.extent import case_count
 
 _TEXTS = case_count("KVFORMAT_PIPELINE_TEXTS", quick=600, all=20_000)
@@ -19,6 +19,16 @@ def test_changed_texts_are_pipelines_or_clear_errors() -> None:
         found[use_yaml(yaml_text(rng))] += 1
     assert found["error"] >= _TEXTS // 3
     assert found["made"] >= _TEXTS // 50
+    assert found["refused"] >= _TEXTS // 50
+
+
+def test_changed_jobs_are_pipelines_or_clear_errors() -> None:
+    rng = random.Random(24)
+    found: Counter[str] = Counter()
+    for _ in range(_TEXTS):
+        found[use_sql(sql_text(rng))] += 1
+    assert found["error"] >= _TEXTS // 3
+    assert found["made"] >= _TEXTS // 200
     assert found["refused"] >= _TEXTS // 50
 
 

@@ -102,6 +102,62 @@ def test_a_refused_pipeline_is_explained_with_status_2(pipeline: Path) -> None:
     assert "Refused, this pipeline can't be started:" in result.stdout
 
 
+# --- ingest of SQL ---------------------------------------------------------------------------------------------
+
+_SQL = """\
+-- a job
+CREATE TABLE {name} (`offset` BIGINT METADATA, PRIMARY KEY (`offset`) NOT ENFORCED) WITH (
+  'connector' = 'kafka', 'topic' = '{name}', 'properties.bootstrap.servers' = '${{kafka.bootstrap}}',
+  'scan.startup.mode' = 'earliest-offset', 'format' = 'json'
+);
+CREATE TABLE IF NOT EXISTS lake.{name} WITH ('connector' = '{target}', 'path' = '/lake') AS TABLE {name};
+"""
+_BROKER = ("--set", "kafka.bootstrap=b:1")
+
+
+def _sql(*names: str, target: str = "parquet") -> str:
+    return "".join(_SQL.format(name=name, target=target) for name in names)
+
+
+def test_a_job_of_sql_is_explained(tmp_path: Path) -> None:
+    for name, given in (("job.sql", ""), ("job.txt", ""), ("-", _sql("orders"))):
+        if name != "-":
+            (tmp_path / name).write_text(_sql("orders"))
+        result = run("ingest", name if given else tmp_path / name, "--explain", *_BROKER, given=given)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "Source 'orders': kafka, topics orders" in result.stdout
+    several = run("ingest", "-", "--explain", "--json", *_BROKER, given=_sql("orders", "items"))
+    assert [json.loads(line)["follows"] for line in several.stdout.splitlines()] == ["orders", "items"]
+    one = run("ingest", "-", "--explain", "--table", "items", *_BROKER, given=_sql("orders", "items"))
+    assert one.stdout.startswith("Pipeline\nSource 'items'")
+    assert run("ingest", "-", "--explain", *_BROKER, given=_sql("orders", target="hologres")).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "words"),
+    [
+        ((), _sql("orders"), "line 3, column 46: the variable 'kafka.bootstrap' has no value. Set it with --set"),
+        (_BROKER, _sql("orders"), "--checkpoint DIR is missing"),
+        ((*_BROKER, "--table", "order"), _sql("orders"), "follows no table 'order'. Did you mean 'orders'?"),
+        ((*_BROKER, "--table", "orders"), _YAML, "--table chooses a query of a job of SQL"),
+        (_BROKER, "CREATE TABLE t (id INT) WITH ('a' = 'b')", "has no CREATE TABLE ... AS TABLE"),
+        (
+            (*_BROKER, "--checkpoint", "x"),
+            _sql("orders", "items", target="hologres"),
+            "the pipeline that follows 'orders' can't be started: the connector 'hologres'",
+        ),
+    ],
+)
+def test_errors_of_a_job_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], text: str, words: str
+) -> None:
+    monkeypatch.setenv("SECRET_VALUES_KAFKA", _SECRET)
+    result = run("ingest", "-", *arguments, given=text)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+    assert "Traceback" not in result.stderr
+
+
 # --- schemas ---------------------------------------------------------------------------------------------------
 
 
@@ -240,3 +296,30 @@ def test_a_pipeline_runs_once_and_stops_with_a_message(spark: Any, broker: Any, 
     assert result.stderr.startswith("Error: the query has stopped: ")
     assert "shop" in result.stderr
     assert len(result.stderr) < 2000
+
+
+@pytest.mark.spark
+@pytest.mark.services
+@pytest.mark.slow
+@pytest.mark.once
+def test_a_job_of_sql_runs_a_query_for_each_followed_table(spark: Any, broker: Any, tmp_path: Path) -> None:
+    topics = [broker.create(name, 1) for name in ("cli-sql-orders", "cli-sql-items")]
+    names = [topic.replace("-", "_") for topic in topics]
+    text = _sql(*names).replace("/lake", str(tmp_path / "lake"))
+    for topic, name in zip(topics, names, strict=True):
+        text = text.replace(f"'topic' = '{name}'", f"'topic' = '{topic}'")
+        broker.send(topic, [(None, json.dumps({"id": n, "of": topic}).encode()) for n in range(3)])
+    file, checkpoint = tmp_path / "job.sql", tmp_path / "ck"
+    file.write_text(text)
+    given = ("ingest", file, "--set", f"kafka.bootstrap={broker.bootstrap}", "--checkpoint", checkpoint, "--once")
+    for count in (3, 4):
+        result = run(*given)
+        assert result.exit_code == 0, result.stderr
+        assert [f"the query that follows '{name}' has stopped" in result.stderr for name in names] == [True, True]
+        for topic, name in zip(topics, names, strict=True):
+            found = read_table(spark, tmp_path / "lake", f"lake.{name}")
+            assert found.columns == ["offset", "id", "of"]
+            assert sorted(map(tuple, found.collect())) == [(n, n, topic) for n in range(count)]
+            broker.send(topic, [(None, json.dumps({"id": count, "of": topic}).encode())])
+    assert sorted(path.name for path in checkpoint.iterdir()) == sorted(names)
+    assert f"source  {topics[0]}" in run("schemas", checkpoint / names[0]).stdout

@@ -70,3 +70,12 @@ def test_the_pipelines_of_the_page_are_correct() -> None:
         f"{whole.partition('transform:')[0]}{parts}sink:\n  type: values\n", set={"kafka.bootstrap": "broker:9092"}
     )
     assert (len(merged.transforms), len(merged.routes), merged.refused) == (1, 2, ())
+
+
+def test_the_job_of_the_page_is_correct() -> None:
+    (text,) = _blocks("sql")
+    made = Pipeline.from_sql(text, set={"kafka.bootstrap": "broker:9092"})
+    assert (made.refused, made.notes) == ((), ())
+    (rule,) = made.transforms
+    assert (rule.primary_keys, rule.partition_keys) == (("part", "offset"), ("day",))
+    assert (made.sink.values["catalog"], made.routes[0].sink) == ("lake", "shop.orders")

@@ -223,7 +223,7 @@ def test_the_key_of_records_is_the_key_of_changes_only() -> None:
 def test_columns_of_the_record_and_their_clashes() -> None:
     metadata = {"offset": "BIGINT"}
     assert _target(_planner(metadata=metadata).plan(IngestState(), _news("id INT"))) == "id INT, offset BIGINT"
-    with pytest.raises(SchemaChangeError, match=r"'offset', and so has 'metadata.list'"):
+    with pytest.raises(SchemaChangeError, match=r"'offset', and so has the metadata of the record"):
         _planner(metadata=metadata).plan(IngestState(), _news("offset INT"))
     for name in ("Row_Kind", "unchanged_columns", "_kvformat_topic"):  # a table of changes has them
         with pytest.raises(SchemaChangeError, match=f"'{name}', which is a name of kvformat's own columns"):

@@ -1,0 +1,129 @@
+r"""Parse the expressions of a transform in Flink SQL: `dialect` = `flink`.
+
+    \*, CAST(ts AS DATE) AS day       *; CAST(ts AS DATE) AS `day`
+    MY_FUNCTION(v) AS a               refused, with its reason
+
+They are evaluated like computed columns of a table. A pipeline with a refused expression can be explained, but not
+started.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kvformat.ingestion.blocks.options import Refusal
+from kvformat.ingestion.blocks.transform_sql import METADATA_COLUMNS, Projected, Translated
+from kvformat.registry.contract.errors import did_you_mean
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, quoted
+from kvformat.registry.sql.create_table import CreateTableReader
+from kvformat.registry.sql.projected_expressions import SomeColumns, projected_expression
+
+_BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
+_METADATA_NAME = re.compile(r"__\w+__")
+METADATA_TYPES = dict.fromkeys(METADATA_COLUMNS, FlinkType("VARCHAR", nullable=False, length=MAX_LENGTH))
+"""The types of the metadata columns that an expression may use."""
+
+
+def translate_flink_projection(text: str, types: Mapping[str, FlinkType]) -> Translated:
+    """Translate a SELECT list. `types` are those of columns whose types are known.
+
+    Raises `SchemaError` with line and column, for invalid text and for repeated names. A column whose expression can't
+    be evaluated as Flink does is in `refused` instead.
+    """
+    return _FlinkProjection(text, types, "projection").projection()
+
+
+def translate_flink_filter(text: str, types: Mapping[str, FlinkType]) -> Translated:
+    """Translate a WHERE condition, as `translate_flink_projection` does."""
+    return _FlinkProjection(text, types, "filter").condition()
+
+
+class _FlinkProjection(CreateTableReader):
+    token = re.compile(rf"\\\*|{CreateTableReader.token.pattern}")
+
+    def __init__(self, text: str, types: Mapping[str, FlinkType], subject: str) -> None:
+        self.subject = subject
+        super().__init__(text)
+        self._types = SomeColumns({**types, **METADATA_TYPES})
+        self._used: set[str] = set()
+        self._refused: list[Refusal] = []
+
+    def projection(self) -> Translated:
+        columns: list[Projected] = []
+        names: set[str] = set()
+        while True:
+            start = self.index
+            name, column = self._item()
+            if name in names:
+                self.index = start
+                raise self.error(f"there are two columns named '{name}'" if name else "'*' is written twice")
+            names.add(name)
+            columns += [column] if column is not None else []
+            if not self.skip(","):
+                break
+        if self.peek():
+            raise self.error(f"{self.shown()}: unexpected after the name of a column")
+        return Translated(tuple(columns), "", frozenset(self._used), refused=tuple(self._refused))
+
+    def condition(self) -> Translated:
+        if not self.peek():
+            raise self.error("expected a condition")
+        found = self._expression(len(self.tokens), "filter", "the condition")
+        flink = "" if found is None else found.flink
+        return Translated((), "", frozenset(self._used), refused=tuple(self._refused), flink=flink)
+
+    def _item(self) -> tuple[str, Projected | None]:
+        """Translate one item; returns its name ("" for `*`), and the column unless it is refused."""
+        if self.peek() in ("*", "\\*") and self.peek(1) in (",", ""):
+            self.index += 1
+            return "", Projected("")
+        if self.peek() in (",", ""):
+            raise self.error("expected a column or an expression")
+        if self.peek(1) in (",", ""):
+            self._note_metadata(self.index)
+            name = self.name()
+            return name, Projected(name, quoted(name))
+        end = self._end_of_expression()
+        start, self.index = self.index, end
+        if not self.skip("AS"):
+            raise self.error("an expression needs a name: write <expression> AS <name>")
+        name = self.name()
+        after, self.index = self.index, start
+        column = self._expression(end, name, f"column '{name}'")
+        self.index = after
+        return name, column
+
+    def _expression(self, end: int, name: str, what: str) -> Projected | None:
+        """Translate the tokens up to an index, and move there."""
+        for place in range(self.index, end):
+            self._note_metadata(place)
+        stop = self.offsets[end] if end < len(self.offsets) else self.end
+        found = projected_expression(self.text, self.offset(), stop, columns=self._types)
+        self.index = end
+        if found.refused:
+            self._refused.append(Refusal(f"{what}: {found.refused}", name))
+            return None
+        return Projected(name, "", found.source)
+
+    def _end_of_expression(self) -> int:
+        """Return the index of the AS after an expression, or of the token that ends it."""
+        depth = 0
+        for place in range(self.index, len(self.tokens)):
+            token = self.tokens[place]
+            if depth == 0 and (token == "," or token.upper() == "AS"):
+                return place
+            depth = max(0, depth + _BRACKETS.get(token, 0))
+        return len(self.tokens)
+
+    def _note_metadata(self, place: int) -> None:
+        """Remember a metadata column; raises `SchemaError` for an unknown one."""
+        name = self.tokens[place]
+        if name in METADATA_COLUMNS:
+            self._used.add(name)
+        elif _METADATA_NAME.fullmatch(name):
+            raise self.error(
+                f"{name!r}: there is no such metadata column.{did_you_mean(name, METADATA_COLUMNS)} Columns: "
+                f"{', '.join(METADATA_COLUMNS)}. Put the name of a table's own column in backticks",
+                self.offsets[place],
+            )

@@ -98,6 +98,7 @@ def ingest_command(
     spark = _session(settings)
     trigger = {"availableNow": True} if once else None
     queries: dict[str, StreamingQuery] = {}
+    spark.streams.resetTerminated()  # of earlier queries of this session
     try:
         for name, pipeline in pipelines.items():
             queries[name] = pipeline.start(spark, checkpoint_location=folders[name], trigger=trigger)

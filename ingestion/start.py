@@ -89,11 +89,13 @@ def start_query(
 def _check_time_zone(pipeline: Pipeline, spark: SparkSession) -> None:
     """Raise `ConfigurationError` if Spark would evaluate Flink SQL in another time zone than that of the pipeline."""
     zone, own = pipeline.settings.values["local-time-zone"], "spark.sql.session.timeZone"
-    is_flink = any(rule.is_flink and (rule.computed or rule.filter) for rule in pipeline.transforms)
-    if zone is not None and is_flink and zone != spark.conf.get(own):
+    by_spark = any(rule.is_flink and (rule.computed or rule.filter) for rule in pipeline.transforms)
+    for column in pipeline.source.metadata.values():  # Spark casts the time of the record, too
+        by_spark |= column.key == "timestamp" and column.type is not None and column.type.root != "TIMESTAMP_LTZ"
+    if zone is not None and by_spark and zone != spark.conf.get(own):
         raise ConfigurationError(
             f"'local-time-zone' is '{zone}', and the session's {own} is '{spark.conf.get(own)}'. Spark evaluates "
-            f"expressions in the session's: set {own} = {zone}"
+            f"expressions and casts in the session's: set {own} = {zone}"
         )
 
 

@@ -7,7 +7,7 @@ from kvformat.connectors import cli
 cli.add_commands(
     "kvformat.ingestion.cli",
     {
-        "ingest": "Run the pipeline of a YAML file, or a job of SQL: topics become tables, with Spark.",
+        "ingest": "Run a pipeline in YAML or SQL: topics become tables, with Spark.",
         "schemas": "Show the tables that an ingestion knows, and their changes.",
     },
 )

@@ -139,7 +139,8 @@ class _SourceParser:
         values |= formats.ingestion
         declared = parse_declared(values, formats.value_name)
         metadata = {**declared.metadata, **self._metadata(values["metadata.list"], declared)}
-        fixed = _parsed(self.given, _FIXED_TYPES, _fixed_types)
+        text = values.get(_FIXED_TYPES)  # also given as an option of the value's format
+        fixed = {} if text is None else _parsed({_FIXED_TYPES: text}, _FIXED_TYPES, _fixed_types)
         table_id = _table_id(values)
         schemas = _parsed(self.given, _FIRST_SCHEMAS, _first_schemas)
         _check_declared(declared, fixed, schemas)

@@ -388,7 +388,8 @@ class _CreateAsReader(_OptionsReader):
         try:
             found = job.followed(i, name)
         except LookupError as cause:
-            raise self.error(f"AS TABLE: {cause.args[0]}", offset) from None
+            hint = ". A topic of a Kafka catalog needs a CREATE TABLE, without columns" if len(name) > 1 else ""
+            raise self.error(f"AS TABLE: {cause.args[0]}{hint}", offset) from None
         if not self.skip("/*+"):
             return found
         self.expect("OPTIONS")

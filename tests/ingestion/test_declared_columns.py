@@ -171,8 +171,17 @@ def test_expressions_are_checked_with_the_types_of_the_messages(
 
 def test_flink_sql_is_evaluated_in_the_time_zone_of_the_pipeline_only(spark: Any, tmp_path: Path) -> None:
     other = "Asia/Tokyo" if spark.conf.get("spark.sql.session.timeZone") != "Asia/Tokyo" else "Asia/Shanghai"
-    for transform, pipeline in ((_flink("*, a + 1 AS b"), {"local-time-zone": other}), (_flink("*"), {})):
-        made = Pipeline({**SOURCE, "value.format": "json"}, {"type": "values"}, transform=transform, pipeline=pipeline)
-        expected = "'local-time-zone' is" if pipeline else "records must be a stream"
-        with pytest.raises(ConfigurationError, match=expected):
+    zone, plain = {"local-time-zone": other}, {"value.format": "json"}
+    cast = {**plain, "table.columns": "sent TIMESTAMP(3) METADATA FROM 'timestamp'"}
+    for source, transform, pipeline in (
+        (plain, _flink("*, a + 1 AS b"), zone),
+        (cast, [], zone),
+        (plain, _flink("*"), zone),
+        (cast, _flink("*, a + 1 AS b"), {}),
+    ):
+        made = Pipeline({**SOURCE, **source}, {"type": "values"}, transform=transform, pipeline=pipeline)
+        is_wrong = pipeline and (source is cast or "AS b" in transform[0]["projection"])
+        with pytest.raises(
+            ConfigurationError, match="'local-time-zone' is" if is_wrong else "records must be a stream"
+        ):
             made.start(spark, checkpoint_location=tmp_path, records=spark.range(1), probe=False)

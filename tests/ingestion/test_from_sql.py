@@ -61,6 +61,14 @@ def test_a_table_without_columns() -> None:
     assert (made.refused, made.notes) == ((), ())
 
 
+def test_options_of_the_format_of_the_value() -> None:
+    options = {"value.json.infer-schema.fixed-types": "id BIGINT", "json.infer-schema.primitive-as-string": "true"}
+    made = Pipeline.from_sql(_source(**options) + _T)
+    assert {name: str(t) for name, t in made.source.fixed_types.items()} == {"id": "BIGINT"}
+    assert made.source.values["json.infer-schema.primitive-as-string"] is True
+    assert "both have the column 'id' (line 7, column 3)" in _error(_source("id INT", **options) + _T)
+
+
 def test_columns_keys_and_computed_columns() -> None:
     columns = (
         "key_id INT NOT NULL, name STRING, sent TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', `d` AS CAST(sent AS DATE), "

@@ -171,7 +171,7 @@ def test_what_is_no_fixed_delay_is_refused_by_name(expression: str, named: str) 
         ("ts - INTERVAL 5.5 SECOND", "without quotes, the length of an interval must be a whole number, not '5.5'"),
         ("ts - INTERVAL 5e0 SECOND", "must be a whole number, not '5e0'"),
         ("ts - INTERVAL (5) SECOND", "expected the length of an interval, such as '5' or 5, found '\\('"),
-        ("ts - INTERVAL '5 seconds'", "expected one of YEAR, QUARTER, MONTH, DAY, HOUR, MINUTE, SECOND, WEEK, found '\\)'"),
+        ("ts - INTERVAL '5 seconds'", "expected one of YEAR, QUARTER, MONTH, DAY, .*, found '\\)'"),
         ("ts - INTERVAL '5' MILLISECOND", "does not have MILLISECOND: write INTERVAL '0.005' SECOND"),
         ("ts - INTERVAL '5' SECOND TO MINUTE", "'TO' can't be"),
         ("ts - INTERVAL '1' DAY TO WEEK", "expected one of HOUR, MINUTE, SECOND"),

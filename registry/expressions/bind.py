@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kvformat.registry.contract.errors import did_you_mean
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions import conditions, operators
-from kvformat.registry.expressions.bound import NULL, BindError, Bound, constant
+from kvformat.registry.expressions.bound import BOOLEAN, NULL, BindError, Bound, constant
 from kvformat.registry.expressions.casts import bind_cast
 from kvformat.registry.expressions.functions import Function
 from kvformat.registry.expressions.rows import Rows
@@ -110,6 +110,12 @@ def _comparison(call: Call, arguments: Sequence[Bound]) -> Bound:
     return operators.bind_comparison(call.name, arguments[0], arguments[1], call.offset)
 
 
+def _distinct(call: Call, arguments: Sequence[Bound], *, distinct: bool) -> Bound:
+    if same_tree(*call.arguments):
+        return constant(BOOLEAN, not distinct)
+    return operators.bind_distinct(arguments[0], arguments[1], call.offset, distinct=distinct)
+
+
 def _arithmetic(call: Call, arguments: Sequence[Bound]) -> Bound:
     return operators.bind_arithmetic(call.name, arguments[0], arguments[1], call.offset)
 
@@ -137,8 +143,8 @@ _OPERATORS: dict[str, Callable[[Call, Sequence[Bound]], Bound]] = {
     "NOT": lambda call, one: operators.bind_not(one[0], call.offset),
     "IS": lambda call, one: operators.bind_is(call.words[0], one[0], call.offset, negated=False),
     "IS NOT": lambda call, one: operators.bind_is(call.words[0], one[0], call.offset, negated=True),
-    "IS DISTINCT FROM": lambda call, both: operators.bind_distinct(both[0], both[1], call.offset, distinct=True),
-    "IS NOT DISTINCT FROM": lambda call, both: operators.bind_distinct(both[0], both[1], call.offset, distinct=False),
+    "IS DISTINCT FROM": lambda call, both: _distinct(call, both, distinct=True),
+    "IS NOT DISTINCT FROM": lambda call, both: _distinct(call, both, distinct=False),
     "CASE": _case,
     "CAST": _cast,
     "TRY_CAST": _cast,

@@ -122,6 +122,11 @@ def mapped(rows: Rows, function: Callable[..., Any], columns: Sequence[list[Any]
     return found
 
 
+def may_be_null(value: Bound) -> bool:
+    """Return whether a value may be NULL: not a literal, nor a COALESCE that ends with one."""
+    return value.literal is None if value.is_literal else value.type.nullable
+
+
 def shown(type_: FlinkType) -> str:
     """Return a type for an error."""
     return "NULL" if type_ == NULL else type_.summary()

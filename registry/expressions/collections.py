@@ -39,10 +39,11 @@ from kvformat.registry.expressions.bound import (
     Bound,
     by_value,
     constant,
+    may_be_null,
     shown,
 )
 from kvformat.registry.expressions.casts import bind_cast, same_values
-from kvformat.registry.expressions.functions import ANY_COUNT, Function, by_values, same_type
+from kvformat.registry.expressions.functions import ANY_COUNT, Function, by_values, checked, same_type
 from kvformat.registry.expressions.rows import RowError
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
 from kvformat.registry.expressions.types import common_type
@@ -92,27 +93,31 @@ def _common(call: Call, values: Sequence[Bound]) -> list[Bound]:
 
 def _bind_array(call: Call, arguments: Sequence[Bound]) -> Bound:
     values = _common(call, arguments)
-    return by_value(_array_of(values[0].type), lambda *items: list(items), values, nulls=True)
+    element = replace(values[0].type, nullable=any(map(may_be_null, arguments)))
+    return by_value(_array_of(element), lambda *items: list(items), values, nulls=True)
 
 
 def _bind_map(call: Call, arguments: Sequence[Bound]) -> Bound:
     if len(arguments) % 2:
         raise BindError(f"{call.name}: each key needs a value", call.offset)
+    if any(map(may_be_null, arguments[::2])):
+        raise _null_key(call)
     keys, values = _common(call, arguments[::2]), _map_values(call, arguments)
     chosen = _last_of_equal_keys(call.arguments[::2], arguments[::2], keys[0].type)
     ordered = [bound for i, last in chosen.items() for bound in (keys[i], values[last])]
 
     def made(*items: Any) -> list[tuple[Any, Any]]:
-        return _pairs(call.name, items[::2], items[1::2])
+        return list(zip(items[::2], items[1::2], strict=True))
 
     return by_value(_map_of(keys[0].type, values[0].type), made, ordered, nulls=True)
 
 
-def _pairs(name: str, keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """Return a map. Flink allows the key NULL, but neither Arrow nor Spark can hold it."""
-    if None in keys:
-        raise RowError(f"{name}: a MAP with the key NULL is not supported")
-    return list(zip(keys, values, strict=True))
+def _null_key(call: Call) -> BindError:
+    """Return the error for keys that may be NULL: Flink allows the key NULL, but neither Arrow nor Spark can hold it."""
+    return BindError(
+        f"{call.name}: a key may be NULL, which Spark does not allow in a MAP; use literals, or COALESCE(key, 'none')",
+        call.offset,
+    )
 
 
 def _map_values(call: Call, arguments: Sequence[Bound]) -> list[Bound]:
@@ -440,12 +445,16 @@ def _extreme(call: Call, arguments: Sequence[Bound]) -> Bound:
     """Bind ARRAY_MAX and ARRAY_MIN: with NaN the result depends on the order of the elements, as in Flink."""
     _check_ordered(call, arguments)
     better = operator.gt if call.name == "ARRAY_MAX" else operator.lt
+    is_text = _element([arguments[0].type]).root in TEXTS
 
     def compute(items: list[Any]) -> Any:
         best = None
         for item in items:
             if item is not None and (best is None or better(item, best)):
                 best = item
+        if is_text and best is not None and not best.isascii():
+            ordered = sorted((item for item in items if item is not None), key=_utf16, reverse=better is operator.gt)
+            _check_order(call, [best], ordered[:1])
         return best
 
     return by_value(_element([arguments[0].type]), compute, arguments)
@@ -456,6 +465,16 @@ def _check_ordered(call: Call, arguments: Sequence[Bound]) -> None:
     element = _element([arguments[0].type])
     if element.root not in _ORDERED:
         raise BindError(f"{call.name}: Flink has no order of {shown(element)}", call.offset)
+
+
+def _utf16(text: str) -> bytes:
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _check_order(call: Call, one: list[str], other: list[str]) -> None:
+    """Fail a row if the orders of UTF-8 and UTF-16 differ: Flink compares by either, as texts are held."""
+    if one != other:
+        raise RowError(f"{call.name}: the order of characters after U+E000 is not defined in Flink")
 
 
 def _only(items: list[Any]) -> Any:
@@ -513,7 +532,8 @@ def _bind_sort(call: Call, arguments: Sequence[Bound]) -> Bound:
         if one.type.root not in (BOOLEAN.root, NULL.root):
             raise BindError(f"{call.name}: the order must be BOOLEAN, not {shown(one.type)}", call.offset)
     order = [constant(BOOLEAN, None) if one.type == NULL else one for one in flags]
-    is_float = _element([array.type]).root in FLOATS
+    root = _element([array.type]).root
+    is_float, is_text = root in FLOATS, root in TEXTS
 
     def compute(items: list[Any], ascending: bool = True, nulls_first: bool | None = None) -> list[Any]:
         values = [item for item in items if item is not None]
@@ -524,6 +544,8 @@ def _bind_sort(call: Call, arguments: Sequence[Bound]) -> Bound:
                 raise RowError("ARRAY_SORT: the order of many numbers with NaN or two zeros can't be computed")
             return _sorted_by_insertion(items, ascending, first)
         values.sort(reverse=not ascending)
+        if is_text and not all(map(str.isascii, values)):
+            _check_order(call, values, sorted(values, key=_utf16, reverse=not ascending))
         return nulls + values if first else values + nulls
 
     return by_value(array.type, compute, [array, *order])
@@ -574,10 +596,17 @@ def _entries(types: Sequence[FlinkType]) -> FlinkType:
     return _array_of(FlinkType("ROW", fields=(FlinkField("key", key.type), FlinkField("value", value.type))))
 
 
+def _bind_map_from_arrays(call: Call, arguments: Sequence[Bound]) -> Bound:
+    keys, values = checked(call, arguments, "ARRAY ARRAY")
+    if keys.type.fields[0].type.nullable:
+        raise _null_key(call)
+    return by_value(_map_of(_element([keys.type]), _element([values.type])), _map_from_arrays, [keys, values])
+
+
 def _map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
     if len(keys) != len(values):
         raise RowError(f"MAP_FROM_ARRAYS: {len(keys)} keys, but {len(values)} values")
-    return _pairs("MAP_FROM_ARRAYS", keys, values)
+    return list(zip(keys, values, strict=True))
 
 
 def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -627,9 +656,7 @@ FUNCTIONS: dict[str, Function] = {
     "ARRAY_SORT": Function(_bind_sort, 1, 3),
     "ARRAY_UNION": Function(_union, 2, 2),
     "MAP_ENTRIES": by_values(lambda pairs: pairs, "MAP", _entries),
-    "MAP_FROM_ARRAYS": by_values(
-        _map_from_arrays, "ARRAY ARRAY", lambda types: _map_of(_element(types), _element(types[1:]))
-    ),
+    "MAP_FROM_ARRAYS": Function(_bind_map_from_arrays, 2, 2),
     "MAP_KEYS": by_values(lambda pairs: [key for key, _ in pairs], "MAP", lambda types: _array_of(_element(types))),
     "MAP_UNION": Function(_bind_map_union, 1, ANY_COUNT),
     "MAP_VALUES": by_values(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.expressions.bound import BOOLEAN, NULL, BindError, Bound, constant, shown
+from kvformat.registry.expressions.bound import BOOLEAN, NULL, BindError, Bound, constant, may_be_null, shown
 from kvformat.registry.expressions.casts import bind_cast
 from kvformat.registry.expressions.operators import bind_comparison
 from kvformat.registry.expressions.rows import Rows
@@ -83,7 +84,7 @@ def bind_coalesce(values: Sequence[Bound], offset: int | None, *, name: str = "C
             return values[0].evaluate(rows)
         return _scattered(values[0].type, parts, places)
 
-    return Bound(values[0].type, evaluate)
+    return Bound(replace(values[0].type, nullable=may_be_null(values[-1])), evaluate)
 
 
 def _scattered(type_: FlinkType, parts: Sequence[Vector], places: Sequence[Bools]) -> Vector:

@@ -139,17 +139,17 @@ _LOOKUPS: dict[str, Callable[[Zone, int], int]] = {
 }
 
 
-def offsets_of(zone: str, micros: Numbers, lookup: str) -> Numbers:
+def offsets_of(zone: str | Zone, micros: Numbers, lookup: str) -> Numbers:
     """Return the offsets of instants or local times, in microseconds.
 
     lookup: `moment` or `local` by the rules of java.time, `util moment` or `util local` by those of java.util.
     Most days have a single offset, so that it is looked up once for a day.
     """
-    found = session_zone(zone)
+    found = session_zone(zone) if isinstance(zone, str) else zone
     if isinstance(found, int):
         return np.full(len(micros), found * _SECOND, np.int64)
     days, of_day = _distinct(micros // DAY_MICROS)
-    per_day = [_day_offset(zone, day, lookup) for day in days.tolist()]
+    per_day = [_day_offset(found, day, lookup) for day in days.tolist()]
     offsets = np.array([0 if offset is None else offset * _SECOND for offset in per_day], np.int64)[of_day]
     if None in per_day:
         changes = np.array([offset is None for offset in per_day], np.bool_)[of_day]
@@ -172,12 +172,12 @@ def _distinct(days: Numbers) -> tuple[Numbers, Numbers]:
 
 
 @functools.lru_cache(maxsize=65536)
-def _day_offset(zone: str, day: int, lookup: str) -> int | None:
+def _day_offset(zone: Zone, day: int, lookup: str) -> int | None:
     """Return the offset of a whole day, None if it changes."""
-    found, offset_at = session_zone(zone), _LOOKUPS[lookup]
+    offset_at = _LOOKUPS[lookup]
     # local times have the offset of their instant, at most a day away
-    offset = offset_at(found, (day - 1) * DAY_MICROS)
-    same = all(offset == offset_at(found, (day + more) * DAY_MICROS) for more in (0, 1, 2))
+    offset = offset_at(zone, (day - 1) * DAY_MICROS)
+    same = all(offset == offset_at(zone, (day + more) * DAY_MICROS) for more in (0, 1, 2))
     return offset if same else None
 
 

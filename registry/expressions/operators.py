@@ -229,7 +229,7 @@ def _comparable(sign: str, left: Bound, right: Bound, offset: int | None) -> tup
     equality = sign in ("=", "<>")
     if left.type.root in TIMESTAMPS and right.type.root in TIMESTAMPS and left.type.root != right.type.root:
         # both are local times in the session's zone
-        common = common_type((left.type, right.type))
+        common = common_type((left.type, right.type), typed="function")
         assert common is not None
         return bind_cast(left, common), bind_cast(right, common)
     for text, other in ((left, right), (right, left)):

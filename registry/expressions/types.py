@@ -104,7 +104,8 @@ def _merged(left: FlinkType, right: FlinkType, typed: Typed) -> FlinkType | None
     if left.root in NUMBERS and right.root in NUMBERS:
         return _common_number(left, right, typed)
     if left.root in TIMESTAMPS and right.root in TIMESTAMPS:
-        root = left.root if left.root == right.root else "TIMESTAMP_LTZ"
+        # of different kinds CASE has that of its last branch, a newer function always an instant
+        root = right.root if typed == "operator" or left.root == right.root else "TIMESTAMP_LTZ"
         return FlinkType(root, precision=max(left.precision or 0, right.precision or 0))
     if left.root != right.root:
         return None

@@ -46,7 +46,9 @@ from kvformat.registry.java.zones import Zone, zone_of_util_id
 _TIMESTAMP, _DATE = "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd"
 _MIN_LONG, _LONGS = -(2**63), 2**64
 _DAY_MILLIS = 86_400_000
-_DAY_MICROS_MARGIN = 2 * DAY_MICROS
+_NamedZone = tuple[str, Zone]
+"""The name of a time zone and the zone."""
+_UTC: _NamedZone = ("UTC", 0)
 _UNPARSED_DATE = 622_191_233
 """The DATE that Flink makes of a text that does not fit a pattern: the low bits of `Long.MIN_VALUE` as a date."""
 
@@ -59,11 +61,10 @@ def _format(pattern: str) -> SimpleDateFormat:
         raise RowError(f"the pattern '{pattern:.60}': {error}") from None
 
 
-def _layout(pattern: Bound | None, default: str) -> Layout | None:
-    """Return the layout of a literal pattern, if it has one."""
-    text = default if pattern is None else pattern.literal
+def _layout(pattern: str) -> Layout | None:
+    """Return the layout of a pattern, if it has one."""
     try:
-        return layout_of_simple(compiled(text)) if isinstance(text, str) else None
+        return layout_of_simple(compiled(pattern))
     except PatternError:
         return None
 
@@ -117,10 +118,10 @@ def _by_pattern(
         return with_session(
             type_, lambda rows: lambda value, form: compute(rows.session, value, form), [text, pattern]
         )
-    layout = _layout(pattern, _TIMESTAMP)
     form = _TIMESTAMP if pattern is None else pattern.literal
     if form is None:
         return by_value(type_, lambda _: None, [text])
+    layout = _layout(form)
     return numbers_of_texts(
         type_,
         text,
@@ -189,66 +190,115 @@ def _bind_from_unixtime(call: Call, arguments: Sequence[Bound]) -> Bound:
     if pattern is not None and not pattern.is_literal:
         return with_session(
             STRING,
-            lambda rows: lambda number, form: _unix_text(rows.session, _format(form), number),
+            lambda rows: functools.partial(_unix_text, rows.session),
             [seconds, pattern],
         )
-    layout = _layout(pattern, _TIMESTAMP)
     form = _TIMESTAMP if pattern is None else pattern.literal
     if form is None:
         return by_value(STRING, lambda _: None, [seconds])
+    return _texts_of_moments(seconds, 1_000_000, form)
+
+
+def _unix_text(session: Session, seconds: int, form: str) -> str:
+    return _moment_text(form, seconds * 1000, session.zone, session_zone(session.zone))
+
+
+def _texts_of_moments(moments: Bound, unit: int, form: str, zone: _NamedZone | None = None) -> Bound:
+    """Return the texts of moments, which count `unit` microseconds since 1970; without `zone` in the session's zone."""
+    layout = _layout(form)
+    first, last = FIRST // unit, LAST // unit
 
     def evaluate(rows: Rows) -> Vector:
-        numbers, valid = seconds.evaluate(rows).numbers()
+        name, found = zone or (rows.session.zone, session_zone(rows.session.zone))
+        numbers, valid = moments.evaluate(rows).numbers()
         numbers = numbers.astype(np.int64)
         # far away from the usual times, where microseconds may overflow, the offset does not matter
-        micros = np.clip(numbers, FIRST // 1_000_000, LAST // 1_000_000) * 1_000_000
-        micros = micros + offsets_of(rows.session.zone, micros, "util moment")
-        usual = (numbers > FIRST // 1_000_000) & (numbers < LAST // 1_000_000) & (micros >= FIRST) & (micros <= LAST)
+        micros = np.clip(numbers, first, last) * unit
+        micros = micros + offsets_of(found, micros, "util moment")
         return texts_of_numbers(
             rows,
             numbers,
             valid,
-            lambda number: _unix_text(rows.session, _format(form), number),
+            lambda number: _moment_text(form, number * (unit // 1000), name, found),
             layout=layout,
-            usual=usual,
+            usual=(numbers > first) & (numbers < last) & (micros >= FIRST) & (micros <= LAST),
             locals_=micros,
         )
 
     return Bound(STRING, evaluate)
 
 
-def _unix_text(session: Session, pattern: SimpleDateFormat, seconds: int) -> str:
-    millis = (seconds * 1000 + _LONGS // 2) % _LONGS - _LONGS // 2
-    return pattern.text(millis, session.zone, session_zone(session.zone))
+def _moment_text(form: str, millis: int, name: str, zone: Zone) -> str:
+    """Return the text of milliseconds since 1970, of which Java keeps the low 64 bits."""
+    return _format(form).text((millis + _LONGS // 2) % _LONGS - _LONGS // 2, name, zone)
+
+
+# --- from texts to texts -------------------------------------------------------------------------------------
+
+
+def _moments_of_texts(text: Bound, zone: Zone) -> Bound:
+    """Return the milliseconds since 1970 of texts `yyyy-MM-dd HH:mm:ss`; NULL for one that does not fit."""
+    layout = layout_of_simple(compiled(_TIMESTAMP))
+    assert layout is not None
+    form = layout
+
+    def usual(texts: Texts, rows: Rows) -> tuple[Numbers, Bools]:
+        micros, known = read(form, texts, prefix=True)
+        return (micros - offsets_of(zone, micros, "util local")) // 1000, known
+
+    return numbers_of_texts(BIGINT, text, usual, lambda _: lambda value: _millis(_TIMESTAMP, value, zone, 0))
+
+
+def _bind_convert_tz(call: Call, arguments: Sequence[Bound]) -> Bound:
+    """Return CONVERT_TZ: a text `yyyy-MM-dd HH:mm:ss` of one zone as one of another zone."""
+    refuse_null(call, arguments)
+    text, source, target = checked(call, arguments, "TEXT TEXT TEXT")
+    zones = [_named_zone(zone) for zone in (source, target)]
+    if zones[0] is None or zones[1] is None:
+        return by_value(STRING, _converted, [text, source, target])
+    return _texts_of_moments(_moments_of_texts(text, zones[0][1]), 1000, _TIMESTAMP, zones[1])
+
+
+def _named_zone(name: Bound) -> _NamedZone | None:
+    """Return the zone of a literal; None if only a row has it, or Java's data of it are not known."""
+    if not isinstance(name.literal, str):
+        return None
+    try:
+        return name.literal, zone_of_util_id(name.literal)
+    except ValueError:
+        return None
 
 
 @functools.lru_cache(maxsize=8192)
 def _converted(text: str, source: str, target: str) -> str | None:
-    """Return a text `yyyy-MM-dd HH:mm:ss` of one zone as one of another zone; a zone that Java does not know is GMT."""
+    """Convert a text between zones; a zone that Java does not know is GMT."""
     try:
         from_zone, to_zone = zone_of_util_id(source), zone_of_util_id(target)
     except ValueError as error:
         raise RowError(f"CONVERT_TZ: {error}") from None
     millis = _millis(_TIMESTAMP, text, from_zone, 0)
-    return None if millis is None else _format(_TIMESTAMP).text(millis, target, to_zone)
-
-
-def _bind_convert_tz(call: Call, arguments: Sequence[Bound]) -> Bound:
-    refuse_null(call, arguments)
-    return by_value(STRING, _converted, checked(call, arguments, "TEXT TEXT TEXT"))
+    return None if millis is None else _moment_text(_TIMESTAMP, millis, target, to_zone)
 
 
 def bind_format_of_text(text: Bound, pattern: Bound) -> Bound:
     """Return DATE_FORMAT of a text `yyyy-MM-dd HH:mm:ss`, which is one of UTC."""
 
-    def formatted(session: Session, value: str, form: str) -> str | None:
-        target = _format(form)
-        millis = _millis(_TIMESTAMP, value, 0, session.now)
-        return None if millis is None else target.text(millis, "UTC", 0)
+    def formatted(value: str, form: str) -> str | None:
+        _format(form)  # Java refuses a wrong pattern before it reads the text
+        millis = _millis(_TIMESTAMP, value, 0, 0)
+        return None if millis is None else _moment_text(form, millis, *_UTC)
 
-    return with_session(
-        STRING, lambda rows: lambda value, form: formatted(rows.session, value, form), [text, pattern]
-    )
+    if isinstance(pattern.literal, str) and _is_known(pattern.literal):
+        return _texts_of_moments(_moments_of_texts(text, 0), 1000, pattern.literal, _UTC)
+    return by_value(STRING, formatted, [text, pattern])
+
+
+def _is_known(pattern: str) -> bool:
+    try:
+        compiled(pattern)
+    except PatternError:
+        return False
+    return True
 
 
 FUNCTIONS: dict[str, Function] = {

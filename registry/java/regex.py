@@ -523,6 +523,8 @@ class _Translator:
 
     def _family(self, name: str) -> str:
         if name in POSIX:
+            if self._flags.U:
+                raise self._unsupported(f"\\p{{{name}}} with (?U) is not supported")
             positive = POSIX[name]
             if name in ("Lower", "Upper"):
                 return self._in_any_case(positive, ord(positive[1]), ord(positive[3]))

@@ -213,10 +213,10 @@ class ExpressionReader(DdlReader):
             self.expect("(")
             return Call("IN", (of, *self._arguments(depth + 1)), offset)
         if name == "SIMILAR":
-            raise self.error("SIMILAR TO is not supported; use LIKE or REGEXP", offset)
+            self.expect("TO")
         pattern = self._operation(_ADDITION, depth)
         escape = (self._operand(depth),) if self.skip("ESCAPE") else ()
-        return Call("LIKE", (of, pattern, *escape), offset)
+        return Call(name, (of, pattern, *escape), offset)
 
     def _operand(self, depth: int) -> Tree:
         """Parse signs, a value, and the members of it that are read."""
@@ -235,7 +235,8 @@ class ExpressionReader(DdlReader):
             else:
                 break
         if negative and isinstance(found, Literal) and not isinstance(found.value, str | bytes | None):
-            return Literal(-found.value, found.type, offset)
+            is_whole = found.type is not None and (found.type in (INT, BIGINT) or found.type.scale == 0)
+            return Literal(-found.value, _whole_type(-found.value) if is_whole else found.type, offset)
         return Call("NEGATIVE", (found,), offset) if negative else found
 
     # --- values ----------------------------------------------------------------------------------------------
@@ -295,8 +296,8 @@ class ExpressionReader(DdlReader):
         whole, point, fraction = token.partition(".")
         if not point or not fraction:
             number = int(whole)
-            if number < 2**63:
-                return Literal(number, INT if number < 2**31 else BIGINT, offset)
+            if number <= 2**63:
+                return Literal(number, _whole_type(number), offset)
         number, precision = int(whole + fraction), len(whole + fraction)
         if precision > _MOST_NUMBER_DIGITS:
             raise self.error(f"{self.shown()}: a number has at most {_MOST_NUMBER_DIGITS} digits", offset)
@@ -493,7 +494,7 @@ class ExpressionReader(DdlReader):
         arguments = [self._operation(0, depth)]
         self.expect(",")
         arguments.append(self._operation(0, depth))
-        type_ = self.type(0) if name != "JSON_EXISTS" and self.skip("RETURNING") else None
+        type_ = self._plain_type(0) if name != "JSON_EXISTS" and self.skip("RETURNING") else None
         wrapper = self._wrapper() if name == "JSON_QUERY" else ""
         behaviors = {"EMPTY": "", "ERROR": ""}
         while self.peek() not in (")", ""):
@@ -513,6 +514,27 @@ class ExpressionReader(DdlReader):
         if name == "JSON_QUERY":
             words = (wrapper, *words)
         return Call(name, tuple(arguments), offset, words=words, type=type_)
+
+    def _json_made(self, name: str, depth: int, offset: int) -> Tree:
+        """Parse JSON_OBJECT, whose arguments are keys and values by turns, and JSON_ARRAY.
+
+        `words` is what happens to a NULL, if it is given: NULL or ABSENT.
+        """
+        arguments: list[Tree] = []
+        while self.peek() not in (")", "") and not (self.word() in ("NULL", "ABSENT") and self.word(1) == "ON"):
+            if arguments:
+                self.expect(",")
+            if name == "JSON_OBJECT":
+                self.skip("KEY")
+                arguments.append(self._operation(0, depth))
+                if not self.skip(":"):
+                    self.expect("VALUE")
+            arguments.append(self._operation(0, depth))
+        words: tuple[str, ...] = ()
+        if self.peek() != ")":
+            words = (self._keyword("NULL", "ABSENT"),)
+            self.expect("ON", "NULL")
+        return Call(name, tuple(arguments), offset, words=words)
 
     def _wrapper(self) -> str:
         found = ""
@@ -551,8 +573,17 @@ _SPECIAL_CALLS: dict[str, Callable[[ExpressionReader, str, int, int], Tree]] = {
     "JSON_VALUE": ExpressionReader._json,
     "JSON_QUERY": ExpressionReader._json,
     "JSON_EXISTS": ExpressionReader._json,
+    "JSON_OBJECT": ExpressionReader._json_made,
+    "JSON_ARRAY": ExpressionReader._json_made,
 }
 """Functions whose arguments are not a list of values."""
+
+
+def _whole_type(number: int) -> FlinkType:
+    """Return the type of the literal of a whole number of at most 2^63."""
+    if -(2**31) <= number < 2**31:
+        return INT
+    return BIGINT if -(2**63) <= number < 2**63 else FlinkType("DECIMAL", precision=19, scale=0)
 
 
 def _interval_numbers(text: str, units: Sequence[str]) -> list[Decimal] | None:

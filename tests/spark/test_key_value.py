@@ -509,7 +509,7 @@ def test_computed_columns(spark: Any) -> None:
     assert _dicts(decoded.where("error IS NOT NULL"))[0]["label"] is None
     for expression, message in (("nope(id)", "NOPE"), ("id +", "id [+]"), ("COUNT(id)", "COUNT"), ("id % 1e0", "%: ")):
         refused = KeyValueFormat.from_ddl(_EVENTS.replace("price * amount", expression))
-        with pytest.raises(ConfigurationError, match=rf"(?s)computed column 'total' of table 'events' can't be evaluated.*{message}"):
+        with pytest.raises(ConfigurationError, match=rf"(?s)column 'total' of table 'events' can't be .*{message}"):
             refused.decode(frame)
     records = kv.encode(
         spark.createDataFrame([(1, Decimal("2"), 3, None)], "id INT, price DECIMAL(2, 0), amount INT, ts TIMESTAMP")
@@ -517,19 +517,24 @@ def test_computed_columns(spark: Any) -> None:
     assert _dicts(records) == [{"value": b'{"id":1,"price":2,"amount":3,"ts":null}'}]
 
 
+_REFUSED = ("MAP_FROM_ARRAYS(sa, i1)", "INTERVAL '1' DAY")  # its keys may be NULL; a column of an INTERVAL
+
+
 def test_expressions_give_the_same_results_as_in_flink(spark: Any) -> None:
     columns = "ar2 ARRAY<INT>, ar3 ARRAY<INT>, ar1 ARRAY<INT>, ar23 ARRAY<INT>, sab ARRAY<STRING>, sa ARRAY<STRING>, "
     columns += "i1 ARRAY<INT>, mp MAP<STRING, INT>"
-    computed = "".join(f", x{i} AS {case['expression']}" for i, case in enumerate(interop.expressions()))
+    cases = [case for case in interop.expressions() if case["expression"] not in _REFUSED]
+    assert len(cases) >= 191
+    computed = "".join(f", x{i} AS {case['expression']}" for i, case in enumerate(cases))
     kv = KeyValueFormat.from_ddl(
         f"CREATE TABLE t ({columns}{computed}) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
         "'properties.bootstrap.servers' = 'b', 'properties.group.id' = 'g')"
     )
     value = '{"ar2":[1,2],"ar3":[1,2,1],"ar1":[2],"ar23":[2,3],"sab":["a","b"],"sa":["a"],"i1":[1],"mp":{"a":1}}'
     decoded = kv.decode(_frame(spark, (None, value)))
-    (row,) = _dicts(decoded.select([F.col(f"x{i}") for i in range(len(interop.expressions()))]))
-    got = {case["expression"]: _as_flink_prints(row[f"x{i}"]) for i, case in enumerate(interop.expressions())}
-    assert got == {case["expression"]: case["flink"] for case in interop.expressions()}
+    (row,) = _dicts(decoded.select([F.col(f"x{i}") for i in range(len(cases))]))
+    got = {case["expression"]: _as_flink_prints(row[f"x{i}"]) for i, case in enumerate(cases)}
+    assert got == {case["expression"]: case["flink"] for case in cases}
 
 
 def _as_flink_prints(value: Any) -> str:
@@ -556,7 +561,7 @@ def _as_flink_prints(value: Any) -> str:
 def test_computed_columns_cannot_call_java_or_read_other_tables(expression: str, spark: Any) -> None:
     frame = _frame(spark, (None, '{"id":1}'))
     refused = KeyValueFormat.from_ddl(_EVENTS.replace("price * amount", expression))
-    with pytest.raises(ConfigurationError, match=r"computed column 'total' of table 'events' can't be evaluated.*line 3, column"):
+    with pytest.raises(ConfigurationError, match=r"column 'total' of table 'events' can't be .*line 3, column"):
         refused.decode(frame)
 
 
@@ -665,9 +670,8 @@ def test_a_watermark_needs_a_timestamp(spark: Any, tmp_path: Path, time_zone: st
     assert [type(t) for t in (f.dataType for f in computed.decode(_stream(spark, tmp_path)).schema)] == [
         T.TimestampNTZType, T.IntegerType, T.TimestampType
     ]  # fmt: skip
-    number = KeyValueFormat.from_ddl(_WATERMARK.format("DATE", "v + 1", "c", "c"))
-    with pytest.raises(ConfigurationError, match="column 'c' of the WATERMARK is INT, but must be a timestamp"):
-        number.decode(_stream(spark, tmp_path))
+    with pytest.raises(ConfigurationError, match="column 'c' of the WATERMARK is INT, but must be TIMESTAMP or"):
+        KeyValueFormat.from_ddl(_WATERMARK.format("DATE", "v + 1", "c", "c"))
 
 
 def test_a_stream_is_decoded_and_encoded(spark: Any, tmp_path: Path) -> None:

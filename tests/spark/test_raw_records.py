@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.registry.java.charsets import find_charset
 from kvformat.registry import KeyValueFormat, split_errors
 from kvformat.registry.contract.errors import MetadataError, SchemaError
+from kvformat.registry.java.charsets import find_charset
 from tests.registry.table.test_raw_records import BOTH, table
 
 pytestmark = pytest.mark.spark

@@ -7,10 +7,10 @@ import random
 import pyarrow as pa
 import pytest
 
-from kvformat.registry.java.charsets import find_charset
 from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import MetadataError, SchemaError
+from kvformat.registry.java.charsets import find_charset
 from kvformat.registry.table.raw_records import raw_array
 
 BOTH = ["__raw_key__", "__raw_value__"]

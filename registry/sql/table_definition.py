@@ -11,7 +11,7 @@ from typing import Literal
 from kvformat.registry.contract.types import FlinkField, FlinkType, quoted
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-_MOST_TWO_DIGITS = 99
+_MOST_TWO_DIGITS = 99  # of an interval: Flink refuses a number with more digits, unless it has a precision
 ColumnKind = Literal["physical", "metadata", "computed"]
 
 

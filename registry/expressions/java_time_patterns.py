@@ -203,7 +203,7 @@ class _Builder:
             after = self.pattern[self.at : self.at + 1]
             if not (after.isascii() and after.isalpha()):
                 raise PatternError("Java expects a letter after the letter p")
-            self.padding = count
+            self.padding, self.numbers[-1] = count, None
             letter, count = self._count()
         element = _element(letter, count)
         if isinstance(element, Number):

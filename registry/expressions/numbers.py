@@ -42,7 +42,7 @@ _PER_DEGREE, _PER_RADIAN = 0.017453292519943295, 57.29577951308232  # as in java
 
 
 def _of_doubles(compute: Callable[..., Numbers], count: int = 1) -> Function:
-    """Return a function of numbers that are cast to DOUBLE."""
+    """Return a function of numbers that are cast to DOUBLE, for whole columns."""
 
     def bind(call: Call, arguments: Sequence[Bound]) -> Bound:
         values = checked(call, arguments, "DOUBLE DOUBLE")
@@ -58,11 +58,28 @@ def _of_doubles(compute: Callable[..., Numbers], count: int = 1) -> Function:
     return Function(bind, count, count)
 
 
-def _power(base: Numbers, exponent: Numbers) -> Numbers:
+def _exactly(compute: Callable[..., float], special: Callable[..., Any], count: int = 1) -> Function:
+    """Return a function of numbers that are cast to DOUBLE, for one value at a time.
+
+    `compute` is of Python's `math`, whose results are nearer to Java's than those of NumPy. `special` gives the result
+    where it raises: NaN, or infinity.
+    """
+
+    def value_of(*values: float) -> float:
+        try:
+            return compute(*values)
+        except (ValueError, ArithmeticError):
+            with np.errstate(all="ignore"):
+                return float(special(*map(np.float64, values)))
+
+    return by_values(value_of, " ".join(["DOUBLE"] * count), DOUBLE)
+
+
+def _power(base: float, exponent: float) -> float:
     """Raise to a power as Java does: the powers of 1 and -1 are NaN where those of C are 1."""
-    found = np.power(base, exponent)
-    unknown = (np.isnan(exponent) & (base == 1)) | (np.isinf(exponent) & (np.abs(base) == 1))
-    return np.where(unknown, np.nan, found)
+    if (math.isnan(exponent) and base == 1) or (math.isinf(exponent) and abs(base) == 1):
+        return math.nan
+    return math.pow(base, exponent)
 
 
 def _bind_log(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -70,8 +87,8 @@ def _bind_log(call: Call, arguments: Sequence[Bound]) -> Bound:
     return (_LN if len(arguments) == 1 else _LOG_OF_BASE)(call, arguments)
 
 
-_LN = _of_doubles(np.log)
-_LOG_OF_BASE = _of_doubles(lambda base, x: np.log(x) / np.log(base), 2)
+_LN = _exactly(math.log, np.log)
+_LOG_OF_BASE = _exactly(lambda base, x: math.log(x) / math.log(base), lambda base, x: np.log(x) / np.log(base), 2)
 
 
 # --- functions that keep the type ----------------------------------------------------------------------------
@@ -247,37 +264,37 @@ def _sign(number: int, unit: int) -> int:
     return ((number > 0) - (number < 0)) * unit
 
 
-_NUMBERS_OF_JAVA: dict[str, Callable[..., Numbers]] = {
-    "ACOS": np.arccos,
-    "ASIN": np.arcsin,
-    "ATAN": np.arctan,
-    "COS": np.cos,
-    "COSH": np.cosh,
-    "COT": lambda x: 1.0 / np.tan(x),
-    "DEGREES": lambda x: x * _PER_RADIAN,
-    "EXP": np.exp,
-    "LN": np.log,
-    "LOG10": np.log10,
-    "LOG2": lambda x: np.log(x) / math.log(2.0),
-    "RADIANS": lambda x: x * _PER_DEGREE,
-    "SIN": np.sin,
-    "SINH": np.sinh,
-    "SQRT": lambda x: _power(x, np.full(len(x), 0.5)),
-    "TAN": np.tan,
-    "TANH": np.tanh,
+_OF_MATH: dict[str, tuple[Callable[[float], float], Callable[[Any], Any]]] = {
+    "ACOS": (math.acos, np.arccos),
+    "ASIN": (math.asin, np.arcsin),
+    "ATAN": (math.atan, np.arctan),
+    "COS": (math.cos, np.cos),
+    "COSH": (math.cosh, np.cosh),
+    "COT": (lambda x: 1.0 / math.tan(x) if x else math.copysign(math.inf, x), lambda x: 1.0 / np.tan(x)),
+    "EXP": (math.exp, np.exp),
+    "LOG10": (math.log10, np.log10),
+    "LOG2": (lambda x: math.log(x) / math.log(2.0), lambda x: np.log(x) / math.log(2.0)),
+    "SIN": (math.sin, np.sin),
+    "SINH": (math.sinh, np.sinh),
+    "SQRT": (lambda x: _power(x, 0.5), lambda x: np.power(x, 0.5)),
+    "TAN": (math.tan, np.tan),
+    "TANH": (math.tanh, np.tanh),
 }
 FUNCTIONS: dict[str, Function] = {
-    **{name: _of_doubles(compute) for name, compute in _NUMBERS_OF_JAVA.items()},
+    **{name: _exactly(compute, special) for name, (compute, special) in _OF_MATH.items()},
     "ABS": _keeping(np.abs, lambda number, _: abs(number)),
-    "ATAN2": _of_doubles(np.arctan2, 2),
+    "ATAN2": _exactly(math.atan2, np.arctan2, 2),
     "CEIL": _floor_or_ceil(np.ceil, _ceil),
     "CEILING": _floor_or_ceil(np.ceil, _ceil),
+    "DEGREES": _of_doubles(lambda x: x * _PER_RADIAN),
     "E": by_values(lambda: math.e, "", DOUBLE),
     "FLOOR": _floor_or_ceil(np.floor, _floor),
+    "LN": _LN,
     "LOG": Function(_bind_log, 1, 2),
     "MOD": Function(_bind_mod, 2, 2),
     "PI": by_values(lambda: math.pi, "", DOUBLE),
-    "POWER": _of_doubles(_power, 2),
+    "POWER": _exactly(_power, np.power, 2),
+    "RADIANS": _of_doubles(lambda x: x * _PER_DEGREE),
     "RAND": Function(_bind_rand, 0, 1),
     "ROUND": Function(_bind_round, 1, 2),
     "SIGN": _keeping(np.sign, _sign),

@@ -273,7 +273,7 @@ def _similar(pattern: str, escape: str | None = None) -> OfText:
     try:
         compiled = compile_java(translated)
     except RegexError as error:
-        raise RowError(f"SIMILAR TO: the pattern '{pattern:.60}': {error}") from None
+        raise RowError(f"the pattern '{pattern:.60}': {error}") from None
     return _within_time(compiled.matches)
 
 
@@ -286,11 +286,11 @@ class _Similar:
             self._check_escape(escape)
 
     def _wrong(self) -> RowError:
-        return RowError(f"SIMILAR TO: the pattern '{self._pattern:.60}' is wrong at character {self._at + 1}")
+        return RowError(f"the pattern '{self._pattern:.60}' is wrong at character {self._at + 1}")
 
     def _check_escape(self, escape: str) -> None:
         if len(escape) != 1 or escape == "\0" or escape > "\uffff":
-            raise RowError(f"SIMILAR TO: invalid escape character '{escape}'")
+            raise RowError(f"invalid escape character '{escape}'")
         if escape in _SIMILAR_SPECIALS:
             for at, character in enumerate(self._pattern):
                 after = self._pattern[at + 1 : at + 2]

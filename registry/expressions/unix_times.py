@@ -115,9 +115,7 @@ def _by_pattern(
     """Return a number for a text and a pattern, which may be missing."""
     pattern = patterns[0] if patterns else None
     if pattern is not None and not pattern.is_literal:
-        return with_session(
-            type_, lambda rows: lambda value, form: compute(rows.session, value, form), [text, pattern]
-        )
+        return with_session(type_, lambda rows: lambda value, form: compute(rows.session, value, form), [text, pattern])
     form = _TIMESTAMP if pattern is None else pattern.literal
     if form is None:
         return by_value(type_, lambda _: None, [text])

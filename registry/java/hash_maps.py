@@ -7,6 +7,7 @@ supported. Rules: `String.hashCode`, `HashMap.hash`, `HashMap.resize`, and Flink
 
 from __future__ import annotations
 
+import functools
 from typing import TypeVar
 
 _Value = TypeVar("_Value")
@@ -14,6 +15,7 @@ _MOST_IN_A_BUCKET = 8
 _BITS = 0xFFFFFFFF
 
 
+@functools.lru_cache(4096)
 def hash_code(text: str) -> int:
     """Return `text.hashCode()` as an unsigned number."""
     found = 0
@@ -28,6 +30,8 @@ def in_hash_order(pairs: dict[str, _Value], expected_size: int) -> list[tuple[st
 
     Raises ValueError for more than eight keys in a bucket.
     """
+    if len(pairs) < 2:
+        return list(pairs.items())
     buckets = 1
     least = expected_size + 1 if expected_size <= 2 else -(-4 * expected_size // 3)
     while buckets < least or len(pairs) > buckets * 3 // 4:

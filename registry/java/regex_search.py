@@ -11,8 +11,7 @@ import itertools
 import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from kvformat.registry.java.parse import is_java_text, replace_lone_surrogates
 from kvformat.registry.java.regex import JavaPattern, SlowMatchError, UnsupportedRegexError, compile_java
@@ -29,8 +28,7 @@ class _EmptyMatchError(Exception):
     """A match is empty. After it, Python goes on with a longer match at the same offset, and Java does not."""
 
 
-@dataclass(frozen=True, slots=True)
-class JavaMatch:
+class JavaMatch(NamedTuple):
     """A match: its offsets in units of UTF-16, and its groups, of which the first is the whole match."""
 
     start: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime as dt
 import json
+import math
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -534,7 +535,18 @@ def test_expressions_give_the_same_results_as_in_flink(spark: Any) -> None:
     decoded = kv.decode(_frame(spark, (None, value)))
     (row,) = _dicts(decoded.select([F.col(f"x{i}") for i in range(len(cases))]))
     got = {case["expression"]: _as_flink_prints(row[f"x{i}"]) for i, case in enumerate(cases)}
-    assert got == {case["expression"]: case["flink"] for case in cases}
+    wrong = {case["expression"]: (got[case["expression"]], case["flink"]) for case in cases}
+    assert {text: both for text, both in wrong.items() if not _equal(*both)} == {}
+
+
+def _equal(got: str, flink: str) -> bool:
+    """Compare texts; functions of DOUBLE may differ from Java's in the last digit."""
+    if got == flink:
+        return True
+    try:
+        return math.isclose(float(got), float(flink), rel_tol=1e-14)
+    except ValueError:
+        return False
 
 
 def _as_flink_prints(value: Any) -> str:

@@ -678,7 +678,8 @@ def test_warnings_are_text_on_stderr(ddl: Callable[[str], Path], monkeypatch: py
 
     monkeypatch.setattr(KafkaTable, "explain", explain, raising=False)
     result = run("explain", ddl(_KV))
-    assert (result.stdout, result.stderr) == ("explained\n", "kvformat: warning: mind the gap\n")
+    assert result.stdout.startswith("explained\n")
+    assert result.stderr == "kvformat: warning: mind the gap\n"
 
 
 @pytest.mark.parametrize(

@@ -118,16 +118,19 @@ class _JobDocuments:
             other = _Statement(table, self._variables)
             unlike = first.difference(other)
             if unlike:
+                parts = name.split(".")
+                base, copy = (".".join(map(quoted, [*parts[:-1], parts[-1] + end])) for end in ("", "_2"))
                 raise ConfigurationError(
                     f"{_shown(tables[0])} and {_shown(table)} follow the same table '{name}', but differ in {unlike}, "
                     "and one query has one of it. Write them into two files, or let one follow a table of its own: "
-                    f"CREATE TABLE {quoted(f'{name}_2')} LIKE {quoted(name)}"
+                    f"CREATE TABLE {copy} LIKE {base}"
                 )
             routes.append(other.route())
             first.notes += other.own_notes
         settings = dict(self._settings)
-        if "checkpoint" in settings:
-            settings["checkpoint"] = checkpoint_folder(str(settings["checkpoint"]), name)
+        checkpoint = settings.get("checkpoint")
+        if isinstance(checkpoint, str) and not isinstance(checkpoint, Secret):  # a secret is an error of the setting
+            settings["checkpoint"] = checkpoint_folder(checkpoint, name)
         if several and "name" in settings:
             settings["name"] = f"{settings['name']} {name}"
         blocks: dict[str, Any] = {

@@ -151,6 +151,10 @@ def test_settings_are_those_of_the_pipeline_or_have_no_effect() -> None:
         "between batches",
         "SET 'state.backend' (line 2, column 50) has no effect on Spark",
     )
+    secret = {"secret_values.c": "/c"}
+    assert "'checkpoint' must not have a secret (secret_values) (line 1, column 1)" in _error(
+        f"SET 'checkpoint' = '${{secret_values.c}}'; {_K}{_T}", set=secret
+    )
     assert "there is no setting 'schema.change.behaviour'. Did you mean 'schema.change.behavior'?" in _error(
         f"SET 'schema.change.behaviour' = 'evolve'; {_K}{_T}"
     )
@@ -193,6 +197,14 @@ def test_statements_that_one_query_can_not_serve_are_an_error(other: str, clause
     assert f"(line 9) follow the same table 'k', but differ in {clause}, and one query has one of it." in reason
     assert reason.endswith(
         "Write them into two files, or let one follow a table of its own: CREATE TABLE `k_2` LIKE `k`"
+    )
+
+
+def test_a_table_of_another_database_is_copied_there() -> None:
+    source = _source(name="d.k").replace("CREATE", "USE CATALOG c; CREATE", 1)
+    other = _T.replace("TABLE k", "TABLE d.k ADD COLUMN a AS 1").replace("shop.t", "shop.u")
+    assert _error(f"{source}{_T.replace('TABLE k', 'TABLE d.k')};\n{other}").endswith(
+        "CREATE TABLE `d`.`k_2` LIKE `d`.`k`"
     )
 
 

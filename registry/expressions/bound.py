@@ -98,9 +98,11 @@ def mapped(rows: Rows, function: Callable[..., Any], columns: Sequence[list[Any]
     """Return the results of a function for each row of some columns; a row that raises `RowError` fails."""
     try:
         if nulls or not columns:
-            return [function(*row) for row in zip(*columns, strict=True)] if columns else [
-                function() for _ in range(rows.length)
-            ]
+            return (
+                [function(*row) for row in zip(*columns, strict=True)]
+                if columns
+                else [function() for _ in range(rows.length)]
+            )
         if len(columns) == 1:
             return [None if value is None else function(value) for value in columns[0]]
         if len(columns) == 2:

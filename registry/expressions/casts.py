@@ -562,6 +562,3 @@ def _from_time(target: FlinkType) -> Callable[[Session], Convert]:
     if target.root == "TIMESTAMP":
         return lambda _: lambda millis: millis * 1000
     return lambda session: lambda millis: instant_of_local(session.zone, millis * 1000)
-
-
-

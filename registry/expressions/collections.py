@@ -93,8 +93,7 @@ def _common(call: Call, values: Sequence[Bound]) -> list[Bound]:
 
 def _bind_array(call: Call, arguments: Sequence[Bound]) -> Bound:
     values = _common(call, arguments)
-    element = replace(values[0].type, nullable=any(map(may_be_null, arguments)))
-    return by_value(_array_of(element), lambda *items: list(items), values, nulls=True)
+    return by_value(_array_of(values[0].type), lambda *items: list(items), values, nulls=True)
 
 
 def _bind_map(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -107,17 +106,24 @@ def _bind_map(call: Call, arguments: Sequence[Bound]) -> Bound:
     ordered = [bound for i, last in chosen.items() for bound in (keys[i], values[last])]
 
     def made(*items: Any) -> list[tuple[Any, Any]]:
-        return list(zip(items[::2], items[1::2], strict=True))
+        return _pairs(call.name, items[::2], items[1::2])
 
     return by_value(_map_of(keys[0].type, values[0].type), made, ordered, nulls=True)
 
 
 def _null_key(call: Call) -> BindError:
-    """Return the error for keys that may be NULL: Flink allows the key NULL, but neither Arrow nor Spark can hold it."""
+    """Return the error for keys that may be NULL: Flink allows that, but neither Arrow nor Spark can hold it."""
     return BindError(
         f"{call.name}: a key may be NULL, which Spark does not allow in a MAP; use literals, or COALESCE(key, 'none')",
         call.offset,
     )
+
+
+def _pairs(name: str, keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Return a map, whose keys must not be NULL, because Arrow would end the process."""
+    if None in keys:
+        raise RowError(f"{name}: a MAP with the key NULL is not supported")
+    return list(zip(keys, values, strict=True))
 
 
 def _map_values(call: Call, arguments: Sequence[Bound]) -> list[Bound]:
@@ -598,15 +604,25 @@ def _entries(types: Sequence[FlinkType]) -> FlinkType:
 
 def _bind_map_from_arrays(call: Call, arguments: Sequence[Bound]) -> Bound:
     keys, values = checked(call, arguments, "ARRAY ARRAY")
-    if keys.type.fields[0].type.nullable:
+    if not _has_no_null(call.arguments[0]):
         raise _null_key(call)
     return by_value(_map_of(_element([keys.type]), _element([values.type])), _map_from_arrays, [keys, values])
+
+
+def _has_no_null(array: Tree) -> bool:
+    """Return whether an ARRAY never has NULL in it."""
+    if not isinstance(array, Call):
+        return False
+    items = array.arguments
+    return array.name in ("MAP_KEYS", "SPLIT") or (
+        array.name == "ARRAY[]" and all(isinstance(item, Literal) and item.value is not None for item in items)
+    )
 
 
 def _map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]]:
     if len(keys) != len(values):
         raise RowError(f"MAP_FROM_ARRAYS: {len(keys)} keys, but {len(values)} values")
-    return list(zip(keys, values, strict=True))
+    return _pairs("MAP_FROM_ARRAYS", keys, values)
 
 
 def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -615,6 +631,8 @@ def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
     equal = _equality(call, merged[0].type.fields[0].type)
 
     def compute(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+        if any(key is None for one in maps for key, _ in one):  # after a cast to a smaller type
+            raise RowError("MAP_UNION: a MAP with the key NULL is not supported")
         found = maps[0]
         for later in maps[1:]:
             if later:

@@ -29,9 +29,7 @@ def with_common_type(
     return [bind_cast(value, common, offset=offset) for value in values]
 
 
-def bind_case(
-    operands: Sequence[Bound], offset: int | None, *, name: str = "CASE", typed: Typed = "operator"
-) -> Bound:
+def bind_case(operands: Sequence[Bound], offset: int | None, *, name: str = "CASE", typed: Typed = "operator") -> Bound:
     """Return CASE WHEN; `operands` are conditions and results by turns, and the result of ELSE."""
     conditions = list(operands[:-1:2])
     for condition in conditions:

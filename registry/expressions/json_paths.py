@@ -119,21 +119,30 @@ Find = Callable[[str], Any]
 
 def find(path: JsonPath) -> Find:
     """Return the function that evaluates a path, as `SqlJsonUtils.jsonApiCommonSyntax` does."""
-    read = _reader(path)
+    read, name, lax = _reader(path), _needed_name(path), path.lax
+    missing = None if lax else Failed("no value at the path")
 
     def evaluate(text: str) -> Any:
+        if name not in text and "\\" not in text and not (lax and text.lstrip(BLANKS)[:1] == "n"):
+            return missing  # in strict mode also if the text is not valid, in lax mode except for `null`
         try:
             document = read_json(text)
         except JsonError as error:
-            return None if path.lax else Failed(str(error))
+            return None if lax else Failed(str(error))
         if document is None:
             return Failed("the JSON text is null")
         found = read(document)
-        if found is None and not path.lax:
-            return Failed("no value at the path")
-        return found
+        return missing if found is None else found
 
     return evaluate
+
+
+def _needed_name(path: JsonPath) -> str:
+    """Return a text that JSON without escapes must contain to have a result, which may be empty."""
+    if path.invalid or any(_key(step) is None for step in path.steps):
+        return ""
+    names = [f'"{key}"' for key in map(_key, path.steps) if isinstance(key, str) and _is_plain(key)]
+    return max(names, key=len, default="")
 
 
 def _reader(path: JsonPath) -> Callable[[Any], Any]:
@@ -568,6 +577,7 @@ def _integer(token: str) -> int:
 
 
 _ESCAPES: Final = {"r": "\r", "f": "\f", "t": "\t", "n": "\n", "b": "\b"}
+_is_plain = re.compile(r'[^"\\\x00-\x1f]*').fullmatch
 _escaped = re.compile(r"\\(?:u(.{0,4})|(.)|$)", re.DOTALL).sub
 
 

@@ -198,7 +198,7 @@ def _rounded_float(number: float, places: int) -> float:
 def _truncated_integer(number: int, places: int) -> int:
     if number:
         _check_places("TRUNCATE", min(places, 0))
-    return number if places >= 0 else decimals.truncated(number, 10**-max(places, -40)) * 10 ** -max(places, -40)
+    return number if places >= 0 else decimals.truncated(number, 10 ** -max(places, -40)) * 10 ** -max(places, -40)
 
 
 def _truncated_float(number: float, places: int) -> float:
@@ -219,9 +219,7 @@ def _check_places(name: str, places: int) -> None:
         raise RowError(f"{name}: {places} places are more than {_MOST_PLACES}")
 
 
-def _decimal_places(
-    call: Call, value: Bound, places: Sequence[Bound], shorten: Callable[[int, int], int]
-) -> Bound:
+def _decimal_places(call: Call, value: Bound, places: Sequence[Bound], shorten: Callable[[int, int], int]) -> Bound:
     if places and (not places[0].is_literal or places[0].literal is None):
         why = "of a DECIMAL it needs the places as a literal, because they decide its type"
         raise BindError(f"{call.name}: {why}", call.offset)

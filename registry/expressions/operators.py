@@ -441,4 +441,3 @@ def _element(array: list[Any], index: int) -> Any:
 
 def _map_value(pairs: list[tuple[Any, Any]], key: Any) -> Any:
     return next((value for found, value in pairs if found == key), None)
-

@@ -1,6 +1,7 @@
 """Parts of dates and times, their sums and differences, and the current time.
 
 Before 1970 Flink counts the parts of a time backward (`HOUR` of 23:59 is 0 or less); here they are those of the clock.
+Only where an instant is not before 1970, but its local time is (west of Greenwich), they are counted as Flink does.
 Rules: `ExtractCallGen`, `DateTimeUtils`, `StandardConvertletTable`.
 """
 
@@ -167,12 +168,15 @@ def _part_of_timestamp(unit: str, *, is_instant: bool) -> Callable[[Numbers, Row
         return None
 
     def compute(micros: Numbers, rows: Rows) -> Numbers:
+        backward = np.zeros(len(micros), bool)
         if is_instant:
+            since_1970 = micros >= 0
             micros = micros + offsets_of(rows.session.zone, micros, "util moment")
+            backward = since_1970 & (micros < 0)
         if of_days is not None:
-            return of_days(micros // DAY_MICROS)
+            return of_days(np.where(backward, 0, micros // DAY_MICROS))
         if of_micros is not None:
-            return of_micros(micros)
+            return np.where(backward, -of_micros(-micros), of_micros(micros)) if backward.any() else of_micros(micros)
         # of an instant, too, these are the seconds of the local time
         return quotient(micros // 1000, 1000)
 

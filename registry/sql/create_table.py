@@ -341,9 +341,7 @@ class _CreateTableReader(WatermarkReader):
         for name, at in self._computed.items():
             self.index = at
             found = self.expression(row)
-            self._columns[name] = TableColumn(
-                name, "computed", found.type, source=found.source, refused=found.refused
-            )
+            self._columns[name] = TableColumn(name, "computed", found.type, source=found.source, refused=found.refused)
         self.index = after
 
     def _read_watermark(self) -> None:

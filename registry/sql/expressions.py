@@ -34,6 +34,7 @@ from kvformat.registry.expressions.bound import (
 )
 from kvformat.registry.expressions.local_times import parse_date_literal, parse_time_literal, parse_timestamp_literal
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
+from kvformat.registry.java.regex_search import unit_count
 
 _MOST_NESTED = 60  # levels of brackets; each needs some frames of Python's stack of 1,000
 _MOST_LEVELS = 150  # levels of operators in one another; evaluation needs some frames for each
@@ -84,21 +85,32 @@ class Expression:
     refused: str = ""
 
 
-def read_expression(
-    text: str, row: Mapping[str, FlinkType], replaced: Mapping[str, Bound] | None = None
-) -> Bound:
+def read_expression(text: str, row: Mapping[str, FlinkType], replaced: Mapping[str, Bound] | None = None) -> Bound:
     """Parse and bind an expression that stands alone. Raises `SchemaError`.
 
     `row` has the types of the columns, `replaced` the expressions that take the place of some of them.
     """
     reader = _SingleExpressionReader(text)
     try:
-        bound = bind(reader.tree(), row, replaced or {})
+        bound = _column(bind(reader.tree(), row, replaced or {}))
     except BindError as error:
         raise reader.error(str(error), error.offset) from None
     if reader.peek():
         raise reader.error(f"{reader.shown()}: unexpected here")
     return bound
+
+
+def _column(bound: Bound) -> Bound:
+    """Return an expression whose values a column can hold. Raises `BindError` for another."""
+    if bound.type == NULL:
+        raise BindError("its type is unknown, because every value is NULL; write CAST(NULL AS STRING)")
+    if _has_interval(bound.type):
+        raise BindError("a column of the type INTERVAL; add it to a time, or CAST it to STRING")
+    return bound
+
+
+def _has_interval(type_: FlinkType) -> bool:
+    return type_.root in INTERVALS or any(_has_interval(field.type) for field in type_.fields)
 
 
 def uses_current_time(text: str) -> bool:
@@ -126,11 +138,7 @@ class ExpressionReader(DdlReader):
             if self.peek() and self.peek() not in (",", ")") and self.word() != "COMMENT":
                 raise self.error(f"{self.shown()}: unexpected here")
             try:
-                bound = bind(tree, row)
-                if bound.type == NULL:
-                    raise BindError("its type is unknown, because every value is NULL; write CAST(NULL AS STRING)")
-                if bound.type.root in INTERVALS:
-                    raise BindError("a column of the type INTERVAL; add it to a time, or CAST it to STRING")
+                bound = _column(bind(tree, row))
             except BindError as error:
                 raise self.error(str(error), error.offset) from None
         except SchemaError as error:
@@ -245,7 +253,7 @@ class ExpressionReader(DdlReader):
         token, word, offset = self.peek(), self.word(), self.offset()
         if token.startswith("'"):
             text = self.text_literal()
-            return Literal(text, FlinkType("CHAR", length=len(text)), offset)
+            return Literal(text, FlinkType("CHAR", length=unit_count(text)), offset)
         if token and _NUMBER.fullmatch(token):
             self.index += 1
             return self._number(token, offset)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.support import computed
 
-_LEAST_EQUAL = {"computed": 4000, "computed-json": 1000}
-_MOST_REFUSED = {"computed": 100, "computed-json": 50}
+_LEAST_EQUAL = {"computed": 10_300, "computed-json": 850}
+_MOST_REFUSED = {"computed": 130, "computed-json": 40}
 
 
 @pytest.mark.parametrize("name", _LEAST_EQUAL)

@@ -1,0 +1,249 @@
+"""Times to texts and back: rules at boundaries, and columns that NumPy reads and writes as a whole."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.expressions.fixed_layouts import FIRST, LAST, Texts, layout_of_java_time, read, written
+from kvformat.registry.expressions.java_time_formats import formatted
+from kvformat.registry.expressions.java_time_parsing import parsed
+from kvformat.registry.expressions.java_time_patterns import compiled
+from kvformat.registry.expressions.java_time_resolving import resolved
+from kvformat.registry.expressions.local_times import DAY_MICROS
+from kvformat.registry.sql.expressions import read_expression
+from tests.registry.expressions.time_rows import TYPES, evaluated, failure, value
+
+NEW_YORK = "America/New_York"
+LEAST_BIGINT = -(2**63)
+
+
+# --- whole columns -------------------------------------------------------------------------------------------
+
+_FIXED = ["yyyy-MM-dd HH:mm:ss", "uuuuMMddHHmmss", "dd/MM/yyyy'T'HH:mm:ss.SSSSSS", "yyyy-MM-dd HH:mm:ss.SSS", "HH:mm"]
+
+
+@pytest.mark.parametrize("pattern", _FIXED)
+def test_a_column_with_fixed_places_is_as_its_single_values(pattern: str) -> None:
+    elements = compiled(pattern)
+    layout = layout_of_java_time(elements)
+    assert layout is not None
+    numbers = random.Random(3)
+    micros = [FIRST, LAST, -1, 0, *(numbers.randrange(FIRST, LAST + 1) for _ in range(2000))]
+    valid = np.array([i % 7 != 3 for i in range(len(micros))], np.bool_)
+    texts = written(layout, np.array(micros, np.int64), valid)
+    assert texts.to_pylist() == [formatted(elements, m) if v else None for m, v in zip(micros, valid, strict=True)]
+
+    found, usual = read(layout, Texts.of(texts))
+    assert usual.tolist() == valid.tolist()
+    for number, text in zip(found[valid].tolist(), texts.drop_null().to_pylist(), strict=True):
+        days, nanos = resolved(parsed(elements, text))
+        assert number == days * DAY_MICROS + nanos // 1000
+
+
+def test_usual_and_other_texts_of_a_column() -> None:
+    texts = ["2024-03-09 12:34:56", None, "2024-3-9", "", "2024-03-09 12:34:56.7", "2024-02-30 00:00:00", "é" * 5]
+    texts = [*texts, "2024-03-09", "0001-01-01 00:00:00", "2024-03-09 12:34:60", "９024-03-09"]
+    expected = [value("TO_TIMESTAMP(s)", s=text) for text in texts]
+    assert expected[:5] == ["2024-03-09T12:34:56", None, "2024-03-09T00:00:00", None, "2024-03-09T12:34:56.700000"]
+    assert evaluated("TO_TIMESTAMP(s)", s=texts) == (expected, {})
+    sliced = Texts.of(pa.array(["x", *texts])[1:])
+    assert sliced.lengths.tolist() == [0 if text is None else len(text.encode()) for text in texts]
+
+
+@pytest.mark.parametrize("form", ["yyyy-MM-dd HH:mm:ss", "yyyyMMdd", "yyyy-MM-dd", "HH:mm:ss"])
+def test_usual_and_other_texts_of_simple_date_format(form: str) -> None:
+    texts = ["2024-03-09 12:34:56", "2024-03-09 12:34:5x", "20240309", "202403090", "2024-3-9 1:2:3", "99999-01-01"]
+    texts = [*texts, "2024-13-45 25:61:61", "2024-03-09 12:34:567", "12:34:56", "-2024-01-01 00:00:00", "1582-10-10"]
+    for function in ("UNIX_TIMESTAMP", "TO_DATE"):
+        expression = f"{function}(s, '{form}')"
+        assert evaluated(expression, s=texts)[0] == [
+            evaluated(f"{function}(s, p)", s=[text], p=[form])[0][0] for text in texts
+        ]
+
+
+@pytest.mark.parametrize(
+    "zones", [("UTC", NEW_YORK), (NEW_YORK, "Asia/Kolkata"), ("EST", "No/Zone"), ("+05:30", "PST")]
+)
+def test_zones_of_convert_tz_are_the_same_as_literals_and_as_columns(zones: tuple[str, str]) -> None:
+    texts = ["2024-03-10 02:30:00", "2024-11-03 01:30:00", "1899-12-31 23:59:59", "1500-01-01 00:00:00", "x", None]
+    source, target = zones
+    by_literals = evaluated(f"CONVERT_TZ(s, '{source}', '{target}')", s=texts)
+    assert by_literals == evaluated(f"CONVERT_TZ(s, p, '{target}')", s=texts, p=[source] * len(texts))
+
+
+# --- java.time -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "time"),
+    [
+        ("2023-02-31", "yyyy-MM-dd", "2023-02-28T00:00:00"),
+        ("2023-02-32", "yyyy-MM-dd", None),
+        ("2024-03-09 24:00", "yyyy-MM-dd HH:mm", "2024-03-10T00:00:00"),
+        ("2024-03-09 24:01", "yyyy-MM-dd HH:mm", None),
+        ("99", "yy", "2099-01-01T00:00:00"),
+        ("2024-03-09 2024", "yyyy-MM-dd uuuu", "2024-03-09T00:00:00"),
+        ("2024-03-09 2023", "yyyy-MM-dd uuuu", None),
+        ("12 AM", "hh a", "1970-01-01T00:00:00"),
+        ("20240309123456789", "yyyyMMddHHmmssSSS", "2024-03-09T12:34:56.789000"),
+        ("Sat 9 Mar 2024", "EEE d MMM yyyy", "2024-03-09T00:00:00"),
+        ("Sun 9 Mar 2024", "EEE d MMM yyyy", None),
+        # what does not fit is read once more, as java.sql.Timestamp.valueOf does
+        ("2024-03-09 12:34:56.7", "dd.MM.yyyy", "2024-03-09T12:34:56.700000"),
+        # the digits of a padded number are not kept free for it
+        ("58922999999000  22", "NNppppmm", "1970-01-01T16:22:02.999000"),
+    ],
+)
+def test_to_timestamp_reads_as_java_time(text: str, pattern: str, time: str | None) -> None:
+    assert value(f"TO_TIMESTAMP(s, '{pattern}')", s=text) == time
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("yyyy-MM-dd''HH", "2024-03-09'22"),
+        ("yyyyy yy y", "02024 24 2024"),
+        ("EEEE, d MMMM, MMMMM", "Saturday, 9 March, M"),
+        ("YYYY 'W'ww e", "2024 W10 7"),
+        ("Q QQQ QQQQ", "1 Q1 1st quarter"),
+        ("n N A", "123456000 81296123456000 81296123"),
+        ("h B, K a, k", "10 at night, 10 PM, 22"),
+        ("G D g", "AD 69 60378"),
+        ("ppppd|HH[ XXX]", "   9|22"),
+    ],
+)
+def test_date_format_writes_as_java_time(pattern: str, text: str) -> None:
+    quoted = pattern.replace("'", "''")
+    assert value(f"DATE_FORMAT(ts, '{quoted}')", ts="2024-03-09T22:34:56.123456") == text
+    assert value("DATE_FORMAT(ts, p)", ts="2024-03-09T22:34:56.123456", p=pattern) == text
+
+
+@pytest.mark.parametrize(
+    ("pattern", "reason"),
+    [
+        ("yyyy XXX", "time zone"),
+        ("yyyy [", ""),
+        ("yyyy ]", "]"),
+        ("bb", "letter b"),
+        ("'x", "quote"),
+        ("ddd", "letters d"),
+    ],
+)
+def test_a_pattern_that_java_refuses_fails_each_row(pattern: str, reason: str) -> None:
+    quoted = pattern.replace("'", "''")
+    if reason:
+        assert reason in failure(f"DATE_FORMAT(ts, '{quoted}')", ts="2024-03-09")
+    else:
+        assert value(f"DATE_FORMAT(ts, '{quoted}')", ts="2024-03-09") == "2024 "
+    assert value(f"DATE_FORMAT(ts, '{quoted}')") is None
+
+
+def test_years_of_date_format() -> None:
+    for moment, text in {
+        "10000-01-01": "+10000", "-0001-01-01": "0002", "0000-01-01": "0001", "0001-01-01": "0001",
+    }.items():  # fmt: skip
+        assert value("DATE_FORMAT(ts, 'yyyy')", ts=moment) == text
+    assert value("DATE_FORMAT(ts, 'uuuu')", ts="-0001-01-01") == "-0001"
+
+
+# --- SimpleDateFormat ----------------------------------------------------------------------------------------
+
+
+def test_dates_before_1582_10_15_are_julian() -> None:
+    assert value("FROM_UNIXTIME(n)", n=-12_219_292_801) == "1582-10-04 23:59:59"
+    assert value("FROM_UNIXTIME(n)", n=-12_219_292_800) == "1582-10-15 00:00:00"
+    assert value("UNIX_TIMESTAMP('1582-10-04 23:59:59')") == -12_219_292_801
+    assert value("UNIX_TIMESTAMP(s)", s="1582-10-10 00:00:00") == value("UNIX_TIMESTAMP(s)", s="1582-10-20 00:00:00")
+    assert value("UNIX_TIMESTAMP(s)", s="1500-02-29 00:00:00") == value("UNIX_TIMESTAMP(s)", s="1500-02-28 24:00:00")
+
+
+def test_fields_that_are_too_large_go_on_to_the_next() -> None:
+    assert value("UNIX_TIMESTAMP(s)", s="1970-13-32 24:60:60") == value("UNIX_TIMESTAMP(s)", s="1971-02-02 01:01:00")
+
+
+def test_a_text_that_does_not_fit() -> None:
+    assert value("UNIX_TIMESTAMP(s)", s="x") == LEAST_BIGINT
+    assert value("DATE_FORMAT(s, 'yyyy')", s="x") is None
+    assert value("CONVERT_TZ(s, 'UTC', 'UTC')", s="x") is None
+    assert value("TO_DATE(s)", s="x") is None
+    assert value("TO_DATE(s, 'yyyy')", s="x") == "1705471-09-27"
+
+
+def test_a_year_of_two_digits_is_at_most_20_years_ahead() -> None:
+    for now, year in {"2024-06-01": "2044", "2023-12-31": "1944"}.items():
+        assert value("FROM_UNIXTIME(UNIX_TIMESTAMP(s, 'yy'), 'yyyy')", now=now, s="44") == year
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        # a gap has the offset before it, and of an hour that comes twice it is the second
+        ("2024-03-10 02:30:00", 1_710_055_800),
+        ("2024-11-03 01:30:00", 1_730_615_400),
+        # the offset of today, not the local mean time
+        ("1883-01-01 00:00:00", -2_745_428_400),
+    ],
+)
+def test_unix_timestamp_takes_the_offsets_of_java_util(text: str, seconds: int) -> None:
+    assert value("UNIX_TIMESTAMP(s)", zone=NEW_YORK, s=text) == seconds
+
+
+def test_seconds_overflow_as_a_long() -> None:
+    assert value("FROM_UNIXTIME(n)", n=2**61) == "1970-01-01 00:00:00"
+
+
+def test_zone_names() -> None:
+    assert value("FROM_UNIXTIME(n, 'z Z X XXX')", zone=NEW_YORK, n=1_720_000_000) == "EDT -0400 -04 -04:00"
+    assert value("FROM_UNIXTIME(n, 'z Z X XXX')", zone="UTC", n=0) == "UTC +0000 Z Z"
+    assert "zzzz" in failure("FROM_UNIXTIME(n, 'zzzz')", n=0)
+
+
+# --- dates and instants --------------------------------------------------------------------------------------
+
+
+def test_a_constant_to_date_has_the_last_four_digits_of_its_year() -> None:
+    assert value("TO_DATE('12024-03-09', 'yyyy-MM-dd')") == "2024-03-09"
+    assert value("TO_DATE(s, 'yyyy-MM-dd')", s="12024-03-09") == "12024-03-09"
+
+
+@pytest.mark.parametrize(
+    ("number", "precision", "instant"),
+    [
+        (253_402_300_799, 0, "9999-12-31T23:59:59"),
+        (253_402_300_800, 0, None),
+        (-62_167_219_200, 0, "0000-01-01T00:00:00"),
+        (-62_167_219_201, 0, None),
+        (-1, 3, "1969-12-31T23:59:59.999000"),
+        (-1, 9, "1969-12-31T23:59:59.999999"),
+    ],
+)
+def test_numbers_of_to_timestamp_ltz_are_of_the_years_0_to_9999(
+    number: int, precision: int, instant: str | None
+) -> None:
+    assert value(f"TO_TIMESTAMP_LTZ(n, {precision})", n=number) == instant
+
+
+@pytest.mark.parametrize(
+    ("number", "instant"), [(float("nan"), "1970-01-01T00:00:00"), (float("inf"), None), (-1e300, None)]
+)
+def test_a_double_that_is_no_number_is_0(number: float, instant: str | None) -> None:
+    assert value("TO_TIMESTAMP_LTZ(f, 0)", f=number) == instant
+
+
+def test_a_pattern_of_to_timestamp_ltz_gives_its_precision() -> None:
+    for form, precision in {"yyyy": 3, "yyyy SS": 3, "yyyy SSSSSS": 6}.items():
+        found = read_expression(f"TO_TIMESTAMP_LTZ(s, '{form}')", TYPES)
+        assert (found.type.root, found.type.precision) == ("TIMESTAMP_LTZ", precision)
+
+
+@pytest.mark.parametrize(
+    "expression", ["TO_TIMESTAMP_LTZ(s, 'bb')", "TO_TIMESTAMP_LTZ(n, 10)", "TO_TIMESTAMP_LTZ(s, 'yyyy', 'No/Zone')"]
+)
+def test_literals_of_to_timestamp_ltz_are_checked_before_any_row(expression: str) -> None:
+    with pytest.raises(SchemaError, match="TO_TIMESTAMP_LTZ"):
+        read_expression(expression, TYPES)

@@ -1,0 +1,208 @@
+"""Parts, sums and differences of times: rules at boundaries, and columns that NumPy computes as a whole."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.expressions.local_times import offsets_of
+from kvformat.registry.java.zones import (
+    Zone,
+    offset_of_local,
+    offset_of_moment,
+    util_offset_of_local,
+    util_offset_of_moment,
+    zone_named,
+)
+from kvformat.registry.sql.expressions import read_expression
+from tests.registry.expressions.time_rows import TYPES, evaluated, failure, value
+
+NEW_YORK = "America/New_York"
+
+
+def _random_dates(count: int) -> list[dt.date]:
+    numbers = random.Random(1)
+    usual = [dt.date.fromordinal(numbers.randrange(1, dt.date.max.toordinal())) for _ in range(count)]
+    return [*usual, dt.date.min, dt.date.max, dt.date(1900, 2, 28), dt.date(1900, 3, 1), dt.date(2000, 2, 29)]
+
+
+# --- parts ---------------------------------------------------------------------------------------------------
+
+
+def test_parts_of_dates_are_those_of_the_calendar() -> None:
+    dates = _random_dates(3000)
+    column = [date.isoformat() for date in dates]
+    for expression, part in {
+        "YEAR(d)": lambda date: date.year,
+        "QUARTER(d)": lambda date: (date.month + 2) // 3,
+        "MONTH(d)": lambda date: date.month,
+        "DAYOFMONTH(d)": lambda date: date.day,
+        "DAYOFYEAR(d)": lambda date: date.timetuple().tm_yday,
+        "DAYOFWEEK(d)": lambda date: date.isoweekday() % 7 + 1,
+        "WEEK(d)": lambda date: date.isocalendar().week,
+        "EXTRACT(ISOYEAR FROM d)": lambda date: date.isocalendar().year,
+        "EXTRACT(CENTURY FROM d)": lambda date: (date.year + 99) // 100,
+        "EXTRACT(DECADE FROM d)": lambda date: date.year // 10,
+    }.items():
+        assert evaluated(expression, d=column) == ([part(date) for date in dates], {}), expression
+
+
+def test_parts_of_times_before_1970_are_those_of_the_clock() -> None:
+    moment = "1969-12-31T22:58:57.123456"
+    for expression, part in {
+        "YEAR(ts)": 1969, "DAYOFYEAR(ts)": 365, "HOUR(ts)": 22, "MINUTE(ts)": 58, "SECOND(ts)": 57,
+        "EXTRACT(MILLISECOND FROM ts)": 123, "EXTRACT(MICROSECOND FROM ts)": 123_456,
+        "EXTRACT(NANOSECOND FROM ts)": 123_456_000,
+    }.items():  # fmt: skip
+        assert value(expression, ts=moment) == part, expression
+
+
+@pytest.mark.parametrize(("moment", "hour"), [("2024-11-03T05:30:00", 1), ("2024-11-03T06:30:00", 1)])
+def test_an_hour_that_comes_twice_has_the_same_number(moment: str, hour: int) -> None:
+    assert value("HOUR(lz)", zone=NEW_YORK, lz=moment) == hour
+
+
+def test_instants_before_1900_have_the_offset_of_today_in_java_util() -> None:
+    # java.time has the local mean time, 4:56:02 behind
+    assert value("HOUR(lz)", zone=NEW_YORK, lz="1883-01-01T05:00:00") == 0
+    assert value("CAST(lz AS STRING)", zone=NEW_YORK, lz="1883-01-01T05:00:00")[:19] == "1883-01-01 00:03:58"
+
+
+# --- offsets -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "name", ["UTC", NEW_YORK, "Asia/Kolkata", "Australia/Lord_Howe", "Pacific/Apia", "Africa/Monrovia", "+05:30"]
+)
+@pytest.mark.parametrize(
+    ("lookup", "offset_at"),
+    [
+        ("moment", offset_of_moment),
+        ("local", offset_of_local),
+        ("util moment", util_offset_of_moment),
+        ("util local", util_offset_of_local),
+    ],
+)
+def test_offsets_of_a_column_are_those_of_its_moments(
+    name: str, lookup: str, offset_at: Callable[[Zone, int], int]
+) -> None:
+    numbers, zone = random.Random(2), zone_named(name)
+    # hours of years with changes of clocks, of the years in which Apia left out a day and Monrovia dropped seconds
+    begins = [dt.datetime(year, 1, 1, tzinfo=dt.UTC) for year in (1883, 1899, 1972, 2011, 2024, 2050)]
+    moments = [
+        int(begin.timestamp()) * 1_000_000 + numbers.randrange(366 * 86_400) * 1_000_000
+        for begin in begins
+        for _ in range(2000)
+    ]
+    found = offsets_of(name, np.array(moments, np.int64), lookup) // 1_000_000
+    assert found.tolist() == [offset_at(zone, moment) for moment in moments]
+
+
+# --- sums and differences ------------------------------------------------------------------------------------
+
+
+def test_a_multiple_of_months_keeps_the_low_bits() -> None:
+    assert value("TIMESTAMPADD(YEAR, i, d)", d="2024-01-31", i=2**30) == "2024-01-31"
+
+
+def test_a_date_out_of_range_fails_the_row_and_a_timestamp_is_null() -> None:
+    assert "out of range" in failure("d + INTERVAL '1' DAY", d="5881580-07-11")
+    assert "out of range" in failure("TIMESTAMPADD(YEAR, i, d)", d="2024-01-31", i=10_000_000)
+    assert value("TIMESTAMPADD(YEAR, i, ts)", ts="2024-01-31", i=400_000) is None
+    assert value("TIMESTAMPADD(DAY, n, ts)", ts="2024-01-31", n=2**31) is None
+
+
+def test_a_day_that_a_month_does_not_have_is_its_last_one() -> None:
+    column = ["2024-01-31T10:00:00", "2023-01-31T10:00:00", "2024-03-30T10:00:00"]
+    assert evaluated("ts + INTERVAL '1' MONTH", ts=column)[0] == [
+        "2024-02-29T10:00:00", "2023-02-28T10:00:00", "2024-04-30T10:00:00",
+    ]  # fmt: skip
+
+
+def test_a_day_of_an_instant_is_24_hours_where_clocks_change() -> None:
+    moved = value("CAST(lz + INTERVAL '1' DAY AS STRING)", zone=NEW_YORK, lz="2024-03-09T17:00:00")
+    assert moved[:19] == "2024-03-10 13:00:00"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "months"),
+    [
+        ("2024-01-31T00:00:00", "2024-02-29T00:00:00", 1),
+        ("2024-01-15T10:00:00", "2024-02-15T09:59:59", 0),
+        ("2024-02-15T10:00:00", "2024-01-15T11:00:00", -1),
+        ("2024-02-15T11:00:00", "2024-01-15T10:00:00", -2),
+        ("2024-01-15T10:00:00", "2024-01-15T00:00:00", -1),
+    ],
+)
+def test_months_compare_the_times_of_the_day_in_one_direction_only(first: str, second: str, months: int) -> None:
+    assert value("TIMESTAMPDIFF(MONTH, ts, tt)", ts=first, tt=second) == months
+
+
+def test_a_difference_that_an_int_does_not_hold_is_null() -> None:
+    assert value("TIMESTAMPDIFF(SECOND, ts, tt)", ts="1970-01-01", tt="2038-01-19T03:14:07") == 2**31 - 1
+    assert value("TIMESTAMPDIFF(SECOND, ts, tt)", ts="1970-01-01", tt="2038-01-19T03:14:08") is None
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "TIMESTAMPDIFF(MICROSECOND, ts, tt)",
+        "FLOOR(ts TO MICROSECOND)",
+        "INTERVAL '1' DAY + lz",
+        "YEAR(NULL)",
+        "ts - tt",
+    ],
+)
+def test_what_is_no_value_in_flink_is_refused(expression: str) -> None:
+    with pytest.raises(SchemaError, match="at character"):
+        read_expression(expression, TYPES)
+
+
+# --- rounding ------------------------------------------------------------------------------------------------
+
+
+def test_rounding_an_instant_keeps_its_offset() -> None:
+    # midnight of the day on which clocks go forward is 05:00 in UTC; Flink takes the offset of the afternoon
+    assert value("FLOOR(lz TO DAY)", zone=NEW_YORK, lz="2024-03-10T16:00:00") == "2024-03-10T04:00:00"
+
+
+@pytest.mark.parametrize(
+    ("date", "ceil"), [("2024-01-01", "2024-01-01"), ("2024-04-01", "2024-07-01"), ("2024-05-07", "2024-07-01")]
+)
+def test_the_next_quarter_follows_the_first_day_of_one_except_january_1(date: str, ceil: str) -> None:
+    assert value("CEIL(d TO QUARTER)", d=date) == ceil
+
+
+def test_dates_before_1582_are_rounded_by_the_julian_calendar() -> None:
+    # 1500-03-01 of the Gregorian calendar is February 20 of the Julian one
+    assert value("FLOOR(d TO MONTH)", d="1500-03-01") == "1500-02-01"
+
+
+def test_a_time_rounded_to_24_00_fails_the_row() -> None:
+    assert "24:00" in failure("CEIL(CAST(ts AS TIME) TO HOUR)", ts="2024-03-09T23:30:00")
+
+
+# --- the current time ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("CURRENT_DATE", "2024-03-09"),
+        ("CURRENT_TIME", "22:30:15"),
+        ("LOCALTIME", "22:30:15"),
+        ("LOCALTIMESTAMP", "2024-03-09 22:30:15.678"),
+        ("CURRENT_TIMESTAMP", "2024-03-09 22:30:15.678"),
+        ("NOW()", "2024-03-09 22:30:15.678"),
+        ("CURRENT_ROW_TIMESTAMP()", "2024-03-09 22:30:15.678"),
+        ("PROCTIME()", "2024-03-09 22:30:15.678"),
+    ],
+)
+def test_the_current_time_is_that_of_the_session_in_milliseconds(expression: str, text: str) -> None:
+    found = value(f"CAST({expression} AS STRING)", zone=NEW_YORK, now="2024-03-10T03:30:15.678901")
+    assert found == text

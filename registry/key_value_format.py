@@ -51,11 +51,13 @@ from kvformat.registry.table.encode_records import EncodedRecords, encode_record
 from kvformat.registry.table.metadata import (
     MetadataColumn,
     MetadataKeys,
+    check_raw,
     own_columns,
     readable,
     requested_metadata,
     writable,
 )
+from kvformat.registry.table.raw_records import raw_messages, with_raw_columns
 from kvformat.registry.table.record_headers import checked_headers
 from kvformat.registry.table.table_plan import TablePlan, plan_table
 
@@ -294,8 +296,9 @@ class KeyValueFormat:
         and `-U`. A `-U` directly followed by a `+U` of the same key writes nothing. The order is that of `df`: nothing
         is shuffled.
 
-        `metadata` names further columns to write as `topic`, `headers` or `timestamp`. `changelog_mode` tells which
-        kinds `df` can contain, if not all: an upsert table without `-U` uses a faster engine.
+        `metadata` names further columns to write as `topic`, `headers` or `timestamp`, or as the key or the value as
+        they are (`__raw_key__`, `__raw_value__`; STRING or BINARY). `changelog_mode` tells which kinds `df` can
+        contain, if not all: an upsert table without `-U` uses a faster engine.
         Raises `ConfigurationError` before a job starts; a row that can't be written fails the job.
         """
         from kvformat.registry.table.encode_frame import encode_frame  # imports PySpark
@@ -307,8 +310,11 @@ class KeyValueFormat:
         return tuple(column.key for column in (*self._plan("encode").metadata, *self._written(metadata)))
 
     def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
+        plan = self._plan("encode")
         columns = [TableColumn(c.name, "metadata", None, c.key) for c in requested_metadata(metadata)]
-        return writable(self._table.name, columns, self._plan("encode").topics)
+        found = writable(self._table.name, columns, plan.topics)
+        check_raw(self._table.name, (*plan.metadata, *found), plan.layout)
+        return found
 
     def maintain(
         self,
@@ -357,7 +363,8 @@ class KeyValueFormat:
     ) -> DecodedRecords:
         """Decode binary Arrow arrays, one record per element; `rows` has the physical columns, then metadata.
 
-        `metadata` names keys of the value's format (`value.source.table`). Without a key format `keys` is ignored.
+        `metadata` names keys of the value's format (`value.source.table`), or `__raw_key__` and `__raw_value__`, the
+        record's key and value as they are. Otherwise `keys` is ignored without a key format.
         `headers` has a list of headers per record, each a struct of `key` and `value` as in Spark's Kafka source.
         Formats with a schema registry find ids of schemas there.
         Never raises for bad data: `errors` and `parts` give the error of each bad record, and its part.
@@ -365,36 +372,44 @@ class KeyValueFormat:
         plan = self._plan("decode")
         columns = readable(self._table.name, requested_metadata(metadata), plan.layout.value_format)
         for column in columns:
-            if column.of_value is None:
+            if column.of_value is None and column.raw_part is None:
                 raise MetadataError(
                     f"'{column.key}' is not part of the message: only decode(df) has the connector's metadata"
                 )
         plain = binary_messages(values)
         if keys is None:
             keys = pa.nulls(len(plain), pa.binary())
-        return decode_record_batch(
+        keys = binary_messages(keys)
+        decoded = decode_record_batch(
             plan.layout,
-            binary_messages(keys),
+            keys,
             plain,
-            {c.name: str(c.of_value) for c in columns},
+            {c.name: str(c.of_value) for c in columns if c.raw_part is None},
             None if headers is None else checked_headers(headers, len(plain)),
         )
+        if all(column.raw_part is None for column in columns):
+            return decoded
+        return with_raw_columns(decoded, columns, {"key": keys, "value": plain}, len(plan.layout.physical.fields))
 
-    def encode_batch(self, rows: pa.StructArray, *, row_kinds: pa.Array | None = None) -> EncodedRecords:
+    def encode_batch(
+        self, rows: pa.StructArray, *, row_kinds: pa.Array | None = None, metadata: MetadataKeys | None = None
+    ) -> EncodedRecords:
         """Encode a struct array, one record per row; see `EncodedRecords`. Never raises for bad data.
 
         Columns are found by name and cast if nothing is lost. `row_kinds` has the kind of each row, like the column
-        `row_kind` in `encode`; None means that all rows are inserts.
+        `row_kind` in `encode`; None means that all rows are inserts. The table's columns of `__raw_key__` and
+        `__raw_value__`, and those that `metadata` names, are written as they are. Other metadata are not part of a key
+        or a value, and are ignored.
         """
         plan = self._plan("encode")
+        written = (*plan.metadata, *self._written(metadata))
         if row_kinds is not None:
             row_kinds = row_kinds.cast(pa.string())
             wrong = pc.invert(pc.is_in(row_kinds, pa.array([kind.value for kind in RowKind])))
             if len(row_kinds) != len(rows) or pc.any(wrong, min_count=0).as_py():
                 raise SchemaError("row_kinds must have '+I', '-U', '+U' or '-D' for every row", field="row_kind")
-        return encode_records(
-            plan.layout, normalize_rows(rows, arrow_schema(nullable(plan.layout.physical))), row_kinds
-        )
+        physical = normalize_rows(rows, arrow_schema(nullable(plan.layout.physical)))
+        return encode_records(plan.layout, physical, row_kinds, raw=raw_messages(rows, written))
 
     # --- display, comparison and pickling ----------------------------------------------------------------
 

@@ -14,7 +14,8 @@ from kvformat.connectors.cli._values import json_values
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.table.metadata import VALUE_PREFIX
+from kvformat.registry.table.metadata import RAW, VALUE_PREFIX
+from kvformat.registry.table.raw_records import raw_array
 from kvformat.registry.table.record_headers import HEADERS_TYPE
 
 _MICROS, _INSTANT = pa.timestamp("us", "UTC"), FlinkType("TIMESTAMP_LTZ", precision=3)
@@ -125,7 +126,12 @@ class Decoder:
 
 def _of_records(column: ShownColumn, batch: MessageBatch, lists: pa.ListArray) -> list[Any]:
     """Return a column of Kafka's metadata: for each row the value of its record, or null if unknown."""
-    per_record = [_metadata(column.key, about) for about in batch.about or [{}] * len(batch.values)]
+    if column.key in RAW:
+        assert column.type is not None
+        messages = batch.values if RAW[column.key] == "value" else batch.keys or [None] * len(batch.values)
+        per_record = json_values(raw_array(pa.array(messages, pa.binary()), column.type), column.type)
+    else:
+        per_record = [_metadata(column.key, about) for about in batch.about or [{}] * len(batch.values)]
     ends = lists.offsets.to_pylist()
     return [per_record[place] for place in range(len(per_record)) for _ in range(ends[place], ends[place + 1])]
 

@@ -26,7 +26,7 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.table.metadata import READABLE, VALUE_PREFIX
+from kvformat.registry.table.metadata import VALUE_PREFIX
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
     "=": operator.eq,
@@ -105,9 +105,10 @@ def _types(table: ShownTable) -> dict[str, FlinkType]:
     """Return the types of the shown columns, by name; metadata has the type of its key."""
     option = "format" if "format" in table.kv.options else "value.format"
     of_value = format_class(table.kv.options[option]).metadata_types
-    texts = {**READABLE, **{f"{VALUE_PREFIX}{key}": text for key, text in of_value.items()}}
     return {
-        column.name: table.physical[column.place].type if column.place >= 0 else parse_type(texts[column.key])
+        column.name: table.physical[column.place].type
+        if column.place >= 0
+        else column.type or parse_type(of_value[column.key.removeprefix(VALUE_PREFIX)])
         for column in table.columns
     }
 

@@ -18,29 +18,34 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
 from kvformat.registry.contract.schemas import resolve_schema, row_type
-from kvformat.registry.contract.types import FlinkField
+from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.statements import find_table
 from kvformat.registry.sql.table_definition import TableDefinition
-from kvformat.registry.table.metadata import READABLE, VALUE_PREFIX
+from kvformat.registry.table.metadata import RAW, READABLE, VALUE_PREFIX, connector_type
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class ShownColumn:
-    """A column of the printed rows: a physical column with its index `place`, or metadata with its `key`."""
+    """A column of the printed rows: a physical column with its index `place`, or metadata with its `key`.
+
+    `type` is that of a metadata column of the connector.
+    """
 
     name: str
     place: int = -1
     key: str = ""
+    type: FlinkType | None = None
 
 
 @dataclass(frozen=True)
 class ShownTable:
     """A table with its physical columns and the columns that commands print.
 
-    `framing` is the default framing of its messages. `left_out` names the columns that only Spark can compute.
+    `framing` is the default framing of its messages. `left_out` names the columns that only Spark can compute,
+    `requested` the metadata that was requested beside the table's.
     """
 
     kv: KeyValueFormat
@@ -48,6 +53,7 @@ class ShownTable:
     columns: tuple[ShownColumn, ...]
     framing: str
     left_out: tuple[str, ...] = ()
+    requested: tuple[str, ...] = ()
 
     @property
     def has_kinds(self) -> bool:
@@ -56,8 +62,15 @@ class ShownTable:
 
     @property
     def has_key(self) -> bool:
-        """Whether the table reads and writes the keys of records."""
-        return "key.format" in self.kv.options
+        """Whether the table writes the keys of records."""
+        return "key.format" in self.kv.options or any(RAW[column.key] == "key" for column in self.written_raw)
+
+    @property
+    def written_raw(self) -> tuple[ShownColumn, ...]:
+        """The columns that are written as key or value as they are: those that are not VIRTUAL, and requested ones."""
+        virtual = {column.name for column in self.kv.columns if column.virtual} - {*self.requested}
+        found = {column.name: column for column in reversed(self.columns) if column.key in RAW}
+        return tuple(column for column in found.values() if column.name not in virtual)
 
 
 def of_format(name: str, schema: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
@@ -70,13 +83,14 @@ def of_format(name: str, schema: str | None, options: Mapping[str, str], metadat
     known = {key: f"{VALUE_PREFIX}{key}" for key in format_class(name).metadata_types}
     known |= {key: key for key in READABLE}
     columns = [ShownColumn(field.name, place) for place, field in enumerate(fields)]
-    return ShownTable(kv, fields, (*columns, *_extra(metadata, known)), "lines")
+    return ShownTable(kv, fields, (*columns, *_extra(metadata, known)), "lines", requested=tuple(metadata))
 
 
 def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
     """Return a table of a Flink SQL file. `options` replace its own, and `metadata` adds to its metadata columns.
 
-    Metadata columns have the types of their keys, not their declared types, because Spark does the casts.
+    Metadata columns have the types of their keys, not their declared types, because Spark does the casts. Raw keys and
+    values have their declared types.
     """
     text = read_text(file)
     definition = find_table(text, table, options=options, choose="--table '{}'".format)
@@ -85,7 +99,8 @@ def of_ddl(file: Path, table: str | None, options: Mapping[str, str], metadata: 
     known = [*READABLE, *(f"{VALUE_PREFIX}{key}" for key in format_class(kv.options[option]).metadata_types)]
     extra = _extra(metadata, {key: key for key in known})
     computed = tuple(column.name for column in definition.columns if column.kind == "computed")
-    return ShownTable(kv, definition.physical().fields, (*_declared(definition), *extra), "records", computed)
+    columns = (*_declared(definition), *extra)
+    return ShownTable(kv, definition.physical().fields, columns, "records", computed, tuple(metadata))
 
 
 def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
@@ -97,14 +112,19 @@ def _extra(keys: Sequence[str], known: Mapping[str, str]) -> list[ShownColumn]:
                 f"{', '.join(known)}",
                 field=key,
             )
-    return [ShownColumn(key, key=known[key]) for key in keys]
+    return [ShownColumn(key, -1, known[key], connector_type(key) if key in READABLE else None) for key in keys]
 
 
 def _declared(definition: TableDefinition) -> list[ShownColumn]:
     """Return the declared columns in order, without computed columns."""
     places = {field.name: place for place, field in enumerate(definition.physical().fields)}
     return [
-        ShownColumn(column.name, places.get(column.name, -1), column.key)
+        ShownColumn(
+            column.name,
+            places.get(column.name, -1),
+            column.key,
+            connector_type(column.key, column.type) if column.key in READABLE else None,
+        )
         for column in definition.columns
         if column.kind != "computed"
     ]

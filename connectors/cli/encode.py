@@ -18,7 +18,8 @@ from kvformat.connectors.cli._values import ValueRefused, python_value, read_jso
 from kvformat.connectors.cli.decode import files_argument, opened
 from kvformat.registry.contract.changelog import RowKind
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.table.metadata import RAW
 
 _KINDS = tuple(kind.value for kind in RowKind)
 _Fault = tuple[str, str]
@@ -44,8 +45,8 @@ def encode_command(
 ) -> None:
     """Turn rows, lines of JSON as `decode` prints them, into messages on stdout.
 
-    Missing members are NULL; metadata columns are ignored. Rows that can't be written are reported on stderr, as JSON.
-    The exit status is 1 if there are any, 2 if the command line is wrong.
+    Missing members are NULL. Metadata columns are ignored, except raw keys and values. Rows that can't be written are
+    reported on stderr, as JSON. The exit status is 1 if there are any, 2 if the command line is wrong.
 
     echo '{"id": 1, "name": "Anna"}' | kvformat encode -f csv -s 'id INT, name STRING'
     """
@@ -121,9 +122,13 @@ class Encoder:
         about: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
     ) -> None:
         self._table, self._sink, self._stop, self._about = table, sink, stop, about
-        self._row = FlinkType("ROW", nullable=False, fields=table.physical)
-        physical = {field.name for field in table.physical}
-        self._passed_over = {c.name for c in table.columns if c.name not in physical} | set(table.left_out)
+        raw = [FlinkField(column.name, column.type) for column in table.written_raw if column.type is not None]
+        self._row = FlinkType("ROW", nullable=False, fields=(*table.physical, *raw))
+        written = {field.name for field in self._row.fields}
+        self._passed_over = {c.name for c in table.columns if c.name not in written} | set(table.left_out)
+        declared = {column.name for column in table.kv.columns if not column.virtual}
+        self._requested = [key for key in table.requested if key in RAW and key not in declared]
+        table.kv.written_metadata(self._requested)  # raises before a row is read
         self._type = arrow_type(nullable(self._row))
         self._held: list[tuple[int, bytes]] = []  # a -U at the end of a batch: a following +U may replace it
         self.counts = {"rows": 0, "messages": 0, "bad": 0}
@@ -154,7 +159,9 @@ class Encoder:
         good = [place for place, row in enumerate(rows) if row is not None]
         array = pa.array([rows[place] for place in good], self._type)
         encoded = self._table.kv.encode_batch(
-            array, row_kinds=pa.array([kinds[place] for place in good], pa.string()) if self._table.has_kinds else None
+            array,
+            row_kinds=pa.array([kinds[place] for place in good], pa.string()) if self._table.has_kinds else None,
+            metadata=self._requested,
         )
         messages: dict[int, EncodedRow] = {}
         for at, place in enumerate(good):

@@ -29,13 +29,13 @@ from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.sql.connector_options import delivery_guarantee
-from kvformat.registry.table.metadata import READABLE
+from kvformat.registry.table.metadata import RAW, READABLE
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
 
 _WRITTEN: Final = ("topic", "partition", "headers", "header-list", "timestamp")
-"""Metadata of a record that its producer sets."""
+"""Metadata of a record that its producer sets, beside key and value."""
 _SETTINGS: Final = {
     **{name: name for name in ("acks", "compression.type", "linger.ms", "retries", "request.timeout.ms")},
     "enable.idempotence": "enable.idempotence",
@@ -59,7 +59,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
     "-m",
     "--metadata",
     multiple=True,
-    type=click.Choice(_WRITTEN),
+    type=click.Choice((*_WRITTEN, *RAW)),
     help="A column of this name is metadata of the record, as `tail -m` shows it. Repeatable.",
 )
 @errors_option("a row that can't be written")
@@ -114,7 +114,7 @@ class _Metadata:
     def __init__(self, table: ShownTable, asked: tuple[str, ...]) -> None:
         declared = (column for column in table.kv.columns if column.kind == "metadata" and not column.virtual)
         self._keys = {column.name: column.key for column in declared if column.key in _WRITTEN}
-        self._keys |= {key: key for key in asked}
+        self._keys |= {key: key for key in asked if key in _WRITTEN}
         self._types = {key: parse_type(READABLE[key]) for key in _WRITTEN}
 
     def names(self, key: str) -> list[str]:

@@ -10,7 +10,7 @@ batch. A `-U` at the end of a batch is held back for the next one, so that pairs
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,6 +27,7 @@ from kvformat.registry.contract.errors import (
     did_you_mean,
     listed,
 )
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.contract.schemas import arrow_schema, row_of_spark
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
@@ -76,11 +77,13 @@ def encode_frame(
         primary_key=plan.table.primary_key or (),
         event_time=None if watermark is None else watermark.column,
     )
-    metadata = [_metadata_column(plan, column, df) for column in (*plan.metadata, *extra)]
-    _warn_about_sink(plan, [column.key for column in (*plan.metadata, *extra)])
+    written = (*plan.metadata, *extra)
+    metadata = [_metadata_column(plan, column, df) for column in written if column.raw_part is None]
+    raw = {column.raw_part: _metadata_column(plan, column, df) for column in written if column.raw_part is not None}
+    _warn_about_sink(plan, [column.key for column in written])
     kinds = _possible_kinds(plan, df, changelog_mode)
     try:
-        return _records(df, layout, columns, metadata, kinds)
+        return _records(df, layout, columns, metadata, kinds, raw)
     except SchemaError as error:  # of a format, which does not know the table
         raise add_context(error, f"table '{plan.table.name}': ") from error
 
@@ -91,9 +94,11 @@ def _records(
     columns: Sequence[Column],
     metadata: Sequence[Column],
     kinds: ChangelogMode | None,
+    raw: Mapping[Part, Column],
 ) -> DataFrame:
     if not layout.upsert or kinds is None or not kinds.contains(RowKind.UPDATE_BEFORE):
-        return df.select(*_key_column(layout, columns), _value_column(layout, columns, kinds), *metadata)
+        key = [raw["key"]] if "key" in raw else _key_column(layout, columns)
+        return df.select(*key, _value_column(layout, columns, kinds, raw.get("value")), *metadata)
     wire = [
         wire_column(column, field.type).alias(f"c{i}")
         for i, (column, field) in enumerate(zip(columns, layout.physical.fields, strict=True))
@@ -219,14 +224,17 @@ def _key_column(layout: RecordLayout, columns: Sequence[Column]) -> list[Column]
     return [key.alias("key")]
 
 
-def _value_column(layout: RecordLayout, columns: Sequence[Column], kinds: ChangelogMode | None) -> Column:
+def _value_column(
+    layout: RecordLayout, columns: Sequence[Column], kinds: ChangelogMode | None, raw: Column | None
+) -> Column:
+    """Return the value of each record: `raw` if it is given, otherwise the row in the value's format."""
     chosen = [columns[i] for i in layout.value_indexes]
     if kinds is None:
-        return _encoded(layout.value_format, layout.value_schema, chosen, None, None).alias("value")
+        return _encoded(layout.value_format, layout.value_schema, chosen, None, None, raw).alias("value")
     kind = F.col(ROW_KIND)
     deleted = kind == RowKind.DELETE.value if layout.upsert else None
     format_kind = kind if layout.has_kinds and not layout.upsert else None
-    value = _encoded(layout.value_format, layout.value_schema, chosen, format_kind, deleted)
+    value = _encoded(layout.value_format, layout.value_schema, chosen, format_kind, deleted, raw)
     allowed = [kind.value for kind in RowKind if kinds.contains(kind)]
     if not layout.has_kinds:
         hint = f"; format '{layout.value_format.identifier}' writes inserts only"
@@ -239,8 +247,15 @@ def _value_column(layout: RecordLayout, columns: Sequence[Column], kinds: Change
 
 
 def _encoded(
-    format: Format, schema: pa.Schema, columns: Sequence[Column], kinds: Column | None, deleted: Column | None
+    format: Format,
+    schema: pa.Schema,
+    columns: Sequence[Column],
+    kinds: Column | None,
+    deleted: Column | None,
+    raw: Column | None = None,
 ) -> Column:
+    if raw is not None:
+        return raw
     struct = F.struct(*(column.alias(name) for column, name in zip(columns, schema.names, strict=True)))
     if deleted is None:
         encoded: Column = format.encode(struct, schema, row_kind=kinds)
@@ -253,7 +268,7 @@ def _encoded(
 
 
 def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> Column:
-    """Return a metadata column for Spark's Kafka sink: `topic`, `headers` or `timestamp`."""
+    """Return a metadata column for Spark's Kafka sink: `topic`, `headers`, `timestamp`, or a raw `key` or `value`."""
     if column.name not in df.columns:
         raise SchemaError(
             f"the DataFrame lacks the column {column.name}, which is written as metadata '{column.key}'",
@@ -261,6 +276,8 @@ def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> 
         )
     wanted = spark_type(nullable(column.given))
     _check_metadata(column, df.schema[column.name].dataType, wanted)
+    if column.raw_part is not None:
+        return exact_column(column.name).cast("binary").alias(column.raw_part)
     value = exact_column(column.name).cast(wanted)
     if column.key == "topic":
         return _checked_topic(plan, value).alias("topic")
@@ -276,6 +293,8 @@ def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> 
 def _check_metadata(column: MetadataColumn, given: T.DataType, wanted: T.DataType) -> None:
     """Raise `SchemaError` if Spark cannot cast the column to the type of its metadata key."""
     fits = isinstance(given, T.NullType) or given.simpleString() == wanted.simpleString()
+    if column.raw_part is not None:
+        fits = fits or isinstance(given, T.StringType | T.BinaryType)
     if column.key == "topic":
         fits = fits or isinstance(given, T.AtomicType)
     elif column.key == "timestamp":
@@ -286,8 +305,9 @@ def _check_metadata(column: MetadataColumn, given: T.DataType, wanted: T.DataTyp
         )
     if fits:
         return
+    types = "STRING or BINARY" if column.raw_part is not None else wanted.simpleString().upper()
     raise SchemaError(
-        f"column '{column.name}' is written as metadata '{column.key}' and must be {wanted.simpleString().upper()}, "
+        f"column '{column.name}' is written as metadata '{column.key}' and must be {types}, "
         f"not {given.simpleString().upper()}: cast it first",
         field=column.name,
     )

@@ -7,7 +7,7 @@ Rules: Flink's `DynamicKafkaRecordSerializationSchema`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,10 +18,13 @@ from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.changelog import RowKind
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import EncodeError
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.schemas import result_arrow_type, row_type
 from kvformat.registry.spark.decoded_columns import ROW_KIND
 from kvformat.registry.table.record_arrays import any_valid, struct_array, with_prefix
 from kvformat.registry.table.record_layout import RecordLayout
+
+_NO_MESSAGES: Mapping[Part, pa.BinaryArray] = {}
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,20 @@ class EncodedRecords:
     codes: pa.StringArray | None = None
 
 
-def encode_records(layout: RecordLayout, rows: pa.StructArray, kinds: pa.StringArray | None) -> EncodedRecords:
+def encode_records(
+    layout: RecordLayout,
+    rows: pa.StructArray,
+    kinds: pa.StringArray | None,
+    *,
+    raw: Mapping[Part, pa.BinaryArray] = _NO_MESSAGES,
+) -> EncodedRecords:
     """Encode rows that have exactly the physical columns; never raises for bad data.
 
-    `kinds` are the row kinds ('+I', '-U', '+U', '-D'), None if all rows are inserts.
+    `kinds` are the row kinds ('+I', '-U', '+U', '-D'), None if all rows are inserts. `raw` has keys or values that are
+    written as they are.
     """
     columns = rows.flatten()
-    keys = None
+    keys = raw.get("key")
     faults: list[tuple[pa.StringArray | None, pa.StringArray | None]] = []
     if layout.key_format is not None:
         assert layout.key_schema is not None
@@ -53,7 +63,9 @@ def encode_records(layout: RecordLayout, rows: pa.StructArray, kinds: pa.StringA
         batch = layout.key_format.encode_batch(struct, layout.key_schema)
         keys = batch.messages
         faults.append((with_prefix("key: ", batch.errors), batch.codes))
-    if layout.upsert:
+    if "value" in raw:
+        batch = EncodedBatch(raw["value"])
+    elif layout.upsert:
         faults.append(_null_key_errors(layout, columns))
         batch = _encode_upsert_values(layout, columns, len(rows), kinds)
     else:

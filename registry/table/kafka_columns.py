@@ -10,11 +10,13 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.format_hooks import HeaderNames
 from kvformat.registry.contract.types import spark_type
-from kvformat.registry.table.metadata import READABLE, MetadataColumn
+from kvformat.registry.table.metadata import RAW, READABLE, MetadataColumn
 
 _HEADER_LIST = parse_type(READABLE["header-list"])
-_SOURCE_COLUMNS = {"header-list": "headers", "timestamp-type": "timestampType", "leader-epoch": None}
+_SOURCE_COLUMNS = {"header-list": "headers", "timestamp-type": "timestampType", "leader-epoch": None, **RAW}
 """Metadata keys with another name in Spark's Kafka source: the column there, or None if the source has no column."""
+_SURROGATE = "\u00ed[\u00a0-\u00bf][\u0080-\u00bf]?"  # as UTF-8, complete or truncated; each character is a byte
+_MALFORMED = "\u00ff"  # a byte that is never part of UTF-8
 
 
 def column_types(df: DataFrame) -> dict[str, T.DataType]:
@@ -48,6 +50,9 @@ def metadata_column(column: MetadataColumn, types: dict[str, T.DataType]) -> Col
             f"the DataFrame has {listed(types)}",
             field=column.name,
         )
+    if column.key in RAW:
+        data = binary_column(types, source_name)
+        return _text(data) if column.given.root == "VARCHAR" else data
     source = F.col(source_name)
     if column.key == "timestamp-type":
         names = {0: "CreateTime", 1: "LogAppendTime"}
@@ -58,6 +63,17 @@ def metadata_column(column: MetadataColumn, types: dict[str, T.DataType]) -> Col
         entries = F.coalesce(source, F.array().cast(spark_type(_HEADER_LIST, wire=True)))
         return entries if column.key == "header-list" else _last_by_key(entries).cast(wire)
     return source.cast(wire)
+
+
+def _text(data: Column) -> Column:
+    """Return bytes as text in UTF-8; U+FFFD replaces each malformed part.
+
+    Java replaces a surrogate that is encoded as UTF-8 once, and Spark each of its bytes.
+    """
+    text = data.cast("string")
+    bytes_as_text = F.regexp_replace(F.decode(data, "ISO-8859-1"), _SURROGATE, _MALFORMED)
+    replaced = F.make_valid_utf8(F.encode(bytes_as_text, "ISO-8859-1").cast("string"))
+    return F.when(F.is_valid_utf8(text), text).otherwise(replaced)
 
 
 def has_headers(types: dict[str, T.DataType]) -> bool:

@@ -2,7 +2,7 @@
 
 Keys that begin with `value.` belong to the value's format (`value.source.table`).
 Rules: Flink's "Kafka" page, `KafkaDynamicSource.ReadableMetadata`, `KafkaDynamicSink.WritableMetadata`,
-`DynamicSourceUtils`, `LogicalTypeCasts`.
+`DynamicSourceUtils`, `LogicalTypeCasts`. `__raw_key__` and `__raw_value__` are those of Ververica's Kafka connector.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
 from kvformat.registry.sql.table_definition import TableColumn
+from kvformat.registry.table.record_layout import RecordLayout
 
 MetadataKeys = Sequence[str] | Mapping[str, str]
 """Keys of metadata, or the key of each column by the column's name."""
@@ -28,8 +30,13 @@ READABLE: Mapping[str, str] = {
     "offset": "BIGINT NOT NULL",
     "timestamp": "TIMESTAMP_LTZ(3) NOT NULL",
     "timestamp-type": "STRING NOT NULL",
+    "__raw_key__": "STRING",
+    "__raw_value__": "STRING",
 }
-_WRITABLE = ("headers", "header-list", "timestamp")
+"""The type of each metadata key of the connector."""
+RAW: Mapping[str, Part] = {"__raw_key__": "key", "__raw_value__": "value"}
+"""The metadata keys for the bytes of a record as they are, and the part that each has; see `connector_type`."""
+_WRITABLE = ("headers", "header-list", "timestamp", *RAW)
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
@@ -57,6 +64,20 @@ class MetadataColumn:
     def of_value(self) -> str | None:
         """The key without the prefix `value.`; None for a key of the connector."""
         return self.key.removeprefix(VALUE_PREFIX) if self.key.startswith(VALUE_PREFIX) else None
+
+    @property
+    def raw_part(self) -> Part | None:
+        """The part of the record whose bytes the column has as they are; None for other metadata."""
+        return RAW.get(self.key)
+
+
+def connector_type(key: str, declared: FlinkType | None = None) -> FlinkType:
+    """Return the type of a metadata key of the connector, for a column that is declared with a type.
+
+    A raw key or value is a STRING, in which U+FFFD replaces bytes that are not UTF-8, or BYTES for a column of bytes.
+    """
+    is_bytes = key in RAW and declared is not None and declared.root in _BYTES
+    return parse_type("BYTES" if is_bytes else READABLE[key])
 
 
 def readable(table: str, columns: Sequence[TableColumn], value_format: Format) -> tuple[MetadataColumn, ...]:
@@ -98,8 +119,15 @@ def _resolve(table: str, column: TableColumn, known: Mapping[str, str], purpose:
             f"{', '.join(known)}",
             field=column.name,
         )
-    given = parse_type(known[column.key])
+    given = connector_type(column.key, column.type) if column.key in READABLE else parse_type(known[column.key])
     declared = column.type if column.type is not None else given
+    if column.key in RAW and declared.root not in (*_TEXTS, *_BYTES):
+        raise SchemaError(
+            f"Invalid data type for metadata column '{column.name}' with metadata key '{column.key}' of table "
+            f"'{table}'. The column has the {RAW[column.key]} of each record as it is, so it must be STRING or BYTES, "
+            f"not '{declared}'. A format reads other types",
+            field=column.name,
+        )
     source, target = (given, declared) if purpose == "reading" else (declared, given)
     if not castable(source, target):
         raise SchemaError(
@@ -109,6 +137,39 @@ def _resolve(table: str, column: TableColumn, known: Mapping[str, str], purpose:
             field=column.name,
         )
     return MetadataColumn(column.name, column.key, given, declared)
+
+
+def check_raw(table: str, columns: Sequence[MetadataColumn], layout: RecordLayout) -> None:
+    """Check that nothing else determines a key or a value that a metadata column writes as it is.
+
+    `columns` are the metadata columns to write. Raises `MetadataError`, because something would not be written.
+    """
+    for key, part in RAW.items():
+        raw = [column.name for column in columns if column.key == key]
+        if len(raw) > 1:
+            raise MetadataError(
+                f"columns {', '.join(map(repr, raw))} are written as the same metadata key '{key}': leave one out",
+                field=raw[1],
+            )
+        rival = _rival(part, layout) if raw else ""
+        if rival:
+            raise MetadataError(
+                f"table '{table}': column '{raw[0]}' can't be written as '{key}', the {part} of each record as it is, "
+                f"because {rival}. Declare the column VIRTUAL, so that it is only read, or write it to another table",
+                field=raw[0],
+            )
+
+
+def _rival(part: Part, layout: RecordLayout) -> str:
+    """Return what else determines the key or the value of a record, "" if nothing does."""
+    if layout.upsert:
+        return "an 'upsert-kafka' table writes its PRIMARY KEY as the key, and NULL as the value of deleted rows"
+    if part == "key":
+        return "" if layout.key_format is None else "'key.format' writes 'key.fields' as the key"
+    if layout.has_kinds:
+        return f"format '{layout.value_format.identifier}' writes the kind of each row into the value"
+    names = [layout.physical.fields[i].name for i in layout.value_indexes]
+    return f"the other columns of the value would not be written: {', '.join(names)}" if names else ""
 
 
 def castable(given: FlinkType, wanted: FlinkType) -> bool:

@@ -24,7 +24,7 @@ from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA, masked, options_of, parse_option
 from kvformat.registry.sql.table_definition import TableDefinition
 from kvformat.registry.table import connector_checks as checks
-from kvformat.registry.table.metadata import MetadataColumn, readable, writable
+from kvformat.registry.table.metadata import MetadataColumn, check_raw, readable, writable
 from kvformat.registry.table.projection import key_columns, projected, value_columns
 from kvformat.registry.table.record_layout import RecordLayout
 
@@ -96,6 +96,7 @@ class _TablePlanner:
             metadata = readable(self.table.name, self.table.metadata(), value_format)
         else:
             metadata = writable(self.table.name, self.table.metadata(), topics)
+            check_raw(self.table.name, metadata, layout)
         self._check_runtime(reading)
         self._check_schema("key", key_format, layout.key_schema)
         self._check_schema("value", value_format, layout.value_schema)

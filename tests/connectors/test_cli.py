@@ -224,6 +224,44 @@ def test_kcat_records_keep_every_byte(ddl: Callable[[str], Path]) -> None:
     ]
 
 
+_RAW = """CREATE TABLE t ({}) WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:9',
+    'scan.startup.mode' = 'earliest-offset', 'format' = 'json')"""
+
+
+def test_raw_keys_and_values_are_shown(ddl: Callable[[str], Path]) -> None:
+    given = b'{"key":"\xff","payload":" {\\"id\\": 1}"}\n{"payload":"{}"}\n{"key":"b","payload":"["}\n'
+    file = ddl(_RAW.format("id INT, k BYTES METADATA FROM '__raw_key__' VIRTUAL"))
+    keys = ("-m", "__raw_key__", "-m", "__raw_value__")
+    result = run("decode", "--ddl", file, *keys, given=given)
+    assert lines(result.stdout) == [
+        {"id": 1, "k": "/w==", "__raw_key__": "\ufffd", "__raw_value__": ' {"id": 1}'},
+        {"id": None, "k": None, "__raw_key__": None, "__raw_value__": "{}"},
+    ]
+    assert [fault["code"] for fault in lines(result.stderr.splitlines()[0])] == ["MALFORMED"]
+    result = run("decode", "-f", "csv", "-s", "id INT", *keys, given=b"1\n\n2")
+    assert lines(result.stdout) == [
+        {"id": 1, "__raw_key__": None, "__raw_value__": "1"},
+        {"id": 2, "__raw_key__": None, "__raw_value__": "2"},
+    ]
+
+
+def test_raw_keys_and_values_are_encoded(ddl: Callable[[str], Path]) -> None:
+    file = ddl(_RAW.format("k BYTES METADATA FROM '__raw_key__', v STRING METADATA FROM '__raw_value__'"))
+    result = run("encode", "--ddl", file, given=b'{"k":"/w==","v":"not JSON"}\n{"v":null}\n{"k":"?"}')
+    assert lines(result.stdout) == [{"key_base64": "/w==", "value": "not JSON"}, {"key": None, "value": None}]
+    assert [(fault["message"], fault["code"]) for fault in lines(result.stderr.splitlines()[0])] == [(3, "WRONG_TYPE")]
+    assert run("decode", "--ddl", file, given=b'{"key":"k","value":"{}"}').stdout == '{"k": "aw==", "v": "{}"}\n'
+    file = ddl(_RAW.format("id INT, k STRING METADATA FROM '__raw_key__', p INT METADATA FROM 'partition' VIRTUAL"))
+    result = run("encode", "--ddl", file, given=b'{"id":1,"k":"one","p":3}')
+    assert lines(result.stdout) == [{"key": "one", "value": '{"id":1}'}]
+    virtual = ddl(_RAW.format("id INT, k STRING METADATA FROM '__raw_key__' VIRTUAL"))
+    assert lines(run("encode", "--ddl", virtual, given=b'{"id":1,"k":"one"}').stdout) == [{"value": '{"id":1}'}]
+    refused = ddl(_RAW.format("id INT, v STRING METADATA FROM '__raw_value__'"))
+    result = run("encode", "--ddl", refused, given=b"")
+    assert result.exit_code == 2
+    assert "would not be written: id" in result.stderr
+
+
 def test_ids_of_schemas_in_headers_are_read(ddl: Callable[[str], Path]) -> None:
     table = """CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json-registry',
         'properties.bootstrap.servers' = 'b:9', 'scan.startup.mode' = 'earliest-offset')"""

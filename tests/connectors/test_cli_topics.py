@@ -258,6 +258,26 @@ def test_metadata_chooses_topic_and_partition(broker: Any, shop: Callable[..., P
     assert [record.key() for record in broker.records("cli-produce-other")] == [b'{"id":2}']
 
 
+@pytest.mark.parametrize("declared", ["", ", `__raw_key__` BYTES METADATA", ", `__raw_key__` STRING METADATA VIRTUAL"])
+def test_a_raw_key_is_produced_and_shown(broker: Any, tmp_path: Path, declared: str) -> None:
+    topic = broker.create(f"cli-produce-raw-{len(declared)}", 1)
+    file = tmp_path / "raw.sql"
+    file.write_text(
+        f"CREATE TABLE t (id INT{declared}) WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'json', "
+        f"'properties.bootstrap.servers' = '{broker.bootstrap}', 'scan.startup.mode' = 'earliest-offset')"
+    )
+    keys = ["b25l", None] if "BYTES" in declared else ["one", None]
+    given = [{"id": place, "__raw_key__": key} for place, key in enumerate(keys)]
+    result = run("produce", file, "-m", "__raw_key__", given=jsonl(*given))
+    assert result.stderr == "kvformat: 2 rows, 2 delivered, 0 bad, 0 failed\n"
+    records = broker.records(topic)
+    assert [(record.key(), record.value()) for record in records] == [(b"one", b'{"id":0}'), (None, b'{"id":1}')]
+    shown = ["-m", "__raw_value__"] if declared else ["-m", "__raw_key__", "-m", "__raw_value__"]
+    where = ["--where", "__raw_value__ ~ 0"]
+    read = lines(run("tail", file, "--from", "earliest", "--until-end", *shown, *where).stdout)
+    assert read == [{"id": 0, "__raw_key__": keys[0], "__raw_value__": '{"id":0}'}]
+
+
 def test_bad_rows_and_rejected_records_are_reported(broker: Any, shop: Callable[..., Path]) -> None:
     file = shop("cli-produce-bad", max_message_bytes="2000")
     large = row(2, name="x" * 5000)

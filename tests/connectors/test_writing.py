@@ -60,6 +60,30 @@ def test_default_partitioner_is_that_of_the_kafka_client(spark: Any, broker: Any
     assert len(set(placed[0].values())) == 7
 
 
+@pytest.mark.parametrize("guarantee", ["at-least-once", "exactly-once"])
+def test_a_copy_has_the_same_bytes(spark: Any, broker: Any, guarantee: str) -> None:
+    topic = broker.create(f"raw-source-{guarantee}", 3)
+    records = [(b"k%d\xff" % n if n % 3 else None, b"v%d\xff" % n if n % 5 else None) for n in range(60)]
+    broker.send(topic, records, headers=[("h", b"\xff")])
+    columns = "v BYTES, k BYTES METADATA FROM '__raw_key__', h MAP<STRING, BYTES> METADATA FROM 'headers'"
+    source = KafkaTable.from_ddl(
+        f"CREATE TABLE t ({columns}) WITH ('connector' = 'kafka', 'topic' = '{topic}', 'format' = 'raw', "
+        f"'properties.bootstrap.servers' = '{broker.bootstrap}', 'scan.startup.mode' = 'earliest-offset', "
+        f"'sink.delivery-guarantee' = '{guarantee}', 'sink.transactional-id-prefix' = '{topic}')",
+        options={} if guarantee == "exactly-once" else {"sink.transactional-id-prefix": None},
+    )
+    copy = source.with_options({"topic": broker.create(f"raw-copy-{guarantee}", 3)})
+    copy.write(source.read(spark))
+    found = broker.records(f"raw-copy-{guarantee}")
+    assert sorted((m.key() or b"", m.value() or b"") for m in found) == sorted((k or b"", v or b"") for k, v in records)
+    assert {(m.key() is None, m.value() is None) for m in found} == {
+        (a, b) for a in (True, False) for b in (True, False)
+    }
+    assert all(m.headers() == [("h", b"\xff")] for m in found)
+    placed = [{m.key(): m.partition() for m in broker.records(name) if m.key()} for name in (topic, found[0].topic())]
+    assert placed[0] == placed[1]
+
+
 def test_fixed_sends_each_task_to_a_partition(spark: Any, broker: Any) -> None:
     table = keyless(broker, broker.create("fixed", 3), **{"sink.partitioner": "fixed"})
     rows = spark.range(0, 100, 1, 4).selectExpr("CAST(id AS INT) id", "spark_partition_id() AS n")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the names of _MODULES, for editors and type checkers
     from kvformat.connectors import KafkaTable as KafkaTable
     from kvformat.connectors import infer_schema as infer_schema
     from kvformat.connectors import inspect_topic as inspect_topic
+    from kvformat.connectors import register_tables as register_tables
     from kvformat.registry import KeyValueFormat as KeyValueFormat
     from kvformat.registry import available_formats as available_formats
     from kvformat.registry import current_table as current_table
@@ -43,6 +44,7 @@ _MODULES: Final = {
     "normalize_changes": "kvformat.registry",
     "observe_records": "kvformat.registry",
     "recommended_settings": "kvformat.registry",
+    "register_tables": "kvformat.connectors",
     "split_errors": "kvformat.registry",
     "write_dead_letters": "kvformat.registry",
 }

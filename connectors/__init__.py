@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kvformat.connectors.kafka import KafkaTable
     from kvformat.connectors.progress import ProgressListener, log_progress
     from kvformat.connectors.replay import Replayed
+    from kvformat.connectors.views import register_tables
 
 __all__ = [
     "FormatGuess",
@@ -30,6 +31,7 @@ __all__ = [
     "infer_schema",
     "inspect_topic",
     "log_progress",
+    "register_tables",
     "schema_from_subject",
 ]
 _HOMES = {
@@ -37,6 +39,7 @@ _HOMES = {
     "ProgressListener": "progress",
     "Replayed": "replay",
     "log_progress": "progress",
+    "register_tables": "views",
 }
 
 

@@ -122,6 +122,25 @@ def find_table(
     return kafka_table(replace(table, options=given))
 
 
+def table_names(text: str, names: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
+    """Return the tables that exist after the statements of a text, or those of these names.
+
+    The full name of each (catalog, database, table), by a name that chooses it and has no default catalog.
+    Raises `SchemaError` for a text without a table, and for a name of no table or of several.
+    """
+    tables = _Tables(text, "tables=[{!r}]".format)
+    existing = tables._existing(len(tables.statements))
+    if not existing:
+        raise SchemaError(tables._choice(existing))
+    found = existing if names is None else [tables.full(name) for name in names]
+    last_parts = [full[-1] for full in existing]
+    names_found = {}
+    for full in found:
+        is_ambiguous = _shown(full) == full[-1] and last_parts.count(full[-1]) > 1
+        names_found[".".join(full[1:]) if is_ambiguous else _shown(full)] = full
+    return names_found
+
+
 def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:
     """Return the tables that a text of CREATE TABLE statements creates, by the parts of their names as written.
 
@@ -195,16 +214,21 @@ class _Tables:
                 raise SchemaError(self._choice(tables))
             (full,) = tables
         else:
-            wanted = _names(name)
-            matching = [full for full in tables if full[-len(wanted) :] == wanted or full[-1] == name]
-            if len(matching) != 1:
-                count = "no" if not matching else "more than one"
-                near = did_you_mean(name, [_shown(full) for full in tables]) if not matching else ""
-                raise SchemaError(
-                    f"the text creates {count} table '{name}'.{near} It creates {_listed(tables)}", field=name
-                )
-            (full,) = matching
+            full = self.full(name)
         return self._read(full, len(self.statements), 0)
+
+    def full(self, name: str) -> tuple[str, ...]:
+        """Return the full name of the table with this name; raises `SchemaError`."""
+        tables = self._existing(len(self.statements))
+        wanted = _names(name)
+        matching = [full for full in tables if full[-len(wanted) :] == wanted or full[-1] == name]
+        if len(matching) != 1:
+            count = "no" if not matching else "more than one"
+            near = did_you_mean(name, [_shown(full) for full in tables]) if not matching else ""
+            raise SchemaError(
+                f"the text creates {count} table '{name}'.{near} It creates {_listed(tables)}", field=name
+            )
+        return matching[0]
 
     def _existing(self, before: int) -> list[tuple[str, ...]]:
         """Return the tables that exist before a statement."""

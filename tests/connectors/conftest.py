@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-EVERYWHERE = ("test_exactly_once.py", "test_kafka_table.py", "test_maintain.py", "test_replay.py", "test_writing.py")
+EVERYWHERE = (
+    "test_exactly_once.py",
+    "test_kafka_table.py",
+    "test_maintain.py",
+    "test_replay.py",
+    "test_views.py",
+    "test_writing.py",
+)
 """Tests that read, write and maintain a table through each Spark interface. The other tests would add nothing."""
 
 

@@ -49,6 +49,7 @@ def test_from_flink_to_spark(spark: Any, broker: Any, tmp_path: Path) -> None:
     assert len(broker.records(large)) == 150
     assert [(row.code, bytes(row.value)) for row in scope["bad"].collect()] == [("MALFORMED", b'{"id": "broken"')]
     assert {row.row_kind for row in scope["changes"].collect()} == {"+U"}
+    assert scope["by_customer"].count() == 7
     assert sorted(row.id for row in scope["table"].collect()) == list(range(150, 300))
 
 

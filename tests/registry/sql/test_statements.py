@@ -11,7 +11,7 @@ import pytest
 from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.sql.create_table import parse_create_table
-from kvformat.registry.sql.statements import created_tables, find_table, statements
+from kvformat.registry.sql.statements import created_tables, find_table, statements, table_names
 from kvformat.registry.sql.table_definition import TableDefinition
 from tests.support import interop
 
@@ -211,6 +211,27 @@ def test_all_tables_of_a_text_by_the_parts_of_their_names() -> None:
         ("a.b",): "ROW<`c` STRING> NOT NULL",
     }
     assert created_tables(" ; ") == {}
+
+
+def test_the_names_of_tables_choose_them() -> None:
+    text = """CREATE TABLE t (a INT); CREATE TABLE db.t (b INT); USE db; CREATE TABLE u (c INT);
+        CREATE TABLE gone (d INT); DROP TABLE gone; CREATE TABLE cat.db.v (e INT); CREATE TABLE `w.x` (f INT)"""
+    found = table_names(text)
+    assert found == {
+        "default_database.t": ("default_catalog", "default_database", "t"),
+        "db.t": ("default_catalog", "db", "t"),
+        "db.u": ("default_catalog", "db", "u"),
+        "cat.db.v": ("cat", "db", "v"),
+        "db.w.x": ("default_catalog", "db", "w.x"),
+    }
+    for name, full in found.items():
+        if full[-1] != "w.x":
+            assert table_names(text, [name]) == {name: full}
+    assert table_names(text, ["w.x", "u"]) == {name: found[name] for name in ("db.w.x", "db.u")}
+    with pytest.raises(SchemaError, match="creates more than one table 't'"):
+        table_names(text, ["t"])
+    with pytest.raises(SchemaError, match=r"creates no table 'gone'.* It creates the tables t, db\.t"):
+        table_names(text, ["gone"])
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from kvformat.connectors.cli._table import FILE, option_option, read_text
 from kvformat.connectors.explain import explained
 from kvformat.connectors.kafka import KafkaTable
 from kvformat.registry.contract.errors import KvFormatError
+from kvformat.registry.sql.connector_options import masked
 from kvformat.registry.sql.statements import statements
 
 
@@ -23,7 +24,8 @@ def explain_command(ddl: Path, table: str | None, options: dict[str, str], as_js
     """Describe the tables of a DDL, the options that Spark gets, and where Spark differs from Flink.
 
     Asks no broker, starts no Spark and shows no secrets. Errors of a table are reported on stderr, with line and
-    column. The other tables are explained, and the exit status is 2.
+    column. The other tables are explained, and the exit status is 2. At the end is the code that makes views of the
+    tables for Spark SQL.
     """
     text = read_text(ddl)
     created = dict.fromkeys(s.name for s in statements(text) if s.kind == "CREATE TABLE")
@@ -31,13 +33,17 @@ def explain_command(ddl: Path, table: str | None, options: dict[str, str], as_js
     if not names:
         KafkaTable.from_ddl(text)  # raises an error that says what the file has instead
     wrong: list[KvFormatError] = []
+    readable: list[str] = []
     for count, name in enumerate(names):
         try:
             found = KafkaTable.from_ddl(text, table=name, options=options)
+            told = explained(found.kv)
             if as_json:
-                write_json([explained(found.kv)])
+                write_json([told])
             else:
                 show("\n" if count > len(wrong) else "", found.explain())
+            if "refused" not in told["reading"]["batch"]:
+                readable.append(name)
         except KvFormatError as error:
             if len(names) == 1:
                 raise
@@ -46,4 +52,20 @@ def explain_command(ddl: Path, table: str | None, options: dict[str, str], as_js
                 tell({"table": name, "error": str(error), "type": type(error).__name__})
             else:
                 note(f"table '{name}': {error}")
+    if readable and not as_json:
+        show("\n", _views(ddl, readable, options, all_of_file=readable == list(created)))
     raise SystemExit(2 if wrong else 0)
+
+
+def _views(ddl: Path, names: list[str], options: dict[str, str], *, all_of_file: bool) -> str:
+    """Return the code that makes views of the tables for Spark SQL, with secrets masked."""
+    text = "text" if str(ddl) == "-" else f"Path({str(ddl)!r}).read_text(encoding='utf-8')"
+    tables = "" if all_of_file else f", tables={names!r}"
+    given = {name: masked(name, value) for name, value in options.items()}
+    lines = (
+        "Views of these tables for Spark SQL:",
+        *(["from pathlib import Path"] if text != "text" else []),
+        "from kvformat import register_tables",
+        f"register_tables(spark, {text}{tables}{f', options={given!r}' if given else ''})",
+    )
+    return "\n  ".join(lines)

@@ -80,6 +80,7 @@ class _Binder:
             return constant(NULL if tree.type is None else tree.type, tree.value)
         if isinstance(tree, Name):
             return self._column(tree)
+        tree = _of_members(tree)
         arguments = [self.bind(argument) for argument in tree.arguments]
         operator = _OPERATORS.get(tree.name)
         if operator is not None:
@@ -99,6 +100,19 @@ class _Binder:
             return rows.column(name)
 
         return self.replaced.get(name) or Bound(self.row[name], evaluate)
+
+
+def _of_members(tree: Call) -> Call:
+    """Return `ROW(a, b) = ROW(c, d)` as Flink plans it, `a = c AND b = d`, and IN likewise, but not `<>`."""
+    values = [one.arguments if isinstance(one, Call) and one.name == "ROW" else () for one in tree.arguments]
+    first, size = values[0] if values else (), len(values[0]) if values else 0
+    if not size or any(len(others) != size for others in values) or tree.name not in ("=", "IN"):
+        return tree
+    rows = [
+        Call("AND", tuple(Call("=", pair, tree.offset) for pair in zip(first, others, strict=True)), tree.offset)
+        for others in values[1:]
+    ]
+    return rows[0] if len(rows) == 1 else Call("OR", tuple(rows), tree.offset)
 
 
 # --- operators -----------------------------------------------------------------------------------------------

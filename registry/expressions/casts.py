@@ -263,12 +263,20 @@ def _of_members(source: FlinkType, target: FlinkType, offset: int | None) -> Cal
         if source.root == "ARRAY":
             return lambda value: [converts[0](item) for item in value]
         if source.root == "MAP":
-            return lambda value: [(converts[0](key), converts[1](item)) for key, item in value]
+            return lambda value: [(_key(converts[0], key), converts[1](item)) for key, item in value]
         if source.root == "MULTISET":
-            return lambda value: [(converts[0](key), count) for key, count in value]
+            return lambda value: [(_key(converts[0], key), count) for key, count in value]
         return lambda value: tuple(convert(item) for convert, item in zip(converts, value, strict=True))
 
     return of_session
+
+
+def _key(convert: Convert, key: Any) -> Any:
+    """Return the cast of a key. Flink allows the key NULL, neither Arrow nor Spark can hold it."""
+    found = convert(key)
+    if found is None:
+        raise RowError(f"the key {key!r:.60} of a map would be NULL")
+    return found
 
 
 def _with_null(convert: Convert) -> Convert:

@@ -83,7 +83,8 @@ def _common(call: Call, values: Sequence[Bound]) -> list[Bound]:
     common = common_type([value.type for value in values])
     if {value.type.root for value in values} >= set(TIMESTAMPS):
         common = None  # Calcite takes the type of the last, but Flink's functions another
-    if common and common.root == "ARRAY" and not all(same_values(value.type, common) for value in values):
+    known = [value.type for value in values if value.type != NULL]
+    if common and common.root == "ARRAY" and not all(same_values(type_, common) for type_ in known):
         common = None  # Flink fails in its own checks
     if common is None or common == NULL:
         types = ", ".join(shown(value.type) for value in values)
@@ -636,14 +637,18 @@ def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
         found = maps[0]
         for later in maps[1:]:
             if later:
-                found = [*later, *(pair for pair in found if not _has_key(pair[0], later, equal))]
+                found = [*later, *_without_keys(found, later, equal)]
         return found
 
     return by_value(merged[0].type, compute, merged)
 
 
-def _has_key(key: Any, pairs: list[tuple[Any, Any]], equal: _Equal) -> bool:
-    return any(equal(key, other) for other, _ in pairs)
+def _without_keys(pairs: list[tuple[Any, Any]], others: list[tuple[Any, Any]], equal: _Equal) -> list[tuple[Any, Any]]:
+    """Return the pairs of a map whose keys another does not have."""
+    if equal is operator.eq:
+        keys = {key for key, _ in others if key == key}
+        return [pair for pair in pairs if pair[0] not in keys]
+    return [pair for pair in pairs if not any(equal(pair[0], key) for key, _ in others)]
 
 
 def _bind_cardinality(call: Call, arguments: Sequence[Bound]) -> Bound:

@@ -52,7 +52,7 @@ _SAMPLES: Final = 4  # of a number of more than 1,000 digits
 _blanks = re.compile(r"[ \t\n\r]*").match
 _number = re.compile(r"(-?(?:0|[1-9][0-9]*))(?:\.([0-9]+))?(?:[eE][-+]?([0-9]+))?").match
 _number_samples = re.compile(r"[0-9.eE+-]{4,}").finditer
-_strings = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_strings = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)  # the last may be without an end
 _STEPS = np.zeros(256, np.int8)
 _STEPS[[ord("["), ord("{")]], _STEPS[[ord("]"), ord("}")]] = 1, -1
 _LITERALS: Final = (("true", True), ("false", False), ("null", None))
@@ -172,7 +172,7 @@ def _levels(text: str) -> int:
     """Return how deep a valid array or object is nested; 0 if it has too few to matter."""
     if text.count("[") + text.count("{") <= MOST_LEVELS:
         return 0
-    marks = np.frombuffer(_strings.sub("", text).encode("ascii"), np.uint8)
+    marks = np.frombuffer(_strings.sub("0", text).encode("ascii"), np.uint8)
     return int(np.cumsum(_STEPS[marks], dtype=np.int64).max())
 
 
@@ -303,7 +303,7 @@ def write_json(value: Any) -> str:
         unusual = not found.isascii() and found.encode().translate(None, _BYTES_BELOW_E000)
     except (TypeError, ValueError, RecursionError):
         return _write_step_by_step(value)
-    if unusual or "\\u" in found or found.count("[") + found.count("{") > MOST_LEVELS:
+    if unusual or "\\u" in found or _levels(found) > MOST_LEVELS:
         return _write_step_by_step(value)
     return found
 

@@ -269,6 +269,8 @@ def array_of_values(type_: FlinkType, values: list[Any]) -> pa.Array:
         data = b"".join([(value or 0).to_bytes(_DECIMAL_BYTES, "little", signed=True) for value in values])
         return pa.Array.from_buffers(target, len(values), [_bitmap(values), pa.py_buffer(data)])
     if root in ("ARRAY", "MAP", "MULTISET"):
+        if root != "ARRAY":
+            values = [value and _entries(value) for value in values]
         sizes = np.fromiter((len(value or ()) for value in values), np.int32, len(values))
         offsets = pa.py_buffer(np.concatenate(([0], np.cumsum(sizes))).astype(np.int32))
         items = [item for value in values if value for item in value]
@@ -291,6 +293,17 @@ def array_of_values(type_: FlinkType, values: list[Any]) -> pa.Array:
         mask = pa.array([value is None for value in values], pa.bool_())
         return pa.StructArray.from_arrays(columns, fields=list(target), mask=mask)
     return pa.array(values, target)
+
+
+def _entries(pairs: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Return the entries of a map without those whose key comes again. Raises `ValueError` for the key NULL."""
+    keys = [key for key, _ in pairs]
+    if None in keys:
+        raise ValueError("a map has the key NULL, with which Arrow would end the process")
+    try:
+        return list(dict(pairs).items()) if len(keys) > 1 else pairs
+    except TypeError:  # keys that are lists
+        return [(key, item) for i, (key, item) in enumerate(pairs) if key not in keys[i + 1 :]]
 
 
 def _bitmap(values: list[Any]) -> pa.Buffer | None:

@@ -497,25 +497,27 @@ class ExpressionReader(DdlReader):
         """Parse JSON_VALUE, JSON_QUERY and JSON_EXISTS.
 
         `words` are the behaviors ON EMPTY and ON ERROR, of JSON_EXISTS only ON ERROR, of JSON_QUERY also the wrapper.
-        The values of DEFAULT are further arguments.
+        The values of DEFAULT are further arguments, that of ON EMPTY first.
         """
         arguments = [self._operation(0, depth)]
         self.expect(",")
         arguments.append(self._operation(0, depth))
         type_ = self._plain_type(0) if name != "JSON_EXISTS" and self.skip("RETURNING") else None
         wrapper = self._wrapper() if name == "JSON_QUERY" else ""
-        behaviors = {"EMPTY": "", "ERROR": ""}
+        behaviors, defaults = {"EMPTY": "", "ERROR": ""}, dict[str, Tree]()
         while self.peek() not in (")", ""):
             behavior = self._keyword("NULL", "ERROR", "DEFAULT", "EMPTY", "TRUE", "FALSE", "UNKNOWN")
-            if behavior == "DEFAULT":
-                arguments.append(self._operation(0, depth))
-            elif behavior == "EMPTY":
+            default = self._operation(0, depth) if behavior == "DEFAULT" else None
+            if behavior == "EMPTY":
                 behavior = f"EMPTY {self._keyword('ARRAY', 'OBJECT')}"
             self.expect("ON")
             event = self._keyword("EMPTY", "ERROR")
             if behaviors[event]:
                 raise self.error(f"{name}: ON {event} is given twice", offset)
             behaviors[event] = behavior
+            if default is not None:
+                defaults[event] = default
+        arguments += (defaults[event] for event in ("EMPTY", "ERROR") if event in defaults)
         if name == "JSON_EXISTS":
             return Call(name, tuple(arguments), offset, words=(behaviors["ERROR"],))
         words: tuple[str, ...] = (behaviors["EMPTY"], behaviors["ERROR"])

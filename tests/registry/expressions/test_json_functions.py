@@ -68,6 +68,7 @@ def test_a_document_has_at_most_1000_levels(opening: str, closing: str) -> None:
     assert _value("j IS JSON", f"[{','.join(['[]'] * 5000)}]") is True
     assert _value("j IS JSON", f'["{"[" * 5000}"]') is True
     assert _value("j IS JSON", "[1] " + "[" * 5000) is True  # nothing after the value counts
+    assert _value("JSON_STRING(j)", "[" * 5000) == f'"{"[" * 5000}"'
 
 
 def test_a_wrapper_may_have_one_level_too_many_around_objects_only() -> None:

@@ -17,7 +17,7 @@ from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import Vector
 
 _FIRST_SECOND, _LAST_SECOND = -62_167_219_200, 253_402_300_799
-_MOST_PRECISION, _DEFAULT_PRECISION = 9, 3
+_MOST_PRECISION, _DEFAULT_PRECISION, _MICROS = 9, 3, 6
 _MOST_PLACES = 300
 """A precision with which every number is less than a second."""
 _LONGS = 2**64
@@ -31,10 +31,16 @@ def bind_epoch(call: Call, epoch: Bound, precision: Bound | None) -> Bound:
         places = _DEFAULT_PRECISION if precision is None else precision.literal
         if places is None or not 0 <= places <= _MOST_PRECISION:
             raise BindError(f"{call.name}: the precision must be from 0 to 9, not {places}", call.offset)
+        if places > _MICROS:
+            raise BindError(
+                f"{call.name}: a timestamp has at most microseconds here, so precision {places} is not supported; "
+                f"divide the number by {10 ** (places - _MICROS)} and use precision {_MICROS}",
+                call.offset,
+            )
         type_ = FlinkType("TIMESTAMP_LTZ", precision=max(places, _DEFAULT_PRECISION))
         if epoch.type.root in INTEGERS:
             return _of_integers(type_, epoch, places)
-        convert, unit = _converter(epoch.type), 10 ** (6 - min(type_.precision or 0, 6))
+        convert, unit = _converter(epoch.type), 10 ** (_MICROS - (type_.precision or 0))
         return by_value(type_, lambda value: _cut(convert(value, places), unit), [epoch])
     type_ = FlinkType("TIMESTAMP_LTZ", precision=_DEFAULT_PRECISION)
     return by_value(type_, _of_dynamic(epoch.type), [epoch, precision])

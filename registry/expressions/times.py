@@ -111,6 +111,8 @@ def _bind_extract(call: Call, arguments: Sequence[Bound]) -> Bound:
     part = _part(value.type, unit)
     if part is None:
         raise BindError(f"{call.name}: Flink does not have {unit} of {shown(value.type)}", call.offset)
+    if (unit, value.type.root) == ("MILLISECOND", "DATE"):
+        raise BindError(f"{call.name}: a DATE has no milliseconds, but Flink gives another number than 0", call.offset)
 
     def evaluate(rows: Rows) -> Vector:
         numbers, valid = value.evaluate(rows).numbers()

@@ -36,6 +36,8 @@ from kvformat.registry.expressions.local_times import parse_date_literal, parse_
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
 from kvformat.registry.java.regex_search import unit_count
 
+_MOST_PLACES = 6
+"""Digits of a second in Arrow and Spark."""
 _MOST_NESTED = 60  # levels of brackets; each needs some frames of Python's stack of 1,000
 _MOST_LEVELS = 150  # levels of operators in one another; evaluation needs some frames for each
 OPERATOR_TOKEN = (
@@ -324,6 +326,10 @@ class ExpressionReader(DdlReader):
                 millis, precision = parse_time_literal(text)
                 return Literal(millis, FlinkType("TIME", precision=precision), offset)
             micros, precision = parse_timestamp_literal(text)
+            if text.strip().rstrip("0").partition(".")[2][_MOST_PLACES:]:
+                raise self.error(
+                    f"TIMESTAMP '{text:.40}': at most {_MOST_PLACES} digits of a second are possible", offset
+                )
             return Literal(micros, FlinkType("TIMESTAMP", precision=precision), offset)
         except ValueError:
             forms = {

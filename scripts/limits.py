@@ -241,6 +241,27 @@ LIMITS = (
         ("registry.sql.expressions._MOST_NESTED",),
     ),
     Limit(
+        "levels of operators and functions in a computed column",
+        "{}",
+        plain,
+        "evaluation is recursive",
+        ("registry.sql.expressions._MOST_LEVELS",),
+    ),
+    Limit(
+        "characters of a text that a function of a computed column makes; of PRINTF",
+        "{}, {}",
+        plain,
+        "`REPEAT(s, n)` makes any number of them from a few bytes; the record is a bad record",
+        ("registry.expressions.text_functions.MOST_CHARACTERS", "registry.java.formatter.MOST_CHARACTERS"),
+    ),
+    Limit(
+        "levels of a JSON document in a computed column",
+        "{}",
+        plain,
+        "Flink's limit; Jackson refuses more",
+        ("registry.expressions.json_documents.MOST_LEVELS",),
+    ),
+    Limit(
         "levels of a type in a schema or DDL",
         "{}",
         plain,

@@ -318,8 +318,8 @@ TRANSFORM_OPTIONS = (
         type="enum",
         default="spark",
         allowed=("spark", "flink"),
-        doc="`spark`: Spark SQL, with Flink's names of functions; `flink`: Flink SQL: what Spark evaluates differently "
-        "is refused, and a computed column must not have the name of a column of the messages",
+        doc="`spark`: Spark SQL, with Flink's names of functions; `flink`: Flink SQL, with Flink's values; "
+        "a computed column must not have the name of a column of the messages",
     ),
     Option(name="projection", doc="a SELECT list; `\\*` is all columns"),
     Option(name="filter", doc="a WHERE condition"),

@@ -137,7 +137,13 @@ def _wire(schema: TableSchema, own: Mapping[str, str]) -> Any:
 
     types = [wire_type(c.type) for c in schema.columns]
     types += [spark_type(parse_column_type(text), wire=True) for text in own.values()]
-    last = [T.StringType(), T.IntegerType(), T.StringType(), T.IntegerType(), T.LongType(), T.LongType()]
-    error = T.StructType([T.StructField(name, T.StringType()) for name in ERROR_FIELDS])
     names = wire_names(len(types))
-    return T.StructType([T.StructField(n, t) for n, t in zip(names, [*types, *last, error], strict=True)])
+    return T.StructType([T.StructField(n, t) for n, t in zip(names, [*types, *types_of_rows()], strict=True)])
+
+
+def types_of_rows() -> list[Any]:
+    """Return the Spark types of the columns that each row has after those of its table, from ROW_KIND to ROW_ERROR."""
+    from pyspark.sql import types as T
+
+    error = T.StructType([T.StructField(name, T.StringType()) for name in ERROR_FIELDS])
+    return [T.StringType(), T.IntegerType(), T.StringType(), T.IntegerType(), T.LongType(), T.LongType(), error]

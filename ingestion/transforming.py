@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kvformat.ingestion.blocks.flink_projection import METADATA_TYPES
 from kvformat.ingestion.blocks.transform import TransformRule
-from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, types_of_rows
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.flink_columns import with_flink_columns
 from kvformat.ingestion.schemas.table_id import TableId
@@ -78,9 +78,7 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
 
     _check_types(rule, table, schema)
     stored = stored_columns(schema)
-    string, number = T.StringType(), T.LongType()
-    types = (string, T.IntegerType(), string, T.IntegerType(), number, number, string)
-    fields = [*stored.fields, *map(T.StructField, _INTERNAL, types)]
+    fields = [*stored.fields, *map(T.StructField, _INTERNAL, types_of_rows())]
     try:
         found = transformed(spark.createDataFrame([], T.StructType(fields)), rule, table, schema, changes=False).schema
     except AnalysisException as error:

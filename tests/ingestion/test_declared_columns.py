@@ -156,7 +156,7 @@ def test_computed_columns_of_declared_and_of_other_columns(spark: Any, tmp_path:
 @pytest.mark.parametrize(
     ("projection", "value", "reason"),
     [
-        ("*, CAST(flag AS STRING) AS c", {"flag": True}, "CAST: a BOOLEAN becomes TRUE in Flink"),
+        ("*, flag + 1 AS c", {"flag": True}, r"\+: .*BOOLEAN"),
         ("*, pric + 1 AS c", {"price": 1}, r"'pric': not a physical or metadata column.*Did you mean 'price'"),
         ("*, price + 1 AS c", {"price": 1, "c": 2}, "the messages have a column 'c', and so has the transform"),
     ],

@@ -70,6 +70,6 @@ def test_text_computed_from_bytes_can_be_used(spark: Any) -> None:
         "'key.fields' = 'n', 'value.format' = 'raw', 'value.fields-include' = 'EXCEPT_KEY')"
     )
     keys = _frame(spark).select(get_format("raw").encode(F.struct("n"), "n INT").alias("key"), "value")
-    names = ["good", "a\ufffd", None, "é", "\ufffd\ufffd\ufffd"]
+    names = ["good", "a\ufffd", None, "é", "\ufffd"]  # Java replaces an encoded surrogate once
     assert _used(table.decode(keys).select("n", "s"))[0] == names
     assert {row["h"] for row in table.decode(keys).select("h").collect()} == {"a\ufffd"}

@@ -17,8 +17,8 @@ from kvformat.connectors.infer.sample import SAMPLE
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("codecs", "registry", "connectors", "ingestion")
-MEANT_TWICE = {"ReadSettings", "WriteSettings", "ContractError"}
-"""Names that several modules may have: those of formats, and the test kit's error of the contract."""
+MEANT_TWICE = {"ReadSettings", "WriteSettings", "ContractError", "Rows"}
+"""Names that several modules may have: of formats, of the test kit, and the rows of the kernel and of expressions."""
 _BOUND = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST|DEEPEST|SHORTEST)(_|$)")
 
 
@@ -79,7 +79,19 @@ def test_all_locks_are_safe_after_a_fork() -> None:
     assert others == []
 
 
-_FLOORS = ("contract", "sql", "spark", "format", "table", "streams", "key_value_format", "authoring", "testing")
+_FLOORS = (
+    "contract",
+    "java",
+    "expressions",
+    "sql",
+    "spark",
+    "format",
+    "table",
+    "streams",
+    "key_value_format",
+    "authoring",
+    "testing",
+)
 """The rooms and modules of `registry/`, each of which imports only from itself and from those before it."""
 
 
@@ -149,7 +161,7 @@ def test_built_in_formats_import_only_what_other_packages_may_import() -> None:
                 names = [(node.module, alias.name) for alias in node.names]
                 if name in ("registry/__init__.py", "registry/authoring.py"):
                     public.update(names)
-                elif name.startswith("codecs/"):
+                elif name.startswith("codecs/") and not (node.module or "").startswith("kvformat.registry.java"):
                     imported.update(dict.fromkeys(names, name))
     assert len(imported) > 20
     assert {found: name for found, name in imported.items() if found not in public} == {}

@@ -72,7 +72,9 @@ _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _BLANKS = " \n\t"
 _MOST_COMPACT = 18
+"""Digits of a DECIMAL that Flink keeps in a long."""
 _MOST_POWER = 18
+"""Powers of ten that fit 64 bits."""
 
 
 def bind_cast(value: Bound, target: FlinkType, *, tries: bool = False, offset: int | None = None) -> Bound:

@@ -18,6 +18,7 @@ from kvformat.registry.expressions.vectors import Vector
 
 _FIRST_SECOND, _LAST_SECOND = -62_167_219_200, 253_402_300_799
 _MOST_PRECISION, _DEFAULT_PRECISION, _MICROS = 9, 3, 6
+"""Digits of a second: of Flink's type, if none are given, and of Arrow's."""
 _MOST_PLACES = 300
 """A precision with which every number is less than a second."""
 _LONGS = 2**64

@@ -24,7 +24,7 @@ from kvformat.registry.expressions.local_times import (
     days_of_dates,
     month_lengths,
 )
-from kvformat.registry.expressions.simple_date_formats import Field, SimpleDateFormat
+from kvformat.registry.expressions.simple_date_formats import SimpleDateFormat, SimpleField
 from kvformat.registry.expressions.vectors import Bools, Numbers, validity
 
 _FIRST_YEAR = 1583
@@ -77,9 +77,9 @@ def layout_of_java_time(elements: tuple[java_time.Element, ...]) -> Layout | Non
 
 
 def _java_time_part(element: java_time.Element) -> tuple[str, int] | bytes | None:
-    if isinstance(element, java_time.Literal):
+    if isinstance(element, java_time.TextElement):
         return element.text.encode("utf-8", "replace")
-    if not isinstance(element, java_time.Number) or element.is_reduced:
+    if not isinstance(element, java_time.NumberElement) or element.is_reduced:
         return None
     if element.is_fraction:
         return ("fraction", element.least)
@@ -93,7 +93,7 @@ def layout_of_simple(pattern: SimpleDateFormat) -> Layout | None:
     return _layout([_simple_part(element) for element in pattern.elements])
 
 
-def _simple_part(element: Field | str) -> tuple[str, int] | bytes | None:
+def _simple_part(element: SimpleField | str) -> tuple[str, int] | bytes | None:
     if isinstance(element, str):
         return element.encode("utf-8", "replace")
     name = _SIMPLE.get((element.letter, element.count))
@@ -154,7 +154,7 @@ def _write_digits(columns: Bytes, values: Numbers) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
+class FixedTexts:
     """The bytes of an array of texts: where each one starts and ends."""
 
     data: Bytes
@@ -162,7 +162,7 @@ class Texts:
     ends: npt.NDArray[np.int32]
 
     @classmethod
-    def of(cls, array: pa.Array) -> Texts:
+    def of(cls, array: pa.Array) -> FixedTexts:
         """Return the bytes of a string array; a null has none."""
         _, offsets, data = array.buffers()
         places = np.zeros(1, np.int32)
@@ -186,7 +186,7 @@ class Texts:
         return found
 
 
-def read(layout: Layout, texts: Texts, *, prefix: bool = False, then: bytes = b"") -> tuple[Numbers, Bools]:
+def read(layout: Layout, texts: FixedTexts, *, prefix: bool = False, then: bytes = b"") -> tuple[Numbers, Bools]:
     """Return local times in microseconds, and which texts are usual ones of a layout.
 
     prefix: whether a text may go on after the layout, as with SimpleDateFormat, but not with a part of a number.
@@ -205,7 +205,7 @@ def read(layout: Layout, texts: Texts, *, prefix: bool = False, then: bytes = b"
     return micros, usual
 
 
-def _may_end(layout: Layout, texts: Texts, rows: npt.NDArray[np.intp], then: bytes) -> Bools:
+def _may_end(layout: Layout, texts: FixedTexts, rows: npt.NDArray[np.intp], then: bytes) -> Bools:
     longer = texts.lengths[rows] > layout.width
     after = texts.data[(texts.starts[rows] + layout.width) * longer]
     if then:

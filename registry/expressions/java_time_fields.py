@@ -26,6 +26,7 @@ from kvformat.registry.expressions.local_times import date_of, days_of
 HOUR_NANOS, MINUTE_NANOS, SECOND_NANOS = 3_600_000_000_000, 60_000_000_000, 1_000_000_000
 MODIFIED_JULIAN_1970 = 40_587
 _MOST_YEAR = 999_999_999
+"""The last year of java.time."""
 RANGES: dict[str, tuple[int, int]] = {
     "ERA": (0, 1), "YEAR": (-_MOST_YEAR, _MOST_YEAR), "YEAR_OF_ERA": (1, _MOST_YEAR + 1), "MONTH": (1, 12),
     "DAY_OF_MONTH": (1, 31), "DAY_OF_YEAR": (1, 366), "WEEKDAY": (1, 7), "ALIGNED_DAY": (1, 7), "HALF": (0, 1),

@@ -14,12 +14,12 @@ from kvformat.registry.expressions.java_time_fields import HOUR_NANOS, MINUTE_NA
 from kvformat.registry.expressions.java_time_patterns import (
     DayPeriod,
     Element,
-    Literal,
-    Number,
+    NumberElement,
+    OptionalElement,
     Padded,
-    Section,
     Sign,
     Text,
+    TextElement,
 )
 from kvformat.registry.expressions.local_times import DAY_MICROS
 from kvformat.registry.expressions.rows import RowError
@@ -32,11 +32,11 @@ def uses_time(elements: Sequence[Element]) -> bool:
 
 def _is_of_time(element: Element) -> bool:
     match element:
-        case Number() | Text():
+        case NumberElement() | Text():
             return element.field in TIME_FIELDS
         case Padded():
             return _is_of_time(element.element)
-        case Section():
+        case OptionalElement():
             return uses_time(element.elements)
     return isinstance(element, DayPeriod)
 
@@ -60,9 +60,9 @@ def _written(elements: Sequence[Element], days: int, nanos: int) -> str:
 
 def _element(element: Element, days: int, nanos: int) -> str:
     match element:
-        case Literal():
+        case TextElement():
             return element.text
-        case Number():
+        case NumberElement():
             return _number(element, value_of(element.field, days, nanos))
         case Text():
             return texts_of(element.field, element.style)[value_of(element.field, days, nanos)]
@@ -70,7 +70,7 @@ def _element(element: Element, days: int, nanos: int) -> str:
             return day_period(nanos // HOUR_NANOS, nanos // MINUTE_NANOS % 60, narrow=element.is_narrow)
         case Padded():
             return _padded(_element(element.element, days, nanos), element.width)
-        case Section():
+        case OptionalElement():
             try:
                 return _written(element.elements, days, nanos)
             except _NoZone:
@@ -84,7 +84,7 @@ def _padded(text: str, width: int) -> str:
     return text.rjust(width)
 
 
-def _number(number: Number, value: int) -> str:
+def _number(number: NumberElement, value: int) -> str:
     if number.is_fraction:
         return f"{value:09d}"[: number.most]
     if number.is_reduced:

@@ -15,13 +15,13 @@ from kvformat.registry.expressions.java_time_fields import texts_of
 from kvformat.registry.expressions.java_time_patterns import (
     DayPeriod,
     Element,
-    Literal,
-    Number,
+    NumberElement,
     Offset,
+    OptionalElement,
     Padded,
-    Section,
     Sign,
     Text,
+    TextElement,
     ZoneName,
 )
 from kvformat.registry.expressions.rows import RowError
@@ -78,11 +78,11 @@ def _read_all(elements: Sequence[Element], text: str, at: int, found: Parsed) ->
 def _read(element: Element, text: str, at: int, found: Parsed) -> int:
     """Read an element and return the offset after it."""
     match element:
-        case Literal():
+        case TextElement():
             if not text.startswith(element.text, at):
                 raise ParseFailure
             return at + len(element.text)
-        case Number():
+        case NumberElement():
             return _fraction(element, text, at, found) if element.is_fraction else _number(element, text, at, found)
         case Text():
             return _text(element, text, at, found)
@@ -94,11 +94,11 @@ def _read(element: Element, text: str, at: int, found: Parsed) -> int:
             return _zone(element, text, at)
         case Padded():
             return _padded(element, text, at, found)
-        case Section():
+        case OptionalElement():
             return _section(element, text, at, found)
 
 
-def _section(section: Section, text: str, at: int, found: Parsed) -> int:
+def _section(section: OptionalElement, text: str, at: int, found: Parsed) -> int:
     trial = Parsed(dict(found.fields), found.day_period)
     try:
         end = _read_all(section.elements, text, at, trial)
@@ -138,7 +138,7 @@ def _digits(text: str, at: int, most: int) -> int:
     return at
 
 
-def _number(number: Number, text: str, at: int, found: Parsed) -> int:
+def _number(number: NumberElement, text: str, at: int, found: Parsed) -> int:
     if at >= len(text):
         raise ParseFailure
     sign = text[at] if text[at] in "+-" else ""
@@ -174,7 +174,7 @@ def _allows(sign: Sign, char: str) -> bool:
     return sign is Sign.EXCEEDS_PAD or (sign is Sign.NORMAL and char == "-")
 
 
-def _fraction(number: Number, text: str, at: int, found: Parsed) -> int:
+def _fraction(number: NumberElement, text: str, at: int, found: Parsed) -> int:
     end = _digits(text, at, number.most)
     if end - at < number.least:
         raise ParseFailure

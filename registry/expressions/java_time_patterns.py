@@ -1,7 +1,7 @@
 """The pattern language of `java.time.format.DateTimeFormatter`, as `DateTimeFormatter.ofPattern` compiles it.
 
     compiled("yyyy-MM-dd[ HH:mm]")
-    (Number("YEAR_OF_ERA", 4, 19, Sign.EXCEEDS_PAD), Literal("-"), Number("MONTH", 2, 2), ...)
+    (NumberElement("YEAR_OF_ERA", 4, 19, Sign.EXCEEDS_PAD), TextElement("-"), NumberElement("MONTH", 2, 2), ...)
 
 Flink uses it for DATE_FORMAT of a timestamp, TO_TIMESTAMP and TO_TIMESTAMP_LTZ. `java_time_formats.py` writes texts,
 `java_time_parsing.py` reads them. Rules: Java 17's `DateTimeFormatterBuilder.appendPattern`.
@@ -14,6 +14,7 @@ import functools
 from dataclasses import dataclass, replace
 
 _MOST_WIDTH, _MOST_FRACTION = 19, 9
+"""Digits of Java's long, and of a fraction of a second."""
 _NUMERIC_FIELDS = {
     "F": "ALIGNED_DAY", "d": "DAY_OF_MONTH", "h": "CLOCK_HOUR_OF_HALF", "H": "HOUR", "k": "CLOCK_HOUR",
     "K": "HOUR_OF_HALF", "m": "MINUTE", "s": "SECOND", "D": "DAY_OF_YEAR", "g": "MODIFIED_JULIAN_DAY",
@@ -53,7 +54,7 @@ class Style(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class NumberElement:
     """A field as a number.
 
     is_reduced: whether it is a year of two digits, from 2000 to 2099.
@@ -106,7 +107,7 @@ class ZoneName:
 
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class TextElement:
     """A text that is as it is."""
 
     text: str
@@ -121,13 +122,13 @@ class Padded:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class OptionalElement:
     """An optional section."""
 
     elements: tuple[Element, ...]
 
 
-Element = Number | Text | DayPeriod | Offset | ZoneName | Literal | Padded | Section
+Element = NumberElement | Text | DayPeriod | Offset | ZoneName | TextElement | Padded | OptionalElement
 
 
 @functools.lru_cache(maxsize=256)
@@ -166,7 +167,7 @@ class _Builder:
             elif char in "{}#":
                 raise PatternError(f"Java reserves the character {char}")
             else:
-                self._add(Literal(char))
+                self._add(TextElement(char))
                 self.at += 1
         while len(self.levels) > 1:
             self._close()
@@ -176,7 +177,7 @@ class _Builder:
         elements = self.levels.pop()
         self.numbers.pop()
         if elements:
-            self._add(Section(tuple(elements)))
+            self._add(OptionalElement(tuple(elements)))
 
     def _quoted(self) -> None:
         at = self.at + 1
@@ -188,7 +189,7 @@ class _Builder:
                 break
             at = end + 2
         text = self.pattern[self.at + 1 : end]
-        self._add(Literal(text.replace("''", "'") or "'"))
+        self._add(TextElement(text.replace("''", "'") or "'"))
         self.at = end + 1
 
     def _count(self) -> tuple[str, int]:
@@ -206,7 +207,7 @@ class _Builder:
             self.padding, self.numbers[-1] = count, None
             letter, count = self._count()
         element = _element(letter, count)
-        if isinstance(element, Number):
+        if isinstance(element, NumberElement):
             self._add_number(element)
         else:
             self._add(element)
@@ -219,14 +220,14 @@ class _Builder:
         self.numbers[-1] = None
         return len(self.levels[-1]) - 1
 
-    def _add_number(self, number: Number) -> None:
+    def _add_number(self, number: NumberElement) -> None:
         """Add a number. Of numbers with nothing between them the first one gets the digits that the others leave."""
         index = self.numbers[-1]
         if index is None:
             self.numbers[-1] = self._add(number)
             return
         base = self.levels[-1][index]
-        if not isinstance(base, Number):
+        if not isinstance(base, NumberElement):
             raise PatternError("Java does not support a number after one with the letter p", is_illegal=False)
         if number.is_fixed:
             base = replace(base, followed_by=base.followed_by + number.most)
@@ -244,8 +245,10 @@ class _Builder:
 def _element(letter: str, count: int) -> Element:
     if letter in _YEARS:
         if count == 2:
-            return Number(_YEARS[letter], 2, 2, is_reduced=True)
-        return _wide(letter, Number(_YEARS[letter], count, _MOST_WIDTH, Sign.NORMAL if count < 4 else Sign.EXCEEDS_PAD))
+            return NumberElement(_YEARS[letter], 2, 2, is_reduced=True)
+        return _wide(
+            letter, NumberElement(_YEARS[letter], count, _MOST_WIDTH, Sign.NORMAL if count < 4 else Sign.EXCEEDS_PAD)
+        )
     if letter in _TEXT_FIELDS:
         return _text(letter, count)
     if letter in "WwY":
@@ -253,7 +256,7 @@ def _element(letter: str, count: int) -> Element:
     if letter == "S":
         if count > _MOST_FRACTION:
             raise PatternError("Java allows at most 9 letters S")
-        return Number("NANO", count, count, is_fraction=True)
+        return NumberElement("NANO", count, count, is_fraction=True)
     if letter in _NUMERIC_FIELDS:
         return _number(letter, count)
     if letter == "B":
@@ -269,23 +272,23 @@ def _too_many(letter: str) -> PatternError:
     return PatternError(f"Java does not allow so many letters {letter}")
 
 
-def _wide(letter: str, number: Number) -> Number:
+def _wide(letter: str, number: NumberElement) -> NumberElement:
     if number.least > _MOST_WIDTH:
         raise _too_many(letter)
     return number
 
 
-def _number(letter: str, count: int) -> Number:
+def _number(letter: str, count: int) -> NumberElement:
     field = _NUMERIC_FIELDS[letter]
     if letter in "AnN":
-        return _wide(letter, Number(field, count, _MOST_WIDTH))
+        return _wide(letter, NumberElement(field, count, _MOST_WIDTH))
     if letter == "g":
-        return _wide(letter, Number(field, count, _MOST_WIDTH, Sign.NORMAL))
+        return _wide(letter, NumberElement(field, count, _MOST_WIDTH, Sign.NORMAL))
     if count > {"F": 1, "D": 3}.get(letter, 2):
         raise _too_many(letter)
     if count == 1:
-        return Number(field, 1, _MOST_WIDTH, Sign.NORMAL)
-    return Number(field, count, 3 if letter == "D" else count)
+        return NumberElement(field, 1, _MOST_WIDTH, Sign.NORMAL)
+    return NumberElement(field, count, 3 if letter == "D" else count)
 
 
 def _text(letter: str, count: int) -> Element:
@@ -295,21 +298,21 @@ def _text(letter: str, count: int) -> Element:
     if letter in "ec" and count <= 2:
         if letter == "c" and count == 2:
             raise PatternError("Java does not allow two letters c")
-        return Number(_WEEKS[letter], count, count)
+        return NumberElement(_WEEKS[letter], count, count)
     if letter in "QqML" and count <= 2:
-        return Number(field, 1, _MOST_WIDTH, Sign.NORMAL) if count == 1 else Number(field, 2, 2)
+        return NumberElement(field, 1, _MOST_WIDTH, Sign.NORMAL) if count == 1 else NumberElement(field, 2, 2)
     return Text(field, {4: Style.FULL, 5: Style.NARROW}.get(count, Style.SHORT))
 
 
-def _week(letter: str, count: int) -> Number:
+def _week(letter: str, count: int) -> NumberElement:
     field = _WEEKS[letter]
     if letter == "Y":
         if count == 2:
-            return Number(field, 2, 2, is_reduced=True)
-        return Number(field, count, _MOST_WIDTH, Sign.NORMAL if count < 4 else Sign.EXCEEDS_PAD)
+            return NumberElement(field, 2, 2, is_reduced=True)
+        return NumberElement(field, count, _MOST_WIDTH, Sign.NORMAL if count < 4 else Sign.EXCEEDS_PAD)
     if count > (1 if letter == "W" else 2):
         raise _too_many(letter)
-    return Number(field, count, count if letter == "W" else 2)
+    return NumberElement(field, count, count if letter == "W" else 2)
 
 
 def _zone(letter: str, count: int) -> Element:

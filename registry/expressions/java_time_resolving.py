@@ -23,6 +23,7 @@ from kvformat.registry.expressions.java_time_parsing import Parsed, ParseFailure
 from kvformat.registry.expressions.local_times import days_of, month_length
 
 _MOST_OFFSET = 64_800
+"""Seconds: java.time's largest offset, 18 hours."""
 _INTS = 2**31
 
 

@@ -40,8 +40,11 @@ from kvformat.registry.java.parse import parse_decimal
 
 MOST_LEVELS: Final = 1000
 _MOST_DIGITS: Final = 1000
+"""Characters of a number, Jackson's limit."""
 _MOST_NAME: Final = 50_000
+"""Characters of the name of a member, Jackson's limit."""
 _MOST_STRING: Final = 20_000_000
+"""Characters of a text, Jackson's limit."""
 _SHORT: Final = 11
 """Characters up to which an exponent always fits 32 bits."""
 

@@ -294,6 +294,7 @@ def _with_path(
 
 
 _MOST_CACHED: Final = 400
+"""Results of one expression, because texts repeat."""
 
 
 def _cut_to(length: int, compute: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -30,6 +30,7 @@ from kvformat.registry.java.parse import BLANKS
 _mode = re.compile(r"\s*(strict|lax)\s+(.+)", re.IGNORECASE | re.DOTALL | re.ASCII).fullmatch
 _MOST_PATHS: Final = 400  # as many as Flink keeps
 _MOST_LENGTH: Final = 10_000
+"""Characters of a path; a path is read recursively."""
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+")
 _OF_ARRAYS: Final = frozenset("0123456789-:")
 
@@ -50,7 +51,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class PathMembers:
     """Members of objects. Several at the end of a path make an object of their own, else each is followed."""
 
     names: tuple[str, ...]
@@ -82,13 +83,13 @@ class Scan:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class PathCall:
     """A function of the value."""
 
     name: str
 
 
-Step = Members | Indexes | Slice | Wildcard | Scan | Call
+Step = PathMembers | Indexes | Slice | Wildcard | Scan | PathCall
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +107,9 @@ class JsonPath:
 
 
 def _is_definite(step: Step, *, last: bool) -> bool:
-    if isinstance(step, Members):
+    if isinstance(step, PathMembers):
         return last or len(step.names) == 1
-    return isinstance(step, Call) or (isinstance(step, Indexes) and len(step.indexes) == 1)
+    return isinstance(step, PathCall) or (isinstance(step, Indexes) and len(step.indexes) == 1)
 
 
 # --- evaluation ----------------------------------------------------------------------------------------------
@@ -158,7 +159,7 @@ def _reader(path: JsonPath) -> Callable[[Any], Any]:
 
 def _key(step: Step) -> str | int | None:
     """Return the name or index of a step that leads to one value; None for others."""
-    if isinstance(step, Members) and len(step.names) == 1:
+    if isinstance(step, PathMembers) and len(step.names) == 1:
         return step.names[0]
     return step.indexes[0] if isinstance(step, Indexes) and len(step.indexes) == 1 else None
 
@@ -199,7 +200,7 @@ def _read(steps: tuple[Step, ...], lax: bool, single: bool, document: Any) -> An
 
 def _applies(step: Step, value: Any, last: bool) -> bool:
     """Return whether Jayway does not fail at a value that single members and elements have led to."""
-    if isinstance(step, Members):
+    if isinstance(step, PathMembers):
         return type(value) is dict and (last or len(step.names) > 1 or step.names[0] in value)
     return type(value) is list or not isinstance(step, Indexes | Slice)
 
@@ -207,9 +208,9 @@ def _applies(step: Step, value: Any, last: bool) -> bool:
 def _take(step: Step, values: list[Any], last: bool) -> Iterator[Any]:
     """Yield what a step leads to from each of some values."""
     for value in values:
-        if isinstance(step, Call):
+        if isinstance(step, PathCall):
             yield _FUNCTIONS[step.name](value)
-        elif isinstance(step, Members):
+        elif isinstance(step, PathMembers):
             if type(value) is dict:
                 yield from _members(step.names, value, last)
         elif isinstance(step, Wildcard):
@@ -299,11 +300,11 @@ def _scan(step: Step, values: list[Any]) -> Iterator[Any]:
     while stack:
         value = stack.pop()
         if type(value) is dict:
-            if isinstance(step, Wildcard) or (isinstance(step, Members) and _has_all(step.names, value)):
+            if isinstance(step, Wildcard) or (isinstance(step, PathMembers) and _has_all(step.names, value)):
                 yield value
             stack += [one for one in reversed(value.values()) if type(one) in (dict, list)]
         elif type(value) is list:
-            if not isinstance(step, Members):
+            if not isinstance(step, PathMembers):
                 yield value
             stack += [one for one in reversed(value) if type(one) in (dict, list)]
 
@@ -332,16 +333,16 @@ def compile_path(text: str) -> JsonPath:
 
 def _check_supported(steps: tuple[Step, ...]) -> None:
     scans = [i for i, step in enumerate(steps) if isinstance(step, Scan)]
-    calls = [i for i, step in enumerate(steps) if isinstance(step, Call)]
+    calls = [i for i, step in enumerate(steps) if isinstance(step, PathCall)]
     if len(scans) > 1 or (scans and calls):
         raise Unsupported("a path with two deep scans (..), or with one and a function, is not supported")
     if calls and calls[0] < len(steps) - 1:
         raise Unsupported("a path with a function that is not its end is not supported")
-    if scans and scans[0] < len(steps) - 2 and not isinstance(steps[scans[0] + 1], Members):
+    if scans and scans[0] < len(steps) - 2 and not isinstance(steps[scans[0] + 1], PathMembers):
         raise Unsupported("a path with a deep scan (..) for elements of arrays that is not its end is not supported")
-    if scans and isinstance(steps[scans[0] + 1], Members) and scans[0] < len(steps) - 2:
+    if scans and isinstance(steps[scans[0] + 1], PathMembers) and scans[0] < len(steps) - 2:
         names = steps[scans[0] + 1]
-        assert isinstance(names, Members)
+        assert isinstance(names, PathMembers)
         if len(names.names) > 1:
             raise Unsupported("a path with a deep scan (..) for several members that is not its end is not supported")
 
@@ -459,7 +460,7 @@ class _Compiler:
             self._function(name, at)
         else:
             self.at = end
-            self.found.append(Members((name,)))
+            self.found.append(PathMembers((name,)))
 
     def _function(self, name: str, at: int) -> None:
         opened = 1
@@ -472,7 +473,7 @@ class _Compiler:
         if self.text[at + 1] != ")" or name not in _FUNCTIONS:
             raise Unsupported(f"the function {name:.30}() of paths is not supported")
         self.at = at + 1
-        self.found.append(Call(name))
+        self.found.append(PathCall(name))
 
     def _bracket_properties(self) -> bool:
         quote = self.next_significant_char(self.at)
@@ -512,7 +513,7 @@ class _Compiler:
         if closing < 0 or not names:
             raise InvalidPath("a [ is not closed")
         self.at = closing + 1
-        self.found.append(Members(tuple(names)))
+        self.found.append(PathMembers(tuple(names)))
         return True
 
     def _array(self) -> bool:

@@ -35,8 +35,11 @@ _TIMESTAMP = re.compile(
 )
 _MONTH_LENGTHS = np.array((0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31), np.int64)
 _MOST_INT = 2**31 - 1
+"""Java's Integer.MAX_VALUE."""
 _MOST_YEAR = 999_999_999
+"""The last year of java.time."""
 _MOST_SPAN = 100_000
+"""Days between two instants for which offsets are looked up day by day; more would need too much memory."""
 _DAY_NANOS = DAY_MICROS * 1000
 MOST_MICROS = 2**63 - 1
 """The last timestamp that is supported, in the year 294,247."""

@@ -26,22 +26,23 @@ from kvformat.registry.java.zones import Zone, util_offset_of_moment
 
 LETTERS = "GyMdkHmsSEDFwWahKzZYuXL"
 _MOST_ISO_LETTERS = 3
+"""Letters X, Java's limit."""
 DAY_MILLIS = 86_400_000
 
 
-class PatternError(ValueError):
+class SimplePatternError(ValueError):
     """A pattern that Java refuses; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class SimpleField:
     """A letter of the pattern with the number of times that it is repeated."""
 
     letter: str
     count: int
 
 
-Element = Field | str
+Element = SimpleField | str
 """A field or a literal text."""
 
 
@@ -61,7 +62,7 @@ class SimpleDateFormat:
 
 @functools.lru_cache(maxsize=256)
 def compiled(pattern: str) -> SimpleDateFormat:
-    """Return a compiled pattern. Raises `PatternError` as `new SimpleDateFormat(pattern)`."""
+    """Return a compiled pattern. Raises `SimplePatternError` as `new SimpleDateFormat(pattern)`."""
     elements: list[Element] = []
     at, quoted = 0, False
     while at < len(pattern):
@@ -79,14 +80,14 @@ def compiled(pattern: str) -> SimpleDateFormat:
             at += 1
             continue
         if char not in LETTERS:
-            raise PatternError(f"Java's SimpleDateFormat does not know the letter {char}")
+            raise SimplePatternError(f"Java's SimpleDateFormat does not know the letter {char}")
         count = _repeated(pattern, at)
         if char == "X" and count > _MOST_ISO_LETTERS:
-            raise PatternError(f"Java's SimpleDateFormat allows at most {_MOST_ISO_LETTERS} letters X")
-        elements.append(Field(char, count))
+            raise SimplePatternError(f"Java's SimpleDateFormat allows at most {_MOST_ISO_LETTERS} letters X")
+        elements.append(SimpleField(char, count))
         at += count
     if quoted:
-        raise PatternError("a quote is not closed")
+        raise SimplePatternError("a quote is not closed")
     return SimpleDateFormat(_merged(elements))
 
 
@@ -118,7 +119,7 @@ class _Moment:
     zone: Zone
 
 
-def _written(field: Field, moment: _Moment) -> str:
+def _written(field: SimpleField, moment: _Moment) -> str:
     """Return a field as a text (`SimpleDateFormat.subFormat`)."""
     letter, count = field.letter, field.count
     if letter in "yY":
@@ -136,7 +137,7 @@ def _written(field: Field, moment: _Moment) -> str:
     return str(_number(letter, moment)).zfill(count)
 
 
-def _year(field: Field, date: HybridDate) -> str:
+def _year(field: SimpleField, date: HybridDate) -> str:
     year = date.year_of_era
     if field.letter == "Y":
         if not date.era:
@@ -183,7 +184,7 @@ def _number(letter: str, moment: _Moment) -> int:
             return _iso_weekday(date)
 
 
-def _zone(field: Field, moment: _Moment) -> str:
+def _zone(field: SimpleField, moment: _Moment) -> str:
     if field.letter == "z":
         return _zone_name(field, moment)
     if field.letter == "X" and not moment.offset:
@@ -195,7 +196,7 @@ def _zone(field: Field, moment: _Moment) -> str:
     return f"{sign}{hours:02d}{':' if field.letter == 'X' and field.count == _MOST_ISO_LETTERS else ''}{minutes:02d}"
 
 
-def _zone_name(field: Field, moment: _Moment) -> str:
+def _zone_name(field: SimpleField, moment: _Moment) -> str:
     if field.count > _MOST_ISO_LETTERS:
         raise RowError("the letters zzzz: Java's long names of time zones are not known here")
     return short_zone_name(moment.zone_name, moment.zone, moment.millis * 1000)

@@ -33,7 +33,7 @@ from kvformat.registry.expressions.hybrid_calendar import (
 )
 from kvformat.registry.expressions.local_times import days_of
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.simple_date_formats import DAY_MILLIS, Field, SimpleDateFormat
+from kvformat.registry.expressions.simple_date_formats import DAY_MILLIS, SimpleDateFormat, SimpleField
 from kvformat.registry.expressions.zone_names import offset_named, own_names
 from kvformat.registry.java.zones import Zone, standard_offset_of_local, util_offset_of_local
 
@@ -44,8 +44,11 @@ _FIELDS = {
     "w": "WEEK_OF_YEAR", "W": "WEEK_OF_MONTH", "h": "HOUR", "K": "HOUR", "u": "WEEKDAY",
 }  # fmt: skip
 _MOST_EXPONENT, _MOST_FIGURES = 400, 1000
+"""The exponent and the digits of a number; a DOUBLE has fewer."""
 _MOST_NAME = 30
+"""Characters of the name of a month or day."""
 _MOST_MILLIS, _MOST_WEEKS = 10**17, 10**8
+"""Milliseconds since 1970 and numbers of weeks, beyond which the row fails: about 3 million years."""
 _MIN_LONG = -(2**63)
 _LETTERS = re.compile("[A-Za-z]+")
 _CENTURY_YEARS = 80
@@ -73,7 +76,7 @@ def parsed_millis(pattern: SimpleDateFormat, text: str, zone: Zone, now: int) ->
     return millis
 
 
-def _is_number(element: Field | str) -> bool:
+def _is_number(element: SimpleField | str) -> bool:
     if isinstance(element, str):
         return False
     return element.letter in _NUMERIC or (element.letter in "ML" and element.count <= 2)
@@ -113,7 +116,7 @@ class _Reader:
         self.fields.pop(name, None)
         self.fields[name] = value
 
-    def read(self, element: Field, start: int, *, obeys_count: bool) -> int | None:
+    def read(self, element: SimpleField, start: int, *, obeys_count: bool) -> int | None:
         """Read a field and return the offset after it, None if there is no such field."""
         text, letter, count = self.text, element.letter, element.count
         at = start

@@ -9,12 +9,12 @@ import numpy as np
 
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.bound import NULL, STRING, BindError, Bound
-from kvformat.registry.expressions.fixed_layouts import Layout, Texts, written
+from kvformat.registry.expressions.fixed_layouts import FixedTexts, Layout, written
 from kvformat.registry.expressions.rows import RowError, Rows
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import DTYPES, Bools, Numbers, Vector
 
-FromTexts = Callable[[Texts, Rows], tuple[Numbers, Bools]]
+FromTexts = Callable[[FixedTexts, Rows], tuple[Numbers, Bools]]
 """Returns the numbers of texts, and for which texts they are right; the others are done one by one."""
 
 
@@ -39,7 +39,7 @@ def numbers_of_texts(
         numbers, known = np.zeros(rows.length, DTYPES[type_.root]), np.zeros(rows.length, np.bool_)
         array = vector.array()
         if usual is not None:
-            found, known = usual(Texts.of(array), rows)
+            found, known = usual(FixedTexts.of(array), rows)
             numbers = found.astype(DTYPES[type_.root])
         rest = np.flatnonzero(valid & ~known)
         if len(rest):

@@ -49,6 +49,7 @@ from kvformat.registry.java.parse import is_java_text, python_float_text, replac
 from kvformat.registry.java.regex_search import as_units, unit_count
 
 _MOST_INT = 2**31 - 1
+"""Java's Integer.MAX_VALUE."""
 _INTEGER = re.compile(r"[+-]?\d+")
 _MOST_DIGITS = 30  # more than a long has
 _ASCII_WORD = re.compile("[0-9A-Za-z]+")

@@ -27,6 +27,7 @@ from kvformat.registry.expressions.rows import Rows
 from kvformat.registry.expressions.vectors import DTYPES, Bools, Numbers, Vector
 
 _MOST_MICROS = 2.0**63
+"""Microseconds that 64 bits hold."""
 _TIMES = ("DATE", "TIME", *TIMESTAMPS)
 
 

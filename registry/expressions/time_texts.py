@@ -25,7 +25,7 @@ from kvformat.registry.expressions.bound import (
     with_session,
 )
 from kvformat.registry.expressions.epochs import bind_epoch
-from kvformat.registry.expressions.fixed_layouts import FIRST_OF_JAVA_TIME, LAST, Texts, layout_of_java_time, read
+from kvformat.registry.expressions.fixed_layouts import FIRST_OF_JAVA_TIME, LAST, FixedTexts, layout_of_java_time, read
 from kvformat.registry.expressions.functions import Function, checked
 from kvformat.registry.expressions.java_time_formats import formatted, uses_time
 from kvformat.registry.expressions.java_time_parsing import ParseFailure, parsed
@@ -48,6 +48,7 @@ from kvformat.registry.java.zones import offset_of_local, zone_of_id
 
 _TIMESTAMP = FlinkType("TIMESTAMP", precision=3)
 _DEFAULT_PRECISION, _MOST_PRECISION = 3, 9
+"""Digits of a second that TO_TIMESTAMP gives if none are asked for, and at most."""
 _TIME_LENGTH = len("yyyy-MM-dd HH:mm:ss")
 
 
@@ -144,7 +145,7 @@ def _default_time(text: str) -> int:
         raise _Failure(str(error)) from None
 
 
-def _usual_times(texts: Texts, rows: Rows) -> tuple[Numbers, Bools]:
+def _usual_times(texts: FixedTexts, rows: Rows) -> tuple[Numbers, Bools]:
     """Read `yyyy-MM-dd` and `yyyy-MM-dd HH:mm:ss` with a fraction of any length."""
     micros, known = np.zeros(len(texts.starts), np.int64), np.zeros(len(texts.starts), np.bool_)
     for length in np.unique(texts.lengths).tolist():
@@ -213,7 +214,7 @@ def _usual(pattern: str, precision: int) -> FromTexts | None:
         return None
     unit = 10 ** (6 - min(precision, 6))
 
-    def usual(texts: Texts, rows: Rows) -> tuple[Numbers, Bools]:
+    def usual(texts: FixedTexts, rows: Rows) -> tuple[Numbers, Bools]:
         micros, known = read(layout, texts)
         return micros // unit * unit, known
 

@@ -23,6 +23,7 @@ from kvformat.registry.expressions.bound import (
 
 Typed = Literal["operator", "function"]
 MOST_DIGITS = 38
+"""Digits of a DECIMAL, as in Flink."""
 _LEAST_SCALE = 6
 _DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 

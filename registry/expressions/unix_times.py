@@ -20,7 +20,7 @@ from kvformat.registry.expressions.bound import (
     by_value,
     with_session,
 )
-from kvformat.registry.expressions.fixed_layouts import FIRST, LAST, Layout, Texts, layout_of_simple, read
+from kvformat.registry.expressions.fixed_layouts import FIRST, LAST, FixedTexts, Layout, layout_of_simple, read
 from kvformat.registry.expressions.functions import Function, checked
 from kvformat.registry.expressions.local_times import (
     DAY_MICROS,
@@ -32,9 +32,9 @@ from kvformat.registry.expressions.local_times import (
 )
 from kvformat.registry.expressions.rows import RowError, Rows, Session
 from kvformat.registry.expressions.simple_date_formats import (
-    Field,
-    PatternError,
     SimpleDateFormat,
+    SimpleField,
+    SimplePatternError,
     compiled,
 )
 from kvformat.registry.expressions.simple_date_parsing import parsed_millis
@@ -57,7 +57,7 @@ def _format(pattern: str) -> SimpleDateFormat:
     """Return a compiled pattern. Raises `RowError`, because Flink fails the job at a pattern that Java refuses."""
     try:
         return compiled(pattern)
-    except PatternError as error:
+    except SimplePatternError as error:
         raise RowError(f"the pattern '{pattern:.60}': {error}") from None
 
 
@@ -65,14 +65,14 @@ def _layout(pattern: str) -> Layout | None:
     """Return the layout of a pattern, if it has one."""
     try:
         return layout_of_simple(compiled(pattern))
-    except PatternError:
+    except SimplePatternError:
         return None
 
 
 @functools.lru_cache(maxsize=256)
 def _needs_now(pattern: SimpleDateFormat) -> bool:
     """Return whether a year of two digits depends on the current time."""
-    return any(isinstance(e, Field) and e.letter in "yY" and e.count <= 2 for e in pattern.elements)
+    return any(isinstance(e, SimpleField) and e.letter in "yY" and e.count <= 2 for e in pattern.elements)
 
 
 def _millis(pattern: str, text: str, zone: Zone, now: int) -> int | None:
@@ -129,7 +129,7 @@ def _by_pattern(
 
 
 def _seconds_of_texts(layout: Layout) -> FromTexts:
-    def usual(texts: Texts, rows: Rows) -> tuple[Numbers, Bools]:
+    def usual(texts: FixedTexts, rows: Rows) -> tuple[Numbers, Bools]:
         micros, known = read(layout, texts, prefix=True)
         micros = micros - offsets_of(rows.session.zone, micros, "util local")
         return np.sign(micros) * (np.abs(micros) // 1_000_000), known
@@ -156,7 +156,7 @@ def _bind_to_date(call: Call, arguments: Sequence[Bound]) -> Bound:
 
 
 def _days_of_texts(layout: Layout, then: bytes = b"") -> FromTexts:
-    def usual(texts: Texts, rows: Rows) -> tuple[Numbers, Bools]:
+    def usual(texts: FixedTexts, rows: Rows) -> tuple[Numbers, Bools]:
         micros, known = read(layout, texts, prefix=True, then=then)
         return micros // DAY_MICROS, known
 
@@ -240,7 +240,7 @@ def _moments_of_texts(text: Bound, zone: Zone) -> Bound:
     assert layout is not None
     form = layout
 
-    def usual(texts: Texts, rows: Rows) -> tuple[Numbers, Bools]:
+    def usual(texts: FixedTexts, rows: Rows) -> tuple[Numbers, Bools]:
         micros, known = read(form, texts, prefix=True)
         return (micros - offsets_of(zone, micros, "util local")) // 1000, known
 
@@ -294,7 +294,7 @@ def bind_format_of_text(text: Bound, pattern: Bound) -> Bound:
 def _is_known(pattern: str) -> bool:
     try:
         compiled(pattern)
-    except PatternError:
+    except SimplePatternError:
         return False
     return True
 

@@ -32,6 +32,7 @@ _PARTS = {
     "USERINFO": "user_info",
 }
 _MOST_BITS = 32
+"""Bits of an IPv4 address."""
 
 
 @functools.lru_cache(256)

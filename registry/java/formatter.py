@@ -26,6 +26,7 @@ _SPECIFIER = re.compile(r"%(?:([0-9]+)\$)?([-#+ 0,(<]*)([0-9]+)?(?:\.([0-9]+))?(
 _CONVERSIONS = frozenset("bBhHsScCdoxXeEgGfaA%n")
 _TIMES = frozenset("HIklMNLQpsSTzZaAbBCdehjmyYrRcDF")
 _MOST_INT = 2**31 - 1
+"""Java's Integer.MAX_VALUE."""
 _BITS = {"byte": 8, "short": 16, "int": 32}
 _BAD_FLAGS = {
     **dict.fromkeys("bhs", "+ 0,("),

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 _Value = TypeVar("_Value")
 _MOST_IN_A_BUCKET = 8
+"""Entries of a bucket, of which Java's HashMap makes a tree with another order."""
 _BITS = 0xFFFFFFFF
 
 

@@ -21,6 +21,7 @@ _NOT_IN_HOSTS = re.compile(
     "[\x00-\x1f\x7f\u2047-\u2049\u2100\u2101\u2105\u2106\u2a74\ufe55\ufe56\ufe5f\ufe6b\uff03\uff0f\uff1a\uff1f\uff20]"
 )
 _MOST_INT = 2**31 - 1
+"""Java's Integer.MAX_VALUE."""
 
 
 class UrlError(ValueError):

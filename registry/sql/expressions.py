@@ -72,6 +72,7 @@ _NOT, _ADDITION = 26, 40
 _FLATTENED = ("AND", "OR")
 _NEGATED = ("BETWEEN", "IN", "LIKE", "SIMILAR")
 _MOST_NUMBER_DIGITS = 38
+"""Digits of a literal, those of a DECIMAL."""
 _LEAVE_OUT = (
     "Leave the column out of decoding (skip_computed, on the command line --skip-computed), or remove it from the DDL, "
     "and compute it in a query on the decoded DataFrame"

@@ -350,7 +350,7 @@ class ExpressionReader(DdlReader):
             self.index += 1
         is_quoted = self.peek().startswith("'")
         if is_quoted:
-            text = self.text_literal().strip()
+            text = self.plain_text("the length of an interval").strip()
         elif re.fullmatch("[0-9]+", self.peek()):
             text = self.peek()
             self.index += 1

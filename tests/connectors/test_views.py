@@ -157,11 +157,11 @@ def test_names_of_databases_are_left_out(spark: Any, broker: Any) -> None:
 def test_no_view_is_made_if_a_table_cannot_be_read(spark: Any, broker: Any, shop: str) -> None:
     topic = broker.create("views-refused")
     wrong = (
-        f"CREATE TABLE wrong (id INT, bad AS INITCAP('a')) WITH ('connector' = 'kafka', 'topic' = '{topic}', "
+        f"CREATE TABLE wrong (id INT, bad AS my_function('a')) WITH ('connector' = 'kafka', 'topic' = '{topic}', "
         f"{_BROKERS.format(bootstrap=broker.bootstrap)}, {_EARLIEST}, 'format' = 'json');"
     )
     kafka = shop.partition("CREATE TABLE console")[0]
-    words = r"(?s)column 'bad' can't be evaluated.*table 'wrong' can't be registered\. To register the others: "
+    words = r"(?s)column 'bad' of table 'wrong' can't be evaluated.*table 'wrong' can't be registered\. To register the others: "
     with pytest.raises(ConfigurationError, match=rf"{words}tables=\['orders', 'customers'\]"):
         register_tables(spark, kafka + wrong)
     missing = kafka + wrong.replace(topic, "views-nowhere").replace(", bad AS INITCAP('a')", "")

@@ -161,7 +161,7 @@ def test_no_view_is_made_if_a_table_cannot_be_read(spark: Any, broker: Any, shop
         f"{_BROKERS.format(bootstrap=broker.bootstrap)}, {_EARLIEST}, 'format' = 'json');"
     )
     kafka = shop.partition("CREATE TABLE console")[0]
-    words = r"(?s)column 'bad' of table 'wrong' can't be evaluated.*table 'wrong' can't be registered\. To register the others: "
+    words = r"(?s)column .bad. of table .wrong. can.t be evaluated.*can.t be registered\. To register the others: "
     with pytest.raises(ConfigurationError, match=rf"{words}tables=\['orders', 'customers'\]"):
         register_tables(spark, kafka + wrong)
     missing = kafka + wrong.replace(topic, "views-nowhere").replace(", bad AS INITCAP('a')", "")

@@ -252,14 +252,14 @@ LIMITS = (
         "{}, {}",
         plain,
         "`REPEAT(s, n)` makes any number of them from a few bytes; the record is a bad record",
-        ("registry.expressions.text_functions.MOST_CHARACTERS", "registry.java.formatter.MOST_CHARACTERS"),
+        ("registry.expressions.functions.text_signatures.MOST_CHARACTERS", "registry.java.formatter.MOST_CHARACTERS"),
     ),
     Limit(
         "levels of a JSON document in a computed column",
         "{}",
         plain,
         "Flink's limit; Jackson refuses more",
-        ("registry.expressions.json_documents.MOST_LEVELS",),
+        ("registry.expressions.functions.json_documents.MOST_LEVELS",),
     ),
     Limit(
         "levels of a type in a schema or DDL",

@@ -16,7 +16,7 @@ from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions import conditions, operators
 from kvformat.registry.expressions.bound import BOOLEAN, NULL, BindError, Bound, constant
 from kvformat.registry.expressions.casts import bind_cast
-from kvformat.registry.expressions.functions import Function
+from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.rows import Rows
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree, same_tree
 from kvformat.registry.expressions.vectors import Vector
@@ -49,7 +49,7 @@ def unknown_function(name: str) -> str:
 @functools.cache
 def functions() -> Mapping[str, Function]:
     """Return the functions by name."""
-    from kvformat.registry.expressions import (
+    from kvformat.registry.expressions.functions import (
         choices,
         collections,
         digests,

@@ -12,9 +12,9 @@ import pytest
 
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
-from kvformat.registry.expressions import json_documents
-from kvformat.registry.expressions.json_documents import JsonError, read_json, write_json
-from kvformat.registry.expressions.json_paths import Failed, Unsupported, compile_path, find
+from kvformat.registry.expressions.functions import json_documents
+from kvformat.registry.expressions.functions.json_documents import JsonError, read_json, write_json
+from kvformat.registry.expressions.functions.json_paths import Failed, Unsupported, compile_path, find
 from kvformat.registry.expressions.rows import Rows, Session
 from kvformat.registry.sql.expressions import read_expression
 

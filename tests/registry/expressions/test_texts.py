@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.expressions.text_functions import MOST_CHARACTERS
+from kvformat.registry.expressions.functions.text_signatures import MOST_CHARACTERS
 from kvformat.registry.sql.expressions import read_expression
 from tests.registry.expressions.text_rows import TYPES, evaluated, failure, value
 

@@ -9,11 +9,18 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.expressions.fixed_layouts import FIRST, LAST, FixedTexts, layout_of_java_time, read, written
-from kvformat.registry.expressions.java_time_formats import formatted
-from kvformat.registry.expressions.java_time_parsing import parsed
-from kvformat.registry.expressions.java_time_patterns import compiled
-from kvformat.registry.expressions.java_time_resolving import resolved
+from kvformat.registry.expressions.java_times.fixed_layouts import (
+    FIRST,
+    LAST,
+    FixedTexts,
+    layout_of_java_time,
+    read,
+    written,
+)
+from kvformat.registry.expressions.java_times.formatter_parsing import parsed
+from kvformat.registry.expressions.java_times.formatter_patterns import compiled
+from kvformat.registry.expressions.java_times.formatter_resolving import resolved
+from kvformat.registry.expressions.java_times.formatter_writing import formatted
 from kvformat.registry.expressions.local_times import DAY_MICROS
 from kvformat.registry.sql.expressions import read_expression
 from tests.registry.expressions.time_rows import TYPES, evaluated, failure, value

@@ -1,6 +1,6 @@
 """Read a local time by a pattern of `java.time.format.DateTimeFormatter`, as Flink's TO_TIMESTAMP does.
 
-    parsed(compiled("dd.MM.yyyy"), "30.02.2024")     the fields, of which `java_time_resolving` makes a time
+    parsed(compiled("dd.MM.yyyy"), "30.02.2024")     the fields, of which `formatter_resolving` makes a time
 
 Rules: the methods `parse` of the classes in `DateTimeFormatterBuilder`, in strict mode and with regard to case.
 """
@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from kvformat.registry.expressions.java_time_fields import texts_of
-from kvformat.registry.expressions.java_time_patterns import (
+from kvformat.registry.expressions.java_times.formatter_fields import texts_of
+from kvformat.registry.expressions.java_times.formatter_patterns import (
     DayPeriod,
     Element,
     NumberElement,
@@ -24,8 +24,8 @@ from kvformat.registry.expressions.java_time_patterns import (
     TextElement,
     ZoneName,
 )
+from kvformat.registry.expressions.java_times.zone_names import OFFSETS
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.zone_names import OFFSETS
 
 _DAY_PERIODS = {
     "in the morning": (360, 720), "in the afternoon": (720, 1080), "in the evening": (1080, 1260),

@@ -8,7 +8,7 @@ from typing import Any
 
 from kvformat.registry.expressions.bound import FLOATS, BindError, Bound, by_value, shown
 from kvformat.registry.expressions.conditions import bind_case, bind_coalesce, bind_nullif, with_common_type
-from kvformat.registry.expressions.functions import ANY_COUNT, Function
+from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import DTYPES
 

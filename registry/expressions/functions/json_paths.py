@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
 
-from kvformat.registry.expressions.json_documents import Double, JsonError, read_json
+from kvformat.registry.expressions.functions.json_documents import Double, JsonError, read_json
 from kvformat.registry.java.parse import BLANKS
 
 _mode = re.compile(r"\s*(strict|lax)\s+(.+)", re.IGNORECASE | re.DOTALL | re.ASCII).fullmatch

@@ -14,7 +14,7 @@ import functools
 import re
 from dataclasses import dataclass, field
 
-from kvformat.registry.expressions.english_times import (
+from kvformat.registry.expressions.java_times.english_times import (
     ERAS,
     HALF_DAYS,
     LONG_ERAS,
@@ -23,7 +23,7 @@ from kvformat.registry.expressions.english_times import (
     SHORT_WEEKDAYS,
     WEEKDAYS,
 )
-from kvformat.registry.expressions.hybrid_calendar import (
+from kvformat.registry.expressions.java_times.hybrid_calendar import (
     SUNDAY,
     InvalidEra,
     days_of_fields,
@@ -31,10 +31,10 @@ from kvformat.registry.expressions.hybrid_calendar import (
     hybrid_date,
     sunday_from,
 )
+from kvformat.registry.expressions.java_times.simple_writing import DAY_MILLIS, SimpleDateFormat, SimpleField
+from kvformat.registry.expressions.java_times.zone_names import offset_named, own_names
 from kvformat.registry.expressions.local_times import days_of
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.simple_date_formats import DAY_MILLIS, SimpleDateFormat, SimpleField
-from kvformat.registry.expressions.zone_names import offset_named, own_names
 from kvformat.registry.java.zones import Zone, standard_offset_of_local, util_offset_of_local
 
 _NUMERIC = frozenset("dHkmsSDFwWhKYyu")

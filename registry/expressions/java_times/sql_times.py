@@ -9,8 +9,8 @@ time zone of the Java process is taken to be UTC, so that it has no gaps.
 
 from __future__ import annotations
 
-from kvformat.registry.expressions.hybrid_calendar import days_of_fields, hybrid_date
-from kvformat.registry.expressions.java_time_resolving import InvalidDate
+from kvformat.registry.expressions.java_times.formatter_resolving import InvalidDate
+from kvformat.registry.expressions.java_times.hybrid_calendar import days_of_fields, hybrid_date
 from kvformat.registry.expressions.local_times import days_of, month_length
 
 _DAY_SECONDS = 86_400

@@ -16,9 +16,9 @@ from typing import Any
 
 from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.expressions.bound import BOOLEAN, INT, STRING, BindError, Bound, constant
-from kvformat.registry.expressions.functions import Function
+from kvformat.registry.expressions.functions.signatures import Function
+from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, prepared
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.text_functions import accepted, fixed, prepared
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.java.regex import (
     JavaPattern,

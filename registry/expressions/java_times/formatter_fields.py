@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 
-from kvformat.registry.expressions.english_times import (
+from kvformat.registry.expressions.java_times.english_times import (
     ERAS,
     HALF_DAYS,
     LONG_ERAS,
@@ -20,7 +20,7 @@ from kvformat.registry.expressions.english_times import (
     SHORT_WEEKDAYS,
     WEEKDAYS,
 )
-from kvformat.registry.expressions.java_time_patterns import Style
+from kvformat.registry.expressions.java_times.formatter_patterns import Style
 from kvformat.registry.expressions.local_times import date_of, days_of
 
 HOUR_NANOS, MINUTE_NANOS, SECOND_NANOS = 3_600_000_000_000, 60_000_000_000, 1_000_000_000

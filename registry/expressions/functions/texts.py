@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
-from kvformat.registry.expressions import text_pieces
 from kvformat.registry.expressions.bound import (
     BOOLEAN,
     FLOATS,
@@ -29,10 +28,10 @@ from kvformat.registry.expressions.bound import (
     Bound,
     by_value,
 )
-from kvformat.registry.expressions.functions import ANY_COUNT, Function, checked, same_type
-from kvformat.registry.expressions.printf import bind_printf
-from kvformat.registry.expressions.rows import RowError, Rows, Session
-from kvformat.registry.expressions.text_functions import (
+from kvformat.registry.expressions.functions import text_pieces
+from kvformat.registry.expressions.functions.printf import bind_printf
+from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function, checked, same_type
+from kvformat.registry.expressions.functions.text_signatures import (
     Result,
     accepted,
     as_varying,
@@ -41,6 +40,7 @@ from kvformat.registry.expressions.text_functions import (
     is_constant,
     text_function,
 )
+from kvformat.registry.expressions.rows import RowError, Rows, Session
 from kvformat.registry.expressions.tree import Call, Name, Tree
 from kvformat.registry.expressions.types import common_type
 from kvformat.registry.expressions.vectors import Vector

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.registry.expressions import java_time_patterns as java_time
+from kvformat.registry.expressions.java_times import formatter_patterns
+from kvformat.registry.expressions.java_times.simple_writing import SimpleDateFormat, SimpleField
 from kvformat.registry.expressions.local_times import (
     DAY_MICROS,
     dates_of,
@@ -24,7 +25,6 @@ from kvformat.registry.expressions.local_times import (
     days_of_dates,
     month_lengths,
 )
-from kvformat.registry.expressions.simple_date_formats import SimpleDateFormat, SimpleField
 from kvformat.registry.expressions.vectors import Bools, Numbers, validity
 
 _FIRST_YEAR = 1583
@@ -71,15 +71,15 @@ def _layout(parts: Sequence[tuple[str, int] | bytes | None]) -> Layout | None:
 
 
 @functools.lru_cache(maxsize=256)
-def layout_of_java_time(elements: tuple[java_time.Element, ...]) -> Layout | None:
+def layout_of_java_time(elements: tuple[formatter_patterns.Element, ...]) -> Layout | None:
     """Return the layout of a pattern of java.time, None if it has none."""
     return _layout([_java_time_part(element) for element in elements])
 
 
-def _java_time_part(element: java_time.Element) -> tuple[str, int] | bytes | None:
-    if isinstance(element, java_time.TextElement):
+def _java_time_part(element: formatter_patterns.Element) -> tuple[str, int] | bytes | None:
+    if isinstance(element, formatter_patterns.TextElement):
         return element.text.encode("utf-8", "replace")
-    if not isinstance(element, java_time.NumberElement) or element.is_reduced:
+    if not isinstance(element, formatter_patterns.NumberElement) or element.is_reduced:
         return None
     if element.is_fraction:
         return ("fraction", element.least)

@@ -3,8 +3,8 @@
     compiled("yyyy-MM-dd[ HH:mm]")
     (NumberElement("YEAR_OF_ERA", 4, 19, Sign.EXCEEDS_PAD), TextElement("-"), NumberElement("MONTH", 2, 2), ...)
 
-Flink uses it for DATE_FORMAT of a timestamp, TO_TIMESTAMP and TO_TIMESTAMP_LTZ. `java_time_formats.py` writes texts,
-`java_time_parsing.py` reads them. Rules: Java 17's `DateTimeFormatterBuilder.appendPattern`.
+Flink uses it for DATE_FORMAT of a timestamp, TO_TIMESTAMP and TO_TIMESTAMP_LTZ. `formatter_writing.py` writes texts,
+`formatter_parsing.py` reads them. Rules: Java 17's `DateTimeFormatterBuilder.appendPattern`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,9 @@ from kvformat.registry.expressions.bound import (
     constant,
     shown,
 )
-from kvformat.registry.expressions.functions import Function
+from kvformat.registry.expressions.functions.signatures import Function
+from kvformat.registry.expressions.functions.text_columns import refuse_null
+from kvformat.registry.expressions.functions.time_rounding import bind_floor_to, quotient
 from kvformat.registry.expressions.local_times import (
     DAY_MICROS,
     DAY_MILLIS,
@@ -35,9 +37,7 @@ from kvformat.registry.expressions.local_times import (
     offsets_of,
 )
 from kvformat.registry.expressions.rows import Rows
-from kvformat.registry.expressions.text_columns import refuse_null
 from kvformat.registry.expressions.time_arithmetic import add_months, moved, multiple
-from kvformat.registry.expressions.time_rounding import bind_floor_to, quotient
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import Bools, Numbers, Vector
 

@@ -36,15 +36,15 @@ from kvformat.registry.expressions.bound import (
     constant,
     shown,
 )
-from kvformat.registry.expressions.functions import ANY_COUNT, Function, by_values
-from kvformat.registry.expressions.json_documents import (
+from kvformat.registry.expressions.functions.json_documents import (
     JsonError,
     RawJson,
     read_json,
     scalar_text,
     write_json,
 )
-from kvformat.registry.expressions.json_paths import Failed, Find, Unsupported, compile_path, find
+from kvformat.registry.expressions.functions.json_paths import Failed, Find, Unsupported, compile_path, find
+from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function, by_values
 from kvformat.registry.expressions.rows import RowError
 from kvformat.registry.expressions.tree import Call, Tree
 from kvformat.registry.java.numbers import double_text_java17

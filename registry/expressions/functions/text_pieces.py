@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.expressions.bound import STRING, BindError, Bound
-from kvformat.registry.expressions.functions import Function
+from kvformat.registry.expressions.functions.signatures import Function
+from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, text_function
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.text_functions import accepted, fixed, text_function
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.java.hash_maps import in_hash_order
 from kvformat.registry.java.parse import replace_lone_surrogates

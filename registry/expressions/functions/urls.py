@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 
 from kvformat.registry.expressions.bound import BIGINT, STRING
-from kvformat.registry.expressions.functions import Function
+from kvformat.registry.expressions.functions.signatures import Function
+from kvformat.registry.expressions.functions.text_signatures import text_function
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.text_functions import text_function
 from kvformat.registry.java.urls import (
     JavaUrl,
     UnsupportedUrlError,

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.expressions import java_sql_times
 from kvformat.registry.expressions.bound import (
     NUMBERS,
     STRING,
@@ -24,13 +23,28 @@ from kvformat.registry.expressions.bound import (
     shown,
     with_session,
 )
-from kvformat.registry.expressions.epochs import bind_epoch
-from kvformat.registry.expressions.fixed_layouts import FIRST_OF_JAVA_TIME, LAST, FixedTexts, layout_of_java_time, read
-from kvformat.registry.expressions.functions import Function, checked
-from kvformat.registry.expressions.java_time_formats import formatted, uses_time
-from kvformat.registry.expressions.java_time_parsing import ParseFailure, parsed
-from kvformat.registry.expressions.java_time_patterns import Element, PatternError, compiled
-from kvformat.registry.expressions.java_time_resolving import InvalidDate, resolved
+from kvformat.registry.expressions.functions.epochs import bind_epoch
+from kvformat.registry.expressions.functions.signatures import Function, checked
+from kvformat.registry.expressions.functions.text_columns import (
+    FromTexts,
+    numbers_of_texts,
+    refuse_null,
+    texts_of_numbers,
+)
+from kvformat.registry.expressions.functions.unix_times import FUNCTIONS as UNIX_TIMES
+from kvformat.registry.expressions.functions.unix_times import bind_format_of_text
+from kvformat.registry.expressions.java_times import sql_times
+from kvformat.registry.expressions.java_times.fixed_layouts import (
+    FIRST_OF_JAVA_TIME,
+    LAST,
+    FixedTexts,
+    layout_of_java_time,
+    read,
+)
+from kvformat.registry.expressions.java_times.formatter_parsing import ParseFailure, parsed
+from kvformat.registry.expressions.java_times.formatter_patterns import Element, PatternError, compiled
+from kvformat.registry.expressions.java_times.formatter_resolving import InvalidDate, resolved
+from kvformat.registry.expressions.java_times.formatter_writing import formatted, uses_time
 from kvformat.registry.expressions.local_times import (
     DAY_MICROS,
     MOST_MICROS,
@@ -39,10 +53,7 @@ from kvformat.registry.expressions.local_times import (
     parse_timestamp,
 )
 from kvformat.registry.expressions.rows import RowError, Rows
-from kvformat.registry.expressions.text_columns import FromTexts, numbers_of_texts, refuse_null, texts_of_numbers
 from kvformat.registry.expressions.tree import Call
-from kvformat.registry.expressions.unix_times import FUNCTIONS as UNIX_TIMES
-from kvformat.registry.expressions.unix_times import bind_format_of_text
 from kvformat.registry.expressions.vectors import Bools, Numbers, Vector
 from kvformat.registry.java.zones import offset_of_local, zone_of_id
 
@@ -193,7 +204,7 @@ def _parsed(text: str, pattern: str) -> tuple[int, int] | None:
     try:
         return resolved(parsed(elements, text))
     except ParseFailure:
-        return java_sql_times.value_of(text)
+        return sql_times.value_of(text)
 
 
 def _by_pattern(type_: FlinkType, text: Bound, pattern: Bound, compute: Callable[[str, str], int | None]) -> Bound:

@@ -20,8 +20,28 @@ from kvformat.registry.expressions.bound import (
     by_value,
     with_session,
 )
-from kvformat.registry.expressions.fixed_layouts import FIRST, LAST, FixedTexts, Layout, layout_of_simple, read
-from kvformat.registry.expressions.functions import Function, checked
+from kvformat.registry.expressions.functions.signatures import Function, checked
+from kvformat.registry.expressions.functions.text_columns import (
+    FromTexts,
+    numbers_of_texts,
+    refuse_null,
+    texts_of_numbers,
+)
+from kvformat.registry.expressions.java_times.fixed_layouts import (
+    FIRST,
+    LAST,
+    FixedTexts,
+    Layout,
+    layout_of_simple,
+    read,
+)
+from kvformat.registry.expressions.java_times.simple_parsing import parsed_millis
+from kvformat.registry.expressions.java_times.simple_writing import (
+    SimpleDateFormat,
+    SimpleField,
+    SimplePatternError,
+    compiled,
+)
 from kvformat.registry.expressions.local_times import (
     DAY_MICROS,
     date_of_text,
@@ -31,14 +51,6 @@ from kvformat.registry.expressions.local_times import (
     session_zone,
 )
 from kvformat.registry.expressions.rows import RowError, Rows, Session
-from kvformat.registry.expressions.simple_date_formats import (
-    SimpleDateFormat,
-    SimpleField,
-    SimplePatternError,
-    compiled,
-)
-from kvformat.registry.expressions.simple_date_parsing import parsed_millis
-from kvformat.registry.expressions.text_columns import FromTexts, numbers_of_texts, refuse_null, texts_of_numbers
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import Bools, Numbers, Vector
 from kvformat.registry.java.zones import Zone, zone_of_util_id

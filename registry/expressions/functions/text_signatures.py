@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.bound import NULL, BindError, Bound, by_value, constant
-from kvformat.registry.expressions.functions import ANY_COUNT, Function, checked
+from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function, checked
 from kvformat.registry.expressions.rows import RowError
 from kvformat.registry.expressions.tree import Call, Literal, Tree
 
@@ -39,7 +39,7 @@ def text_function(
     may_be_null: bool = False,
     nulls: bool = False,
 ) -> Function:
-    """Return a function that computes one value at a time, like `functions.by_values`.
+    """Return a function that computes one value at a time, like `signatures.by_values`.
 
     parameters: also has the kind INT, an integer that is not a BIGINT.
     null_literals: whether Flink accepts the literal NULL.
@@ -142,7 +142,7 @@ def _type(result: Result, values: Sequence[Bound]) -> FlinkType:
 
 
 def _known(parameters: str) -> str:
-    """Return the parameters with INTEGER for INT, as in `functions.KINDS`."""
+    """Return the parameters with INTEGER for INT, as in `signatures.KINDS`."""
     return _INT.sub("INTEGER", parameters)
 
 

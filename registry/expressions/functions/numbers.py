@@ -20,10 +20,10 @@ import numpy as np
 from kvformat.registry.expressions import decimals
 from kvformat.registry.expressions.bound import DOUBLE, INT, INTEGERS, BindError, Bound, by_value
 from kvformat.registry.expressions.casts import bind_cast
-from kvformat.registry.expressions.functions import Function, by_values, checked
+from kvformat.registry.expressions.functions.signatures import Function, by_values, checked
+from kvformat.registry.expressions.functions.times import bind_floor_to
 from kvformat.registry.expressions.operators import bind_arithmetic
 from kvformat.registry.expressions.rows import RowError, Rows
-from kvformat.registry.expressions.times import bind_floor_to
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.types import MOST_DIGITS, decimal, digits, round_type
 from kvformat.registry.expressions.vectors import Numbers, Vector

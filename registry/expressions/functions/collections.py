@@ -43,7 +43,7 @@ from kvformat.registry.expressions.bound import (
     shown,
 )
 from kvformat.registry.expressions.casts import bind_cast, same_values
-from kvformat.registry.expressions.functions import ANY_COUNT, Function, by_values, checked, same_type
+from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function, by_values, checked, same_type
 from kvformat.registry.expressions.rows import RowError
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
 from kvformat.registry.expressions.types import common_type

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.bound import BYTES, STRING, BindError, Bound, constant
-from kvformat.registry.expressions.functions import Function
+from kvformat.registry.expressions.functions.signatures import Function
+from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, text_function
 from kvformat.registry.expressions.rows import RowError, Rows
-from kvformat.registry.expressions.text_functions import accepted, fixed, text_function
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import Vector
 from kvformat.registry.java.charsets import Charset, find_charset, java_text

@@ -9,9 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kvformat.registry.expressions.english_times import day_period
-from kvformat.registry.expressions.java_time_fields import HOUR_NANOS, MINUTE_NANOS, TIME_FIELDS, texts_of, value_of
-from kvformat.registry.expressions.java_time_patterns import (
+from kvformat.registry.expressions.java_times.english_times import day_period
+from kvformat.registry.expressions.java_times.formatter_fields import (
+    HOUR_NANOS,
+    MINUTE_NANOS,
+    TIME_FIELDS,
+    texts_of,
+    value_of,
+)
+from kvformat.registry.expressions.java_times.formatter_patterns import (
     DayPeriod,
     Element,
     NumberElement,

@@ -3,7 +3,7 @@
     compiled("dd.MM.yyyy").text(0, "UTC", 0)     '01.01.1970'
 
 Flink uses it for FROM_UNIXTIME, UNIX_TIMESTAMP, TO_DATE, CONVERT_TZ and DATE_FORMAT of a text. Dates before 1582-10-15
-are those of the Julian calendar. `simple_date_parsing.py` reads texts.
+are those of the Julian calendar. `simple_parsing.py` reads texts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from kvformat.registry.expressions.english_times import (
+from kvformat.registry.expressions.java_times.english_times import (
     ERAS,
     HALF_DAYS,
     MONTHS,
@@ -19,9 +19,9 @@ from kvformat.registry.expressions.english_times import (
     SHORT_WEEKDAYS,
     WEEKDAYS,
 )
-from kvformat.registry.expressions.hybrid_calendar import HybridDate, hybrid_date
+from kvformat.registry.expressions.java_times.hybrid_calendar import HybridDate, hybrid_date
+from kvformat.registry.expressions.java_times.zone_names import short_zone_name
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.zone_names import short_zone_name
 from kvformat.registry.java.zones import Zone, util_offset_of_moment
 
 LETTERS = "GyMdkHmsSEDFwWahKzZYuXL"

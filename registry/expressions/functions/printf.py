@@ -27,9 +27,9 @@ from kvformat.registry.expressions.bound import (
     constant,
     shown,
 )
+from kvformat.registry.expressions.functions.text_signatures import accepted
 from kvformat.registry.expressions.local_times import DAY_MICROS, date_of
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.expressions.text_functions import accepted
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.java.formatter import Argument, FormatError, JavaFormat, UnsupportedFormatError
 from kvformat.registry.java.numbers import double_text_java17, float_text

@@ -9,7 +9,7 @@ import numpy as np
 
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.bound import NULL, STRING, BindError, Bound
-from kvformat.registry.expressions.fixed_layouts import FixedTexts, Layout, written
+from kvformat.registry.expressions.java_times.fixed_layouts import FixedTexts, Layout, written
 from kvformat.registry.expressions.rows import RowError, Rows
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import DTYPES, Bools, Numbers, Vector

@@ -7,7 +7,7 @@ at most 31; 24:00 is the next day.
 
 from __future__ import annotations
 
-from kvformat.registry.expressions.java_time_fields import (
+from kvformat.registry.expressions.java_times.formatter_fields import (
     HOUR_NANOS,
     MINUTE_NANOS,
     MODIFIED_JULIAN_1970,
@@ -19,7 +19,7 @@ from kvformat.registry.expressions.java_time_fields import (
     week_begin,
     weeks_of_year,
 )
-from kvformat.registry.expressions.java_time_parsing import Parsed, ParseFailure
+from kvformat.registry.expressions.java_times.formatter_parsing import Parsed, ParseFailure
 from kvformat.registry.expressions.local_times import days_of, month_length
 
 _MOST_OFFSET = 64_800

@@ -29,6 +29,13 @@ def _modules() -> Iterator[tuple[str, ast.Module, list[str]]]:
             yield file.relative_to(ROOT).as_posix(), ast.parse(source), source.splitlines()
 
 
+def test_every_folder_with_modules_is_a_package() -> None:
+    """A folder without `__init__.py` can be imported from a checkout, but not from a zip file."""
+    folders = {(ROOT / name).parent for name, _, _ in _modules()} - {ROOT / "connectors/cli/template"}
+    assert len(folders) >= 30
+    assert [folder.as_posix() for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
 def test_public_class_names_are_unique() -> None:
     places: dict[str, list[str]] = {}
     for name, tree, _ in _modules():

@@ -41,7 +41,7 @@ def test_from_flink_to_spark(spark: Any, broker: Any, tmp_path: Path) -> None:
     broker.send(topic, [(None, _order(n)) for n in range(150, 300)])
     broker.send(topic, [(None, b'{"id": "broken"'), (None, _order(5))])
 
-    (job_sql,) = _snippets("from-flink.md", "sql", broker)
+    job_sql, _ = _snippets("from-flink.md", "sql", broker)
     scope: dict[str, Any] = {"spark": spark, "job_sql": job_sql, "lake": str(tmp_path)}
     _run("from-flink.md", broker, scope)
     assert {row.id for row in scope["good"].collect()} == set(range(300)), "all there is"
@@ -70,11 +70,13 @@ def test_shell_commands_of_the_guide(broker: Any, tmp_path: Path) -> None:
     for name in ("from-orders-2", "from-large-orders-2"):
         broker.create(name)
     broker.send("from-orders-2", [(None, _order(n)) for n in range(9)])
-    (job_sql,) = _snippets("from-flink.md", "sql", broker)
+    job_sql, followed = _snippets("from-flink.md", "sql", broker)
     (tmp_path / "job.sql").write_text(re.sub(r"('topic' = 'from-[\w-]+)'", r"\1-2'", job_sql))
     page = (ROOT / "docs" / "from-flink.md").read_text(encoding="utf-8")
-    commands = re.findall(r"^    kvformat ([^#\n]*)", page, re.MULTILINE)
+    *commands, ingest = re.findall(r"^    kvformat ([^#\n]*)", page, re.MULTILINE)
     assert len(commands) == 3
+    assert ingest.startswith("ingest job.sql")
+    assert "AS TABLE orders" in followed
     for command in commands:
         run = subprocess.run(
             [sys.executable, "-m", "kvformat", *command.split()],

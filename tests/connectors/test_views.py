@@ -48,11 +48,15 @@ def _table(name: str, **options: str) -> str:
 
 @pytest.fixture
 def views(spark: Any) -> Iterator[None]:
-    """Remove the views of a test."""
+    """Remove the views that other tests left, and those of the test."""
+    _drop_views(spark)
     yield
-    for table in spark.catalog.listTables():
-        if table.isTemporary:
-            spark.catalog.dropTempView(table.name)
+    _drop_views(spark)
+
+
+def _drop_views(spark: Any) -> None:
+    for name in _names(spark):
+        spark.catalog.dropTempView(name)
 
 
 def _names(spark: Any) -> set[str]:

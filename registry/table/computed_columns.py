@@ -9,11 +9,14 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 
 import pyarrow as pa
 
+from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, did_you_mean
-from kvformat.registry.contract.types import FlinkType, nullable
+from kvformat.registry.contract.isolate_errors import isolate_errors
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 from kvformat.registry.expressions.bound import Bound
 from kvformat.registry.expressions.casts import bind_cast
 from kvformat.registry.expressions.local_times import session_zone
@@ -60,17 +63,41 @@ class ComputedColumns:
         """
         arrays = dict(zip(self.inputs, inputs, strict=True))
         rows = Rows(arrays, dict(self.given), length, Session(self.zone, now))
-        found = []
+        columns: list[pa.Array] = []
+        reasons: dict[int, str] = {}
         for (name, _), bound in zip(self.columns, self._bound(), strict=True):
-            own = Rows(arrays, rows.types, length, rows.session)
-            own._taken = rows._taken
-            found.append(bound.evaluate(own).array())
-            for index, reason in own.failures.items():
-                rows.failures.setdefault(index, f"computed column '{name}' of table '{self.table}': {reason}")
-        return found, rows.failures
+            where = f"computed column '{name}' of table '{self.table}'"
+            column, failures = _evaluated(bound, rows, where)
+            columns.append(column)
+            for index, reason in failures.items():
+                reasons.setdefault(index, reason)
+        return columns, reasons
 
     def _bound(self) -> tuple[Bound, ...]:
         return _bind_all(self.columns, self.given, self.declared)
+
+
+def _evaluated(bound: Bound, rows: Rows, where: str) -> tuple[pa.Array, dict[int, str]]:
+    """Return the values of an expression and the reasons of failed rows; an exception only fails the rows it is for."""
+
+    def run(start: int, count: int) -> tuple[pa.Array, dict[int, str]]:
+        part = rows.part(start, count)
+        return bound.evaluate(part).array(), {index: f"{where}: {reason}" for index, reason in part.failures.items()}
+
+    def failed(count: int, text: str) -> tuple[pa.Array, dict[int, str]]:
+        reason = text.removeprefix(ErrorCode.KERNEL_FAILED.mark)
+        return pa.nulls(count, arrow_type(nullable(bound.type))), dict.fromkeys(range(count), reason)
+
+    def join(parts: list[tuple[pa.Array, dict[int, str]]]) -> tuple[pa.Array, dict[int, str]]:
+        starts = accumulate((len(array) for array, _ in parts), initial=0)
+        failures = {
+            start + index: reason
+            for start, (_, found) in zip(starts, parts, strict=False)
+            for index, reason in found.items()
+        }
+        return pa.concat_arrays([array for array, _ in parts]), failures
+
+    return isolate_errors(run, rows.length, failed=failed, join=join, what=where)
 
 
 @functools.lru_cache(maxsize=64)

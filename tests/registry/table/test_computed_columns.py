@@ -8,6 +8,11 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import ConfigurationError, KeyValueFormat
+from kvformat.registry.contract.types import FlinkType, arrow_type
+from kvformat.registry.expressions.bound import Bound
+from kvformat.registry.expressions.rows import Rows
+from kvformat.registry.expressions.vectors import Vector
+from kvformat.registry.table import computed_columns
 from kvformat.registry.table.decode_records import decode_records
 
 _WITH = """WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b',
@@ -42,6 +47,44 @@ def test_a_failed_row_has_null_in_its_columns_and_the_first_reason() -> None:
         0: "computed column 'y' of table 'shop': CAST to INT: '5z' is not a whole number",
         1: "computed column 'x' of table 'shop': /: division by zero",
     }
+
+
+def test_an_unexpected_exception_only_fails_the_rows_that_cause_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def evaluate(rows: Rows) -> Vector:
+        given = rows.column("a")
+        if any(value is not None and value % 10 == 7 for value in given.values()):
+            raise KeyError("seven")
+        return given
+
+    monkeypatch.setattr(computed_columns, "_bind_all", lambda *_: (Bound(FlinkType("INT"), evaluate),))
+    computed = _table("a INT, x AS a + 0").computed_columns()
+    assert computed is not None
+    given = [None, *range(30)]
+    found, failed = computed.evaluate([pa.array(given, pa.int32())], len(given), 0)
+    assert found[0].to_pylist() == [None if value in (7, 17, 27) else value for value in given]
+    words = "computed column 'x' of table 'shop' failed with KeyError: 'seven'"
+    assert failed == {8: words, 18: words, 28: words}
+
+
+def test_the_current_date_and_times_are_arrays_of_their_types() -> None:
+    computed = _table(
+        "a INT, d AS CURRENT_DATE, t AS LOCALTIME, ts AS LOCALTIMESTAMP, i AS NOW(), s AS UNIX_TIMESTAMP()"
+    ).computed_columns("Asia/Kolkata")
+    assert computed is not None
+    now = 1_700_000_000_123_456
+    found, failed = computed.evaluate([pa.array([1, 2], pa.int32())], 2, now)
+    assert failed == {}
+    for array, type_ in zip(found, computed.types, strict=True):
+        assert array.type == arrow_type(type_)
+        array.validate(full=True)
+    texts = [array.cast(pa.string()).to_pylist()[:1] for array in found]
+    assert texts == [
+        ["2023-11-15"],
+        ["03:43:20.000000000"],
+        ["2023-11-15 03:43:20.123000"],
+        ["2023-11-14 22:13:20.123000Z"],
+        ["1700000000"],
+    ]
 
 
 def test_the_rows_of_a_record_with_a_failed_row_are_all_left_out() -> None:

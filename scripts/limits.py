@@ -248,11 +248,11 @@ LIMITS = (
         ("registry.sql.expressions._MOST_LEVELS",),
     ),
     Limit(
-        "characters of a text that a function of a computed column makes; of PRINTF",
-        "{}, {}",
+        "characters of a text that a function of a computed column makes, such as REPEAT, LPAD or PRINTF",
+        "{}, and {} for each character of its arguments",
         plain,
-        "`REPEAT(s, n)` makes any number of them from a few bytes; the record is a bad record",
-        ("registry.expressions.functions.text_signatures.MOST_CHARACTERS", "registry.java.formatter.MOST_CHARACTERS"),
+        "a few bytes must not fill the memory; the record is a bad record",
+        ("registry.expressions.rows.MOST_CHARACTERS", "registry.expressions.rows.PER_CHARACTER"),
     ),
     Limit(
         "levels of a JSON document in a computed column",

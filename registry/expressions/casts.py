@@ -49,7 +49,7 @@ from kvformat.registry.expressions.local_times import (
     time_text,
     timestamp_text,
 )
-from kvformat.registry.expressions.rows import RowError, Rows, Session
+from kvformat.registry.expressions.rows import RowError, Rows, Session, check_length
 from kvformat.registry.expressions.vectors import DTYPES, Numbers, Vector
 from kvformat.registry.java.charsets import java_text
 from kvformat.registry.java.numbers import double_text_java17, float_text_java17
@@ -405,7 +405,10 @@ def _to_text(source: FlinkType, target: FlinkType, offset: int | None) -> Callab
 
 
 def _sized(text: str, length: int, pads: bool) -> str:
-    return text[:length] if len(text) > length else text.ljust(length) if pads else text
+    if pads:
+        check_length(length, text)
+        return text[:length].ljust(length)
+    return text[:length]
 
 
 def _sized_units(text: str, length: int, pads: bool) -> str:
@@ -414,6 +417,8 @@ def _sized_units(text: str, length: int, pads: bool) -> str:
         return _sized(text, length, pads)
     data = text.encode("utf-16-le")
     if len(data) <= 2 * length:
+        if pads:
+            check_length(length, text)
         return text + " " * (length - len(data) // 2) * pads
     return replace_lone_surrogates(data[: 2 * length].decode("utf-16-le", "surrogatepass"))
 
@@ -489,9 +494,10 @@ def _day_interval_text(millis: int) -> str:
 
 def _sized_bytes(value: bytes, target: FlinkType) -> bytes:
     length = MAX_LENGTH if target.length is None else target.length
-    if len(value) > length:
-        return value[:length]
-    return value.ljust(length, b"\0") if target.root == "BINARY" else value
+    if target.root == "BINARY":
+        check_length(length, value)
+        return value[:length].ljust(length, b"\0")
+    return value[:length]
 
 
 # --- from texts ----------------------------------------------------------------------------------------------

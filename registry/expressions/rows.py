@@ -17,9 +17,22 @@ import pyarrow as pa
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.vectors import Bools, Vector
 
+MOST_CHARACTERS, PER_CHARACTER = 1 << 16, 16
+"""The most characters of a computed text: a number, and more for each character that it is made of."""
+
 
 class RowError(Exception):
     """A value for which Flink would fail the job; the text says why."""
+
+
+def check_length(count: int, *given: str | bytes) -> None:
+    """Raise `RowError` for a text of `count` characters, or bytes, that is much longer than those it is made of.
+
+    Flink's limit is the memory of its workers; here a few bytes of a message must not fill it.
+    """
+    most = MOST_CHARACTERS + PER_CHARACTER * sum(map(len, given))
+    if count > most:
+        raise RowError(f"a text of {count} characters; from these arguments, at most {most} are computed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +76,13 @@ class Rows:
         chosen = np.flatnonzero(mask)
         indexes = chosen if self.indexes is None else self.indexes[chosen]
         return Rows(self.columns, self.types, len(chosen), self.session, self.failures, indexes)
+
+    def part(self, start: int, count: int) -> Rows:
+        """Return `count` rows of a batch, from index `start` on, as a batch of their own with failures of its own."""
+        if count == self.length:
+            return Rows(self.columns, self.types, count, self.session, _taken=self._taken)
+        columns = {name: array.slice(start, count) for name, array in self.columns.items()}
+        return Rows(columns, self.types, count, self.session)
 
     def fail(self, index: int, reason: str) -> None:
         """Note that a row fails; only its first reason counts."""

@@ -77,8 +77,8 @@ class Vector:
 
     @classmethod
     def of_numbers(cls, type_: FlinkType, numbers: Numbers, valid: Bools) -> Vector:
-        """Return a vector of a NumPy array; `valid` is False for NULL."""
-        return cls(type_, len(numbers), numbers=(numbers, valid))
+        """Return a vector of a NumPy array, whose numbers fit the type; `valid` is False for NULL."""
+        return cls(type_, len(numbers), numbers=(numbers.astype(DTYPES[type_.root], copy=False), valid))
 
     def array(self) -> pa.Array:
         """Return an Arrow array of `arrow_type(nullable(type))`."""

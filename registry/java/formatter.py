@@ -20,8 +20,6 @@ from kvformat.registry.java.numbers import double_text_java17
 from kvformat.registry.java.parse import replace_lone_surrogates
 from kvformat.registry.java.regex_search import as_units
 
-MOST_CHARACTERS = 2**20
-"""The most characters of a width or a precision."""
 _SPECIFIER = re.compile(r"%(?:([0-9]+)\$)?([-#+ 0,(<]*)([0-9]+)?(?:\.([0-9]+))?([tT])?([a-zA-Z%])")
 _CONVERSIONS = frozenset("bBhHsScCdoxXeEgGfaA%n")
 _TIMES = frozenset("HIklMNLQpsSTzZaAbBCdehjmyYrRcDF")
@@ -77,9 +75,14 @@ class _Specifier:
 
 
 class JavaFormat:
-    """A format. Raises `FormatError` for a text that is not one."""
+    """A format. Raises `FormatError` for a text that is not one.
+
+    least_length: the length of the format with all its widths and precisions; the formatted text may have so many
+    characters without the values.
+    """
 
     def __init__(self, text: str) -> None:
+        self.text = text
         self._pieces: list[str | _Specifier] = []
         at = 0
         while (percent := text.find("%", at)) >= 0:
@@ -91,6 +94,8 @@ class JavaFormat:
             self._pieces.append(_specifier(found))
             at = found.end()
         self._pieces.append(text[at:])
+        specifiers = [piece for piece in self._pieces if not isinstance(piece, str)]
+        self.least_length = len(text) + sum(max(one.width, 0) + max(one.precision, 0) for one in specifiers)
 
     def format(self, arguments: Sequence[Argument]) -> str:
         """Return the formatted text. Raises `FormatError` and `UnsupportedFormatError`."""
@@ -172,8 +177,6 @@ def _check(one: _Specifier) -> None:
 
 def _formatted(one: _Specifier, argument: Argument) -> str:
     """Return a formatted value. Raises `FormatError` if the conversion does not accept it."""
-    if max(one.width, one.precision) > MOST_CHARACTERS:
-        raise UnsupportedFormatError(f"a width or precision of more than {MOST_CHARACTERS} is not supported")
     letter, value = one.conversion, argument.value
     if letter == "b" and not one.time:
         return _text(one, "true" if value is not None and (argument.kind != "boolean" or value) else "false")

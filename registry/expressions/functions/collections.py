@@ -44,7 +44,7 @@ from kvformat.registry.expressions.bound import (
 )
 from kvformat.registry.expressions.casts import bind_cast, same_values
 from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function, by_values, checked, same_type
-from kvformat.registry.expressions.rows import RowError
+from kvformat.registry.expressions.rows import RowError, check_length
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
 from kvformat.registry.expressions.types import common_type
 
@@ -503,8 +503,10 @@ def _slice(items: list[Any], start: int, end: int | None = None) -> list[Any]:
 
 def _join(items: list[str | None], separator: str, *for_null: str) -> str:
     if for_null:
-        return separator.join(for_null[0] if item is None else item for item in items)
-    return separator.join(item for item in items if item is not None)
+        items = [for_null[0] if item is None else item for item in items]
+    texts = [item for item in items if item is not None]
+    check_length(sum(map(len, texts)) + len(separator) * len(texts), separator, *texts)
+    return separator.join(texts)
 
 
 def _bind_join(call: Call, arguments: Sequence[Bound]) -> Bound:

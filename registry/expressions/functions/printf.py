@@ -29,10 +29,10 @@ from kvformat.registry.expressions.bound import (
 )
 from kvformat.registry.expressions.functions.text_signatures import accepted
 from kvformat.registry.expressions.local_times import DAY_MICROS, date_of
-from kvformat.registry.expressions.rows import RowError
+from kvformat.registry.expressions.rows import RowError, check_length
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.java.formatter import Argument, FormatError, JavaFormat, UnsupportedFormatError
-from kvformat.registry.java.numbers import double_text_java17, float_text
+from kvformat.registry.java.numbers import double_text_java17, float_text_java17
 
 _KINDS: dict[str, tuple[str, Callable[[Any], str], Any]] = {
     "TINYINT": ("byte", str, 0),
@@ -44,7 +44,7 @@ _KINDS: dict[str, tuple[str, Callable[[Any], str], Any]] = {
     "BIGINT": ("long", str, 0),
     DAYS.root: ("long", str, 0),
     "DOUBLE": ("double", double_text_java17, 0.0),
-    "FLOAT": ("double", float_text, 0.0),
+    "FLOAT": ("double", float_text_java17, 0.0),
     "BOOLEAN": ("boolean", lambda value: "true" if value else "false", True),
     **dict.fromkeys(TEXTS, ("text", str, "")),
 }
@@ -84,7 +84,9 @@ def _printed(compiled: JavaFormat | None, converts: Sequence[ToArgument], values
     if compiled is None:
         return None
     try:
-        return compiled.format([convert(value) for convert, value in zip(converts, values, strict=True)])
+        arguments = [convert(value) for convert, value in zip(converts, values, strict=True)]
+        check_length(compiled.least_length, compiled.text, *(one.text for one in arguments))
+        return compiled.format(arguments)
     except FormatError:
         return None
     except UnsupportedFormatError as error:

@@ -18,7 +18,7 @@ from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.expressions.bound import BOOLEAN, INT, STRING, BindError, Bound, constant
 from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, prepared
-from kvformat.registry.expressions.rows import RowError
+from kvformat.registry.expressions.rows import MOST_CHARACTERS, RowError, check_length
 from kvformat.registry.expressions.tree import Call
 from kvformat.registry.java.regex import (
     JavaPattern,
@@ -130,7 +130,13 @@ def _check_groups(compiled: JavaPattern, index: int) -> None:
 
 def _replace(compiled: JavaPattern, replacement: str) -> OfText:
     """Replace all matches. `$1` in the replacement has no meaning."""
-    return lambda text: replace_all(compiled, text, replacement)
+
+    def replaced(text: str) -> str:
+        if len(text) * len(replacement) > MOST_CHARACTERS:
+            check_length(len(find_all(compiled, text)) * len(replacement), text, replacement)
+        return replace_all(compiled, text, replacement)
+
+    return replaced
 
 
 # --- LIKE ----------------------------------------------------------------------------------------------------

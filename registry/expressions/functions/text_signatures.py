@@ -24,8 +24,6 @@ from kvformat.registry.expressions.tree import Call, Literal, Tree
 
 Result: TypeAlias = FlinkType | Callable[[Sequence[FlinkType]], FlinkType]
 """The type of a result, or a function of the types of the arguments."""
-MOST_CHARACTERS = 16 * 2**20
-"""The most characters of a computed text. Flink's limit is the memory of its workers."""
 _REMEMBERED = 256
 _INT = re.compile(r"\bINT\b")
 
@@ -128,12 +126,6 @@ def is_constant(tree: Tree) -> bool:
 def as_varying(types: Sequence[FlinkType]) -> FlinkType:
     """Return the VARCHAR of the first argument's length."""
     return FlinkType("VARCHAR", length=types[0].length)
-
-
-def bounded(count: int) -> None:
-    """Raise `RowError` if a text of that many characters is too long."""
-    if count > MOST_CHARACTERS:
-        raise RowError(f"a text of {count} characters; this library computes at most {MOST_CHARACTERS}")
 
 
 def _type(result: Result, values: Sequence[Bound]) -> FlinkType:

@@ -35,12 +35,11 @@ from kvformat.registry.expressions.functions.text_signatures import (
     Result,
     accepted,
     as_varying,
-    bounded,
     fixed,
     is_constant,
     text_function,
 )
-from kvformat.registry.expressions.rows import RowError, Rows, Session
+from kvformat.registry.expressions.rows import RowError, Rows, Session, check_length
 from kvformat.registry.expressions.tree import Call, Name, Tree
 from kvformat.registry.expressions.types import common_type
 from kvformat.registry.expressions.vectors import Vector
@@ -180,7 +179,7 @@ def _instr(text: str, sought: str, start: int = 1, occurrence: int = 1) -> int:
 
 
 def _repeat(text: str, count: int) -> str:
-    bounded(len(text) * count)
+    check_length(len(text) * count, text)
     return text * count
 
 
@@ -193,7 +192,7 @@ def _pad(text: str, length: int, pad: str, *, left: bool) -> str | None:
     """Pad or cut a text to a number of units of UTF-16."""
     if length < 0 or not pad:
         return None
-    bounded(length)
+    check_length(length, text, pad)
     units, pad_units = as_units(text), as_units(pad)
     if len(units) >= length:
         return _whole(units[:length])
@@ -213,9 +212,10 @@ def _replace(text: str, old: str, new: str) -> str:
     """Replace a text by another. An empty one is before and after each unit of UTF-16."""
     if not old:
         units = as_units(text)
-        bounded((len(units) + 1) * len(new))
+        check_length((len(units) + 1) * len(new), text, new)
         return _whole(units.replace("", as_units(new)))
-    bounded(len(text) // len(old) * len(new))
+    if len(new) > len(old):
+        check_length(len(text) + text.count(old) * (len(new) - len(old)), text, new)
     return text.replace(old, new)
 
 

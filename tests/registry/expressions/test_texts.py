@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.expressions.functions.text_signatures import MOST_CHARACTERS
+from kvformat.registry.expressions.rows import MOST_CHARACTERS, PER_CHARACTER
 from kvformat.registry.sql.expressions import read_expression
 from tests.registry.expressions.text_rows import TYPES, evaluated, failure, value
 
@@ -16,20 +18,38 @@ def _refused(expression: str) -> str:
     return str(found.value)
 
 
+_LONG = "a" * 3000
+
+
 @pytest.mark.parametrize(
-    "expression",
-    ["REPEAT(s, i)", "LPAD(s, i, 'x')", "RPAD(s, i, 'x')", f"REPLACE(REPEAT('a', {MOST_CHARACTERS}), 'a', 'bb')"],
+    ("expression", "values"),
+    [
+        ("REPEAT(s, i)", {"s": "ab", "i": 2**31 - 1}),
+        ("LPAD(s, i, 'x')", {"s": "ab", "i": 2**31 - 1}),
+        ("RPAD(s, i, 'x')", {"s": "ab", "i": 2**31 - 1}),
+        ("REPLACE(s, 'a', s)", {"s": _LONG}),
+        ("REPLACE(s, '', s)", {"s": _LONG}),
+        ("REGEXP_REPLACE(s, 'a', s)", {"s": _LONG}),
+        ("ARRAY_JOIN(SPLIT(s, ''), s)", {"s": _LONG}),
+        ("PRINTF(s, 1.5e0)", {"s": "%.99999f"}),
+        ("PRINTF(s, 'ab')", {"s": "%1$9999s" * 200}),
+        ("CAST(s AS CHAR(99999999))", {"s": "ab"}),
+        ("CAST(s AS BINARY(99999999))", {"s": "ab"}),
+    ],
 )
-def test_a_text_that_is_too_long_fails_the_row(expression: str) -> None:
-    assert "at most" in failure(expression, s="ab", i=2**31 - 1)
+def test_a_text_that_is_much_longer_than_its_arguments_fails_the_row(expression: str, values: dict[str, Any]) -> None:
+    assert "are computed" in failure(expression, **values)
 
 
-def test_the_longest_text() -> None:
-    assert len(value("REPEAT(s, i)", s="ab", i=MOST_CHARACTERS // 2)) == MOST_CHARACTERS
+def test_a_constant_format_with_a_width_that_is_too_large_is_refused() -> None:
+    assert "are computed" in _refused("PRINTF('%99999s', s)")
 
 
-def test_replacing_the_empty_text_is_bounded() -> None:
-    assert "at most" in failure(f"REPLACE(REPEAT('a', {MOST_CHARACTERS // 2}), '', 'bb')")
+def test_the_longest_text_that_a_function_makes() -> None:
+    most = MOST_CHARACTERS + PER_CHARACTER
+    assert len(value("REPEAT(s, i)", s="a", i=most)) == most
+    assert failure("REPEAT(s, i)", s="a", i=most + 1)
+    assert len(value("REPLACE(s, 'a', 'bbbbb')", s="a" * 200_000)) == 1_000_000
 
 
 def test_halves_of_characters_become_question_marks() -> None:

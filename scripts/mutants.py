@@ -1,0 +1,455 @@
+"""Plant mistakes in a room's sources and count those that its tests catch. `scripts/mutants` runs it.
+
+Cosmic Ray makes the mistakes: another operator, number or constant, a loop without rounds. Two more are made here: a
+statement that is left out, and a default that is swapped. A mistake is tried with those tests that run its line,
+quickest first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import difflib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "build" / "mutants"))
+
+import parso.python.tree  # noqa: E402  # of the folder above
+from cosmic_ray.ast import ast_nodes, get_ast  # noqa: E402
+from cosmic_ray.mutating import mutate_code  # noqa: E402
+from cosmic_ray.operators.operator import Operator  # noqa: E402
+from cosmic_ray.plugins import get_operator  # noqa: E402
+
+FOUND = Path(__file__).with_name("mutants_found")
+MOST_SECONDS = 90
+"""The most seconds of tests for one mistake, as measured without it."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """Sources, as patterns of files, and the tests that hold them. The kernel runs uncompiled where it is a source."""
+
+    sources: tuple[str, ...]
+    tests: tuple[str, ...]
+    marks: str = "not spark and not slow"
+
+    @property
+    def uncompiled(self) -> bool:
+        """Whether modules of the kernel are among the sources."""
+        return any("_kernel" in pattern for pattern in self.sources)
+
+
+def _modules(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"{folder}/{name}.py" for name in names)
+
+
+_MESSAGES = ("tests/codecs/test_vectors.py", "tests/codecs/kernel", "tests/codecs/test_edges.py")
+ROOMS = {
+    "csv": Room(
+        (*_modules("codecs", "csv", "raw", "_csv/*", "_rows"), *_modules("codecs/_kernel", "csv", "csv_records")),
+        ("tests/codecs/csv", "tests/codecs/test_invalid_text.py", "tests/codecs/timestamps", *_MESSAGES),
+    ),
+    "json": Room(
+        (
+            *_modules("codecs", "json", "_json/*"),
+            *_modules("codecs/_kernel", "reader", "columns", "containers", "tree", "unread", "variant*", "messages"),
+            *_modules("codecs/_kernel", "times", "time_forms"),
+        ),
+        ("tests/codecs/json", "tests/codecs/timestamps", "tests/codecs/test_error_codes.py", *_MESSAGES),
+    ),
+    "avro": Room(
+        (*_modules("codecs", "avro", "_avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
+        ("tests/codecs/avro", *_MESSAGES),
+    ),
+    "protobuf": Room(
+        _modules("codecs", "protobuf", "_protobuf/*", "_kernel/protobuf*"),
+        ("tests/codecs/protobuf", "tests/codecs/confluent", *_MESSAGES),
+    ),
+    "registries": Room(
+        _modules("codecs", "*_registry", "avro_*", "_confluent/*", "_glue/*", "_apicurio/*"),
+        ("tests/codecs/confluent", "tests/codecs/avro"),
+    ),
+    "changes": Room(
+        (
+            *_modules("codecs", "_changes/*", "_debezium/*", "*debezium*", "[cmo]*_json"),
+            *_modules("codecs/_kernel", "*change*", "flattened", "message_metadata", "operation_rows"),
+            *_modules("codecs/_kernel", "previous_value"),
+            "registry/streams/*.py",
+        ),
+        ("tests/codecs/changes", "tests/codecs/debezium", "tests/registry/streams", *_MESSAGES),
+    ),
+    "table": Room(
+        _modules("registry", "table/*", "spark/*", "key_value_format"),
+        ("tests/registry", "tests/test_*.py", "tests/connectors", "tests/spark/test_key_value.py"),
+        "not slow",
+    ),
+    "sql": Room(
+        _modules("registry/sql", "*"),
+        ("tests/registry/sql", "tests/registry/table", "tests/ingestion/test_*sql*.py"),
+    ),
+    "expressions": Room(
+        _modules("registry/expressions", "**/*"),
+        ("tests/registry/expressions", "tests/registry/sql", "tests/registry/table"),
+    ),
+    "connectors": Room(_modules("connectors", "**/*"), ("tests/connectors",), "not slow"),
+    "ingestion": Room(
+        (*_modules("ingestion", "**/*"), *_modules("codecs", "_infer/*", "_look/*")),
+        ("tests/ingestion", "tests/codecs/look"),
+        "not slow",
+    ),
+}
+
+
+# --- mistakes ------------------------------------------------------------------------------------------------
+
+
+class LeaveOutStatement(Operator):  # type: ignore[misc]  # cosmic-ray has no types
+    """Replaces a call or an assignment to an attribute or an element by `pass`: a forgotten reset."""
+
+    def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
+        """Return where the operator can change a node."""
+        if node.parent is None or node.parent.type != "simple_stmt":
+            return
+        is_call = node.type == "atom_expr"
+        if is_call or (node.type == "expr_stmt" and node.children[0].type in ("atom_expr", "power")):
+            yield node.start_pos, node.end_pos
+
+    def mutate(self, node: Any, index: int) -> Any:
+        """Return the changed node."""
+        return parso.python.tree.Name("pass", node.start_pos, prefix=node.get_first_leaf().prefix)
+
+    @classmethod
+    def examples(cls) -> tuple[()]:
+        """Return nothing: cosmic-ray would show them."""
+        return ()
+
+
+_COMPARISONS = ("Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Eq_NotEq", "NotEq_Eq", "Lt_Gt", "Gt_Lt", "Is_IsNot")
+_ARITHMETIC = ("Add_Sub", "Sub_Add", "Mul_FloorDiv", "FloorDiv_Mul", "Mod_FloorDiv", "LShift_RShift", "BitAnd_BitOr")
+_WORDS = ("TrueWithFalse", "FalseWithTrue", "AndWithOr", "OrWithAnd", "BreakWithContinue", "ContinueWithBreak")
+_OPERATORS = {
+    **{f"compare {name}": f"core/ReplaceComparisonOperator_{name}" for name in _COMPARISONS},
+    **{f"arithmetic {name}": f"core/ReplaceBinaryOperator_{name}" for name in _ARITHMETIC},
+    **{name: f"core/Replace{name}" for name in _WORDS},
+    **{name: f"core/{name}" for name in ("NumberReplacer", "AddNot", "ZeroIterationForLoop")},
+    "DeleteNot": "core/ReplaceUnaryOperator_Delete_Not",
+}
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A mistake: the file, the line, and the changed source."""
+
+    file: str
+    line: int
+    source: str
+
+    @property
+    def change(self) -> list[str]:
+        """The changed lines, with `-` and `+`."""
+        lines = difflib.unified_diff(_read(self.file).splitlines(), self.source.splitlines(), n=0, lineterm="")
+        return [f"{line[0]} {line[1:].strip()}" for line in lines if line[0] in "+-" and line[:3] not in ("+++", "---")]
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A place where an operator of Cosmic Ray can change a file: the `occurrence`-th of all."""
+
+    file: str
+    line: int
+    operator: str
+    occurrence: int
+
+    def mutant(self) -> Mutant | None:
+        """Return the mistake; None if the source does not differ or can't be compiled."""
+        before = _read(self.file)
+        after: str | None = mutate_code(before, _operator(self.operator), self.occurrence)
+        try:
+            same = after is None or ast.dump(ast.parse(after)) == ast.dump(ast.parse(before))
+        except SyntaxError:
+            return None
+        return None if after is None or same else Mutant(self.file, self.line, after)
+
+
+def _read(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+def _operator(name: str) -> Any:
+    return LeaveOutStatement() if name == "LeaveOutStatement" else get_operator(_OPERATORS[name])()
+
+
+def _lines_without_effect(source: str) -> set[int]:
+    """Return the lines of annotations, decorators, `raise`, `assert`, and of what only type checkers read.
+
+    The words of an error are not what is looked for here.
+    """
+    found: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        skipped: list[ast.AST | None] = [*getattr(node, "decorator_list", ())]
+        if isinstance(node, ast.AnnAssign):
+            skipped.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = (*node.args.args, *node.args.kwonlyargs, *node.args.posonlyargs)
+            skipped += [node.returns, *(one.annotation for one in arguments)]
+        elif (isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)) or isinstance(
+            node, ast.Raise | ast.Assert
+        ):
+            skipped.append(node)
+        for one in skipped:
+            if one is not None:
+                found |= set(range(one.lineno, (one.end_lineno or one.lineno) + 1))  # type: ignore[attr-defined]
+    return found
+
+
+def _places(room: Room) -> list[_Place]:
+    """Return all places in a room where a mistake can be made."""
+    found = []
+    for path in sorted({file for pattern in room.sources for file in ROOT.glob(pattern)}):
+        file = path.relative_to(ROOT).as_posix()
+        source = _read(file)
+        skipped, tree, lines = _lines_without_effect(source), get_ast(source), source.splitlines()
+        for name in (*_OPERATORS, "LeaveOutStatement"):
+            starts = [start for node in ast_nodes(tree) for start, _ in _operator(name).mutation_positions(node)]
+            for occurrence, (line, column) in enumerate(starts):
+                # the lists that `zip` gets have one length already
+                if line not in skipped and not lines[line - 1][:column].endswith("strict="):
+                    found.append(_Place(file, line, name, occurrence))
+    return found
+
+
+def sample(room: Room, count: int, seed: int) -> list[Mutant]:
+    """Return mistakes: at most one a line, and of each kind of operator about as many."""
+    chosen = random.Random(f"{seed}")
+    kinds: dict[str, list[_Place]] = {}
+    for place in _places(room):
+        kinds.setdefault(place.operator.split()[0], []).append(place)
+    for some in kinds.values():
+        chosen.shuffle(some)
+    found: dict[tuple[str, int], Mutant] = {}
+    while len(found) < count and any(kinds.values()):
+        for some in kinds.values():
+            if some and len(found) < count:
+                place = some.pop()
+                mutant = None if (place.file, place.line) in found else place.mutant()
+                if mutant is not None:
+                    found[place.file, place.line] = mutant
+    return list(found.values())
+
+
+def again(survivors: Sequence[dict[str, Any]]) -> list[Mutant]:
+    """Return stored mistakes whose lines are still there, wherever they are now."""
+    found = []
+    for one in survivors:
+        old = [line[2:] for line in one["change"] if line[0] == "-"]
+        new = [line[2:] for line in one["change"] if line[0] == "+"]
+        lines = _read(one["file"]).splitlines()
+        stripped = [line.strip() for line in lines]
+        starts = [at for at in range(len(lines)) if stripped[at : at + len(old)] == old]
+        if starts:
+            at = min(starts, key=lambda start: abs(start + 1 - one["line"]))
+            indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+            lines[at : at + len(old)] = [indent + line for line in new]
+            found.append(Mutant(one["file"], at + 1, "\n".join(lines) + "\n"))
+    return found
+
+
+# --- running -------------------------------------------------------------------------------------------------
+
+
+class Copy:
+    """A copy of the checkout, in which a file can be changed and tests be run."""
+
+    def __init__(self, folder: Path, room: Room) -> None:
+        self._folder, self._room = folder, room
+        self._pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-m", room.marks]
+        listed = subprocess.run(
+            ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+        )
+        for name in listed.stdout.splitlines():
+            if (ROOT / name).is_file():
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, folder / name)
+        tree = folder / "build" / "editable"
+        (tree / "kvformat").mkdir(parents=True)
+        for name in ("registry", "codecs", "connectors", "ingestion"):
+            (tree / "kvformat" / name).symlink_to(folder / name)
+        for file in (folder / "package").iterdir():
+            (tree / "kvformat" / file.name).symlink_to(file)
+        (folder / "tmp").mkdir()
+        self._env = {name: value for name, value in os.environ.items() if not name.startswith("KVFORMAT_")}
+        self._env |= {"PYTHONPATH": f"{tree}:{folder}/scripts:{ROOT}/build/mutants", "TMPDIR": f"{folder}/tmp"}
+        self._env |= {"SPARK_LOCAL_DIRS": f"{folder}/tmp", "TRACE_SOURCES": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        if room.uncompiled:
+            self._env["KVFORMAT_KERNEL"] = "python"
+
+    def trace(self) -> dict[str, Any]:
+        """Run the room's tests, and return the seconds of each, and the tests of each line."""
+        out = self._folder / "trace.json"
+        tests = [name for pattern in self._room.tests for name in self._matching(pattern)]
+        env = {**self._env, "TRACE_OUT": str(out), "PYTHONDONTWRITEBYTECODE": ""}
+        command = [*self._pytest, "-q", "-p", "trace_tests", *tests]
+        done = subprocess.run(command, cwd=self._folder, env=env, capture_output=True, text=True)
+        if not out.exists():
+            raise SystemExit(f"the tests of the room did not run:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
+        print(done.stdout.strip().splitlines()[-1], flush=True)
+        return dict(json.loads(out.read_text(encoding="utf-8")))
+
+    def _matching(self, pattern: str) -> list[str]:
+        return sorted(str(file.relative_to(self._folder)) for file in self._folder.glob(pattern))
+
+    def caught_by(self, mutant: Mutant, tests: Sequence[str], seconds: float) -> str | None:
+        """Return the test that fails with a mistake, "timeout", or None if none fails."""
+        target = self._folder / mutant.file
+        before, times = target.read_text(encoding="utf-8"), target.stat()
+        chosen = self._folder / "chosen.txt"
+        chosen.write_text("\n".join(tests), encoding="utf-8")
+        target.write_text(mutant.source, encoding="utf-8")
+        run = subprocess.Popen(
+            [*self._pytest, "-qx", "--tb=no", f"@{chosen}"],
+            cwd=self._folder,
+            env=self._env,
+            text=True,
+            start_new_session=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            out, _ = run.communicate(timeout=60 + 5 * seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, 9)
+            run.communicate()
+            return "timeout"
+        finally:
+            target.write_text(before, encoding="utf-8")
+            os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+        if run.returncode == 0:
+            return None
+        failed = [line.partition(" ")[2] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        return failed[0] if failed else f"exit code {run.returncode}"
+
+
+def _tests_for(mutant: Mutant, trace: dict[str, Any]) -> Iterator[list[str]]:
+    """Yield the tests that run a line, quickest first: one case of each test, then the others.
+
+    If no test runs the line, they are those that run its file.
+    """
+    lines, seconds = trace["lines"].get(mutant.file, {}), trace["seconds"]
+    found = set(lines.get(str(mutant.line), ()))
+    if not found:  # it runs on import, in another process, or never
+        found = {test for tests in lines.values() for test in tests}
+    first: dict[str, str] = {}
+    others, total = [], 0.0
+    for test in sorted(found, key=lambda test: (seconds[test], test)):
+        total += seconds[test]
+        if first and total > MOST_SECONDS:
+            break
+        if first.setdefault(test.partition("[")[0], test) != test:
+            others.append(test)
+    yield from (tests for tests in (list(first.values()), others) if tests)
+
+
+def measure(name: str, planted: Sequence[Mutant]) -> list[Mutant]:
+    """Plant mistakes in a room, one at a time, and return those that no test catches."""
+    with tempfile.TemporaryDirectory() as folder:
+        copies: SimpleQueue[Copy] = SimpleQueue()
+        number = os.cpu_count() or 1
+        for index in range(number):
+            (Path(folder) / str(index)).mkdir()
+            copies.put(Copy(Path(folder) / str(index), ROOMS[name]))
+        first = copies.get()
+        trace = first.trace()
+        copies.put(first)
+        print(f"{len(trace['seconds'])} tests, {len(planted)} mistakes", flush=True)
+
+        def catch(mutant: Mutant) -> str | None:
+            copy, by = copies.get(), None
+            for tests in _tests_for(mutant, trace):
+                by = by or copy.caught_by(mutant, tests, sum(trace["seconds"][test] for test in tests))
+            copies.put(copy)
+            return by
+
+        survivors = []
+        with ThreadPoolExecutor(number) as pool:
+            for mutant, by in zip(planted, pool.map(catch, planted), strict=True):
+                print(f"{mutant.file}:{mutant.line} {' '.join(mutant.change)}\n    {by or 'NOT CAUGHT'}", flush=True)
+                if by is None:
+                    survivors.append(mutant)
+        return survivors
+
+
+# --- results -------------------------------------------------------------------------------------------------
+
+
+def _stored(name: str) -> dict[str, Any]:
+    file = FOUND / f"{name}.json"
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+
+
+def _result(name: str, count: int, seed: int, *, stored_only: bool) -> dict[str, Any]:
+    """Return the result of a room as it is stored. Reasons that were written into the file are kept."""
+    before, start = _stored(name), time.monotonic()
+    told = {"\n".join([one["file"], *one["change"]]): one for one in before.get("survivors", ())}
+    if stored_only:
+        seed, planted = before["seed"], again([one for one in told.values() if not one["equivalent"]])
+    else:
+        planted = sample(ROOMS[name], count, seed)
+    found = [one for one in told.values() if stored_only and one["equivalent"]]
+    for mutant in measure(name, planted):
+        old = told.get("\n".join([mutant.file, *mutant.change]), {"equivalent": False, "reason": ""})
+        found.append({"file": mutant.file, "line": mutant.line, "change": mutant.change, **_words(old)})
+    total, seconds = (before["mutants"], before["seconds"]) if stored_only else (len(planted), time.monotonic() - start)
+    return {"mutants": total, "seed": seed, "seconds": round(seconds), "survivors": found}
+
+
+def _words(survivor: dict[str, Any]) -> dict[str, Any]:
+    return {name: survivor[name] for name in ("equivalent", "reason")}
+
+
+def _row(name: str, found: dict[str, Any]) -> str:
+    equivalent = sum(one["equivalent"] for one in found["survivors"])
+    survivors = len(found["survivors"]) - equivalent
+    caught = found["mutants"] - equivalent - survivors
+    share = caught / (caught + survivors)
+    return (
+        f"{name:<12}{found['mutants']:>8}{caught:>8}{equivalent:>12}{survivors:>11}{share:>7.0%}{found['seconds']:>9}"
+    )
+
+
+def main() -> None:
+    """Run a room, or show the stored results."""
+    parser = argparse.ArgumentParser(prog="scripts/mutants", description=__doc__)
+    parser.add_argument("room", nargs="?", choices=ROOMS)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--store", action="store_true", help="write the result into scripts/mutants_found")
+    parser.add_argument("--again", action="store_true", help="plant only the stored mistakes that were not caught")
+    args = parser.parse_args()
+    results = {name: found for name in ROOMS if (found := _stored(name))}
+    if args.room:
+        results = {args.room: _result(args.room, args.count, args.seed, stored_only=args.again)}
+        if args.store:
+            FOUND.mkdir(exist_ok=True)
+            text = json.dumps(results[args.room], indent=1, ensure_ascii=False)
+            (FOUND / f"{args.room}.json").write_text(f"{text}\n", encoding="utf-8")
+    print(f"{'room':<12}{'mutants':>8}{'caught':>8}{'equivalent':>12}{'survivors':>11}{'share':>7}{'seconds':>9}")
+    for name, found in results.items():
+        print(_row(name, found))
+
+
+if __name__ == "__main__":
+    main()

@@ -22,6 +22,7 @@ from kvformat.codecs.raw import RawFormat
 from kvformat.registry import KeyValueFormat, KvFormatError, MessageSample, Recognition, SchemaProposal, get_format
 from kvformat.registry.contract.options import mask_userinfo
 from kvformat.registry.contract.secrets import scrubbed
+from kvformat.registry.sql.connector_options import masked
 from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
@@ -270,3 +271,75 @@ def test_a_secret_of_many_kilobytes_costs_nothing_in_a_short_text(monkeypatch: p
     """The pattern of all forms of such a secret takes a minute to compile."""
     monkeypatch.setattr("kvformat.registry.contract.secrets._forms", lambda secret: pytest.fail("not needed"))
     assert scrubbed("refused", ['{"type":' * 2500]) == "refused"
+
+
+_SECRET_NAMES = [
+    "properties.sasl.jaas.config",
+    "properties.ssl.keystore.password",
+    "properties.ssl.key.password",
+    "properties.ssl.keystore.key",
+    "properties.ssl.truststore.certificates",
+    "properties.sasl.oauthbearer.client.secret",
+    "properties.ssl.key.pem.password",
+    "properties.sasl.login.passwd",
+    "basic-auth.user-info",
+    "bearer-auth.token",
+    "basic-auth.credentials-source",
+    "properties.api-key",
+    "properties.apikey",
+    "auth-params",
+    "service-key",
+    "fs.azure.account.key",
+    "http-headers",
+    "properties.ssl.key.pem",
+    "properties.SASL.JAAS.Config",
+    "credential",
+]
+_PLAIN_NAMES = [
+    "topic",
+    "key.format",
+    "key.fields",
+    "key.fields-prefix",
+    "value.format",
+    "properties.group.id",
+    "properties.security.protocol",
+    "properties.sasl.mechanism",
+    "properties.ssl.keystore.location",
+    "properties.ssl.keystore.type",
+    "properties.ssl.truststore.location",
+    "scan.startup.mode",
+]
+
+
+@pytest.mark.parametrize("name", _SECRET_NAMES)
+def test_the_value_of_an_option_with_this_name_is_a_secret(name: str) -> None:
+    assert masked(name, "hunter2") == "******"
+
+
+@pytest.mark.parametrize("name", _PLAIN_NAMES)
+def test_the_value_of_an_option_with_this_name_is_shown(name: str) -> None:
+    assert masked(name, "a value") == "a value"
+
+
+def test_a_value_that_assigns_a_secret_is_hidden_whatever_its_option_is_called() -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ada" password="hunter2";'
+    assert masked("properties.anything", jaas) == "******"
+    assert masked("properties.anything", "a=1, password-free = 2x") == "******", "rather too much than too little"
+    assert masked("properties.anything", "https://ada:hunter2@host/x") == "https://******@host/x"
+
+
+@pytest.mark.parametrize(
+    ("secrets", "text", "shown"),
+    [
+        (["hunter", "hunter2"], "a hunter2, a hunter", "a ******, a ******"),
+        (["hunter2", "hunter"], "a hunter2, a hunter", "a ******, a ******"),
+        (["unter", "hunter2!"], "hunter2!", "******"),
+        (["pass", "pass-word", "word"], "pass-word", "******"),
+        (["abc", "abcd"], "abcd abc xabc", "****** ****** xabc"),
+        (["topic"], "the topic of orders", "the ****** of orders"),
+        (["ab+c", "ab c"], "ab+c ab%20c", "****** ******"),
+    ],
+)
+def test_of_two_secrets_that_overlap_nothing_is_left(secrets: list[str], text: str, shown: str) -> None:
+    """A secret may begin with another, contain it, or look like a word of the message."""
+    assert scrubbed(text, secrets) == shown

@@ -1,0 +1,160 @@
+"""The default of every option: Flink's where Flink has the option, Ververica's or Confluent's where they have it.
+
+A default is written twice on purpose: here, and where the option is declared. A format has the same default for an
+option as the others, unless it is named below.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kvformat.ingestion.blocks import options as blocks
+from kvformat.registry import available_formats
+from kvformat.registry.contract.discovery import format_class
+from kvformat.registry.contract.options import Option
+from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
+
+_OF_FORMATS: dict[str, Any] = {
+    # of Flink's formats
+    "ignore-parse-errors": False,
+    "fail-on-missing-field": False,
+    "timestamp-format.standard": "SQL",
+    "map-null-key.mode": "FAIL",
+    "map-null-key.literal": "null",
+    "encode.decimal-as-plain-number": False,
+    "encode.ignore-null-fields": False,
+    "decode.json-parser.enabled": True,
+    "schema-include": False,
+    "field-delimiter": ",",
+    "disable-quote-character": False,
+    "allow-comments": False,
+    "array-element-delimiter": ";",
+    "trim-spaces": False,
+    "ignore-trailing-unmappable": False,
+    "allow-trailing-comma": True,
+    "fail-on-missing-columns": False,
+    "empty-string-as-null": False,
+    "encoding": "binary",
+    "timestamp_mapping.legacy": True,
+    "read-default-values": False,
+    "write-null-string-literal": "",
+    "charset": "UTF-8",
+    "endianness": "big-endian",
+    # of clients of schema registries
+    "auto-register-schemas": True,
+    "use-latest-version": False,
+    "subject-name-strategy": "topic-name",
+    "group-id": "default",
+    "use-id": "contentId",
+    "schema.autoRegistration": False,
+    "schema.compatibility": "BACKWARD",
+    "schema.compression": "NONE",
+    "schema.type": "GENERIC_RECORD",
+    "schema.fetchFromRegistry": False,
+    "cache.size": 200,
+    "cache.ttlMs": 24 * 60 * 60 * 1000,
+    "unavailable.value.placeholder": "__debezium_unavailable_value",
+    # ours
+    "timestamp-micros-as-millis": False,
+    "read-enum-and-fixed": False,
+    "on-new-schema": "ignore",
+    "register-in-executors": False,
+    "registry-timeout": dt.timedelta(seconds=30),
+    "registry-retries": 3,
+    "registry-backoff": dt.timedelta(milliseconds=500),
+    "id-encoding": "payload",
+    "id-width": "auto",
+    "other-messages": "error",
+    "changelog.mode": "all",
+    "unchanged.columns": "data",
+    "types": "flink",
+    "flattened": False,
+    "bytes.encoding": "base64",
+    "max-size": 16 * 2**20,
+}
+_DIFFERENT: dict[tuple[str, str], Any] = {
+    ("avro-registry", "read-enum-and-fixed"): True,
+    ("avro-debezium-registry", "read-enum-and-fixed"): True,
+}
+_OF_TABLES: dict[str, Any] = {
+    "value.fields-include": "ALL",
+    "scan.bounded.mode": "unbounded",
+    "scan.startup.mode": "group-offsets",
+    "sink.delivery-guarantee": "at-least-once",
+    "sink.partitioner": "default",
+    "sink.buffer-flush.max-rows": 0,
+    "ingestion.ignore-errors": False,
+    "ingestion.error-tolerance.max-count": -1,
+    "scan.check.duplicated.group.id": False,
+}
+_OF_PIPELINES: dict[str, Any] = {
+    **{name: value for name, value in _OF_TABLES.items() if not name.startswith("sink.")},
+    "value.format": "debezium-json",
+    "schema.inference.strategy": "continuous",
+    "scan.max.pre.fetch.records": 50,
+    "schema.change.behavior": "lenient",
+    "route-mode": "ALL_MATCH",
+    "execution.runtime-mode": "STREAMING",
+    "dialect": "spark",
+    "table-options.delimiter": ",",
+    "include-schema.enabled": False,
+    "emit.full-table-id.enabled": False,
+    "payload": "json",
+    "distributed-tables": False,
+    "infer-schema.primitive-as-string": False,
+    "tables-by-record-name": False,
+    "infer-schema.strategy": "AUTO",
+    "mysql.treat-mysql-timestamp-as-datetime-enabled": True,
+    "mysql.treat-tinyint1-as-boolean.enabled": True,
+    "infer-schema.flatten-nested-columns.enable": False,
+}
+_OF_SINKS: dict[str, Any] = {
+    "sink.delivery-guarantee": "at-least-once",
+    "sink.transactional-id-prefix": "kvformat",
+    "sink.add-tableId-to-header-enabled": False,
+    "sink.type-normalize-strategy": "standard",
+    "sink.custom-header": "",
+    "create-tables": True,
+    "write-mode": "merge",
+    "rewrite.max-bytes": 2**30,
+    "partition.strategy": "all-to-zero",
+    "key.format": "json",
+    "value.format": "debezium-json",
+}
+
+
+def _defaults(specs: Sequence[Option]) -> dict[str, Any]:
+    return {spec.key: spec.default for spec in specs if spec.default is not None}
+
+
+@pytest.mark.parametrize("identifier", sorted(available_formats()))
+def test_each_option_of_a_format_has_its_default(identifier: str) -> None:
+    specs = format_class(identifier).option_specs
+    wanted = {
+        spec.key: _DIFFERENT.get((identifier, spec.key), _OF_FORMATS[spec.key])
+        for spec in specs
+        if spec.key in _OF_FORMATS
+    }
+    assert _defaults(specs) == wanted
+
+
+def test_each_option_of_a_table_has_its_default() -> None:
+    assert _defaults([*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS]) == _OF_TABLES
+
+
+def test_each_option_of_a_pipeline_has_its_default() -> None:
+    groups = [blocks.SOURCE_OPTIONS, blocks.PIPELINE_OPTIONS, blocks.TRANSFORM_OPTIONS, blocks.ROUTE_OPTIONS]
+    groups += [*blocks.FORMAT_OPTIONS.values(), *blocks.SINK_FORMAT_OPTIONS.values()]
+    specs = [spec for group in groups for spec in group]
+    assert len(specs) >= 60
+    assert _defaults(specs) == _OF_PIPELINES
+
+
+@pytest.mark.parametrize("sink", blocks.SINK_OPTIONS)
+def test_each_option_of_a_sink_has_its_default(sink: str) -> None:
+    specs = blocks.SINK_OPTIONS[sink]
+    assert _defaults(specs) == {spec.key: _OF_SINKS[spec.key] for spec in specs if spec.key in _OF_SINKS}

@@ -11,6 +11,11 @@ A case and its answer have the form of `fixtures/flink-cdc-3.6/README.md`.
 
 from __future__ import annotations
 
+import sys
+
+if "pytest" in sys.modules:  # a failing rule then shows its values
+    sys.modules["pytest"].register_assert_rewrite("kvformat.ingestion.testing.targets")
+
 from kvformat.ingestion.testing.answers import answer
 from kvformat.ingestion.testing.targets import TargetSuite
 

@@ -128,7 +128,6 @@ def test_maintain_takes_a_target(spark: Any, tmp_path: Path) -> None:
         ParquetTarget(tmp_path, write_mode="append").merging(KeyValueFormat("id INT", options, primary_key=["id"]))
 
 
-@pytest.mark.slow
 class TestParquetTarget(TargetSuite):
     @pytest.fixture
     def target(self, spark: Any, tmp_path: Path) -> Target:
@@ -137,6 +136,33 @@ class TestParquetTarget(TargetSuite):
     def read(self, target: Target, table: TableId) -> Any:
         assert isinstance(target, ParquetTarget)
         return read_table(target.spark, target.path, table)
+
+    @pytest.mark.slow
+    def test_unusual_names(self, target: Target) -> None:
+        super().test_unusual_names(target)
+
+    @pytest.mark.slow
+    def test_columns_get_wider_types(self, target: Target) -> None:
+        super().test_columns_get_wider_types(target)
+
+    @pytest.mark.slow
+    def test_values_of_all_types(self, target: Target) -> None:
+        super().test_values_of_all_types(target)
+
+    @pytest.mark.slow
+    def test_columns_are_renamed_and_dropped(self, target: Target) -> None:
+        super().test_columns_are_renamed_and_dropped(target)
+
+
+def test_a_failing_rule_shows_its_values(tmp_path: Path) -> None:
+    """Pytest rewrites the asserts of the suite, also for authors of targets."""
+
+    class Created(ParquetTarget):
+        def schema(self, table: TableId) -> Any:
+            return "a table that is already there"
+
+    with pytest.raises(AssertionError, match="assert 'a table that is already there' is None"):
+        TestParquetTarget().test_a_table_is_created_once(Created(tmp_path))
 
 
 def test_a_driver_that_another_one_overtakes_leaves_the_table_as_it_is(spark: Any, tmp_path: Path) -> None:

@@ -30,13 +30,6 @@ def _delete(broker: Any, topic: str, before: int) -> None:
     done.result(30)
 
 
-def _grow(broker: Any, topic: str, partitions: int) -> None:
-    from confluent_kafka.admin import NewPartitions
-
-    admin = broker.admin()
-    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
-
-
 def test_records_deleted_before_they_are_read_fail_the_query(spark: Any, broker: Any, tmp_path: Path) -> None:
     topic = broker.create("running-retention")
     table, kept = upsert(broker.bootstrap, topic, **_SMALL_FETCHES), Maintained(spark, tmp_path)
@@ -136,7 +129,7 @@ def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: A
         query.processAllAvailable()
         for n in range(2):
             if n == 1:
-                _grow(broker, topic, 3)
+                broker.add_partitions(topic, 3)
             send(n)
             query.processAllAvailable()
             assert rows(spark, kept.path) == [(key, n) for key in keys]
@@ -145,7 +138,7 @@ def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: A
         assert f"; new partitions {topic}-2: keys may have moved to others" in told[0]
     finally:
         query.stop()
-    _grow(broker, topic, 4)
+    broker.add_partitions(topic, 4)
     send(2)
     kept.update(table)
     assert rows(spark, kept.path) == [(key, 2) for key in keys]

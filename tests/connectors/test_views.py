@@ -222,11 +222,42 @@ def test_a_refused_table_is_named_with_the_others() -> None:
          r"creates no table of Kafka, only t \(no connector\), u \(connector 'jdbc'\)"),
         ("shop.sql", "'shop.sql' is the path of a file"),
         (Path("shop.sql"), r"takes Flink SQL as a string, not \w+Path: read it, path.read_text"),
+        ("CREATE TABLE t (id INT); CREATE TABLE u AS TABLE t", "only t .no connector., u .follows table t.$"),
     ],
 )  # fmt: skip
 def test_texts_without_tables_of_kafka_are_errors(text: Any, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         _register(text)
+
+
+_JOB = (
+    f"{_table('orders')} CREATE TABLE IF NOT EXISTS lake.copies WITH ('connector' = 'kafka') AS TABLE orders; "
+    "USE lake; CREATE TABLE `more` /* AS TABLE x */ AS TABLE `default_database`.orders; "
+    "CREATE TABLE console (id INT) WITH ('connector' = 'print');"
+)
+
+
+def test_tables_that_follow_others_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    class View:
+        def createOrReplaceTempView(self, name: str) -> None:
+            made.append(name)
+
+    made: list[str] = []
+    monkeypatch.setattr(KafkaTable, "read", lambda *_: View())
+    words = (
+        r"no view for tables that are not of Kafka: lake\.copies \(follows table orders\), "
+        r"lake\.more \(follows table `default_database`\.orders\), lake\.console \(connector 'print'\)$"
+    )
+    with pytest.warns(KafkaSourceWarning, match=words):
+        assert list(_register(_JOB)) == ["orders"]
+    assert made == ["`orders`"]
+
+
+@pytest.mark.parametrize("name", ["copies", "lake.copies", "more"])
+def test_a_named_table_that_follows_another_is_an_error(name: str) -> None:
+    words = rf"(?s)AS TABLE follows another table.*table 'lake\.{name.rpartition('.')[2]}' can't be registered"
+    with pytest.raises(SchemaError, match=words):
+        _register(_JOB, tables=["orders", name])
 
 
 def test_tables_are_a_list_or_a_mapping() -> None:

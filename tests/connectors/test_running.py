@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
-from kvformat.connectors.progress import described, new_partitions
+from kvformat.connectors.progress import described
 from kvformat.registry import latest_by_key
 from tests.connectors.tables import SCHEMA, upsert
 from tests.connectors.test_maintain import Maintained, change, rows
@@ -158,13 +158,3 @@ def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: A
     changes = everything.read(spark, changelog=True, metadata=order)
     current = latest_by_key(changes, everything.kv, order).select("id", "n")
     assert sorted(map(tuple, current.collect())) == [(key, 2) for key in keys]
-
-
-def test_new_partitions_are_those_of_known_topics() -> None:
-    before = '{"a":{"0":5,"1":7},"b-c":{"0":1}}'
-    assert new_partitions(before, '{"a":{"0":9,"1":7,"2":0,"10":3},"b-c":{"0":1,"1":0}}') == ["a-2", "a-10", "b-c-1"]
-    assert new_partitions(before, '{"a":{"0":9,"1":7},"b-c":{"0":1},"b":{"0":0,"1":0}}') == []
-    assert new_partitions("{'a': {'0': 5}}", "{'a': {'0': 9, '1': 0}}") == ["a-1"]
-    for other in (None, "null", '{"logOffset":3}'):
-        assert new_partitions(other, before) == []
-        assert new_partitions(before, other) == []

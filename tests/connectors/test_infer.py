@@ -21,6 +21,7 @@ from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
 from kvformat.connectors import InferredSchema, infer_schema, inspect_topic
+from kvformat.connectors.infer.sample import sample_of
 from kvformat.registry import (
     ConfigurationError,
     KeyValueFormat,
@@ -698,6 +699,15 @@ def test_dataframes_are_sources(spark: Any) -> None:
     stream = spark.readStream.format("rate").load().selectExpr("CAST(CAST(value AS STRING) AS BINARY) AS value")
     with pytest.raises(ConfigurationError, match="be taken from a stream"):
         infer_schema(stream, format="json")
+
+
+@pytest.mark.spark
+def test_timestamps_of_a_dataframe_keep_each_millisecond(spark: Any) -> None:
+    """As a number of seconds, some of them are a little less in floating point."""
+    wanted = [1_079_337_347_472, 2_183_226_373_411, 2_165_497_250_430, *range(1_709_208_000_000, 1_709_208_001_000), -1]
+    df = spark.createDataFrame([(at,) for at in wanted], "at LONG")
+    records = df.selectExpr("X'00' AS value", "timestamp_millis(at) AS timestamp").coalesce(1)
+    assert sorted(filter(None, sample_of(records, None, 2000).timestamps or ())) == sorted(wanted)
 
 
 @pytest.mark.spark

@@ -155,6 +155,33 @@ def test_truncated_input_is_an_error(tail: bytes, reason: str) -> None:
     assert result.exit_code == 1
 
 
+@pytest.mark.parametrize(
+    ("length", "reason"),
+    [(2**30, "it has 5 of 1073741828 bytes"), (2**30 + 1, "no valid length at byte 0: 1073741825")],
+)
+def test_a_length_of_more_than_a_gibibyte_is_no_length(length: int, reason: str) -> None:
+    given = length.to_bytes(4, "big") + b"x"
+    result = run("decode", "-f", "raw", "-s", "v STRING", "--framing", "length", given=given)
+    assert reason in json.loads(result.stderr.splitlines()[0])["reason"]
+
+
+@pytest.mark.parametrize(("length", "more"), [(100, ""), (101, "...")])
+def test_a_report_has_a_hundred_bytes_of_a_message(length: int, more: str) -> None:
+    result = run("decode", "-f", "json", "-s", "a INT", given=b"x" * length)
+    assert json.loads(result.stderr.splitlines()[0])["head"] == "x" * 100 + more
+
+
+def test_counts_are_those_of_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message is a batch of its own. A good one after a bad one is not bad."""
+    monkeypatch.setattr(_framing, "_CHUNK", 1)
+    given = b'{"a": 1}\n{"a":"x"}\n\n{"b": 0}\n{"a": 2}\n'
+    result = run("decode", "--json", "-f", "json", "-s", "a INT", given=given)
+    assert [row["a"] for row in lines(result.stdout)] == [1, None, 2]
+    *faults, counts = [line for line in lines(result.stderr) if isinstance(line, dict)]
+    assert [fault["message"] for fault in faults] == [2]
+    assert counts == {"messages": 5, "rows": 3, "skipped": 1, "bad": 1}
+
+
 class _Pieces:
     """A file that returns `count` pieces and counts the reads."""
 
@@ -492,6 +519,24 @@ def test_output_never_contains_secrets_of_options(ddl: Callable[[str], Path]) ->
     for result in results:
         assert result.exit_code == 2
         assert _SECRET not in result.output
+
+
+def test_no_part_of_a_longer_secret_is_shown(ddl: Callable[[str], Path]) -> None:
+    """Secrets of which one begins with the other, and one that is a word of a message."""
+    jaas = f'x.PlainLoginModule required username="u" password="{_SECRET}";'
+    secrets = {"properties.sasl.jaas.config": jaas, "properties.ssl.key.password": f"{_SECRET}-2"}
+    secrets |= {"properties.ssl.keystore.password": f"old-{_SECRET}-2", "properties.ssl.truststore.password": "topic"}
+    given = ", ".join(f"'{name}' = '{text}'" for name, text in secrets.items())
+    file = ddl(_KV.replace("'key.format'", f"{given}, 'key.format'"))
+    options = [part for name, text in secrets.items() for part in ("-o", f"{name}={text}")]
+    results = [run("explain", file), run("explain", file, "--json"), run("explain", file, *options)]
+    results += [run("explain", file, "-o", "value.formt=x"), run("decode", "--ddl", file, "-o", "key.format=jsn")]
+    assert [result.exit_code for result in results] == [0, 0, 0, 2, 2]
+    for result in results:
+        for word in (_SECRET, "old-", "-2'"):
+            assert word not in result.output
+    assert "kafka.ssl.truststore.password = '******'" in results[0].output
+    assert "subscribe = 'users'" in results[0].output
 
 
 # --- as a process ------------------------------------------------------------------------------------------

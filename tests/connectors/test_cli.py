@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -960,6 +961,60 @@ def test_doctor_checks_pandas(version: str | None, status: str, text: str, monke
     assert (found.what, found.status) == ("pandas", status)
     assert text in found.text
     assert found.advice.startswith("pip install 'pandas>=2.2.2,<3'") == (status != "ok")
+
+
+def _checked(monkeypatch: pytest.MonkeyPatch, check: Callable[[], Any], **replaced: Any) -> Any:
+    """Return the first finding of a check, with other functions of `doctor`."""
+    for name in ("_pandas", "_java", "_worker", "_jar"):
+        if check is not getattr(doctor, name):
+            monkeypatch.setattr(doctor, name, lambda *_: None)
+    for name, answer in replaced.items():
+        monkeypatch.setattr(doctor, name, lambda *_, answer=answer: answer)
+    found = check()
+    return next(iter(found)) if isinstance(found, Iterator) else found
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [
+        ("4.0.9", "failed"),
+        ("4.1.0", "ok"),
+        ("4.1.0.dev1", "ok"),
+        ("4.10.2", "ok"),
+        ("5.0.0", "failed"),
+        ("3.5", "failed"),
+    ],
+)
+def test_doctor_checks_the_version_of_pyspark(version: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _checked(monkeypatch, doctor._spark, _spark_version=version)
+    assert (found.what, found.status, found.text.partition(",")[0]) == ("PySpark", status, version)
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [
+        ("17.0.9", "ok"),
+        ("21", "ok"),
+        ("21-ea", "ok"),
+        ("1.8.0_402", "warning"),
+        ("18.0.1", "warning"),
+        ("25", "warning"),
+    ],
+)
+def test_doctor_checks_the_version_of_java(version: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/java")
+    found = _checked(monkeypatch, doctor._java, _output_of=f'openjdk version "{version}" 2024-01-16\n')
+    assert (found.status, found.text.partition(",")[0]) == (status, version)
+
+
+@pytest.mark.parametrize(("minor", "status"), [(0, "ok"), (1, "failed")])
+def test_doctor_checks_the_python_of_workers(minor: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must have the same minor version; the last number may differ."""
+    major, here, _ = platform.python_version_tuple()
+    version = f"{major}.{int(here) + minor}.99"
+    output = f"a warning\n{version} compiled 20.0.0\n"
+    found = _checked(monkeypatch, doctor._worker, _output_of=output)
+    assert (found.status, found.text.partition(",")[0]) == (status, version)
 
 
 def test_extra_spark_requires_the_pandas_version_of_doctor() -> None:

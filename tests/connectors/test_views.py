@@ -253,6 +253,45 @@ def test_tables_that_follow_others_are_left_out_with_a_warning(monkeypatch: pyte
     assert made == ["`orders`"]
 
 
+def test_two_views_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark ignores the case of names. A mapping gives the views other names."""
+
+    class View:
+        def createOrReplaceTempView(self, name: str) -> None:
+            made.append(name)
+
+    made: list[str] = []
+    monkeypatch.setattr(KafkaTable, "read", lambda *_: View())
+    clash = f"{_table('shop.orders')} {_table('archive.Orders')}"
+    words = r"'shop\.orders' and 'archive\.Orders' would both be the view 'Orders': name the views, tables=\{"
+    with pytest.raises(SchemaError, match=words):
+        _register(clash)
+    assert made == []
+    assert list(_register(clash, tables={"a b": "shop.orders", "orders": "archive.Orders"})) == ["a b", "orders"]
+    assert made == ["`a b`", "`orders`"]
+    with pytest.raises(SchemaError, match="would both be the view 'X'"):
+        _register(clash, tables={"x": "shop.orders", "X": "archive.Orders"})
+
+
+def test_no_view_is_made_if_the_last_table_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class View:
+        def createOrReplaceTempView(self, name: str) -> None:
+            raise AssertionError(name)
+
+    def read(table: KafkaTable, _: Any) -> View:
+        if table.kv.name == "t3":
+            raise OptionError("no topic", option="topic")
+        return View()
+
+    monkeypatch.setattr(KafkaTable, "read", read)
+    words = (
+        r"no topic\nThis is why table 't3' can't be registered\. To register the others: tables=\['t1', 't2'\]$"
+    )
+    with pytest.raises(OptionError, match=words) as raised:
+        _register(f"{_table('t1')} {_table('t2')} {_table('t3')}")
+    assert raised.value.option == "topic"
+
+
 @pytest.mark.parametrize("name", ["copies", "lake.copies", "more"])
 def test_a_named_table_that_follows_another_is_an_error(name: str) -> None:
     words = rf"(?s)AS TABLE follows another table.*table 'lake\.{name.rpartition('.')[2]}' can't be registered"

@@ -100,6 +100,26 @@ def test_listed_options_exist() -> None:
         assert "checked only" not in spec.doc
 
 
+_DEFAULTS = {
+    "value.fields-include": "ALL",
+    "ingestion.ignore-errors": False,
+    "ingestion.error-tolerance.max-count": -1,
+    "scan.bounded.mode": "unbounded",
+    "sink.delivery-guarantee": "at-least-once",
+}
+_OF_KAFKA = {
+    "scan.startup.mode": "group-offsets",
+    "scan.check.duplicated.group.id": False,
+    "sink.partitioner": "default",
+}
+
+
+def test_defaults_of_options_are_those_of_flink() -> None:
+    """All other options have no default."""
+    for specs, own in ((KAFKA_OPTIONS, _OF_KAFKA), (UPSERT_KAFKA_OPTIONS, {"sink.buffer-flush.max-rows": 0})):
+        assert {spec.name: spec.default for spec in specs if spec.default is not None} == _DEFAULTS | own
+
+
 def test_upsert_tables_start_at_the_earliest_offset() -> None:
     for streaming in (False, True):
         plan = _planned(_kv("upsert-kafka"), streaming=streaming)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -300,7 +301,7 @@ class Producer:
     """Fails the first calls of `produce` with these exceptions."""
 
     def __init__(self, *failures: Exception) -> None:
-        self.failures, self.produced, self.calls = list(failures), list[Any](), list[str]()
+        self.failures, self.produced, self.calls = list(failures), list[Any](), list[Any]()
 
     def produce(self, topic: str, value: Any, key: Any, **more: Any) -> None:
         if self.failures:
@@ -312,6 +313,12 @@ class Producer:
 
     def begin_transaction(self) -> None:
         self.calls.append("begin")
+
+    def send_offsets_to_transaction(self, offsets: Sequence[Any], group: str, _: float) -> None:
+        self.calls.append(("mark", *((at.topic, at.partition, at.offset, at.metadata) for at in offsets), group))
+
+    def commit_transaction(self, _: float) -> None:
+        self.calls.append("commit")
 
     def abort_transaction(self, _: float) -> None:
         self.calls.append("abort")
@@ -351,6 +358,44 @@ def test_a_transaction_begins_with_its_first_record_and_is_aborted_once() -> Non
     assert unused.calls == [], "there is nothing to abort"
 
 
+def test_a_mark_is_the_batch_plus_one_and_another_transaction_may_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is committed after the records, to the first partition of the topic of marks."""
+    group = contextlib.nullcontext(SimpleNamespace(consumer_group_metadata=lambda: "group of p-q-3"))
+    monkeypatch.setattr(transaction_client, "_group", lambda *_: group)
+    producer = Producer()
+    made = transaction(producer)
+    marks = [Mark(batch, 2, 5, 7, "g") for batch in (-1, 0, 9)]
+    for mark in marks:
+        made.write(ROWS)
+        made.commit(mark)
+    made.close()
+    calls = [call for call in producer.calls if call != "poll"]
+    assert calls == [
+        call
+        for mark in marks
+        for call in (
+            "begin",
+            ("mark", ("t", 0, mark.batch + 1, mark.metadata), "group of p-q-3"),
+            "commit",
+        )
+    ], "nothing is left to abort"
+
+
+def test_a_commit_that_fails_is_aborted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(Producer):
+        def commit_transaction(self, _: float) -> None:
+            raise KafkaException(KafkaError(KafkaError.INVALID_PRODUCER_EPOCH))
+
+    group = contextlib.nullcontext(SimpleNamespace(consumer_group_metadata=lambda: None))
+    monkeypatch.setattr(transaction_client, "_group", lambda *_: group)
+    producer = Failing()
+    made = transaction(producer)
+    with pytest.raises(Fenced, match=r"was fenced.*The next attempt finds out whether this one was committed"):
+        made.commit(Mark(0, 1))
+    made.close()
+    assert producer.calls[-1] == "abort"
+
+
 def test_a_record_that_does_not_fit_is_named() -> None:
     failure = KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
     with pytest.raises(BrokerError, match=r"topic 't', a partition that was not chosen yet, key b'k': MSG_SIZE_TOO_L"):
@@ -379,6 +424,7 @@ def test_the_first_refused_record_is_told() -> None:
     with pytest.raises(BrokerError, match=r"'first'.*nothing of it is visible") as raised:
         made._check()
     assert "second" not in str(raised.value)
+    assert len(made._refused) == 1
 
 
 @pytest.mark.parametrize(

@@ -227,6 +227,33 @@ def test_an_error_of_the_connection_is_told_once_until_a_record_arrives(opened: 
     assert said == ["down", "all down", "down"]
 
 
+BEARER = "org.apache.kafka.common.security.oauthbearer"
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": f"{BEARER}.OAuthBearerLoginCallbackHandler",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.jaas.config": f'{BEARER}.OAuthBearerLoginModule required clientId="job" clientSecret="hunter";',
+}
+"""An endpoint for tokens may repeat the credentials in its answer, which librdkafka tells."""
+REFUSED = KafkaError(KafkaError._AUTHENTICATION, "401: job:hunter, Basic am9iOmh1bnRlcg==, hunter")
+
+
+def test_an_error_of_the_connection_shows_no_secret(
+    opened: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    consumer, _ = opened(say=said.append, **TOKENS)
+    consumer.settings["error_cb"](REFUSED)
+    assert said == ["401: ******, Basic ******, ******"]
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(brokers, "make_client", lambda kind, settings, options: made.append(settings))
+    with produce._producing(SERVERS | {f"properties.{name}": text for name, text in TOKENS.items()}, 77):
+        for _ in range(2):
+            made[0]["error_cb"](REFUSED)
+    assert capsys.readouterr().err == "kvformat: 401: ******, Basic ******, ******\n", "once"
+
+
 def test_records_have_the_metadata_that_brokers_tell(opened: Any) -> None:
     answers = [
         [

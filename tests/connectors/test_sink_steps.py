@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from kvformat.connectors import KafkaTable, replay, sink, topics
-from kvformat.connectors.replay import Replay
+from kvformat.connectors import KafkaTable, sink, topics
 from kvformat.connectors.sink import Writer
 from kvformat.registry import ConfigurationError, KafkaSinkWarning, SchemaError
 from kvformat.registry.streams.dead_letters import DeadLetters
@@ -214,34 +212,3 @@ def test_columns_of_metadata_and_of_reading_are_written_or_known() -> None:
     sink.check_columns(table().kv, _columns(3), None, "ignore", stacklevel=1)
     with pytest.raises(SchemaError, match="1 column that the table does not have and that is not written: h"):
         sink.check_columns(table().kv, df, None, "error", stacklevel=1)  # type: ignore[arg-type]
-
-
-# --- replay --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("failing", ["", "letters", "rows"])
-def test_a_replay_keeps_bad_letters_before_it_writes_rows(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After an error nothing is lost: the checkpoint does not have the batch, and the next replay repeats both."""
-    done: list[Any] = []
-    good, bad = Frame("good", [], []), Frame("bad", [], [])
-    monkeypatch.setattr(replay, "split_errors", lambda df: (good, bad))
-
-    def letters(rows: Any, to: str, *, options: Any, batch_id: int) -> None:
-        done.append((rows.name, to, options["kafka.bootstrap.servers"], batch_id))
-        if failing == "letters":
-            raise RuntimeError(failing)
-
-    def target(rows: Any, batch_id: int) -> None:
-        done.append((rows.name, batch_id))
-        if failing == "rows":
-            raise RuntimeError(failing)
-
-    monkeypatch.setattr(replay, "write_dead_letters", letters)
-    batch = Frame("batch", [], [])
-    made = Replay(table().kv, "dead", target)
-    for _ in range(2 if failing else 1):
-        with contextlib.suppress(RuntimeError):
-            made(batch, 4)  # type: ignore[arg-type]
-    each = [("bad", "dead", "b:1", 4)] + ([("good", 4)] if failing != "letters" else [])
-    assert done == (each * 2 if failing else each)
-    assert batch.done.count(("batch", "persist")) == batch.done.count(("batch", "unpersist")) > 0

@@ -305,12 +305,17 @@ def test_of_many_partitions_some_are_read_at_two_places_each(opened: Any) -> Non
     assert _spread(opened, marks, 4, 10) == [(n, start, 10) for n in (0, 3) for start in (0, 990)]
 
 
+def test_a_partition_has_at_least_two_places(opened: Any) -> None:
+    assert _spread(opened, {("a", 0): (0, 1000)}, 1, 10) == [(0, 0, 10), (0, 990, 10)]
+
+
 def test_a_part_is_read_from_its_offset_to_its_number_or_its_end(opened: Any) -> None:
-    answers = [[Message("a", 0, 5)], [Message("a", 0, 6), Message("a", 0, 7)], [end("a", 0)]]
+    answers = [[Message("a", 0, 5)], [Message("a", 0, 6), Message("a", 0, 7)], [end("a", 0)], [Message("a", 0, 1)]]
     consumer, topics = opened(answers)
     assert len(topics._at("a", 0, 5, 3).values) == 3
     assert (consumer.assigned, consumer.wanted) == ([("a", 0, 5)], [3, 2])
     assert topics._at("a", 0, 8, 3).values == []
+    assert len(topics._at("a", 0, 1, 1).values) == 1, "its end was seen before"
 
 
 # --- topics ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 
 from kvformat.connectors import brokers
-from kvformat.connectors.cli import _topics, doctor, produce, tail
+from kvformat.connectors.cli import _framing, _topics, doctor, produce, tail
 from kvformat.registry.contract.errors import BrokerError, OptionError
 from tests.connectors.test_cli import lines, run
 
@@ -558,6 +558,23 @@ def test_producing_stops_at_the_first_bad_row_if_asked(produced: Any) -> None:
     producer, result = produced([{"id": 1}, {"id": "x"}, {"id": 3}], "--errors", "stop")
     assert [record[2] for record in producer.records] == [b'{"id":1}']
     assert lines(result.stderr)[-1] == {"rows": 2, "delivered": 1, "bad": 1, "failed": 0}
+
+
+def test_producing_stops_after_the_batch_with_a_record_that_no_broker_accepted(
+    produced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line is a batch of its own. Without a failure nothing stops."""
+    monkeypatch.setattr(_framing, "_CHUNK", 1)
+    rows, denied = [{"id": n} for n in (1, 2, 3)], {b'{"id":2}': KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    producer, result = produced(rows, "--errors", "stop")
+    assert lines(result.stderr) == [{"rows": 3, "delivered": 3, "bad": 0, "failed": 0}]
+    assert result.exit_code == 0
+    producer, result = produced(rows, "--errors", "stop", errors=denied)
+    assert [record[2] for record in producer.records] == [b'{"id":1}', b'{"id":2}']
+    assert lines(result.stderr)[-1] == {"rows": 2, "delivered": 1, "bad": 0, "failed": 1}
+    assert result.exit_code == 1, "a failure alone"
+    producer, result = produced(rows, errors=denied)
+    assert len(producer.records) == 3
 
 
 def test_a_producer_has_the_settings_and_defaults_of_java(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -253,6 +254,15 @@ def test_tables_that_follow_others_are_left_out_with_a_warning(monkeypatch: pyte
     assert made == ["`orders`"]
 
 
+def test_the_last_statement_of_a_name_decides_whether_it_follows_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = SimpleNamespace(createOrReplaceTempView=lambda name: None)
+    monkeypatch.setattr(KafkaTable, "read", lambda *_: view)
+    plain, following = _table("twice"), "CREATE TABLE twice AS TABLE orders;"
+    with pytest.warns(KafkaSourceWarning, match=r"twice \(follows table orders\)$"):
+        assert list(_register(f"{_table('orders')} {plain} DROP TABLE twice; {following}")) == ["orders"]
+    assert list(_register(f"{_table('orders')} {following} DROP TABLE twice; {plain}")) == ["orders", "twice"]
+
+
 def test_two_views_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark ignores the case of names. A mapping gives the views other names."""
 
@@ -284,9 +294,7 @@ def test_no_view_is_made_if_the_last_table_cannot_be_read(monkeypatch: pytest.Mo
         return View()
 
     monkeypatch.setattr(KafkaTable, "read", read)
-    words = (
-        r"no topic\nThis is why table 't3' can't be registered\. To register the others: tables=\['t1', 't2'\]$"
-    )
+    words = r"no topic\nThis is why table 't3' can't be registered\. To register the others: tables=\['t1', 't2'\]$"
     with pytest.raises(OptionError, match=words) as raised:
         _register(f"{_table('t1')} {_table('t2')} {_table('t3')}")
     assert raised.value.option == "topic"

@@ -24,7 +24,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
-from kvformat.connectors.cli import _framing, _values, doctor
+from kvformat.connectors.cli import _framing, _values, doctor, inspect
 from kvformat.registry import available_formats
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
@@ -410,6 +410,25 @@ def test_messages_that_do_not_fit_the_framing_are_errors() -> None:
     assert (result.stdout, result.exit_code) == ("a", 1)
 
 
+def test_blank_lines_are_no_rows() -> None:
+    result = run("encode", "--json", "-f", "csv", "-s", "id INT", given='{"id":1}\n\n   \n{"id":2}\n')
+    assert (result.stdout, lines(result.stderr)) == ("1\n2\n", [{"rows": 2, "messages": 2, "bad": 0}])
+
+
+@pytest.mark.parametrize(
+    ("framing", "empty", "null"),
+    [
+        ("length", b"\0\0\0\0", b"\xff\xff\xff\xff"),
+        ("records", b'{"key": "", "value": ""}\n', b'{"key": null, "value": null}\n'),
+        ("lines", b"\n", "a null message can't be written as 'lines': use --framing length or records"),
+        ("whole", b"", "a null message can't be written as 'whole': use --framing length or records"),
+    ],
+)
+def test_an_empty_message_is_not_a_null_message(framing: str, empty: bytes, null: bytes | str) -> None:
+    assert _framing.frame(b"", b"", framing, with_key=True) == empty
+    assert _framing.frame(None, None, framing, with_key=True) == null
+
+
 def test_row_kinds_are_encoded() -> None:
     by_change = ("encode", "-f", "debezium-json", "-s", "id INT")
     result = run(*by_change, given='{"row_kind":"-D","row":{"id":1}}\n{"id":1}\n{"row_kind":"?","row":{}}\n')
@@ -714,6 +733,12 @@ def test_explain_says_how_a_job_is_run(ddl: Callable[[str], Path], monkeypatch: 
     assert run("explain", "-", given=given.encode()).stdout.startswith("table lake.`t` follows vvp.`default`.k. Run ")
 
 
+def test_a_target_does_not_hide_a_table_whose_name_ends_like_its_own(ddl: Callable[[str], Path]) -> None:
+    file = ddl(f"{_KV}; CREATE TABLE lake.all_users WITH ('connector' = 'delta') AS TABLE users")
+    told = lines(run("explain", file, "--json").stdout)
+    assert [(line["table"], line.get("follows")) for line in told] == [("lake.all_users", "users"), ("users", None)]
+
+
 def test_doctor_asks_the_brokers_of_a_job(ddl: Callable[[str], Path]) -> None:
     found = {line["what"]: line for line in lines(run("doctor", ddl(_JOB), "--json").stdout)}
     assert found["table k"]["status"] == "ok"
@@ -841,6 +866,15 @@ def test_inspect_shows_guesses_with_reasons(inspected: list[Any], tmp_path: Path
     found = json.loads(run("inspect", file, "--json").stdout)
     assert found["guesses"][0]["confidence"] == 0.98
     assert (found["counts"], found["ddl"]) == ({"messages": 5}, "CREATE TABLE x (...)")
+
+
+@pytest.mark.parametrize(("most", "read"), [(1, 1), (3, 1), (4, 2), (6, 2), (9, 2)])
+def test_inspect_reads_no_more_batches_than_it_needs(most: int, read: int) -> None:
+    batches = iter([_framing.MessageBatch(1, [b"a", b"b", b"c"]), _framing.MessageBatch(4, [b"d", b"e", b"f"])])
+    sample = inspect._sample(batches, most)
+    assert sample.values == [b"a", b"b", b"c", b"d", b"e", b"f"][:most]
+    assert len(sample.keys or ()) == len(sample.about or ()) == min(most, 6)
+    assert len(list(batches)) == 2 - read
 
 
 def test_inspect_examines_keys_too(inspected: list[Any]) -> None:

@@ -72,7 +72,7 @@ def test_lags_of_all_sources_are_added_and_the_largest_are_named() -> None:
     first = source(None, {"a": {"0": 1, "1": 5, "2": 0}}, {"a": {"0": 3, "1": 5, "2": 9}})
     second = source(None, {"b": {"0": 2}}, {"b": {"0": 4}})
     other = source(None, {"logOffset": 1}, {"logOffset": 2})
-    text = described(progress(sources=[first, other, second]))
+    text = described(progress(sources=[second, other, first]))
     assert text.endswith("; lag 13 records (a-2 9, a-0 2, b-0 2)")
     done = described(progress(sources=[source(None, {"a": {"0": 3}}, {"a": {"0": 3}})]))
     assert done.endswith("; lag 0 records")

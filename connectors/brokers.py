@@ -247,7 +247,7 @@ def make_client(
     try:
         return kind(settings)
     except KafkaException as cause:
-        reason = scrubbed(cause.args[0].str(), secrets(options))
+        reason = without_secrets(cause.args[0].str(), options)
         raise OptionError(
             f"confluent-kafka can't be configured by '{PREFIX}*': {reason}. Correct the option; in this message it has "
             "librdkafka's name",
@@ -283,8 +283,8 @@ def ask(
                 continue
             client.poll(0)  # calls `error_cb`
             reason = error.str() if isinstance(error, KafkaError) else str(cause) or "there was no answer in time"
-            reason = scrubbed(reason, secrets(options))  # an endpoint for tokens may repeat the credentials
-            said = f" ({scrubbed('; '.join(dict.fromkeys(_said)), secrets(options))})" if _said else ""
+            reason = without_secrets(reason, options)
+            said = f" ({without_secrets('; '.join(dict.fromkeys(_said)), options)})" if _said else ""
             raise BrokerError(
                 f"the brokers at '{options[PREFIX + 'bootstrap.servers']}' could not be asked for {what}: "
                 f"{reason}{said}. Check that this machine reaches them, and that '{PREFIX}*' has the security settings "
@@ -292,6 +292,11 @@ def ask(
                 option=f"{PREFIX}bootstrap.servers",
                 reason=reason,
             ) from cause
+
+
+def without_secrets(text: str, options: Mapping[str, str]) -> str:
+    """Mask a client's secrets in a text of librdkafka, because an endpoint for tokens may repeat the credentials."""
+    return scrubbed(text, secrets(options))
 
 
 def secrets(options: Mapping[str, str]) -> list[str]:

@@ -25,6 +25,7 @@ from kvformat.registry.contract.errors import (
 )
 from kvformat.registry.contract.types import quoted
 from kvformat.registry.sql.connector_options import masked
+from kvformat.registry.sql.create_as_table import followed_by_table
 from kvformat.registry.sql.statements import find_table, table_names
 
 if TYPE_CHECKING:
@@ -57,9 +58,9 @@ def register_tables(
     reads from the start of the table to the newest record, or to `scan.bounded.*`. Only offsets that `read` asks the
     brokers for are looked up by this call. Views can't be written: use `write` of the returned tables.
 
-    Tables of other connectors are left out, with a `KafkaSourceWarning` that names them, or an error if `tables` names
-    them. No view is made if a table can't be read: then a `ConfigurationError` names the table, `BrokerError` the
-    brokers. Raises `SchemaError` for two views of one name.
+    Tables of other connectors, and targets of CREATE TABLE ... AS TABLE, are left out, with a `KafkaSourceWarning` that
+    names them, or an error if `tables` names them. No view is made if a table can't be read: then a
+    `ConfigurationError` names the table, `BrokerError` the brokers. Raises `SchemaError` for two views of one name.
     """
     if not isinstance(text, str):
         hint = ": read it, path.read_text(encoding='utf-8')" if isinstance(text, PurePath) else ""
@@ -109,16 +110,21 @@ def _chosen(text: str, tables: Sequence[str] | Mapping[str, str] | None) -> list
 def _kafka_tables(
     text: str, views: Sequence[_View], options: Mapping[str, Any] | None, *, leave_out: bool
 ) -> tuple[dict[_View, KafkaTable], dict[_View, str], dict[_View, ConfigurationError]]:
-    """Return the tables of Kafka, the connectors of other tables to leave out, and the errors of refused tables."""
+    """Return the tables of Kafka, what the other tables to leave out are, and the errors of refused tables."""
     found: dict[_View, KafkaTable] = {}
     others: dict[_View, str] = {}
     refused: dict[_View, ConfigurationError] = {}
+    following = {".".join(map(quoted, path)): source for path, source in followed_by_table(text).items()}
     for view in views:
+        if leave_out and view.path in following:
+            others[view] = f"follows table {following[view.path]}"
+            continue
         try:
             found[view] = KafkaTable.from_ddl(text, table=view.path, options=options)
         except ConfigurationError as error:
             if leave_out and isinstance(error, OptionError) and error.option == "connector":
-                others[view] = find_table(text, view.path).options.get("connector", "")
+                connector = find_table(text, view.path).options.get("connector")
+                others[view] = f"connector '{masked('connector', connector)}'" if connector else "no connector"
             else:
                 refused[view] = error
     return found, others, refused
@@ -145,8 +151,4 @@ def _of_table(view: _View, error: ConfigurationError, others: Sequence[str]) -> 
 
 
 def _listed(others: Mapping[_View, str]) -> str:
-    connectors = {
-        view.name: f"connector '{masked('connector', found)}'" if found else "no connector"
-        for view, found in others.items()
-    }
-    return ", ".join(f"{name} ({connector})" for name, connector in connectors.items())
+    return ", ".join(f"{view.name} ({what})" for view, what in others.items())

@@ -12,6 +12,7 @@ numbers, and timestamps as timestamps.
 from __future__ import annotations
 
 import contextlib
+import decimal
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -132,15 +133,24 @@ def _wanted(text: str, t: FlinkType, name: str) -> Any:
         text = text[1:-1]
     value: Any = text
     with contextlib.suppress(ValueRefused):
-        value = read_json(text.encode("utf-8", "surrogateescape")) if is_json else text
+        value = _as_shown(read_json(text.encode("utf-8", "surrogateescape"))) if is_json else text
     try:
         return _comparable(value, t, name)
     except ValueRefused as refused:
         raise _refused(str(refused)) from None
 
 
+def _as_shown(value: Any) -> Any:
+    """Return a value of JSON with the numbers that rows have: in arrays and objects, a FLOAT or DOUBLE is a float."""
+    if isinstance(value, list):
+        return [float(one) if isinstance(one, decimal.Decimal) else _as_shown(one) for one in value]
+    if isinstance(value, dict):
+        return dict(zip(value, _as_shown(list(value.values())), strict=True))
+    return value
+
+
 def _comparable(value: Any, t: FlinkType, name: str = "") -> Any:
-    return value if t.root in _NESTED else python_value(value, t, name)
+    return value if t.root in _NESTED or isinstance(value, float) else python_value(value, t, name)
 
 
 def _holds(compare: Callable[[Any, Any], Any], value: Any, wanted: Any, t: FlinkType) -> bool:

@@ -109,7 +109,7 @@ class Topics:
         """Report each error of the client once, until a record arrives; the client continues to try."""
         if error.code() not in self._said:
             self._said.add(error.code())
-            self._tell(error.str())
+            self._tell(brokers.without_secrets(error.str(), self._options))
 
     @property
     def at_end(self) -> bool:

@@ -227,7 +227,7 @@ def _producing(options: Mapping[str, str], batch_size: int) -> Iterator[Producer
         "partitioner": "murmur2_random",
         "batch.size": batch_size,
         "log_level": 0,
-        "error_cb": lambda error: _say(said, error.str()),
+        "error_cb": lambda error: _say(said, brokers.without_secrets(error.str(), options)),
     }
     producer = brokers.make_client(Producer, settings, options)
     try:

@@ -42,6 +42,7 @@ from kvformat.connectors.cli._table import (
 from kvformat.connectors.cli._topics import partitions_of, reading
 from kvformat.connectors.properties import PREFIX
 
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _COLOURS = {"+I": "green", "+U": "yellow", "-U": "yellow", "-D": "red"}
 
 
@@ -57,7 +58,8 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
         raise click.BadParameter(
             f"{text!r} is not earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
         ) from None
-    return int((time if time.tzinfo else time.replace(tzinfo=dt.UTC)).timestamp() * 1000)
+    # whole numbers: a float of seconds loses the last digit of some times
+    return ((time if time.tzinfo else time.replace(tzinfo=dt.UTC)) - _EPOCH) // dt.timedelta(milliseconds=1)
 
 
 @click.command()

@@ -93,7 +93,9 @@ def _collected(df: Any, most: int) -> tuple[Any, Any, Any, Any]:
     if "headers" in df.columns:
         columns.append(df["headers"].cast("array<struct<key: string, value: binary>>").alias("headers"))
     if "timestamp" in df.columns:
-        columns.append((df["timestamp"].cast("timestamp").cast("double") * 1000).cast("long").alias("timestamp"))
+        from pyspark.sql import functions as F
+
+        columns.append(F.unix_millis(df["timestamp"].cast("timestamp")).alias("timestamp"))
     table = df.select(*columns).limit(most + 1).toArrow().combine_chunks()
     known = {name: table[name].combine_chunks() for name in table.column_names}
     timestamps = known["timestamp"].to_pylist() if "timestamp" in known else None

@@ -130,6 +130,21 @@ def following_tables(text: str) -> dict[str, str]:
     return found
 
 
+def followed_by_table(text: str) -> dict[tuple[str, ...], str]:
+    """Return the full names of the tables whose CREATE TABLE has AS TABLE, each with the table that it follows.
+
+    A full name has catalog, database and table, as in `table_names`. Of equal names the last statement counts.
+    """
+    tables = CreatedTables(text, str)
+    found = {}
+    for full, states in tables.created.items():
+        statement = states[-1][1]
+        source = None if statement is None else _as_what(text, statement)
+        if source is not None and source["what"].upper() == "TABLE":
+            found[full] = _name_at(text, source.end())
+    return found
+
+
 def _as_what(text: str, statement: Statement) -> re.Match[str] | None:
     """Return the words AS TABLE, AS SELECT or AS DATABASE of a statement, outside of quotes and comments."""
     return next((match for match in _AS.finditer(text, *statement.span) if match["what"]), None)

@@ -264,3 +264,171 @@ def test_error_for_a_key_that_spark_cannot_read(text: str, told: str | None, tmp
     elsewhere = {"ssl.keystore.location": "/not/here.pem", "ssl.keystore.type": "PEM", "security.protocol": "SSL"}
     assert unreadable_key(_given(elsewhere)) == {}
     assert unreadable_key(_given({"ssl.keystore.key": text})) == {}, "the protocol has no use for a key"
+
+
+# --- requests ------------------------------------------------------------------------------------------------
+
+
+class Clock:
+    """Replaces the module `time`: nobody sleeps, but time goes on."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+class Client:
+    """A client whose connection says something when it is polled."""
+
+    def __init__(self, *said: str) -> None:
+        self.said = said
+
+    def poll(self, _: float) -> None:
+        brokers._said.extend(self.said)
+
+
+def _failure(client: Any, given: dict[str, str], cause: Exception) -> BrokerError:
+    def question() -> None:
+        raise cause
+
+    with pytest.raises(BrokerError) as raised:
+        brokers.ask(client, given, "its topics", question)
+    return raised.value
+
+
+DENIED = KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+
+def test_errors_of_an_earlier_request_are_not_those_of_a_later_one() -> None:
+    assert " (first is gone)" in str(_failure(Client("first is gone"), _given({}), DENIED))
+    again = str(_failure(Client(), _given({}), DENIED))
+    assert "first is gone" not in again
+    assert "Topic authorization failed. Check that" in again
+
+
+def test_an_error_tells_the_last_three_of_the_connection_once_each() -> None:
+    told = str(_failure(Client("one", "two", "three", "two"), _given({}), DENIED))
+    assert " (two; three). Check" in told
+
+
+@pytest.mark.parametrize(("cause", "reason"), [(TimeoutError(), "there was no answer in time"),
+                                               (TimeoutError("late"), "late")])  # fmt: skip
+def test_a_late_answer_is_an_error_of_the_brokers(cause: Exception, reason: str) -> None:
+    error = _failure(Client(), _given({}), cause)
+    assert (error.reason, error.option) == (reason, "properties.bootstrap.servers")
+    assert f"the brokers at 'b:9092' could not be asked for its topics: {reason}. Check" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("code", "seconds"), [("LEADER_NOT_AVAILABLE", 15.0), ("COORDINATOR_NOT_AVAILABLE", 15.0), ("_TRANSPORT", 3.0)]
+)
+def test_temporary_errors_are_repeated_for_some_seconds(
+    code: str, seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(brokers, "time", clock)
+    _failure(Client(), _given({}), KafkaException(KafkaError(getattr(KafkaError, code))))
+    assert clock.now - 100.0 == pytest.approx(seconds, abs=0.25)
+
+
+def test_the_time_of_a_request_begins_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, code = Clock(), KafkaError._TRANSPORT
+    monkeypatch.setattr(brokers, "time", clock)
+    for _ in range(2):
+        begun = clock.now
+        _failure(Client(), _given({}), KafkaException(KafkaError(code)))
+        assert clock.now - begun >= 2.9
+
+
+# --- secrets of which one begins with the other ------------------------------------------------------------------
+
+SEVERAL = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "PLAIN",
+    "sasl.jaas.config": f'{PLAIN} required username="alice" password="hunter";',
+    "ssl.keystore.type": "PKCS12",
+    "ssl.keystore.location": "/me.p12",
+    "ssl.keystore.password": "hunter2000",
+    "ssl.key.password": "old-hunter2000",
+}
+
+
+def test_no_part_of_a_longer_secret_is_left_of_an_error() -> None:
+    given = _given(SEVERAL)
+    assert sorted(brokers.secrets(given)) == ["hunter", "hunter2000", "old-hunter2000"]
+    cause = KafkaException(KafkaError(KafkaError._SSL, "old-hunter2000, hunter2000 and hunter are wrong"))
+    error = _failure(Client("hunter2000", "hunter and old-hunter2000"), given, cause)
+    assert error.reason == "******, ****** and ****** are wrong"
+    assert "(******; ****** and ******)" in str(error)
+    for word in ("hunter", "2000", "old-"):
+        assert word not in str(error), word
+
+
+def test_a_refused_setting_shows_no_part_of_a_secret() -> None:
+    def client(settings: dict[str, Any]) -> Any:
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"bad {settings['ssl.key.password']} hunter"))
+
+    given = _given(SEVERAL)
+    with pytest.raises(OptionError, match="confluent-kafka can't be configured") as raised:
+        brokers.make_client(client, brokers.client_settings(given), given)
+    assert raised.value.reason == "bad ****** ******"
+
+
+def test_the_secret_of_tokens_is_masked_alone_and_with_its_user() -> None:
+    given = _given(OAUTH | {"sasl.jaas.config": f'{BEARER} required clientId="job" clientSecret="hunter";'})
+    assert brokers.secrets(given) == ["hunter", "job:hunter"]
+    cause = KafkaException(KafkaError(KafkaError._AUTHENTICATION, "job:hunter, am9iOmh1bnRlcg==, hunter"))
+    assert _failure(Client(), given, cause).reason == "******, ******, ******"
+
+
+def test_secrets_of_a_table_that_begin_with_each_other_are_shown_nowhere() -> None:
+    table = KafkaTable("id INT", OPTIONS | _given(SEVERAL))
+    plan = planned(table.kv, streaming=False, ask=False)
+    shown = {"repr": repr(table), "explain": table.explain(), "html": table._repr_html_(), "plan": repr(plan)}
+    assert len(shown) == 4
+    for what, text in shown.items():
+        for word in ("hunter", "2000", "old-"):
+            assert word not in text, what
+    assert plan.options["kafka.ssl.keystore.password"] == "hunter2000"
+
+
+# --- clients -----------------------------------------------------------------------------------------------------
+
+
+def test_a_consumer_commits_nothing_and_has_the_settings_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(brokers, "make_client", lambda kind, settings, options: made.append(settings))
+    given = {"isolation.level": "read_committed", "fetch.max.bytes": "5", "max.partition.fetch.bytes": "6"}
+    brokers.consumer(_given(given | {"group.id": "theirs", "max.poll.records": "7"}), group_id="ours")
+    (settings,) = made
+    settings.pop("error_cb")
+    assert settings == {"bootstrap.servers": "b:9092", "group.id": "ours", "enable.auto.commit": False,
+                        "log_level": 0, **given}  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", [None, "plaintext"])
+def test_without_security_no_credentials_are_needed(protocol: str | None) -> None:
+    given = {"sasl.jaas.config": "nothing", "ssl.keystore.location": "/k.jks"}
+    given |= {} if protocol is None else {"security.protocol": protocol}
+    found = brokers.client_settings(_given(given))
+    assert found.keys() <= {"bootstrap.servers", "security.protocol"}
+
+
+def test_an_unknown_protocol_is_refused() -> None:
+    with pytest.raises(OptionError, match="is 'TLS', not one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"):
+        brokers.client_settings(_given({"security.protocol": "tls"}))
+
+
+def test_a_setting_of_java_has_priority_over_the_login_modules_option() -> None:
+    jaas = f'{BEARER} required clientId="old" clientSecret="old" scope="old";'
+    new = {"sasl.oauthbearer.client.credentials.client.id": "new", "sasl.oauthbearer.scope": ""}
+    found = brokers.client_settings(_given(OAUTH | {"sasl.jaas.config": jaas} | new))
+    assert {name: found[f"sasl.oauthbearer.{name}"] for name in ("client.id", "client.secret")} == {
+        "client.id": "new",
+        "client.secret": "old",
+    }

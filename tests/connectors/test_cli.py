@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import platform
 import re
 import signal
 import subprocess
@@ -23,7 +24,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
-from kvformat.connectors.cli import _framing, _values, doctor
+from kvformat.connectors.cli import _framing, _values, doctor, inspect
 from kvformat.registry import available_formats
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
@@ -153,6 +154,33 @@ def test_truncated_input_is_an_error(tail: bytes, reason: str) -> None:
     assert (fault["message"], fault["part"], fault["code"]) == (2, "record", "MALFORMED")
     assert reason in fault["reason"]
     assert result.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("length", "reason"),
+    [(2**30, "it has 5 of 1073741828 bytes"), (2**30 + 1, "no valid length at byte 0: 1073741825")],
+)
+def test_a_length_of_more_than_a_gibibyte_is_no_length(length: int, reason: str) -> None:
+    given = length.to_bytes(4, "big") + b"x"
+    result = run("decode", "-f", "raw", "-s", "v STRING", "--framing", "length", given=given)
+    assert reason in json.loads(result.stderr.splitlines()[0])["reason"]
+
+
+@pytest.mark.parametrize(("length", "more"), [(100, ""), (101, "...")])
+def test_a_report_has_a_hundred_bytes_of_a_message(length: int, more: str) -> None:
+    result = run("decode", "-f", "json", "-s", "a INT", given=b"x" * length)
+    assert json.loads(result.stderr.splitlines()[0])["head"] == "x" * 100 + more
+
+
+def test_counts_are_those_of_all_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each message is a batch of its own. A good one after a bad one is not bad."""
+    monkeypatch.setattr(_framing, "_CHUNK", 1)
+    given = b'{"a": 1}\n{"a":"x"}\n\n{"b": 0}\n{"a": 2}\n'
+    result = run("decode", "--json", "-f", "json", "-s", "a INT", given=given)
+    assert [row["a"] for row in lines(result.stdout)] == [1, None, 2]
+    *faults, counts = [line for line in lines(result.stderr) if isinstance(line, dict)]
+    assert [fault["message"] for fault in faults] == [2]
+    assert counts == {"messages": 5, "rows": 3, "skipped": 1, "bad": 1}
 
 
 class _Pieces:
@@ -382,6 +410,25 @@ def test_messages_that_do_not_fit_the_framing_are_errors() -> None:
     assert (result.stdout, result.exit_code) == ("a", 1)
 
 
+def test_blank_lines_are_no_rows() -> None:
+    result = run("encode", "--json", "-f", "csv", "-s", "id INT", given='{"id":1}\n\n   \n{"id":2}\n')
+    assert (result.stdout, lines(result.stderr)) == ("1\n2\n", [{"rows": 2, "messages": 2, "bad": 0}])
+
+
+@pytest.mark.parametrize(
+    ("framing", "empty", "null"),
+    [
+        ("length", b"\0\0\0\0", b"\xff\xff\xff\xff"),
+        ("records", b'{"key": "", "value": ""}\n', b'{"key": null, "value": null}\n'),
+        ("lines", b"\n", "a null message can't be written as 'lines': use --framing length or records"),
+        ("whole", b"", "a null message can't be written as 'whole': use --framing length or records"),
+    ],
+)
+def test_an_empty_message_is_not_a_null_message(framing: str, empty: bytes, null: bytes | str) -> None:
+    assert _framing.frame(b"", b"", framing, with_key=True) == empty
+    assert _framing.frame(None, None, framing, with_key=True) == null
+
+
 def test_row_kinds_are_encoded() -> None:
     by_change = ("encode", "-f", "debezium-json", "-s", "id INT")
     result = run(*by_change, given='{"row_kind":"-D","row":{"id":1}}\n{"id":1}\n{"row_kind":"?","row":{}}\n')
@@ -492,6 +539,24 @@ def test_output_never_contains_secrets_of_options(ddl: Callable[[str], Path]) ->
     for result in results:
         assert result.exit_code == 2
         assert _SECRET not in result.output
+
+
+def test_no_part_of_a_longer_secret_is_shown(ddl: Callable[[str], Path]) -> None:
+    """Secrets of which one begins with the other, and one that is a word of a message."""
+    jaas = f'x.PlainLoginModule required username="u" password="{_SECRET}";'
+    secrets = {"properties.sasl.jaas.config": jaas, "properties.ssl.key.password": f"{_SECRET}-2"}
+    secrets |= {"properties.ssl.keystore.password": f"old-{_SECRET}-2", "properties.ssl.truststore.password": "topic"}
+    given = ", ".join(f"'{name}' = '{text}'" for name, text in secrets.items())
+    file = ddl(_KV.replace("'key.format'", f"{given}, 'key.format'"))
+    options = [part for name, text in secrets.items() for part in ("-o", f"{name}={text}")]
+    results = [run("explain", file), run("explain", file, "--json"), run("explain", file, *options)]
+    results += [run("explain", file, "-o", "value.formt=x"), run("decode", "--ddl", file, "-o", "key.format=jsn")]
+    assert [result.exit_code for result in results] == [0, 0, 0, 2, 2]
+    for result in results:
+        for word in (_SECRET, "old-", "-2'"):
+            assert word not in result.output
+    assert "kafka.ssl.truststore.password = '******'" in results[0].output
+    assert "subscribe = 'users'" in results[0].output
 
 
 # --- as a process ------------------------------------------------------------------------------------------
@@ -668,6 +733,12 @@ def test_explain_says_how_a_job_is_run(ddl: Callable[[str], Path], monkeypatch: 
     assert run("explain", "-", given=given.encode()).stdout.startswith("table lake.`t` follows vvp.`default`.k. Run ")
 
 
+def test_a_target_does_not_hide_a_table_whose_name_ends_like_its_own(ddl: Callable[[str], Path]) -> None:
+    file = ddl(f"{_KV}; CREATE TABLE lake.all_users WITH ('connector' = 'delta') AS TABLE users")
+    told = lines(run("explain", file, "--json").stdout)
+    assert [(line["table"], line.get("follows")) for line in told] == [("lake.all_users", "users"), ("users", None)]
+
+
 def test_doctor_asks_the_brokers_of_a_job(ddl: Callable[[str], Path]) -> None:
     found = {line["what"]: line for line in lines(run("doctor", ddl(_JOB), "--json").stdout)}
     assert found["table k"]["status"] == "ok"
@@ -797,6 +868,15 @@ def test_inspect_shows_guesses_with_reasons(inspected: list[Any], tmp_path: Path
     assert (found["counts"], found["ddl"]) == ({"messages": 5}, "CREATE TABLE x (...)")
 
 
+@pytest.mark.parametrize(("most", "read"), [(1, 1), (3, 1), (4, 2), (6, 2), (9, 2)])
+def test_inspect_reads_no_more_batches_than_it_needs(most: int, read: int) -> None:
+    batches = iter([_framing.MessageBatch(1, [b"a", b"b", b"c"]), _framing.MessageBatch(4, [b"d", b"e", b"f"])])
+    sample = inspect._sample(batches, most)
+    assert sample.values == [b"a", b"b", b"c", b"d", b"e", b"f"][:most]
+    assert len(sample.keys or ()) == len(sample.about or ()) == min(most, 6)
+    assert len(list(batches)) == 2 - read
+
+
 def test_inspect_examines_keys_too(inspected: list[Any]) -> None:
     run("inspect", "--framing", "records", given=b'{"key":"k","value":"v"}\n{"value":null}\n')
     assert inspected[0][:2] == ([b"v", None], [b"k", None])
@@ -915,6 +995,60 @@ def test_doctor_checks_pandas(version: str | None, status: str, text: str, monke
     assert (found.what, found.status) == ("pandas", status)
     assert text in found.text
     assert found.advice.startswith("pip install 'pandas>=2.2.2,<3'") == (status != "ok")
+
+
+def _checked(monkeypatch: pytest.MonkeyPatch, check: Callable[[], Any], **replaced: Any) -> Any:
+    """Return the first finding of a check, with other functions of `doctor`."""
+    for name in ("_pandas", "_java", "_worker", "_jar"):
+        if check is not getattr(doctor, name):
+            monkeypatch.setattr(doctor, name, lambda *_: None)
+    for name, answer in replaced.items():
+        monkeypatch.setattr(doctor, name, lambda *_, answer=answer: answer)
+    found = check()
+    return next(iter(found)) if isinstance(found, Iterator) else found
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [
+        ("4.0.9", "failed"),
+        ("4.1.0", "ok"),
+        ("4.1.0.dev1", "ok"),
+        ("4.10.2", "ok"),
+        ("5.0.0", "failed"),
+        ("3.5", "failed"),
+    ],
+)
+def test_doctor_checks_the_version_of_pyspark(version: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = _checked(monkeypatch, doctor._spark, _spark_version=version)
+    assert (found.what, found.status, found.text.partition(",")[0]) == ("PySpark", status, version)
+
+
+@pytest.mark.parametrize(
+    ("version", "status"),
+    [
+        ("17.0.9", "ok"),
+        ("21", "ok"),
+        ("21-ea", "ok"),
+        ("1.8.0_402", "warning"),
+        ("18.0.1", "warning"),
+        ("25", "warning"),
+    ],
+)
+def test_doctor_checks_the_version_of_java(version: str, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/java")
+    found = _checked(monkeypatch, doctor._java, _output_of=f'openjdk version "{version}" 2024-01-16\n')
+    assert (found.status, found.text.partition(",")[0]) == (status, version)
+
+
+@pytest.mark.parametrize(("minor", "status"), [(0, "ok"), (1, "failed")])
+def test_doctor_checks_the_python_of_workers(minor: int, status: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It must have the same minor version; the last number may differ."""
+    major, here, _ = platform.python_version_tuple()
+    version = f"{major}.{int(here) + minor}.99"
+    output = f"a warning\n{version} compiled 20.0.0\n"
+    found = _checked(monkeypatch, doctor._worker, _output_of=output)
+    assert (found.status, found.text.partition(",")[0]) == (status, version)
 
 
 def test_extra_spark_requires_the_pandas_version_of_doctor() -> None:

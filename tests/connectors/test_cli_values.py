@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.connectors.cli._values import ValueRefused, json_values, python_value, read_json
+from kvformat.connectors.cli._values import ValueRefused, _map, json_values, python_value, read_json
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
@@ -130,3 +130,90 @@ def test_missing_columns_are_named() -> None:
 def test_invalid_json_is_refused(line: bytes) -> None:
     with pytest.raises(ValueRefused, match="is not valid JSON"):
         read_json(line)
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("TINYINT", 8),
+        ("SMALLINT", 16),
+        ("INT", 32),
+        ("BIGINT", 64),
+        ("INTERVAL YEAR TO MONTH", 32),
+        ("INTERVAL DAY TO SECOND", 64),
+        ("DATE", 32),
+        ("TIMESTAMP(3)", 64),
+    ],
+)
+def test_whole_numbers_have_the_range_of_their_type(text: str, bits: int) -> None:
+    t, last = nullable(parse_type(text)), 2 ** (bits - 1)
+    for value in (-last, last - 1):
+        assert python_value(value, t) == value
+    for value in (-last - 1, last):
+        with pytest.raises(ValueRefused):
+            python_value(value, t, "a")
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "wanted"),
+    [
+        ("DECIMAL(4, 2)", "99.99", Decimal("99.99")),
+        ("DECIMAL(4, 2)", "1.2300", Decimal("1.23")),
+        ("DECIMAL(4, 2)", 99, Decimal("99.00")),
+        ("TIME(6)", "12:00", dt.time(12)),
+        ("TIME(6)", "23:59:59.123456000", dt.time(23, 59, 59, 123_456)),
+        ("TIMESTAMP(6)", "2024-02-29 01:02:03.0000010", dt.datetime(2024, 2, 29, 1, 2, 3, 1)),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29T00:30:00+05:45", dt.datetime(2024, 2, 28, 18, 45, tzinfo=dt.UTC)),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29T23:30:00-03:30", dt.datetime(2024, 3, 1, 3, 0, tzinfo=dt.UTC)),
+        ("MAP<STRING, INT>", [["a", 1], ["a", 2]], [("a", 1), ("a", 2)]),
+        ("DOUBLE", "Infinity", float("inf")),
+    ],
+)
+def test_uncommon_forms_of_values_are_read(text: str, value: Any, wanted: Any) -> None:
+    assert python_value(value, nullable(parse_type(text))) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("DECIMAL(4, 2)", "100.00"),
+        ("DECIMAL(4, 2)", "1.001"),
+        ("TIME(6)", "23:59:59.1234567"),
+        ("TIMESTAMP(6)", "2024-02-29T01:02:03.0000001"),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29T00:30:00.0000001Z"),
+        ("STRING", "\ud800"),
+        ("DOUBLE", "nan"),
+    ],
+)
+def test_digits_that_would_be_lost_are_refused(text: str, value: Any) -> None:
+    with pytest.raises(ValueRefused):
+        python_value(value, nullable(parse_type(text)), "a")
+
+
+@pytest.mark.parametrize("number", ["7" * 4096, "0." + "7" * 4094])
+def test_numbers_have_at_most_4096_digits(number: str) -> None:
+    assert str(read_json(number.encode())) == number
+    with pytest.raises(ValueRefused, match="a number has more than 4096 digits"):
+        read_json(f"{number}7".encode())
+
+
+def test_an_error_shows_sixty_characters_of_a_value() -> None:
+    t = nullable(parse_type("INT"))
+    for length, more in ((58, False), (59, True)):  # with the quotes 60 and 61
+        with pytest.raises(ValueRefused) as refused:
+            python_value("x" * length, t, "a")
+        assert str(refused.value).endswith("x..." if more else 'x"')
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ([("a", 1), ("a", 2)], [["a", 1], ["a", 2]]),
+        ([(None, 1)], [[None, 1]]),
+        ([("a", 1), ("b", 2)], {"a": 1, "b": 2}),
+        ([], {}),
+    ],
+)
+def test_a_map_is_an_object_if_its_keys_are_different_texts(value: Any, expected: Any) -> None:
+    """A second entry of a key is not lost."""
+    assert _map(value, parse_type("STRING")) == expected

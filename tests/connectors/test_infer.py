@@ -21,6 +21,7 @@ from kvformat.codecs._infer.documents import JsonDocuments
 from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
 from kvformat.connectors import InferredSchema, infer_schema, inspect_topic
+from kvformat.connectors.infer.sample import sample_of
 from kvformat.registry import (
     ConfigurationError,
     KeyValueFormat,
@@ -638,6 +639,32 @@ def test_sample_size_is_limited() -> None:
     assert infer_schema(big, format="json").notes == ("only the first 1 messages, of 64 MiB, were read",)
 
 
+@pytest.mark.parametrize(("count", "cut"), [(2, ""), (3, ""), (4, "only the first 3 messages were read")])
+def test_a_sample_has_exactly_as_many_messages_as_asked(count: int, cut: str) -> None:
+    found = sample_of([b"x", None, b"y", b"z"][:count], None, 3).messages
+    assert (len(found.values), found.cut) == (min(count, 3), cut)
+
+
+def test_a_sample_has_exactly_64_mebibytes() -> None:
+    """One message may be larger."""
+    half = bytes(32 << 20)
+    assert len(sample_of([half, None, half, b""], None, 9).messages.values) == 4
+    assert len(sample_of([half, half, b"x"], None, 9).messages.values) == 2
+    assert len(sample_of([half + half + b"x"], None, 9).messages.values) == 1
+
+
+def test_keys_headers_and_timestamps_belong_to_the_messages() -> None:
+    headers = [[{"key": "h", "value": b"1"}], [], []]
+    found = sample_of([b"a", b"b", b"c"], [b"k", None, b"m"], 2, headers=headers, timestamps=[5, None, 7])
+    assert (found.messages.keys, found.timestamps) == ((b"k", None), (5, None))
+    assert found.headers is not None
+    assert found.headers.to_pylist() == headers[:2]
+    for what, few in (("keys", [b"k"]), ("headers", [[]]), ("timestamps", [5])):
+        more: dict[str, Any] = {"keys": None} | {what: few}
+        with pytest.raises(ConfigurationError, match=f"there are 1 {what} for 2 messages: give None for a"):
+            sample_of([b"a", b"b"], more.pop("keys"), 9, **more)
+
+
 def test_arrow_arrays_are_sources() -> None:
     array = pa.array([b'{"a":1}', None, b'{"a":2}'], pa.binary())
     for source in (array, array.cast(pa.large_binary()), pa.chunked_array([array, array]), array.cast(pa.string())):
@@ -698,6 +725,15 @@ def test_dataframes_are_sources(spark: Any) -> None:
     stream = spark.readStream.format("rate").load().selectExpr("CAST(CAST(value AS STRING) AS BINARY) AS value")
     with pytest.raises(ConfigurationError, match="be taken from a stream"):
         infer_schema(stream, format="json")
+
+
+@pytest.mark.spark
+def test_timestamps_of_a_dataframe_keep_each_millisecond(spark: Any) -> None:
+    """As a number of seconds, some of them are a little less in floating point."""
+    wanted = [1_079_337_347_472, 2_183_226_373_411, 2_165_497_250_430, *range(1_709_208_000_000, 1_709_208_001_000), -1]
+    df = spark.createDataFrame([(at,) for at in wanted], "at LONG")
+    records = df.selectExpr("X'00' AS value", "timestamp_millis(at) AS timestamp").coalesce(1)
+    assert sorted(filter(None, sample_of(records, None, 2000).timestamps or ())) == sorted(wanted)
 
 
 @pytest.mark.spark

@@ -58,14 +58,10 @@ def _of_each_value_format(names: Iterable[str]) -> list[str]:
 def records(broker: Any) -> None:
     """Write the records of all cases to topics with their names."""
     from confluent_kafka import Producer
-    from confluent_kafka.admin import NewTopic
 
     found = [record for case in interop.cases().values() for record in case["records"]]
     partitions = {topic: 1 + max(r["partition"] for r in found if r["topic"] == topic) for topic in _topics(found)}
-    new = [NewTopic(topic, count, 1, config={"retention.ms": "-1"}) for topic, count in partitions.items()]
-    admin = broker.admin()  # its futures end with it
-    for future in admin.create_topics(new).values():
-        future.result(30)
+    broker.create_all(partitions)
     producer = Producer({"bootstrap.servers": broker.bootstrap, "log_level": 0})
     for r in found:
         headers = [(name, _bytes(value)) for name, value in r["headers"]]

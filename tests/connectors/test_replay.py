@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable, Replayed, log_progress
-from kvformat.connectors.progress import ProgressListener, lag_of
 from kvformat.registry import ConfigurationError, observe_records
 from tests.connectors.tables import upsert
 
@@ -165,28 +164,3 @@ def test_query_progress_is_logged(spark: Any, broker: Any, tmp_path: Path) -> No
     assert "query logged, batch 0: 3 records in " in batches[0][1]
     assert "lag 2 records (logged-0 2); orders: rows 3, bad 0, update_after 3" in batches[0][1]
     assert "lag 0 records; orders: rows 1, bad 1, update_after 1, MALFORMED 1" in batches[1][1]
-
-
-def test_lag_is_only_known_for_kafka_sources() -> None:
-    assert lag_of('{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":7,"2":3}}') == {"a-0": 4, "a-1": 0, "a-2": 3}
-    assert lag_of('{"a":{"0":5}}', '{"a":{"0":4}}') == {"a-0": 0}
-    assert lag_of("{'a': {'0': 5}}", "{'a': {'0': 9}}") == {"a-0": 4}
-    for other in (None, "", "7", '{"logOffset":3}', "null", "[1]", "{'a", '{"a":{"x":"y"}}'):
-        assert lag_of(other, '{"a":{"0":9}}') is None
-        assert lag_of('{"a":{"0":9}}', other) is None
-
-
-def test_failed_queries_are_logged_with_the_first_line_of_the_error(caplog: pytest.LogCaptureFixture) -> None:
-    class Ended:
-        id = runId = "7"
-        exception = "org.acme.Error: " + "x" * 1000 + "\nat somewhere"
-
-    # A separate logger: listeners of other tests may still log the end of their queries.
-    logger = logging.getLogger("kvformat.tests.first_line")
-    with caplog.at_level(logging.INFO, logger.name):
-        ProgressListener(logger).onQueryTerminated(Ended())  # type: ignore[arg-type]
-    (record,) = (record for record in caplog.records if record.name == logger.name)
-    assert record.levelno == logging.ERROR
-    assert record.getMessage().startswith("query 7: failed: org.acme.Error: xxx")
-    assert len(record.getMessage()) < 400
-    assert "somewhere" not in record.getMessage()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
-from kvformat.connectors.progress import described, new_partitions
+from kvformat.connectors.progress import described
 from kvformat.registry import latest_by_key
 from tests.connectors.tables import SCHEMA, upsert
 from tests.connectors.test_maintain import Maintained, change, rows
@@ -28,13 +28,6 @@ def _delete(broker: Any, topic: str, before: int) -> None:
     admin = broker.admin()  # its futures end with it
     (done,) = admin.delete_records([TopicPartition(topic, 0, before)]).values()
     done.result(30)
-
-
-def _grow(broker: Any, topic: str, partitions: int) -> None:
-    from confluent_kafka.admin import NewPartitions
-
-    admin = broker.admin()
-    admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
 
 
 def test_records_deleted_before_they_are_read_fail_the_query(spark: Any, broker: Any, tmp_path: Path) -> None:
@@ -136,7 +129,7 @@ def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: A
         query.processAllAvailable()
         for n in range(2):
             if n == 1:
-                _grow(broker, topic, 3)
+                broker.add_partitions(topic, 3)
             send(n)
             query.processAllAvailable()
             assert rows(spark, kept.path) == [(key, n) for key in keys]
@@ -145,7 +138,7 @@ def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: A
         assert f"; new partitions {topic}-2: keys may have moved to others" in told[0]
     finally:
         query.stop()
-    _grow(broker, topic, 4)
+    broker.add_partitions(topic, 4)
     send(2)
     kept.update(table)
     assert rows(spark, kept.path) == [(key, 2) for key in keys]
@@ -165,13 +158,3 @@ def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: A
     changes = everything.read(spark, changelog=True, metadata=order)
     current = latest_by_key(changes, everything.kv, order).select("id", "n")
     assert sorted(map(tuple, current.collect())) == [(key, 2) for key in keys]
-
-
-def test_new_partitions_are_those_of_known_topics() -> None:
-    before = '{"a":{"0":5,"1":7},"b-c":{"0":1}}'
-    assert new_partitions(before, '{"a":{"0":9,"1":7,"2":0,"10":3},"b-c":{"0":1,"1":0}}') == ["a-2", "a-10", "b-c-1"]
-    assert new_partitions(before, '{"a":{"0":9,"1":7},"b-c":{"0":1},"b":{"0":0,"1":0}}') == []
-    assert new_partitions("{'a': {'0': 5}}", "{'a': {'0': 9, '1': 0}}") == ["a-1"]
-    for other in (None, "null", '{"logOffset":3}'):
-        assert new_partitions(other, before) == []
-        assert new_partitions(before, other) == []

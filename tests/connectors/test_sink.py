@@ -351,6 +351,8 @@ def test_invalid_targets_for_dead_letters(to: Any) -> None:
         ("max.requst.size", "max.request.size"),
         ("security.protocl", "security.protocol"),
         ("Linger.Ms", "linger.ms"),
+        ("ack", "acks"),
+        ("linger", "linger.ms"),  # a similarity of 0.8
     ],
 )
 def test_warning_for_a_misspelt_setting_names_the_nearest_one(given: str, meant: str) -> None:
@@ -367,7 +369,7 @@ def test_warning_for_a_misspelt_setting_names_the_nearest_one(given: str, meant:
 
 @pytest.mark.parametrize(
     "given",
-    [*sorted(CLIENT_SETTINGS)[::7], "aws.region", "confluent.monitoring.topic", "client.id.prefix", "my.own"],
+    [*sorted(CLIENT_SETTINGS)[::7], "aws.region", "confluent.monitoring.topic", "client.id.prefix", "my.own", "batch"],
 )
 def test_no_warning_for_settings_of_clients_and_plugins(given: str) -> None:
     assert misspelt({f"properties.{given}": "x"}) == {}

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Mapping
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kvformat.connectors import KafkaTable, header_filter, option_effects, source
+from kvformat.connectors.explain import explained
 from kvformat.connectors.source import SPARKS, planned, whole
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError
 from kvformat.registry.java.regex import compile_java
@@ -96,6 +98,26 @@ def test_listed_options_exist() -> None:
     assert {option for option, effect in option_effects.READING.items() if effect.kind == "warned"} == set(WARNED)
     for spec in (*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS):
         assert "checked only" not in spec.doc
+
+
+_DEFAULTS = {
+    "value.fields-include": "ALL",
+    "ingestion.ignore-errors": False,
+    "ingestion.error-tolerance.max-count": -1,
+    "scan.bounded.mode": "unbounded",
+    "sink.delivery-guarantee": "at-least-once",
+}
+_OF_KAFKA = {
+    "scan.startup.mode": "group-offsets",
+    "scan.check.duplicated.group.id": False,
+    "sink.partitioner": "default",
+}
+
+
+def test_defaults_of_options_are_those_of_flink() -> None:
+    """All other options have no default."""
+    for specs, own in ((KAFKA_OPTIONS, _OF_KAFKA), (UPSERT_KAFKA_OPTIONS, {"sink.buffer-flush.max-rows": 0})):
+        assert {spec.name: spec.default for spec in specs if spec.default is not None} == _DEFAULTS | own
 
 
 def test_upsert_tables_start_at_the_earliest_offset() -> None:
@@ -216,6 +238,107 @@ def test_missing_client_error_names_modes_without_it(monkeypatch: pytest.MonkeyP
     ):
         planned(_kv(options=modes), streaming=True)
     assert planned(_kv(), streaming=True).options["startingOffsets"] == "earliest"
+
+
+@pytest.mark.parametrize(
+    ("modes", "streaming", "given", "told"),
+    [
+        # an answer replaces offsets for which brokers would be asked
+        ({"scan.startup.mode": "specific-offsets", "scan.startup.specific-offsets": "partition:0,offset:1"}, True,
+         "startingOffsets", None),
+        ({"scan.startup.mode": "timestamp", "scan.startup.timestamp-millis": "5"}, True,
+         "startingOffsets", "by scan.startup.mode"),
+        ({"scan.bounded.mode": "group-offsets"}, False, "endingOffsets", None),
+        ({"scan.bounded.mode": "group-offsets"}, True, "endingOffsets", "by scan.bounded.mode"),
+        ({"scan.bounded.mode": "latest-offset"}, False, "endingOffsets", "by scan.bounded.mode"),
+    ],
+)  # fmt: skip
+def test_given_offsets_only_replace_those_of_brokers(
+    modes: dict[str, str], streaming: bool, given: str, told: str | None
+) -> None:
+    kv, answer = _kv(options=modes | {"properties.group.id": "g"}), {given: '{"t":{"0":1}}'}
+    if told is None:
+        assert planned(kv, streaming=streaming, spark_options=answer).options[given] == answer[given]
+    else:
+        with pytest.raises(OptionError, match=told):
+            planned(kv, streaming=streaming, spark_options=answer)
+
+
+@pytest.mark.parametrize(
+    ("headers", "options", "wanted"),
+    [(False, {}, None), (True, {}, "true"), (False, {"scan.header-filter": "a:b"}, "true")],
+)
+def test_headers_are_read_if_something_needs_them(headers: bool, options: dict[str, str], wanted: str | None) -> None:
+    plan = planned(_kv(options=options), streaming=False, headers=headers)
+    assert plan.options.get("includeHeaders") == wanted
+
+
+def test_several_topics_are_separated_by_commas() -> None:
+    assert planned(_kv(options={"topic": "b;a"}), streaming=False).options["subscribe"] == "b,a"
+
+
+def test_a_batch_has_an_end_and_a_stream_has_none() -> None:
+    assert planned(_kv(), streaming=False).options["endingOffsets"] == "latest"
+    for resumed in (False, True):
+        plan = planned(_kv(), streaming=True, resumed=resumed)
+        assert not [name for name in plan.options if name.startswith("ending")]
+
+
+def test_notes_of_streams_are_not_those_of_batches() -> None:
+    options = {"scan.topic-partition-discovery.interval": "0", "scan.bounded.mode": "latest-offset"}
+    assert planned(_kv(options=options), streaming=False).notes == {}
+    assert set(planned(_kv(options=options), streaming=True).notes) == set(options)
+
+
+class Records:
+    """A DataFrame of Kafka's records; keeps what is done with it."""
+
+    def __init__(self) -> None:
+        self.schema, self.done = None, list[Any]()
+
+    def __getattr__(self, method: str) -> Any:
+        def call(*given: Any, **options: Any) -> Any:
+            self.done.append((method, *given, *([options] if options else [])))
+            return self
+
+        return call
+
+
+def test_records_are_filtered_before_their_tasks_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, asked = Records(), list[Any]()
+    spark: Any = SimpleNamespace(read=made, readStream=made)
+    monkeypatch.setattr(source.header_filter, "column", lambda conditions: conditions[0].key)
+    monkeypatch.setattr(source, "check_stream_jar", lambda _: asked.append("jar"))
+    monkeypatch.setattr(source.topics, "check_reading", lambda *_: asked.append("topics"))
+    kv = _kv(options={"scan.header-filter": "a:b", "scan.parallelism": "3"})
+    plan = planned(kv, streaming=True)
+    source.records(spark, kv, plan, streaming=True)
+    loading = [("format", "kafka"), ("options", dict(plan.options)), ("load",)]
+    assert made.done == [*loading, ("where", "a"), ("coalesce", 3)]
+    assert asked == ["jar", "topics"]
+    source.records(spark, _kv(), plan, streaming=False, check=False)
+    assert made.done[5:] == loading
+    assert asked == ["jar", "topics"], "a batch needs no jar of streams, and nothing is checked"
+
+
+def test_spark_looks_up_topics_without_reading_a_record() -> None:
+    made = Records()
+    kv = _kv(options={"properties.client.id": "me", "scan.header-filter": "a:b"})
+    plan = planned(kv, streaming=False, spark_options={"minPartitions": 5})
+    source._read_nothing(SimpleNamespace(read=made), plan)  # type: ignore[arg-type]
+    assert made.done[1] == (
+        "options",
+        {
+            "fetchOffset.numRetries": "1",
+            "kafka.request.timeout.ms": "15000",
+            "kafka.default.api.timeout.ms": "15000",
+            "kafka.bootstrap.servers": "b:1",
+            "kafka.client.id": "me",
+            "subscribe": "t",
+            "startingTimestamp": "32503680000000",
+            "startingOffsetsByTimestampStrategy": "latest",
+        },
+    )
 
 
 # --- topic-pattern --------------------------------------------------------------------------------------------
@@ -341,6 +464,57 @@ def test_explain_needs_no_broker_and_shows_no_secrets() -> None:
     ):
         assert line in told, line
     assert "startingOffsets" not in told
+
+
+STARTS = {
+    "earliest-offset": ({}, "the earliest record of each partition"),
+    "timestamp": (
+        {"scan.startup.timestamp-millis": "1700000000123"},
+        "the first record of each partition not older than 1700000000123 (milliseconds)",
+    ),
+    "specific-offsets": (
+        {"scan.startup.specific-offsets": "partition:0,offset:41;partition:1,offset:42"},
+        "partition:0,offset:41;partition:1,offset:42; other partitions at the committed offset, or the earliest",
+    ),
+    "group-offsets": (
+        {"properties.auto.offset.reset": "Earliest"},
+        "the committed offsets of the group 'g', for which the brokers are asked; a partition without one starts at "
+        "the earliest record",
+    ),
+}
+ENDS = {
+    "unbounded": ({}, "the last record"),
+    "latest-offset": ({}, "the last record"),
+    "timestamp": (
+        {"scan.bounded.timestamp-millis": "1700000000124"},
+        "the first record of each partition not older than 1700000000124 (milliseconds)",
+    ),
+    "specific-offsets": (
+        {"scan.bounded.specific-offsets": "partition:0,offset:43"},
+        "partition:0,offset:43; other partitions at the committed offset, or not read",
+    ),
+    "group-offsets": ({}, "the committed offsets of the group 'g', for which the brokers are asked"),
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("end", ENDS)
+def test_explain_says_where_a_batch_starts_and_ends(start: str, end: str) -> None:
+    """Start and end have options of almost the same names."""
+    (first, begins), (last, ends) = STARTS[start], ENDS[end]
+    options = {"scan.startup.mode": start, "scan.bounded.mode": end, "properties.group.id": "g"}
+    reading = explained(_kv(options=options | first | last))["reading"]["batch"]
+    assert (reading["from"], reading["to"]) == (begins, ends)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [({}, "a partition without one is an error"), ({"properties.auto.offset.reset": "latest"}, "starts at the end")],
+)
+def test_explain_says_what_happens_without_a_committed_offset(given: dict[str, str], told: str) -> None:
+    options = {"scan.startup.mode": "group-offsets", "properties.group.id": "g"}
+    for what in ("batch", "stream"):
+        assert explained(_kv(options=options | given))["reading"][what]["from"].endswith(told)
 
 
 def test_explain_shows_refused_options() -> None:

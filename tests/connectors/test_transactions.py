@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -300,6 +301,106 @@ def test_other_rows_of_a_repeated_batch_are_refused() -> None:
         check_repeated(NAMES, 0, found, [WrittenTask(0, same[0].rows, same[0].digest + 1), *same[1:]])
     with pytest.raises(DeliveryError, match="can't be repeated"):
         check_repeated(NAMES, 0, found, same[1:])
+
+
+def test_a_finished_batch_has_the_digest_of_all_its_rows() -> None:
+    """It has as many rows, but other ones."""
+    brokers = Brokers()
+    written(brokers, 0, 2)
+    found = take_over(brokers, NAMES, 0, 2)
+    others = [(9, 9), *rows_of(0)[1:]]
+    with pytest.raises(DeliveryError, match=rf"\({ROWS} rows, those that differ had {ROWS}\)"):
+        check_repeated(NAMES, 0, found, [digest(0, others)])
+
+
+def test_an_attempt_after_a_success_writes_nothing() -> None:
+    """Its rows are those of the first attempt, even if it has other ones now."""
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    first = write_task(brokers, NAMES, mark, 0, batches(rows_of(0)))
+    again = write_task(brokers, NAMES, mark, 0, batches(rows_of(7)[:3]))
+    assert (first.before, again) == (False, replace(first, before=True))
+    assert brokers.written == rows_of(0)
+
+
+def test_an_attempt_after_a_rejected_record_writes_all_rows() -> None:
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+
+    def failing() -> Iterator[tuple[list[Row], int, int]]:
+        yield from batches(rows_of(0)[:5])
+        raise RuntimeError("rejected")
+
+    with pytest.raises(RuntimeError, match="rejected"):
+        write_task(brokers, NAMES, mark, 0, failing())
+    assert (brokers.written, list(brokers.kept)) == ([], [NAMES.driver])
+    assert write_task(brokers, NAMES, mark, 0, batches(rows_of(0))) == digest(0, rows_of(0))
+    assert brokers.written == rows_of(0)
+
+
+def test_rows_after_an_empty_piece_are_written() -> None:
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    empty: tuple[list[Row], int, int] = ([], 0, 0)
+    pieces = [empty, *batches(rows_of(0)), empty]
+    assert write_task(brokers, NAMES, mark, 0, iter(pieces)) == digest(0, rows_of(0))
+    assert brokers.written == rows_of(0)
+
+
+def test_digests_are_added_modulo_two_to_the_64() -> None:
+    tasks = [WrittenTask(0, 2, 2**64 - 1), WrittenTask(1, 3, 5)]
+    assert whole(tasks, Mark(4, 2, 9, 9, "g")) == Mark(4, 2, 5, 4, "g")
+    brokers = Brokers()
+    mark = Mark(0, 1, generation=take_over(brokers, NAMES, 0, 1).generation)
+    pieces = iter([(rows_of(0)[:1], 1, 2**64 - 1), (rows_of(0)[1:2], 1, 5)])
+    assert write_task(brokers, NAMES, mark, 0, pieces) == WrittenTask(0, 2, 4)
+    assert brokers.kept[NAMES.task(0)] == replace(mark, rows=2, digest=4)
+
+
+def test_names_of_tasks_and_driver() -> None:
+    assert (NAMES.driver, NAMES.task(0), NAMES.task(12)) == ("p-q", "p-q-0", "p-q-12")
+
+
+def test_tasks_of_the_older_driver_are_fenced_all() -> None:
+    """Before the marks of the batch are read, each of the tasks that the query had until now."""
+    brokers = Brokers()
+    written(brokers, 0, 3)
+    epochs = dict(brokers.epochs)
+    take_over(brokers, NAMES, 1, 1)
+    assert {name: epoch - epochs[name] for name, epoch in brokers.epochs.items()} == {
+        NAMES.driver: 1, **{NAMES.task(n): 1 for n in range(3)}
+    }  # fmt: skip
+
+
+def test_a_finished_batch_stays_finished_when_it_is_taken_over_twice() -> None:
+    brokers = Brokers()
+    written(brokers, 3, 2)
+    found = [take_over(brokers, NAMES, 3, 5) for _ in range(2)]
+    assert [one.done and (one.done.batch, one.done.rows, one.tasks) for one in found] == [(3, ROWS, 2)] * 2
+    assert found[0].generation != found[1].generation
+
+
+def test_marks_of_an_earlier_batch_are_not_those_of_the_batch() -> None:
+    brokers = Brokers()
+    written(brokers, 0, 2)
+    found = take_over(brokers, NAMES, 1, 4)
+    assert (found.written, found.done, found.tasks, found.unmarked) == ({}, None, 4, False)
+    assert brokers.kept[NAMES.driver].tasks == 4, "committed before a task begins"
+
+
+@pytest.mark.parametrize(("age", "refused"), [(539.0, False), (541.0, True)])
+def test_marks_count_as_expired_after_nine_tenths_of_their_retention(age: float, refused: bool) -> None:
+    """The clocks of brokers and Spark may differ."""
+    with contextlib.ExitStack() as stack:
+        if refused:
+            stack.enter_context(pytest.raises(DeliveryError, match="planned 9 minutes ago"))
+        take_over(Brokers(retention=600.0), NAMES, 4, 2, planned=time.time() - age)
+
+
+def test_a_job_without_a_mark_is_new() -> None:
+    """It has no time of a plan, so it can't be too old."""
+    found = take_over(Brokers(retention=0.0), NAMES, 0, 2, planned=None)
+    assert (found.unmarked, found.written, found.tasks) == (False, {}, 2)
 
 
 def test_a_task_without_rows_asks_no_broker() -> None:

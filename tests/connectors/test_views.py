@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -222,11 +223,88 @@ def test_a_refused_table_is_named_with_the_others() -> None:
          r"creates no table of Kafka, only t \(no connector\), u \(connector 'jdbc'\)"),
         ("shop.sql", "'shop.sql' is the path of a file"),
         (Path("shop.sql"), r"takes Flink SQL as a string, not \w+Path: read it, path.read_text"),
+        ("CREATE TABLE t (id INT); CREATE TABLE u AS TABLE t", "only t .no connector., u .follows table t.$"),
     ],
 )  # fmt: skip
 def test_texts_without_tables_of_kafka_are_errors(text: Any, words: str) -> None:
     with pytest.raises(SchemaError, match=words):
         _register(text)
+
+
+_JOB = (
+    f"{_table('orders')} CREATE TABLE IF NOT EXISTS lake.copies WITH ('connector' = 'kafka') AS TABLE orders; "
+    "USE lake; CREATE TABLE `more` /* AS TABLE x */ AS TABLE `default_database`.orders; "
+    "CREATE TABLE console (id INT) WITH ('connector' = 'print');"
+)
+
+
+def test_tables_that_follow_others_are_left_out_with_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    class View:
+        def createOrReplaceTempView(self, name: str) -> None:
+            made.append(name)
+
+    made: list[str] = []
+    monkeypatch.setattr(KafkaTable, "read", lambda *_: View())
+    words = (
+        r"no view for tables that are not of Kafka: lake\.copies \(follows table orders\), "
+        r"lake\.more \(follows table `default_database`\.orders\), lake\.console \(connector 'print'\)$"
+    )
+    with pytest.warns(KafkaSourceWarning, match=words):
+        assert list(_register(_JOB)) == ["orders"]
+    assert made == ["`orders`"]
+
+
+def test_the_last_statement_of_a_name_decides_whether_it_follows_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = SimpleNamespace(createOrReplaceTempView=lambda name: None)
+    monkeypatch.setattr(KafkaTable, "read", lambda *_: view)
+    plain, following = _table("twice"), "CREATE TABLE twice AS TABLE orders;"
+    with pytest.warns(KafkaSourceWarning, match=r"twice \(follows table orders\)$"):
+        assert list(_register(f"{_table('orders')} {plain} DROP TABLE twice; {following}")) == ["orders"]
+    assert list(_register(f"{_table('orders')} {following} DROP TABLE twice; {plain}")) == ["orders", "twice"]
+
+
+def test_two_views_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark ignores the case of names. A mapping gives the views other names."""
+
+    class View:
+        def createOrReplaceTempView(self, name: str) -> None:
+            made.append(name)
+
+    made: list[str] = []
+    monkeypatch.setattr(KafkaTable, "read", lambda *_: View())
+    clash = f"{_table('shop.orders')} {_table('archive.Orders')}"
+    words = r"'shop\.orders' and 'archive\.Orders' would both be the view 'Orders': name the views, tables=\{"
+    with pytest.raises(SchemaError, match=words):
+        _register(clash)
+    assert made == []
+    assert list(_register(clash, tables={"a b": "shop.orders", "orders": "archive.Orders"})) == ["a b", "orders"]
+    assert made == ["`a b`", "`orders`"]
+    with pytest.raises(SchemaError, match="would both be the view 'X'"):
+        _register(clash, tables={"x": "shop.orders", "X": "archive.Orders"})
+
+
+def test_no_view_is_made_if_the_last_table_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    class View:
+        def createOrReplaceTempView(self, name: str) -> None:
+            raise AssertionError(name)
+
+    def read(table: KafkaTable, _: Any) -> View:
+        if table.kv.name == "t3":
+            raise OptionError("no topic", option="topic")
+        return View()
+
+    monkeypatch.setattr(KafkaTable, "read", read)
+    words = r"no topic\nThis is why table 't3' can't be registered\. To register the others: tables=\['t1', 't2'\]$"
+    with pytest.raises(OptionError, match=words) as raised:
+        _register(f"{_table('t1')} {_table('t2')} {_table('t3')}")
+    assert raised.value.option == "topic"
+
+
+@pytest.mark.parametrize("name", ["copies", "lake.copies", "more"])
+def test_a_named_table_that_follows_another_is_an_error(name: str) -> None:
+    words = rf"(?s)AS TABLE follows another table.*table 'lake\.{name.rpartition('.')[2]}' can't be registered"
+    with pytest.raises(SchemaError, match=words):
+        _register(_JOB, tables=["orders", name])
 
 
 def test_tables_are_a_list_or_a_mapping() -> None:

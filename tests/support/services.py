@@ -163,12 +163,50 @@ class KafkaBroker:
 
         Names of settings have `_` instead of `.`: `cleanup_policy="compact"`.
         """
+        self.create_all({topic: partitions}, **config)
+        return topic
+
+    def create_all(self, topics: Mapping[str, int], **config: str) -> None:
+        """Create topics with these numbers of partitions, with the settings of `create`."""
         from confluent_kafka.admin import NewTopic
 
         settings = {"retention.ms": "-1"} | {name.replace("_", "."): value for name, value in config.items()}
         admin = self.admin()  # its futures must finish before it is closed
-        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result(30)
-        return topic
+        asked = admin.create_topics([NewTopic(name, count, 1, config=settings) for name, count in topics.items()])
+        for created in asked.values():
+            created.result(30)
+        self._wait_for_leaders([(name, number) for name, count in topics.items() for number in range(count)])
+
+    def add_partitions(self, topic: str, partitions: int) -> None:
+        """Add partitions to a topic, so that it has this number of them."""
+        from confluent_kafka.admin import NewPartitions
+
+        admin = self.admin()
+        before = len(admin.list_topics(topic, timeout=30).topics[topic].partitions)
+        admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+        self._wait_for_leaders([(topic, number) for number in range(before, partitions)])
+
+    def _wait_for_leaders(self, partitions: Sequence[tuple[str, int]]) -> None:
+        """Wait until the leader of each new, empty partition answers.
+
+        A broker confirms a new topic before it leads the partitions, and rejects records for some moments. A producer
+        that writes at once may lose the first of several batches to a retry, and then rejects the others.
+        """
+        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        admin, deadline = self.admin(), time.monotonic() + _LONGEST_START
+        waiting = [TopicPartition(*partition) for partition in partitions]
+        while waiting:
+            asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in waiting}, request_timeout=30)
+            waiting = []
+            for partition, answer in asked.items():
+                with contextlib.suppress(KafkaException):
+                    if answer.result(30).offset == 0:  # otherwise it is a deleted topic of this name
+                        continue
+                waiting.append(TopicPartition(partition.topic, partition.partition))
+            assert time.monotonic() < deadline, f"no leader answers for {waiting}"
+            time.sleep(0.02 if waiting else 0)
 
     def admin(self) -> Any:
         """Return a client for topics, groups and offsets."""

@@ -1,0 +1,620 @@
+"""`tail`, `produce` and `doctor` with brokers in memory; test_cli_topics.py has real ones."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import click
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+
+from kvformat.connectors import brokers
+from kvformat.connectors.cli import _framing, _topics, doctor, produce, tail
+from kvformat.registry.contract.errors import BrokerError, OptionError
+from tests.connectors.test_cli import lines, run
+
+SERVERS = {"properties.bootstrap.servers": "b:1"}
+
+
+class Message:
+    """A record, or with `code` an event of a partition."""
+
+    def __init__(self, topic: str, partition: int, offset: int, code: int | None = None, **more: Any) -> None:
+        self._place, self._code = (topic, partition, offset), code
+        self._more = {
+            "key": None,
+            "value": b"{}",
+            "timestamp": (1, 1500),
+            "headers": None,
+            "leader_epoch": None,
+            **more,
+        }
+
+    def topic(self) -> str:
+        return self._place[0]
+
+    def partition(self) -> int:
+        return self._place[1]
+
+    def offset(self) -> int:
+        return self._place[2]
+
+    def error(self) -> KafkaError | None:
+        return None if self._code is None else KafkaError(self._code)
+
+    def __getattr__(self, name: str) -> Callable[[], Any]:
+        return lambda: self._more[name]
+
+
+def end(topic: str, partition: int) -> Message:
+    return Message(topic, partition, 0, KafkaError._PARTITION_EOF)
+
+
+class Consumer:
+    """Gives these answers one after the other. `wanted` has the numbers of records that were asked for."""
+
+    def __init__(self, answers: Sequence[Sequence[Message]]) -> None:
+        self.answers = iter(answers)
+        self.wanted: list[int] = []
+        self.assigned: list[tuple[str, int, int]] = []
+        self.times: list[tuple[str, int, int]] = []
+        self.watermarks: Mapping[tuple[str, int], tuple[int, int]] = {}
+        self.settings: Mapping[str, Any] = {}
+        self.closed = False
+
+    def poll(self, _: float) -> None:
+        """There are no callbacks."""
+
+    def assign(self, places: Sequence[TopicPartition]) -> None:
+        self.assigned = [(at.topic, at.partition, at.offset) for at in places]
+
+    def offsets_for_times(self, asked: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
+        self.times = [(at.topic, at.partition, at.offset) for at in asked]
+        return [TopicPartition(at.topic, at.partition, 40 + at.partition) for at in asked]
+
+    def get_watermark_offsets(self, at: TopicPartition, timeout: float) -> tuple[int, int]:
+        return self.watermarks[at.topic, at.partition]
+
+    def consume(self, most: int, timeout: float) -> list[Message]:
+        self.wanted.append(most)
+        return list(next(self.answers))
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Consumer, Any]]:
+    """Return a function that opens partitions with the given answers."""
+
+    def open_(
+        answers: Sequence[Sequence[Message]] = (),
+        partitions: Mapping[str, Sequence[int]] | None = None,
+        start: str | int = "earliest",
+        say: Callable[[str], None] = lambda _: None,
+        **properties: str,
+    ) -> tuple[Consumer, Any]:
+        consumer = Consumer(answers)
+
+        def make(_: Any, settings: Mapping[str, Any], options: Mapping[str, str]) -> Consumer:
+            consumer.settings = settings
+            return consumer
+
+        monkeypatch.setattr(brokers, "make_client", make)
+        options = SERVERS | {f"properties.{name}": text for name, text in properties.items()}
+        return consumer, _topics.Topics(options, partitions or {"a": [0, 1], "b": [0]}, start, say)
+
+    return open_
+
+
+# --- where reading starts ----------------------------------------------------------------------------------------
+
+
+def _time(text: str) -> Any:
+    return tail._start(SimpleNamespace(), SimpleNamespace(), text)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Auckland", "America/New_York"])
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("earliest", "earliest"),
+        ("latest", "latest"),
+        ("1709208000123", 1_709_208_000_123),
+        ("0", 0),
+        ("2024-02-29T12:00:00", 1_709_208_000_000),
+        ("2024-02-29 12:00:00.123", 1_709_208_000_123),
+        ("2024-02-29T12:00:00.123999Z", 1_709_208_000_123),
+        ("2024-02-29T12:00:00+05:45", 1_709_187_300_000),
+        ("2024-02-29T12:00:00-03:30", 1_709_220_600_000),
+        ("2024-02-29", 1_709_164_800_000),
+        ("2004-03-15T07:55:47.472", 1_079_337_347_472),  # as a float of seconds it is some nanoseconds less
+        ("1969-12-31T23:59:59.9995Z", -1),
+    ],
+)
+def test_a_time_is_in_utc_or_in_its_own_zone(
+    text: str, wanted: Any, zone: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time zone of the process does not count."""
+    import time
+
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        assert _time(text) == wanted
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
+@pytest.mark.parametrize("text", ["", "Latest", "-1", "1.5", "٣", "tomorrow", "2024-02-30"])
+def test_other_texts_are_no_time(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"is not earliest, latest, milliseconds since 1970, or a time"):
+        _time(text)
+
+
+def test_reading_starts_at_an_end_or_at_the_offsets_of_a_time(opened: Any) -> None:
+    places = [("a", 0), ("a", 1), ("b", 0)]
+    for start, offset in (("earliest", OFFSET_BEGINNING), ("latest", OFFSET_END)):
+        assert opened(start=start)[0].assigned == [(*place, offset) for place in places]
+    consumer, _ = opened(start=1500)
+    assert consumer.times == [(*place, 1500) for place in places]
+    assert consumer.assigned == [("a", 0, 40), ("a", 1, 41), ("b", 0, 40)]
+
+
+def test_a_reader_commits_nothing_and_keeps_the_tables_group_and_isolation(opened: Any) -> None:
+    settings = opened()[0].settings
+    assert {name: settings[name] for name in ("group.id", "isolation.level", "enable.auto.commit")} == {
+        "group.id": "kvformat-tail",
+        "isolation.level": "read_uncommitted",
+        "enable.auto.commit": False,
+    }
+    assert settings["enable.auto.offset.store"] is False
+    given = {"group.id": "mine", "isolation.level": "read_committed"}
+    settings = opened(**given)[0].settings
+    assert {name: settings[name] for name in given} == given
+
+
+# --- batches of records ------------------------------------------------------------------------------------------
+
+
+def test_reading_ends_after_the_asked_number_of_records(opened: Any) -> None:
+    answers = [[Message("a", 0, n) for n in range(500)], [], [Message("a", 1, n) for n in range(3)]]
+    consumer, topics = opened(answers)
+    batches = list(topics.batches(most=503))
+    assert consumer.wanted == [500, 3, 3]
+    assert [(batch.first, len(batch.values)) for batch in batches] == [(1, 500), (501, 0), (501, 3)]
+
+
+def test_reading_until_the_end_needs_the_end_of_each_partition(opened: Any) -> None:
+    """A record after the end of its partition takes that end back."""
+    answers = [
+        [Message("a", 0, 1), end("a", 0), end("a", 1)],
+        [Message("a", 0, 2), end("b", 0)],
+        [Message("b", 0, 5)],
+        [end("a", 0), end("b", 0)],
+        [Message("a", 0, 9)],
+    ]
+    _, topics = opened(answers)
+    assert topics.at_end is False
+    assert [len(batch.values) for batch in topics.batches(until_end=True)] == [1, 1, 1, 0]
+    assert topics.at_end is True
+
+
+def test_an_error_of_a_partition_is_an_error(opened: Any) -> None:
+    _, topics = opened([[Message("a", 0, 1), Message("a", 0, 1, KafkaError.TOPIC_AUTHORIZATION_FAILED)]])
+    with pytest.raises(BrokerError, match="could not be asked for records: Broker: Topic authorization failed"):
+        list(topics.batches(most=5))
+
+
+def test_an_error_of_the_connection_is_told_once_until_a_record_arrives(opened: Any) -> None:
+    said: list[str] = []
+    consumer, topics = opened([[], [Message("a", 0, 1)]], say=said.append)
+    down, full = KafkaError(KafkaError._TRANSPORT, "down"), KafkaError(KafkaError._ALL_BROKERS_DOWN, "all down")
+    batches = topics.batches(most=1)
+    for error in (down, full, down):
+        consumer.settings["error_cb"](error)
+    next(batches)
+    consumer.settings["error_cb"](down)
+    assert said == ["down", "all down"]
+    next(batches)
+    consumer.settings["error_cb"](down)
+    assert said == ["down", "all down", "down"]
+
+
+BEARER = "org.apache.kafka.common.security.oauthbearer"
+TOKENS = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.login.callback.handler.class": f"{BEARER}.OAuthBearerLoginCallbackHandler",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.jaas.config": f'{BEARER}.OAuthBearerLoginModule required clientId="job" clientSecret="hunter";',
+}
+"""An endpoint for tokens may repeat the credentials in its answer, which librdkafka tells."""
+REFUSED = KafkaError(KafkaError._AUTHENTICATION, "401: job:hunter, Basic am9iOmh1bnRlcg==, hunter")
+
+
+def test_an_error_of_the_connection_shows_no_secret(
+    opened: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+    consumer, _ = opened(say=said.append, **TOKENS)
+    consumer.settings["error_cb"](REFUSED)
+    assert said == ["401: ******, Basic ******, ******"]
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(brokers, "make_client", lambda kind, settings, options: made.append(settings))
+    with produce._producing(SERVERS | {f"properties.{name}": text for name, text in TOKENS.items()}, 77):
+        for _ in range(2):
+            made[0]["error_cb"](REFUSED)
+    assert capsys.readouterr().err == "kvformat: 401: ******, Basic ******, ******\n", "once"
+
+
+def test_records_have_the_metadata_that_brokers_tell(opened: Any) -> None:
+    answers = [
+        [
+            Message(
+                "a", 0, 7, key=b"k", value=None, timestamp=(2, 5), headers=[("h", b"1"), ("h", None)], leader_epoch=0
+            ),
+            Message("a", 1, 8, timestamp=(0, -1), leader_epoch=-1),
+        ]
+    ]
+    (batch,) = opened(answers)[1].batches(most=2)
+    assert (batch.keys, batch.values) == ([b"k", None], [None, b"{}"])
+    assert batch.about == [
+        {"topic": "a", "partition": 0, "offset": 7, "timestamp-type": "LogAppendTime", "timestamp": 5}
+        | {"leader-epoch": 0, "headers": [("h", b"1"), ("h", None)]},
+        {"topic": "a", "partition": 1, "offset": 8, "timestamp-type": "NoTimestampType", "headers": []},
+    ]
+
+
+def _spread(
+    opened: Any, marks: Mapping[tuple[str, int], tuple[int, int]], places: int, most: int
+) -> list[tuple[Any, ...]]:
+    """Return partition, offset and number of the records that are read."""
+    partitions: dict[str, list[int]] = {}
+    for topic, number in marks:
+        partitions.setdefault(topic, []).append(number)
+    consumer, topics = opened([], partitions)
+    consumer.watermarks = marks
+    read: list[tuple[Any, ...]] = []
+
+    def at(topic: str, number: int, start: int, count: int) -> Any:
+        read.append((number, start, count))
+
+    topics._at = at
+    list(topics.spread(places, most))
+    return read
+
+
+def test_records_from_all_parts_include_both_ends(opened: Any) -> None:
+    assert _spread(opened, {("a", 0): (100, 200)}, 4, 10) == [(0, 100, 10), (0, 130, 10), (0, 160, 10), (0, 190, 10)]
+
+
+def test_a_short_partition_is_read_whole_and_no_record_twice(opened: Any) -> None:
+    assert _spread(opened, {("a", 0): (100, 140)}, 4, 10) == [(0, 100, 40)]
+    assert _spread(opened, {("a", 0): (100, 141)}, 4, 10) == [(0, 100, 10), (0, 110, 10), (0, 120, 10), (0, 131, 10)]
+
+
+def test_of_many_partitions_some_are_read_at_two_places_each(opened: Any) -> None:
+    marks = {("a", number): (0, 1000) for number in range(5)}
+    assert _spread(opened, marks, 4, 10) == [(n, start, 10) for n in (0, 3) for start in (0, 990)]
+
+
+def test_a_partition_has_at_least_two_places(opened: Any) -> None:
+    assert _spread(opened, {("a", 0): (0, 1000)}, 1, 10) == [(0, 0, 10), (0, 990, 10)]
+
+
+def test_a_part_is_read_from_its_offset_to_its_number_or_its_end(opened: Any) -> None:
+    answers = [[Message("a", 0, 5)], [Message("a", 0, 6), Message("a", 0, 7)], [end("a", 0)], [Message("a", 0, 1)]]
+    consumer, topics = opened(answers)
+    assert len(topics._at("a", 0, 5, 3).values) == 3
+    assert (consumer.assigned, consumer.wanted) == ([("a", 0, 5)], [3, 2])
+    assert topics._at("a", 0, 8, 3).values == []
+    assert len(topics._at("a", 0, 1, 1).values) == 1, "its end was seen before"
+
+
+# --- topics ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let brokers have some topics."""
+    names = {"orders": 2, "orders-dead": 1, "xorders": 1, "__consumer_offsets": 50}
+    known = {name: SimpleNamespace(partitions=dict.fromkeys(reversed(range(count)))) for name, count in names.items()}
+    client = SimpleNamespace(list_topics=lambda timeout: SimpleNamespace(topics=known))
+    monkeypatch.setattr(brokers, "admin", lambda _: client)
+
+
+@pytest.mark.usefixtures("there")
+def test_partitions_are_those_of_the_named_or_matching_topics() -> None:
+    assert _topics.partitions_of(SERVERS, ["xorders", "orders"], None) == {"xorders": [0], "orders": [0, 1]}
+    assert _topics.partitions_of(SERVERS, None, "orders.*") == {"orders": [0, 1], "orders-dead": [0]}
+    assert _topics.partitions_of(SERVERS, None, None) == {}
+
+
+@pytest.mark.usefixtures("there")
+@pytest.mark.parametrize(
+    ("topics", "pattern", "told"),
+    [
+        (
+            ["orders", "ordesr"],
+            None,
+            r"no topic 'ordesr'\. Did you mean 'orders'\? Topics: orders, orders-dead, xorders$",
+        ),
+        (None, "order", "no topic matches 'topic-pattern' = 'order'"),
+        (None, "(", "'topic-pattern' is not a regular expression"),
+    ],
+)
+def test_topics_that_do_not_exist_are_named(topics: Any, pattern: str | None, told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        _topics.partitions_of(SERVERS, topics, pattern)
+
+
+# --- tail --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def topic(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
+    """Return a function that gives a topic these records; it returns the arguments of later readers."""
+
+    def with_(*messages: Message) -> list[Any]:
+        asked: list[Any] = []
+
+        class Reading:
+            at_end = True
+
+            def __init__(self, *given: Any, say: Any) -> None:
+                asked.append(given)
+
+            def __enter__(self) -> Reading:
+                return self
+
+            def __exit__(self, *_: Any) -> None:
+                """There is no connection."""
+
+            def batches(self, **given: Any) -> Iterator[Any]:
+                asked.append(given)
+                yield _topics._batch(1, messages)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(tail, "partitions_of", lambda *given: {"t": [0]})
+        monkeypatch.setattr(tail, "reading", Reading)
+        return asked
+
+    return with_
+
+
+TAIL = ("tail", "--topic", "t", "-b", "b:1")
+
+
+def test_tail_shows_good_rows_and_counts_each_message(topic: Any) -> None:
+    values = (b'{"id":1}', b"{", None, b'{"id":2}')
+    asked = topic(*(Message("t", 0, 10 + n, value=value) for n, value in enumerate(values)))
+    result = run(*TAIL, "-f", "json", "-s", "id INT", "-m", "offset", "--json", "--max", "4", "--until-end")
+    assert lines(result.stdout) == [{"id": 1, "offset": 10}, {"id": 2, "offset": 13}]
+    fault, counts = lines(result.stderr)
+    assert (fault["message"], fault["topic"], fault["offset"], fault["code"]) == (2, "t", 11, "MALFORMED")
+    assert counts == {"messages": 4, "rows": 2, "skipped": 1, "bad": 1}
+    assert result.exit_code == 1
+    assert asked[1] == {"most": 4, "until_end": True}
+    assert asked[0][2] == "latest", "the default start"
+
+
+def test_tail_shows_rows_that_meet_all_conditions(topic: Any) -> None:
+    topic(*(Message("t", 0, n, value=json.dumps({"id": n}).encode()) for n in range(6)))
+    result = run(*TAIL, "-f", "json", "-s", "id INT", "--json", "--where", "id > 1", "--where", "id != 4")
+    assert [row["id"] for row in lines(result.stdout)] == [2, 3, 5]
+    assert lines(result.stderr) == [{"messages": 6, "rows": 3, "skipped": 0, "bad": 0}]
+
+
+def test_tail_without_a_format_shows_records_that_decode_reads(topic: Any) -> None:
+    topic(Message("t", 0, 7, key=b"\xff", value=b'{"id":7}', headers=[("h", b"\xff"), ("n", None)]))
+    result = run(*TAIL, "--json")
+    assert lines(result.stdout) == [
+        {"topic": "t", "partition": 0, "offset": 7, "tstype": "create", "ts": 1500}
+        | {"headers": ["h", "\udcff", "n", None], "key_base64": "/w==", "value": '{"id":7}'}
+    ]
+    assert lines(result.stderr) == [{"messages": 1, "rows": 1, "skipped": 0, "bad": 0}]
+    columns = ("-s", "id INT", "-m", "offset", "-m", "timestamp", "-m", "headers")
+    again = run("decode", "-f", "json", *columns, "--framing", "records", given=result.stdout)
+    assert lines(again.stdout) == [
+        {"id": 7, "offset": 7, "timestamp": "1970-01-01T00:00:01.5Z", "headers": {"h": "/w==", "n": None}}
+    ]
+
+
+# --- produce -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("moment", "millis"),
+    [
+        (dt.datetime(2024, 2, 29, 12, 0, 0, 123_999, tzinfo=dt.UTC), 1_709_208_000_123),
+        (dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC), -1),
+        (-1, -1),
+        (1_500_999, 1500),
+    ],
+)
+def test_a_timestamp_is_cut_to_milliseconds_before_1970_too(moment: Any, millis: int) -> None:
+    assert produce._millis(moment) == millis
+
+
+class Producer:
+    """Keeps records. `errors` has the error of the answer for a value, `full` how often the queue is full."""
+
+    def __init__(self, errors: Mapping[bytes, int] | None = None, full: int = 0) -> None:
+        self.errors, self.full = errors or {}, full
+        self.records: list[tuple[Any, ...]] = []
+        self._open: list[Callable[[], None]] = []
+
+    def produce(self, topic: str, value: bytes | None, key: bytes | None, *, on_delivery: Any, **more: Any) -> None:
+        if self.full:
+            self.full -= 1
+            raise BufferError
+        if value == b'{"id":13}':
+            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
+        code = self.errors.get(value or b"")
+        self.records.append((topic, key, value, more))
+        self._open.append(lambda: on_delivery(None if code is None else KafkaError(code), None))
+
+    def poll(self, _: float) -> None:
+        self.flush(0)
+
+    def flush(self, _: float) -> None:
+        while self._open:
+            self._open.pop(0)()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+
+@pytest.fixture
+def produced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Producer, Any]]:
+    """Return a function that produces lines to a table of topic `t` with two partitions."""
+
+    def run_(given: Sequence[Any], *arguments: str, columns: str = "", **more: Any) -> tuple[Producer, Any]:
+        producer = Producer(**more)
+
+        def partitions_of(options: Any, topics: Sequence[str], pattern: Any) -> dict[str, list[int]]:
+            for name in topics:
+                if name not in ("t", "u"):
+                    raise OptionError(f"there is no topic {name!r}", option="topic")
+            return {name: [0, 1] for name in topics}
+
+        monkeypatch.setattr(produce, "partitions_of", partitions_of)
+        monkeypatch.setattr(produce, "largest_messages", lambda *_: [])
+        monkeypatch.setattr(brokers, "make_client", lambda *_: producer)
+        file = tmp_path / "t.sql"
+        file.write_text(
+            f"CREATE TABLE t (id INT{columns}) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
+            "'properties.bootstrap.servers' = 'b:1')"
+        )
+        text = "".join(f"{json.dumps(row)}\n" for row in given)
+        return producer, run("produce", file, *arguments, "--json", given=text.encode())
+
+    return run_
+
+
+def test_each_row_is_delivered_bad_or_failed(produced: Any) -> None:
+    given = [{"id": 1}, {"id": "x"}, {"id": 2}, {"id": 13}, {"id": 3}]
+    producer, result = produced(given, errors={b'{"id":2}': KafkaError.TOPIC_AUTHORIZATION_FAILED}, full=2)
+    assert producer.records == [("t", None, b'{"id":%d}' % n, {}) for n in (1, 2, 3)]
+    *faults, counts = lines(result.stderr)
+    assert counts == {"rows": 5, "delivered": 2, "bad": 2, "failed": 1}
+    assert sorted((fault["message"], fault["code"]) for fault in faults) == [
+        (2, "WRONG_TYPE"),
+        (3, "TOPIC_AUTHORIZATION_FAILED"),
+        (4, "BAD_RECORD"),
+    ]
+    assert result.exit_code == 1
+    assert produced([{"id": 1}])[1].exit_code == 0
+
+
+def test_metadata_of_a_row_chooses_its_record(produced: Any) -> None:
+    given = [
+        {"id": 1, "topic": "u", "partition": 1, "timestamp": "2024-02-29T12:00:00.123Z"},
+        {"id": 2, "header-list": [{"key": "h", "value": "/w=="}, {"key": "h", "value": None}]},
+        {"id": 3, "partition": 2},
+        {"id": 4, "topic": "nowhere"},
+        {"id": 5, "topic": "nowhere"},
+        {"id": 6, "partition": None},
+    ]
+    asked = [part for key in ("topic", "partition", "timestamp", "header-list") for part in ("-m", key)]
+    producer, result = produced(given, *asked)
+    assert producer.records == [
+        ("u", None, b'{"id":1}', {"partition": 1, "timestamp": 1_709_208_000_123}),
+        ("t", None, b'{"id":2}', {"headers": [("h", b"\xff"), ("h", None)]}),
+        ("t", None, b'{"id":6}', {}),
+    ]
+    *faults, counts = lines(result.stderr)
+    assert [fault["reason"] for fault in faults] == [
+        "there is no partition 2: topic 't' has 2",
+        "there is no topic 'nowhere'",
+        "there is no topic 'nowhere'",
+    ]
+    assert counts == {"rows": 6, "delivered": 3, "bad": 3, "failed": 0}
+
+
+def test_declared_metadata_is_written_unless_it_is_virtual(produced: Any) -> None:
+    columns = ", ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', p INT METADATA FROM 'partition' VIRTUAL"
+    given = [{"id": 1, "ts": "1970-01-01T00:00:00.005Z", "p": 1}]
+    producer, _ = produced(given, columns=columns)
+    assert producer.records == [("t", None, b'{"id":1}', {"timestamp": 5})]
+
+
+def test_rows_of_several_topics_need_a_topic(produced: Any) -> None:
+    producer, result = produced([{"id": 1}], "-o", "topic=t;u")
+    assert (producer.records, result.exit_code) == ([], 2)
+    assert "the table has several topics" in result.stderr
+    producer, result = produced([{"id": 1, "topic": "u"}, {"id": 2}], "-o", "topic=t;u", "-m", "topic")
+    assert [record[0] for record in producer.records] == ["u"]
+    assert lines(result.stderr)[0]["reason"] == "the row has no topic"
+
+
+def test_producing_stops_at_the_first_bad_row_if_asked(produced: Any) -> None:
+    producer, result = produced([{"id": 1}, {"id": "x"}, {"id": 3}], "--errors", "stop")
+    assert [record[2] for record in producer.records] == [b'{"id":1}']
+    assert lines(result.stderr)[-1] == {"rows": 2, "delivered": 1, "bad": 1, "failed": 0}
+
+
+def test_producing_stops_after_the_batch_with_a_record_that_no_broker_accepted(
+    produced: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each line is a batch of its own. Without a failure nothing stops."""
+    monkeypatch.setattr(_framing, "_CHUNK", 1)
+    rows, denied = [{"id": n} for n in (1, 2, 3)], {b'{"id":2}': KafkaError.TOPIC_AUTHORIZATION_FAILED}
+    producer, result = produced(rows, "--errors", "stop")
+    assert lines(result.stderr) == [{"rows": 3, "delivered": 3, "bad": 0, "failed": 0}]
+    assert result.exit_code == 0
+    producer, result = produced(rows, "--errors", "stop", errors=denied)
+    assert [record[2] for record in producer.records] == [b'{"id":1}', b'{"id":2}']
+    assert lines(result.stderr)[-1] == {"rows": 2, "delivered": 1, "bad": 0, "failed": 1}
+    assert result.exit_code == 1, "a failure alone"
+    producer, result = produced(rows, errors=denied)
+    assert len(producer.records) == 3
+
+
+def test_a_producer_has_the_settings_and_defaults_of_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[dict[str, Any]] = []
+    monkeypatch.setattr(brokers, "make_client", lambda kind, settings, options: made.append(settings))
+    given = {"acks": "1", "max.request.size": "5", "linger.ms": "7", "delivery.timeout.ms": "9", "fetch.max.bytes": "1"}
+    for properties in ({}, given):
+        options = SERVERS | {f"properties.{name}": text for name, text in properties.items()}
+        with produce._producing(options, 77):
+            pass
+    for settings in made:
+        del settings["error_cb"]
+    common = {"bootstrap.servers": "b:1", "partitioner": "murmur2_random", "batch.size": 77, "log_level": 0}
+    common |= {"enable.idempotence": "true"}
+    assert made == [
+        common | {"delivery.timeout.ms": "120000"},
+        common | {"acks": "1", "message.max.bytes": "5", "linger.ms": "7", "delivery.timeout.ms": "9"},
+    ]
+
+
+# --- doctor ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("there")
+def test_doctor_checks_the_topics_of_each_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "_spark", lambda: iter(()))
+    file = tmp_path / "t.sql"
+    with_ = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'b:1', 'properties.group.id' = 'g'"
+    with_ = f"{with_}, 'format' = 'json', 'topic' ="
+    file.write_text(
+        f"CREATE TABLE good (id INT) WITH ({with_} 'orders'); CREATE TABLE bad (id INT) WITH ({with_} 'ordesr');"
+        f"CREATE TABLE wrong (id INT) WITH ({with_} 'orders', 'formt' = 'x')"
+    )
+    result = run("doctor", file, "--json")
+    found = {finding["what"]: finding for finding in lines(result.stdout)}
+    assert found["brokers of good"]["text"] == "b:1 answer; topics orders (2 partitions)"
+    assert [found[f"brokers of {name}"]["status"] for name in ("good", "bad")] == ["ok", "failed"]
+    assert [found[f"table {name}"]["status"] for name in ("good", "bad", "wrong")] == ["ok", "ok", "failed"]
+    assert "brokers of wrong" not in found
+    assert result.exit_code == 1
+    only = {finding["what"] for finding in lines(run("doctor", file, "--table", "good", "--json").stdout)}
+    assert {"table good", "brokers of good"} <= only
+    assert "table bad" not in only

@@ -1,0 +1,129 @@
+"""What the listener logs of a query's progress, without a query; test_replay.py logs a real one."""
+
+from __future__ import annotations
+
+import json
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from kvformat.connectors.progress import ProgressListener, described, lag_of, new_partitions, observed_counts
+
+pytestmark = [pytest.mark.once]
+
+
+def test_lag_is_only_known_for_kafka_sources() -> None:
+    assert lag_of('{"a":{"0":5,"1":7}}', '{"a":{"0":9,"1":7,"2":3}}') == {"a-0": 4, "a-1": 0, "a-2": 3}
+    assert lag_of('{"a":{"0":5}}', '{"a":{"0":4}}') == {"a-0": 0}
+    assert lag_of("{'a': {'0': 5}}", "{'a': {'0': 9}}") == {"a-0": 4}
+    for other in (None, "", "7", '{"logOffset":3}', "null", "[1]", "{'a", '{"a":{"x":"y"}}'):
+        assert lag_of(other, '{"a":{"0":9}}') is None
+        assert lag_of('{"a":{"0":9}}', other) is None
+
+
+def test_new_partitions_are_those_of_known_topics() -> None:
+    before = '{"a":{"0":5,"1":7},"b-c":{"0":1}}'
+    assert new_partitions(before, '{"a":{"0":9,"1":7,"2":0,"10":3},"b-c":{"0":1,"1":0}}') == ["a-2", "a-10", "b-c-1"]
+    assert new_partitions(before, '{"a":{"0":9,"1":7},"b-c":{"0":1},"b":{"0":0,"1":0}}') == []
+    assert new_partitions("{'a': {'0': 5}}", "{'a': {'0': 9, '1': 0}}") == ["a-1"]
+    for other in (None, "null", '{"logOffset":3}'):
+        assert new_partitions(other, before) == []
+        assert new_partitions(before, other) == []
+
+
+def test_failed_queries_are_logged_with_the_first_line_of_the_error(caplog: pytest.LogCaptureFixture) -> None:
+    class Ended:
+        id = runId = "7"
+        exception = "org.acme.Error: " + "x" * 1000 + "\nat somewhere"
+
+    # A separate logger: listeners of other tests may still log the end of their queries.
+    logger = logging.getLogger("kvformat.tests.first_line")
+    with caplog.at_level(logging.INFO, logger.name):
+        ProgressListener(logger).onQueryTerminated(Ended())  # type: ignore[arg-type]
+    (record,) = (record for record in caplog.records if record.name == logger.name)
+    assert record.levelno == logging.ERROR
+    assert record.getMessage().startswith("query 7: failed: org.acme.Error: xxx")
+    assert len(record.getMessage()) < 400
+    assert "somewhere" not in record.getMessage()
+
+
+def progress(**more: Any) -> Any:
+    given = {"name": "orders", "id": "i", "batchId": 7, "numInputRows": 5, "batchDuration": 1250}
+    return SimpleNamespace(**{**given, "sources": [], "observedMetrics": {}, **more})
+
+
+def source(start: Any, end: Any, latest: Any) -> Any:
+    texts = (None if offsets is None else json.dumps(offsets) for offsets in (start, end, latest))
+    return SimpleNamespace(**dict(zip(("startOffset", "endOffset", "latestOffset"), texts, strict=True)))
+
+
+def test_a_micro_batch_without_numbers_is_described() -> None:
+    assert described(progress()) == "query orders, batch 7: 5 records in 1.2 s"
+    nameless = progress(name=None, numInputRows=None, batchDuration=None)
+    assert described(nameless) == "query i, batch 7: 0 records in 0.0 s"
+
+
+def test_lags_of_all_sources_are_added_and_the_largest_are_named() -> None:
+    """Of equal ones the first by name; a partition that is read to its end is not named."""
+    first = source(None, {"a": {"0": 1, "1": 5, "2": 0}}, {"a": {"0": 3, "1": 5, "2": 9}})
+    second = source(None, {"b": {"0": 2}}, {"b": {"0": 4}})
+    other = source(None, {"logOffset": 1}, {"logOffset": 2})
+    text = described(progress(sources=[second, other, first]))
+    assert text.endswith("; lag 13 records (a-2 9, a-0 2, b-0 2)")
+    done = described(progress(sources=[source(None, {"a": {"0": 3}}, {"a": {"0": 3}})]))
+    assert done.endswith("; lag 0 records")
+
+
+@pytest.mark.parametrize(("count", "more"), [(5, ""), (6, " and 1 more")])
+def test_five_partitions_are_named(count: int, more: str) -> None:
+    behind = source(
+        None, {"a": dict.fromkeys(map(str, range(count)), 0)}, {"a": dict.fromkeys(map(str, range(count)), 1)}
+    )
+    named = "a-0 1, a-1 1, a-2 1, a-3 1, a-4 1"
+    assert described(progress(sources=[behind])).endswith(f"; lag {count} records ({named}{more})")
+
+
+def test_zeros_are_left_out_except_for_rows_and_bad_records() -> None:
+    counts = {"orders": {"rows": 0, "bad": 0, "skipped": 0, "update_after": 3, "text": "x"}}
+    assert described(progress(observedMetrics=counts)).endswith("; orders: rows 0, bad 0, update_after 3")
+
+
+def test_counts_of_schemas_have_the_ids_of_schemas() -> None:
+    schemas = [{"id": "7", "records": 3}, SimpleNamespace(asDict=lambda: {"id": "8", "records": 1})]
+    row = SimpleNamespace(asDict=lambda: {"rows": 4, "schemas": schemas})
+    assert observed_counts(progress(observedMetrics={"o": row})) == {"o": {"rows": 4, "schema 7": 3, "schema 8": 1}}
+    connect = {"values": [4, 0], "schema": {"fields": [{"name": "rows"}, {"name": "bad"}]}}
+    assert observed_counts(progress(observedMetrics={"o": connect})) == {"o": {"rows": 4, "bad": 0}}
+
+
+@pytest.mark.parametrize(
+    ("more", "level"),
+    [
+        ({"observedMetrics": {"a": {"rows": 1, "bad": 0}}}, logging.INFO),
+        ({"observedMetrics": {"a": {"bad": 0}, "b": {"bad": 1}}}, logging.WARNING),
+        ({"sources": [source({"a": {"0": 1}}, {"a": {"0": 1, "1": 0}}, None)]}, logging.WARNING),
+        ({"sources": [source({"a": {"0": 1}}, {"a": {"0": 2}}, None)]}, logging.INFO),
+    ],
+    ids=["good", "bad in one of two", "new partition", "no new partition"],
+)
+def test_bad_records_and_new_partitions_are_warnings(more: Any, level: int, caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("kvformat.tests.levels")
+    with caplog.at_level(logging.INFO, logger.name):
+        ProgressListener(logger).onQueryProgress(SimpleNamespace(progress=progress(**more)))  # type: ignore[arg-type]
+    assert [record.levelno for record in caplog.records if record.name == logger.name] == [level]
+
+
+def test_a_query_keeps_its_name_until_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    """A run of the same query that was started without the listener has only its id."""
+    logger = logging.getLogger("kvformat.tests.names")
+    listener, event = ProgressListener(logger), SimpleNamespace(id="i", runId="r", name="orders", exception=None)
+    with caplog.at_level(logging.INFO, logger.name):
+        listener.onQueryStarted(event)  # type: ignore[arg-type]
+        listener.onQueryTerminated(event)  # type: ignore[arg-type]
+        listener.onQueryTerminated(event)  # type: ignore[arg-type]
+    told = [record.getMessage() for record in caplog.records if record.name == logger.name]
+    assert told == ["query orders: started", "query orders: ended", "query i: ended"]

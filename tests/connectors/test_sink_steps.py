@@ -1,0 +1,214 @@
+"""What a writer does with a batch, and in which order; without Spark. test_writing.py has Spark and a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kvformat.connectors import KafkaTable, sink, topics
+from kvformat.connectors.sink import Writer
+from kvformat.registry import ConfigurationError, KafkaSinkWarning, SchemaError
+from kvformat.registry.streams.dead_letters import DeadLetters
+
+GIVEN = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
+ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
+
+
+def table(columns: str = "id INT", **options: Any) -> KafkaTable:
+    given = {key: value for key, value in {**GIVEN, **options}.items() if value is not None}
+    return KafkaTable(columns, given)
+
+
+def upsert(**options: Any) -> KafkaTable:
+    given = {"connector": "upsert-kafka", "format": None, "key.format": "json", "value.format": "json", **options}
+    kept = {key: value for key, value in {**GIVEN, **given}.items() if value is not None}
+    return KafkaTable("id INT NOT NULL, n INT", kept, primary_key=["id"])
+
+
+class Frame:
+    """A DataFrame that keeps a list of what is done with it, shared with the frames made from it."""
+
+    def __init__(self, name: str, columns: list[str], done: list[Any]) -> None:
+        self.name, self.columns, self.done = name, columns, done
+
+    def __getattr__(self, method: str) -> Callable[..., Frame]:
+        def call(*given: Any) -> Frame:
+            self.done.append((self.name, method, *given))
+            return self
+
+        return call
+
+
+def writer(made: KafkaTable, monkeypatch: pytest.MonkeyPatch, columns: list[str], **more: Any) -> tuple[Writer, Frame]:
+    """Return a writer whose table encodes rows to a frame with these columns."""
+    frame = Frame("records", columns, [])
+    found = Writer(made.kv, {}, None, None, None, **more)
+    monkeypatch.setattr(type(made.kv), "encode", lambda *_, **__: frame)
+
+    def buffered(records: Frame, most: int) -> Frame:
+        records.done.append(("records", "buffer", most))
+        return records
+
+    monkeypatch.setattr(sink, "last_of_buffers", buffered)
+    return found, frame
+
+
+# --- steps before the sink -----------------------------------------------------------------------------------------
+
+
+def test_records_with_a_key_are_shuffled_by_it_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, frame = writer(upsert(**{"sink.parallelism": "3"}), monkeypatch, ["key", "value"])
+    made.records(None)  # type: ignore[arg-type]
+    assert frame.done == [("records", "repartition", 3, "key")]
+    made, frame = writer(table(**{"sink.parallelism": "3"}), monkeypatch, ["value"])
+    made.records(None)  # type: ignore[arg-type]
+    assert frame.done == [("records", "coalesce", 3)]
+    made, frame = writer(table(), monkeypatch, ["value"])
+    made.records(None)  # type: ignore[arg-type]
+    assert frame.done == []
+
+
+def test_the_buffer_follows_the_shuffle(monkeypatch: pytest.MonkeyPatch) -> None:
+    buffer = {"sink.buffer-flush.max-rows": "7", "sink.buffer-flush.interval": "1 s", "sink.parallelism": "2"}
+    made, frame = writer(upsert(**buffer), monkeypatch, ["key", "value"])
+    made.records(None)  # type: ignore[arg-type]
+    assert frame.done == [("records", "repartition", 2, "key"), ("records", "buffer", 7)]
+
+
+def test_transactions_decide_the_tasks_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, frame = writer(upsert(**{"sink.parallelism": "3"}, **ONCE), monkeypatch, ["key", "value"], once=object())
+    made.records(None)  # type: ignore[arg-type]
+    assert frame.done == []
+
+
+# --- dead letters --------------------------------------------------------------------------------------------------
+
+
+class Once:
+    """Writes with transactions; keeps the batches."""
+
+    def __init__(self, done: list[Any]) -> None:
+        self.done = done
+
+    def write(self, records: Any, batch: int, placed: Any) -> None:
+        self.done.append(("once", records.name, batch))
+
+
+def _parted(to: Any, monkeypatch: pytest.MonkeyPatch, *, once: bool, failing: str = "") -> tuple[Writer, list[Any]]:
+    """Return a writer of good and bad records, and what is done."""
+    done: list[Any] = []
+    good, bad = Frame("good", ["id"], []), Frame("bad", ["value"], [])
+    monkeypatch.setattr(sink, "split_errors", lambda df: (good, bad))
+
+    def wrote(what: str) -> Callable[..., None]:
+        def write(_: Any, rows: Any, batch: Any) -> None:
+            done.append((what, rows.name, batch))
+            if what == failing:
+                raise RuntimeError(what)
+
+        return write
+
+    monkeypatch.setattr(DeadLetters, "write", wrote("letters"))
+    monkeypatch.setattr(Writer, "save", wrote("rows"))
+    monkeypatch.setattr(Writer, "_with_letters", lambda *_: Frame("both", [], []))
+    letters = DeadLetters.of(to, {"kafka.bootstrap.servers": "b:1"})
+    found = Writer(table().kv, {}, None, None, None, letters, Once(done) if once else None)  # type: ignore[arg-type]
+    return found, done
+
+
+@pytest.mark.parametrize("to", ["dead", "./dead"])
+def test_dead_letters_are_written_before_the_rows(to: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, done = _parted(to, monkeypatch, once=False)
+    batch = Frame("batch", [], [])
+    made(batch, 4)  # type: ignore[arg-type]
+    assert done == [("letters", "bad", 4), ("rows", "good", 4)]
+    assert batch.done == [("batch", "persist"), ("batch", "unpersist")]
+
+
+def test_rows_are_not_written_if_dead_letters_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, done = _parted("dead", monkeypatch, once=False, failing="letters")
+    batch = Frame("batch", [], [])
+    with pytest.raises(RuntimeError, match="letters"):
+        made.save_parted(batch, None)  # type: ignore[arg-type]
+    assert done == [("letters", "bad", None)]
+    assert batch.done[-1] == ("batch", "unpersist"), "released after an error, too"
+
+
+def test_transactions_write_rows_and_letters_of_a_topic_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, done = _parted("dead", monkeypatch, once=True)
+    made(Frame("batch", [], []), 4)  # type: ignore[arg-type]
+    made.save_parted(Frame("batch", [], []), None)  # type: ignore[arg-type]
+    assert done == [("once", "both", 4), ("once", "both", 0)]
+    made, done = _parted("./dead", monkeypatch, once=True)
+    made(Frame("batch", [], []), 4)  # type: ignore[arg-type]
+    assert done == [("letters", "bad", 4), ("rows", "good", 4)], "a path has no transactions"
+
+
+def test_without_dead_letters_a_batch_is_written_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[Any] = []
+    monkeypatch.setattr(Writer, "save", lambda _, rows, batch: done.append((rows, batch)))
+    Writer(table().kv, {}, None, None, None)("rows", 7)  # type: ignore[arg-type]
+    assert done == [("rows", 7)]
+
+
+def test_dead_letters_must_not_go_to_the_tables_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(topics, "check", lambda kv, names, spark: asked.append(names))
+    monkeypatch.setattr(sink, "split_errors", lambda df: (df, df))
+    monkeypatch.setattr(Writer, "records", lambda *_: None)
+    servers = {"kafka.bootstrap.servers": "b:1"}
+    Writer(table().kv, {}, None, None, None, DeadLetters.of("dead", servers)).check(None)  # type: ignore[arg-type]
+    Writer(table().kv, {}, None, None, None, DeadLetters.of("./t", servers)).check(None)  # type: ignore[arg-type]
+    assert asked == [["t", "dead"], ["t"]], "the topics that must exist"
+    with pytest.raises(ConfigurationError, match="must not go to the topic that the table writes, 't'"):
+        Writer(table().kv, {}, None, None, None, DeadLetters.of("t", servers)).check(None)  # type: ignore[arg-type]
+
+
+def test_the_tables_first_topic_carries_the_marks_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics of dead letters come after it, and records without a topic go to the table's."""
+    monkeypatch.setattr(sink.ExactlyOnce, "checked", lambda self, df: self)
+    monkeypatch.setattr(topics, "partitions", lambda kv: {"t2": 1, "t1": 1})
+    letters = DeadLetters.of("dead", {"kafka.bootstrap.servers": "b:1"})
+    made = Writer(table(**ONCE).kv, {}, None, None, None, letters)
+    once = made.with_transactions(None, "job-1", None).once  # type: ignore[arg-type]
+    assert once is not None
+    assert (once.settings.topics, once.settings.topic) == (("t", "dead"), "t")
+    assert (once.tasks, once.query, once.checkpoint_location, once.in_order) == (None, "job-1", None, False)
+    pattern = table(**ONCE, **{"topic": None, "topic-pattern": "t.", "sink.parallelism": "3"})
+    once = Writer(pattern.kv, {}, None, None, None).with_transactions(None, None, "/c").once  # type: ignore[arg-type]
+    assert once is not None
+    assert (once.settings.topics, once.settings.topic) == (("t1", "t2"), None)
+    assert (once.tasks, once.query, once.checkpoint_location) == (3, None, "/c")
+    changes = table(**ONCE, **{"format": "debezium-json"})
+    once = Writer(changes.kv, {}, None, None, None).with_transactions(None, None, "/c").once  # type: ignore[arg-type]
+    assert once is not None
+    assert once.in_order, "changes"
+
+
+# --- columns that are not written -----------------------------------------------------------------------------------
+
+
+def _columns(count: int) -> Any:
+    return SimpleNamespace(columns=["id", *(f"c{n:02}" for n in range(count))])
+
+
+@pytest.mark.parametrize(("count", "named"), [(20, "c18, c19. "), (21, "c18, c19, .... ")])
+def test_twenty_columns_that_are_not_written_are_named(count: int, named: str) -> None:
+    with pytest.warns(KafkaSinkWarning, match=f"has {count} columns that the table does not have") as told:
+        sink.check_columns(table().kv, _columns(count), None, "warn", stacklevel=1)
+    assert named in str(told[0].message)
+    assert told[0].filename == __file__
+    with pytest.raises(SchemaError, match="not written: c00") as raised:
+        sink.check_columns(table().kv, _columns(count), None, "error", stacklevel=1)
+    assert raised.value.field == "c00"
+
+
+def test_columns_of_metadata_and_of_reading_are_written_or_known() -> None:
+    df = SimpleNamespace(columns=["id", "row_kind", "h", "row_index", "error"])
+    sink.check_columns(table().kv, df, {"h": "headers"}, "error", stacklevel=1)  # type: ignore[arg-type]
+    sink.check_columns(table().kv, _columns(3), None, "ignore", stacklevel=1)
+    with pytest.raises(SchemaError, match="1 column that the table does not have and that is not written: h"):
+        sink.check_columns(table().kv, df, None, "error", stacklevel=1)  # type: ignore[arg-type]

@@ -1,0 +1,219 @@
+"""Which arguments the methods of a `KafkaTable` pass on, and in which order they do things; without Spark."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import pytest
+
+from kvformat.connectors import KafkaTable, kafka, offsets, sink, source, topics
+from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
+
+GIVEN = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
+GIVEN |= {"scan.startup.mode": "earliest-offset"}
+ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
+READING = {"metadata": ["offset"], "errors": "capture", "row_index": True, "spark_options": {"minPartitions": 5}}
+
+
+def table(**options: str) -> KafkaTable:
+    return KafkaTable("id INT", GIVEN | options)
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [("read", {"changelog": True}), ("read_stream", {"normalize": True, "checkpoint_location": "/c"})],
+)
+def test_a_table_without_computed_columns_is_read_in_the_same_way(
+    method: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    class Other:
+        def __getattr__(self, name: str) -> Any:
+            return lambda spark, **given: asked.append((name, spark, given))
+
+    def without(_: Any, *names: str) -> Other:
+        asked.append(names)
+        return Other()
+
+    monkeypatch.setattr(KafkaTable, "without_computed", without)
+    getattr(table(), method)("spark", skip_computed=["a", "b"], **READING, **more)
+    assert asked == [("a", "b"), (method, "spark", READING | more)]
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Keep the plans of Spark's source, and whether topics are checked."""
+    found: list[Any] = []
+
+    def records(spark: Any, kv: Any, plan: Any, *, streaming: bool, check: bool) -> str:
+        found.append((dict(plan.options), streaming, check))
+        return "records"
+
+    monkeypatch.setattr(source, "records", records)
+    return found
+
+
+def test_a_query_that_continues_does_not_wait_for_topics(loaded: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offsets, "has_offsets", lambda spark, place: place == "/used")
+    tail = table(**{"scan.startup.mode": "latest-offset"})
+    for place in (None, "/new", "/used"):
+        assert tail.records_stream(None, checkpoint_location=place) == "records"  # type: ignore[arg-type]
+    assert [(given["startingOffsets"], streaming, check) for given, streaming, check in loaded] == [
+        ("latest", True, True),
+        ("latest", True, True),
+        ("earliest", True, False),
+    ]
+
+
+def test_records_have_headers_and_options_of_the_caller(loaded: list[Any]) -> None:
+    table().records(None, spark_options={"minPartitions": 5})  # type: ignore[arg-type]
+    ((given, streaming, check),) = loaded
+    assert (given["includeHeaders"], given["minPartitions"], streaming, check) == ("true", "5", False, True)
+
+
+@pytest.mark.parametrize(
+    ("more", "headers"), [({}, None), ({"errors": "capture"}, "true"), ({"metadata": ["headers"]}, "true")]
+)
+def test_rows_have_headers_only_if_they_are_needed(
+    more: Any, headers: str | None, loaded: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made, decoded = table(), list[Any]()
+    monkeypatch.setattr(type(made.kv), "decode", lambda _, records, **given: decoded.append(given))
+    made.read(None, **more)  # type: ignore[arg-type]
+    made.read_stream(None, **more)  # type: ignore[arg-type]
+    assert [given.get("includeHeaders") for given, _, _ in loaded] == [headers, headers]
+    assert decoded == [{"metadata": None, "errors": "raise", "row_index": False, **more}] * 2
+
+
+def test_an_option_without_effect_is_told_once_for_a_table(loaded: list[Any]) -> None:
+    made = table(**{"scan.topic-partition-discovery.interval": "0", "scan.check.duplicated.group.id": "true"})
+    told = []
+    for streaming in (False, True, True):
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always", KafkaSourceWarning)
+            made._records(None, streaming=streaming, headers=False, spark_options=None)  # type: ignore[arg-type]
+        told.append([str(warning.message).partition("'scan.")[2].partition("'")[0] for warning in found])
+    assert told == [["check.duplicated.group.id"], ["topic-partition-discovery.interval"], []]
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """A writer that keeps what is done with it."""
+
+    def __init__(self, done: list[Any], dead_letters: Any) -> None:
+        self.done, self.dead_letters, self.once, self.options = done, dead_letters, None, {"kafka.x": "y"}
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any) -> Any:
+            self.done.append((name, *given))
+            if name == "with_transactions":
+                self.once = "once"  # type: ignore[assignment]
+            return self
+
+        return call
+
+
+@pytest.fixture
+def written(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """Keep what tables do to write."""
+    done: list[Any] = []
+
+    def made(kv: Any, metadata: Any, mode: Any, letters: Any = None) -> Writer:
+        done.append(("made", metadata, mode, letters and letters.to))
+        return Writer(done, letters)
+
+    monkeypatch.setattr(sink.Writer, "made", made)
+    monkeypatch.setattr(sink, "check_columns", lambda kv, df, *given, stacklevel: done.append(("columns", *given)))
+    monkeypatch.setattr(kafka, "job_query", lambda job_id: f"query of {job_id}")
+    return done
+
+
+def test_a_batch_is_checked_and_written(written: list[Any]) -> None:
+    table().write("df", metadata=["headers"], extra_columns="error")  # type: ignore[arg-type]
+    columns = ("columns", ["headers"], "error")
+    assert written == [("made", ["headers"], None, None), ("check", "df"), columns, ("save", "df")]
+    written.clear()
+    table().write("df", dead_letters="dead")  # type: ignore[arg-type]
+    assert written[0] == ("made", None, None, "dead")
+    assert written[-1] == ("save_parted", "df", None)
+
+
+@pytest.mark.parametrize("job_id", [None, "a"])
+def test_a_batch_is_written_exactly_once_as_a_job(job_id: str | None, written: list[Any]) -> None:
+    table(**ONCE).write("df", job_id=job_id)  # type: ignore[arg-type]
+    assert written[-2:] == [("with_transactions", "df", f"query of {job_id}", None), ("save", "df")]
+
+
+def test_a_job_id_needs_transactions(written: list[Any]) -> None:
+    with pytest.raises(ConfigurationError, match=r"job_id needs 'sink.delivery-guarantee' = 'exactly-once'"):
+        table().write("df", job_id="a")  # type: ignore[arg-type]
+    assert written == []
+
+
+class Stream:
+    """A stream that keeps its settings."""
+
+    def __init__(self) -> None:
+        self.set: list[Any] = []
+        self.writeStream = self
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **options: Any) -> Any:
+            self.set.append((name, *given, *([options] if options else [])))
+            return self
+
+        return call
+
+
+def test_a_stream_has_the_given_settings(written: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream()
+    monkeypatch.setattr(Writer, "records", lambda self, df: stream, raising=False)
+    given = {"trigger": {"availableNow": True}, "query_name": "q", "output_mode": "update"}
+    table().write_stream(stream, checkpoint_location="/c", **given)  # type: ignore[arg-type]
+    assert stream.set == [
+        ("format", "kafka"),
+        ("options", {"kafka.x": "y"}),
+        ("option", "checkpointLocation", "/c"),
+        ("trigger", {"availableNow": True}),
+        ("outputMode", "update"),
+        ("queryName", "q"),
+        ("start",),
+    ]
+    for more in ({"dead_letters": "dead"}, ONCE):
+        stream.set.clear()
+        options = more if more is ONCE else {}
+        letters = {} if more is ONCE else more
+        table(**options).write_stream(stream, checkpoint_location="/c", **letters)  # type: ignore[arg-type]
+        assert [name for name, *_ in stream.set] == ["foreachBatch", "option", "start"]
+    assert written[-1] == ("with_transactions", stream, None, "/c")
+
+
+def test_maintaining_checks_the_topic_of_dead_letters(loaded: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    made, asked = table(), list[Any]()
+    monkeypatch.setattr(topics, "check", lambda kv, names, spark: asked.append((tuple(names), spark)))
+    monkeypatch.setattr(offsets, "has_offsets", lambda spark, place: False)
+    monkeypatch.setattr(type(made.kv), "maintain", lambda _, records, target, **given: asked.append((target, given)))
+    given: dict[str, Any] = {"checkpoint_location": "/c", "trigger": {"once": True}, "query_name": "q"}
+    made.maintain("spark", "target", dead_letters="dead", **given)  # type: ignore[arg-type]
+    made.maintain("spark", "target", **given)  # type: ignore[arg-type]
+    assert asked == [
+        (("dead",), "spark"),
+        ("target", {"dead_letters": "dead", **given}),
+        ("target", {"dead_letters": None, **given}),
+    ]
+
+
+def test_tables_are_equal_by_their_options_and_columns() -> None:
+    first, second = table(), table()
+    first._told.add("x")
+    assert first == second
+    assert hash(first) == hash(second)
+    assert first != table(**{"topic": "u"})
+    assert first != first.kv
+    assert first.with_options({"topic": "u"}) == table(**{"topic": "u"})
+    assert first.with_options({"topic": "u"})._told == set(), "a copy tells again"
+    assert repr(first).startswith("KafkaTable.from_ddl(")

@@ -482,7 +482,15 @@ _EMPTY = record(name="Empty")
 
 @pytest.mark.parametrize(
     ("counts", "good"),
-    [((1000,), True), ((1001,), False), ((400, 600), True), ((400, 601), False), ((999, 1), True), ((1000, 1), False)],
+    [
+        ((1000,), True),
+        ((1001,), False),
+        ((400, 600), True),
+        ((400, 601), False),
+        ((1000, 1), False),
+        ((400, 400, 200), True),
+        ((400, 400, 201), False),
+    ],
 )
 @pytest.mark.parametrize("blocks", [False, True], ids=["arrays", "blocks of an array"])
 def test_a_thousand_items_without_bytes_are_read_and_one_more_is_an_error(

@@ -181,6 +181,7 @@ _RECURSIVE = {  # a field of a record A that contains A, the bytes of a level, o
     "an array": ({"type": "array", "items": "A"}, "02", "00", "00"),
     "a map": ({"type": "map", "values": "A"}, "020261", "00", "00"),
     "an array of unions": ({"type": "array", "items": ["null", "A"]}, "0202", "00", "00"),
+    "a record with an array": (record({"type": "array", "items": "A"}, name="B"), "02", "00", "00"),
 }
 
 
@@ -190,6 +191,7 @@ _FIRST_REFUSED = {
     "an array": 100,
     "a map": 100,
     "an array of unions": 67,
+    "a record with an array": 66,
 }
 """The number of records in each other that is refused first. Each of them is two or three of the 200 levels."""
 

@@ -561,12 +561,16 @@ def test_nothing_of_a_message_that_fails_shows_in_the_next_one(where: str, tmp_p
     """The next message has the same rows, elements and entries, but none of the fields."""
     format = a_format(tmp_path, "S", _STATE)
     bare = b"\x22\x00\x2a\x00\x32\x00\x3a\x02\x12\x00\x52\x00"
-    wanted = answers(decoded(format, [b"", bare], _STATE_COLUMNS))
+    full = b"".join(value * 3 for name, value in _VALUES.items() if "UTF-8" not in name)
+    before, *wanted = answers(decoded(format, [full, b"", bare], _STATE_COLUMNS))
     assert wanted[0].error is None
     for name, value in _VALUES.items():
         for following, answer in zip((b"", bare), wanted, strict=True):
             _, found = answers(decoded(format, [_failing(where, value), following], _STATE_COLUMNS))
             assert found == answer, name
+            good, *_, found = answers(decoded(format, [full, _failing(where, value), full, following], _STATE_COLUMNS))
+            assert found == answer, name
+            assert good == before, name
         (error, _) = answers(decoded(format, [_failing(where, value), b""], _STATE_COLUMNS))
         assert error.error is not None, name
 
@@ -583,6 +587,15 @@ def test_nothing_of_a_value_shows_in_the_next_one(head: bytes, tmp_path: Path) -
     name = {b"\x2a": "e", b"\x3a": "q", b"\x22": "m"}[head]
     both, alone, first = (row[0][name] for row in rows)
     assert both == (first if head == b"\x22" else first + alone)
+
+
+def test_a_field_that_ends_in_the_middle_with_another_wire_type_does_not_hide_the_next_value(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "S", _STATE)
+    cut: list[bytes | None] = [b"\x1d\x01", b"\x4d\x01", b"\x0d\x01"]
+    for message, column, value in ((b"\x18\x01", "n ARRAY<INT>", [1]), (b"\x48\x01", "k ARRAY<STRING>", ["B"])):
+        rows, errors = _rows(format, [*cut, message], f"{column}, i INT")
+        assert [error is None for error in errors] == [False] * 3 + [True]
+        assert rows[-1] == [{column.partition(" ")[0]: value, "i": None}]
 
 
 def test_an_entry_with_an_unknown_enum_number_leaves_nothing_to_the_next_entry(tmp_path: Path) -> None:

@@ -191,6 +191,18 @@ def test_bytes_that_symbols_and_defaults_add_are_limited(
     assert decoded.errors.is_valid().to_pylist() == [False] * MANY + [True] + [False] * MANY
 
 
+def test_bytes_that_defaults_add_are_summed_over_the_arrays_and_blocks_of_a_message() -> None:
+    w, r = (
+        record({"type": "array", "items": node}, {"type": "array", "items": "I"})
+        for node in (_ITEM, _ITEM_WITH_DEFAULT)
+    )
+    half, few = "b06d" + "0e" * 7_000, "02" + "0e"
+    assert "that each add up to 30" in error(f"{half}00{half}00", w, r)
+    assert "that each add up to 30" in error(f"{half}{half}0000", w, r)
+    decoded = decode(array(f"{half}00{few}00", f"{half}00{half}00", f"{few}00{few}00"), schema_of(w), schema_of(r))
+    assert [text is None for text in texts(decoded)] == [True, False, True]
+
+
 def test_short_symbols_and_defaults_are_not_counted() -> None:
     item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 40}]}
     for node, long in ((item, False), (_ITEM_WITH_DEFAULT, True)):

@@ -253,6 +253,8 @@ def test_of_two_secrets_of_which_one_contains_the_other_no_part_shows(short: str
 
 
 def test_a_folder_gives_the_number_after_the_highest_one_and_finds_the_lowest(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert Folder(RegistrySettings(f"file:{tmp_path}/empty")).register("s", _SCHEMA) == 1
     for name, text in {"9.avsc": '"int"', "10.avsc": '"long"', "2.json": '"long"', "x.avsc": '"bytes"'}.items():
         (tmp_path / name).write_text(text)
     folder = Folder(RegistrySettings(f"file:{tmp_path}"))

@@ -191,6 +191,18 @@ def test_bytes_that_symbols_and_defaults_add_are_limited(
     assert decoded.errors.is_valid().to_pylist() == [False] * MANY + [True] + [False] * MANY
 
 
+def test_bytes_that_defaults_add_are_summed_over_the_arrays_and_blocks_of_a_message() -> None:
+    w, r = (
+        record({"type": "array", "items": node}, {"type": "array", "items": "I"})
+        for node in (_ITEM, _ITEM_WITH_DEFAULT)
+    )
+    half, few = "b06d" + "0e" * 7_000, "02" + "0e"
+    assert "that each add up to 30" in error(f"{half}00{half}00", w, r)
+    assert "that each add up to 30" in error(f"{half}{half}0000", w, r)
+    decoded = decode(array(f"{half}00{few}00", f"{half}00{half}00", f"{few}00{few}00"), schema_of(w), schema_of(r))
+    assert [text is None for text in texts(decoded)] == [True, False, True]
+
+
 def test_short_symbols_and_defaults_are_not_counted() -> None:
     item = {**_ITEM, "fields": [*_ITEM["fields"], {"name": "d", "type": "string", "default": "x" * 40}]}
     for node, long in ((item, False), (_ITEM_WITH_DEFAULT, True)):
@@ -441,3 +453,132 @@ def test_strings_of_any_length(size: int) -> None:
 
 def _as_bytes(row: dict[str, Any]) -> dict[str, Any]:
     return {key: value.encode() if isinstance(value, str) else value for key, value in row.items()}
+
+
+# --- each message, item and entry begins with nothing ------------------------------------------------------
+
+_PAIR = record("int", "string", name="Pair")
+_STATES = {  # a schema, a good message, and a message that fails after a part of the value
+    "array": ({"type": "array", "items": "int"}, "04020400", "040204"),
+    "array of records": ({"type": "array", "items": _PAIR}, "0202026100", "0402026104"),
+    "second block": ({"type": "array", "items": "int"}, "0202020400", "02020402"),
+    "map": ({"type": "map", "values": "int"}, "0202610200", "0402610202"),
+    "map of records": ({"type": "map", "values": _PAIR}, "020261020261" + "00", "0402610202610262" + "04"),
+    "map of maps": (
+        {"type": "map", "values": {"type": "map", "values": "int"}},
+        "0202610202620200" + "00",
+        "02026104026202",
+    ),
+    "nullable record": (["null", _PAIR], "02020261", "0202"),
+}
+
+
+@pytest.mark.parametrize("name", _STATES)
+def test_nothing_of_a_message_that_fails_shows_in_the_next_one(name: str) -> None:
+    node, good, bad = _STATES[name]
+    outer = record("int", node, ["null", "string"])
+    good, bad = "02" + good + "00", "04" + bad
+    schema = schema_of(outer)
+    alone = decode(array(good), schema)
+    assert alone.errors is None
+    found = decode(array(good, bad, good, bad, bad, good), schema)
+    assert [text is None for text in texts(found)] == [True, False, True, False, False, True]
+    row = shown(alone.values, schema)[0]
+    assert [one for one in shown(found.values, schema) if one != "None"] == [row] * 3
+
+
+# --- limits ------------------------------------------------------------------------------------------------
+
+_EMPTY = record(name="Empty")
+
+
+@pytest.mark.parametrize(
+    ("counts", "good"),
+    [
+        ((1000,), True),
+        ((1001,), False),
+        ((400, 600), True),
+        ((400, 601), False),
+        ((1000, 1), False),
+        ((400, 400, 200), True),
+        ((400, 400, 201), False),
+    ],
+)
+@pytest.mark.parametrize("blocks", [False, True], ids=["arrays", "blocks of an array"])
+def test_a_thousand_items_without_bytes_are_read_and_one_more_is_an_error(
+    counts: tuple[int, ...], good: bool, blocks: bool
+) -> None:
+    def number(value: int) -> bytes:
+        value <<= 1
+        return bytes([value & 127 | 128, value >> 7])
+
+    items = {"type": "array", "items": _EMPTY}
+    if blocks:
+        node, message = record(items), b"".join(map(number, counts)) + b"\0"
+    else:
+        other = {"type": "array", "items": "Empty"}
+        node, message = record(items, *[other] * (len(counts) - 1)), b"".join(number(n) + b"\0" for n in counts)
+    decoded = decode(array(message, message), schema_of(node))
+    assert [text is None for text in texts(decoded)] == [good, good]
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9])
+def test_a_decimal_has_the_same_value_in_a_number_of_bytes(size: int) -> None:
+    """Numbers of up to eight bytes are read in another way than longer ones."""
+    digits = len(str(2 ** (8 * size - 1) - 1)) - 1
+    for scale in {0, min(2, digits)}:
+        node = {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": scale}
+        fixed = {**node, "type": "fixed", "name": "F", "size": size, "precision": digits}
+        for number in (-(2 ** (8 * size - 1)), 1 - 10**digits, -1, 0, 1, 10**digits - 1, 2 ** (8 * size - 1) - 1):
+            data = number.to_bytes(size, "big", signed=True)
+            value = Decimal(number).scaleb(-scale)
+            assert read(bytes([2 * size]) + data, node) == value
+            assert read(data, fixed) == (value if abs(number) < 10**digits else None)
+
+
+@pytest.mark.parametrize("precision", [1, 2, 17, 18, 19])
+def test_a_decimal_of_the_most_digits_is_read_and_one_more_digit_is_null(precision: int) -> None:
+    node = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": 0}
+    for sign in (1, -1):
+        for number, good in ((10**precision - 1, True), (10**precision, False)):
+            data = (sign * number).to_bytes(9, "big", signed=True)
+            assert read(b"\x12" + data, node) == (Decimal(sign * number) if good else None)
+            short = (sign * number).to_bytes((number.bit_length() + 8) // 8, "big", signed=True)
+            assert read(bytes([2 * len(short)]) + short, node) == (Decimal(sign * number) if good else None)
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 18])
+def test_the_last_value_of_a_key_counts_at_the_key_s_first_position(count: int) -> None:
+    """Within a block and in a later one. Keys of which one begins with the other are different."""
+    schema = schema_of({"type": "map", "values": "int"})
+
+    def entry(number: int, value: int) -> bytes:
+        return bytes([2 * number]) + b"a" * number + bytes([2 * value])
+
+    entries = b"".join(entry(number, number) for number in range(count))
+    plain = [("a" * number, number) for number in range(count)]
+    for again in {0, count // 2, count - 1}:
+        merged = [(name, 60 if len(name) == again else value) for name, value in plain]
+        one_block = bytes([2 * (count + 1)]) + entries + entry(again, 60) + b"\0"
+        two_blocks = bytes([2 * count]) + entries + b"\x02" + entry(again, 60) + b"\0"
+        distinct = bytes([2 * count]) + entries + b"\0"
+        for _ in range(2):
+            found = decode(array(distinct, one_block, two_blocks, distinct), schema)
+            assert found.values.to_pylist() == [plain, merged, merged, plain]
+
+
+def test_keys_that_are_equal_after_invalid_utf8_is_replaced_are_one_entry() -> None:
+    schema = schema_of({"type": "map", "values": "int"})
+    invalid, valid = array("04" + "02ff02" + "02fe04" + "00"), array("04" + "026102" + "026204" + "00")
+    for _ in range(2):
+        assert decode(invalid, schema).values.to_pylist() == [[("\ufffd", 2)]]
+        assert decode(valid, schema).values.to_pylist() == [[("a", 1), ("b", 2)]]
+
+
+def test_the_error_of_a_nested_value_names_the_fields_outermost_first_and_nothing_of_earlier_errors() -> None:
+    inner = record("int", {"type": "array", "items": record("boolean", "int", name="I")}, name="M")
+    schema = schema_of(record("int", inner, "long"))
+    deep, flat, good = "0202" + "020180", "020200", "02020002"
+    found = texts(decode(array(deep, flat, good, "", deep), schema))
+    places = [None if text is None else text.partition("field ")[2].partition(":")[0] for text in found]
+    assert places == ["f1.f1.element.f1", "f2", None, "f0", "f1.f1.element.f1"]

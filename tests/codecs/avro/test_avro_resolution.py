@@ -290,6 +290,17 @@ def test_numbers_out_of_range_after_unit_conversion() -> None:
     assert "out of range" in error("feffffffffffffffff01", _MILLIS, _NANOS)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_largest_number_that_fits_after_unit_conversion_is_read_and_one_more_is_an_error(sign: int) -> None:
+    most = (2**63 - 1) // 10**6
+    writer, reader = schema_of(_MILLIS), schema_of(_NANOS)
+    values = pa.array([sign * most, sign * (most + 1), sign * most], pa.int64())
+    messages = encode(values, schema_of("long")).messages
+    found = decode(messages, writer, reader)
+    assert [text is None for text in texts(found)] == [True, False, True]
+    assert found.values.view(pa.int64()).to_pylist() == [sign * most * 10**6, None, sign * most * 10**6]
+
+
 def _decimal(precision: int, scale: int) -> dict[str, Any]:
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from kvformat.codecs._avro import encode, parse_schema, plan
 from kvformat.registry.contract.errors import SchemaError
-from tests.codecs.avro.avro_cases import MANY, array, decode, error, read, record, schema_of
+from tests.codecs.avro.avro_cases import MANY, array, decode, error, read, record, schema_of, texts
 from tests.codecs.avro.avro_random import Maker
 
 _SEEDS = st.integers(0, 2**32)
@@ -173,6 +173,51 @@ def test_recursive_data_is_skipped() -> None:
     reader = record({"name": "a", "type": "int"})
     assert read("02020402060004" if False else "02020402060008", writer, reader) == {"a": 4}
     assert "levels" in error("0202" * 100_000, writer, reader)
+
+
+_RECURSIVE = {  # a field of a record A that contains A, the bytes of a level, of the innermost one, and after each one
+    "null and a record": (["null", "A"], "02", "00", ""),
+    "a union of three": (["null", "int", "A"], "04", "00", ""),
+    "an array": ({"type": "array", "items": "A"}, "02", "00", "00"),
+    "a map": ({"type": "map", "values": "A"}, "020261", "00", "00"),
+    "an array of unions": ({"type": "array", "items": ["null", "A"]}, "0202", "00", "00"),
+    "a record with an array": (record({"type": "array", "items": "A"}, name="B"), "02", "00", "00"),
+}
+
+
+_FIRST_REFUSED = {
+    "null and a record": 99,
+    "a union of three": 99,
+    "an array": 100,
+    "a map": 100,
+    "an array of unions": 67,
+    "a record with an array": 66,
+}
+"""The number of records in each other that is refused first. Each of them is two or three of the 200 levels."""
+
+
+@pytest.mark.parametrize("name", _RECURSIVE)
+def test_skipped_levels_are_limited_per_message_and_not_by_values_side_by_side(name: str) -> None:
+    node, begin, innermost, end = _RECURSIVE[name]
+    writer = schema_of(
+        record({"name": "l", "type": {"type": "array", "items": record(node, name="A")}}, {"name": "a", "type": "int"})
+    )
+    reader = schema_of(record({"name": "a", "type": "int"}))
+
+    def message(levels: int, count: int = 1) -> str:
+        value = begin * levels + innermost + end * levels
+        return (
+            f"{2 * count & 127 | (128 if count > 63 else 0):02x}"
+            + (f"{2 * count >> 7:02x}" if count > 63 else "")
+            + (value * count + "00" + "08")
+        )
+
+    limit = next(n for n in range(1, 300) if decode(array(message(n)), writer, reader).errors is not None)
+    assert limit == _FIRST_REFUSED[name]
+    many, most, over = message(1, 1000), message(limit - 1, 3), message(limit)
+    decoded = decode(array(many, most, over, most, over, many), writer, reader)
+    assert [text is None for text in texts(decoded)] == [True, True, False, True, False, True]
+    assert {row["a"] for row in decoded.values.to_pylist() if row is not None} == {4}
 
 
 def test_an_array_of_recursive_records_is_skipped() -> None:

@@ -248,6 +248,31 @@ def test_ids_in_headers_of_records(format: str, registry: Registry) -> None:
     assert found == [rows] * 7
 
 
+def test_the_header_counts_even_if_the_value_looks_as_if_it_began_with_another_id(registry: Registry) -> None:
+    """The datum may begin with 00 or 01. The id of the key's header and of neighbours does not count."""
+    registry.ids[7] = json.dumps({**_ROW, "fields": [{"name": name, "type": "long"} for name in "cdefg"]})
+    table = _table("avro-confluent", "a BIGINT, c BIGINT, g BIGINT", registry.url)
+    datum = b"\0\0\0\0\1"  # five numbers for schema 7, also the frame of schema 1
+    found = _records(
+        table,
+        (datum, [(VALUE, _id(7))]),
+        (datum + b"\4\2x", None),
+        (datum, [(KEY, _id(1)), (VALUE, _guid(registry, 7))]),
+        (datum + b"\4\2x", [(KEY, _id(7))]),
+        (b"\1" + datum, [(VALUE, _id(7))]),
+    )
+    first, other = [("+I", None, 0, -1)], [("+I", 2, None, None)]
+    assert found == [first, other, first, other, [("+I", None, -1, 0)]]
+
+
+@pytest.mark.parametrize("size", [31, 32, 33, 34])
+def test_an_error_shows_the_first_32_bytes_of_a_wrong_header(size: int, registry: Registry) -> None:
+    table = _table("avro-confluent", "a BIGINT", registry.url)
+    (error,) = _records(table, (b"\2\2x", [(VALUE, bytes(range(100, 100 + size)))]))
+    shown = bytes(range(100, 100 + min(size, 32))).hex(" ") + (" ..." if size > 32 else "")
+    assert f"has the bytes '{shown}': not 00" in error
+
+
 @pytest.mark.parametrize("format", _FORMATS)
 def test_a_wrong_header_is_an_error_of_its_record(format: str, registry: Registry) -> None:
     columns, schema_id, path, message, rows = _FORMATS[format]

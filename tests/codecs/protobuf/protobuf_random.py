@@ -8,6 +8,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2
 
+from kvformat.registry.java.charsets import java_text
+
 _Proto = descriptor_pb2.FieldDescriptorProto
 _NAMES = (
     *(
@@ -268,7 +270,7 @@ class Expected:
         if field.enum_type is not None and kind == "STRING":
             return next((known.name for known in field.enum_type.values if known.number == value), "UNRECOGNIZED")
         if field.type == _Proto.TYPE_STRING and isinstance(value, bytes):
-            raise UnicodeError("google's package leaves text of proto2 that is not UTF-8 as bytes")
+            return java_text(value)  # google's package leaves text of proto2 that is not UTF-8 as bytes
         if field.type in _INTEGERS:
             high = _INTEGERS[field.type][1]
             return value - high - 1 if high in (2**32 - 1, 2**64 - 1) and value > high // 2 else value

@@ -502,3 +502,196 @@ def test_the_descriptor_set_of_a_python_module_is_taken(tmp_path: Path) -> None:
     message = timestamp_pb2.Timestamp(seconds=7, nanos=5).SerializeToString()
     rows = decoded(get_format("protobuf", given), [message], "seconds BIGINT, nanos INT").rows
     assert rows.to_pylist() == [[{"seconds": 7, "nanos": 5}]]
+
+
+# --- each message, element and entry begins with nothing ------------------------------------------------
+
+_ENTRY = 'nested_type {{ name: "{}" options {{ map_entry: true }} {} }}'
+_STATE_FIELDS = (
+    "int32 i = 1; string w = 2; repeated int32 n = 3; .S m = 4; repeated .S e = 5; repeated .S.PEntry p = 6; "
+    "repeated .S.QEntry q = 7; .AnEnum c = 8; repeated .AnEnum k = 9; repeated .S.EEntry x = 10; bytes z = 11;"
+)
+_STATE = f"""name: "s.proto" message_type {{ name: "S" {fields(_STATE_FIELDS)}
+        {_ENTRY.format("PEntry", fields("int32 key = 1; int32 value = 2;"))}
+        {_ENTRY.format("QEntry", fields("string key = 1; .S value = 2;"))}
+        {_ENTRY.format("EEntry", fields("int32 key = 1; .AnEnum value = 2;"))} }}
+    enum_type {{ name: "AnEnum" value {{ name: "A" number: 0 }} value {{ name: "B" number: 1 }} }}"""
+_LEAVES = "i INT, w STRING, n ARRAY<INT>, z BYTES"
+_STATE_INNER = f"{_LEAVES}, m ROW<{_LEAVES}>, e ARRAY<ROW<{_LEAVES}>>, p MAP<INT, INT>, q MAP<STRING, ROW<{_LEAVES}>>"
+_STATE_COLUMNS = (
+    f"{_LEAVES}, m ROW<{_STATE_INNER}>, e ARRAY<ROW<{_STATE_INNER}>>, p MAP<INT, INT>, "
+    f"q MAP<STRING, ROW<{_STATE_INNER}>>, c STRING, k ARRAY<STRING>, x MAP<INT, STRING>"
+)
+_VALUES = {  # fields that a message may begin with before it fails
+    "number": b"\x08\x07",
+    "text": b"\x12\x01a",
+    "text that is not UTF-8": b"\x12\x01\xff",
+    "list": b"\x18\x01\x18\x02",
+    "packed list": b"\x1a\x02\x01\x02",
+    "row": b"\x22\x02\x08\x07",
+    "rows": b"\x2a\x02\x08\x07\x2a\x03\x12\x01a",
+    "map": b"\x32\x04\x08\x01\x10\x02",
+    "map of rows": b"\x3a\x07\x0a\x01a\x12\x02\x08\x07",
+    "enum": b"\x40\x01",
+    "bytes": b"\x5a\x01\xff",
+    "map of enums": b"\x52\x04\x08\x01\x10\x01",
+}
+_PLACES = ("the message", "a row", "an element", "the value of an entry")
+
+
+def _sized(head: bytes, body: bytes) -> bytes:
+    """A field with a body. `head` has the tag."""
+    return head + bytes([len(body)]) + body
+
+
+def _failing(where: str, value: bytes) -> bytes:
+    """A message that has a value and then fails at a text that is too long."""
+    body = value + b"\x12\x05"
+    if where == "a row":
+        return _sized(b"\x22", body)
+    if where == "an element":
+        return b"\x2a\x00" + _sized(b"\x2a", body)
+    if where == "the value of an entry":
+        return _sized(b"\x3a", b"\x0a\x01a" + _sized(b"\x12", body))
+    return body
+
+
+@pytest.mark.parametrize("where", _PLACES)
+def test_nothing_of_a_message_that_fails_shows_in_the_next_one(where: str, tmp_path: Path) -> None:
+    """The next message has the same rows, elements and entries, but none of the fields."""
+    format = a_format(tmp_path, "S", _STATE)
+    bare = b"\x22\x00\x2a\x00\x32\x00\x3a\x02\x12\x00\x52\x00"
+    full = b"".join(value * 3 for name, value in _VALUES.items() if "UTF-8" not in name)
+    before, *wanted = answers(decoded(format, [full, b"", bare], _STATE_COLUMNS))
+    assert wanted[0].error is None
+    for name, value in _VALUES.items():
+        for following, answer in zip((b"", bare), wanted, strict=True):
+            _, found = answers(decoded(format, [_failing(where, value), following], _STATE_COLUMNS))
+            assert found == answer, name
+            good, *_, found = answers(decoded(format, [full, _failing(where, value), full, following], _STATE_COLUMNS))
+            assert found == answer, name
+            assert good == before, name
+        (error, _) = answers(decoded(format, [_failing(where, value), b""], _STATE_COLUMNS))
+        assert error.error is not None, name
+
+
+@pytest.mark.parametrize("head", [b"\x2a", b"\x3a", b"\x22"], ids=["elements", "entries", "rows"])
+def test_nothing_of_a_value_shows_in_the_next_one(head: bytes, tmp_path: Path) -> None:
+    """An element, an entry or a row with all fields, and then one without: google reads the second as if alone."""
+    format = a_format(tmp_path, "S", _STATE)
+    full = b"".join(value for name, value in _VALUES.items() if "UTF-8" not in name)
+    one = _sized(head, full if head != b"\x3a" else b"\x0a\x01k" + _sized(b"\x12", full))
+    bare = head + b"\x00"
+    rows, errors = _rows(format, [one + bare, bare, one], _STATE_COLUMNS)
+    assert errors == [None] * 3
+    name = {b"\x2a": "e", b"\x3a": "q", b"\x22": "m"}[head]
+    both, alone, first = (row[0][name] for row in rows)
+    assert both == (first if head == b"\x22" else first + alone)
+
+
+def test_a_field_that_ends_in_the_middle_with_another_wire_type_does_not_hide_the_next_value(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "S", _STATE)
+    cut: list[bytes | None] = [b"\x1d\x01", b"\x4d\x01", b"\x0d\x01"]
+    for message, column, value in ((b"\x18\x01", "n ARRAY<INT>", [1]), (b"\x48\x01", "k ARRAY<STRING>", ["B"])):
+        rows, errors = _rows(format, [*cut, message], f"{column}, i INT")
+        assert [error is None for error in errors] == [False] * 3 + [True]
+        assert rows[-1] == [{column.partition(" ")[0]: value, "i": None}]
+
+
+def test_an_entry_with_an_unknown_enum_number_leaves_nothing_to_the_next_entry(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "S", _STATE)
+    unknown, bare = b"\x52\x04\x08\x07\x10\x63", b"\x52\x02\x10\x01"
+    assert _rows(format, [unknown + bare, unknown, bare], "x MAP<INT, STRING>, i INT") == (
+        [[{"x": x, "i": None}] for x in ([(0, "B")], None, [(0, "B")])],
+        [None] * 3,
+    )
+
+
+def test_unknown_enum_numbers_are_left_out_of_a_packed_list_and_the_next_field_counts(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "S", _STATE)
+    messages: list[bytes | None] = [b"\x4a\x03\x01\x63\x00\x08\x07", b"\x4a\x02\x00\x63\x08\x07", b"\x40\x63\x08\x07"]
+    rows, errors = _rows(format, messages, "i INT, c STRING, k ARRAY<STRING>")
+    assert errors == [None] * 3
+    assert [row[0]["k"] for row in rows] == [["B", "A"], ["A"], None]
+    assert [row[0]["i"] for row in rows] == [7] * 3
+    assert [row[0]["c"] for row in rows] == [None] * 3
+
+
+# --- limits ---------------------------------------------------------------------------------------------
+
+
+def _nested(levels: int, head: bytes, innermost: bytes = b"") -> bytes:
+    """A message with so many messages in each other, each in the field with this tag."""
+    body = innermost
+    for _ in range(levels):
+        size, left = b"", len(body)
+        while left > 127:
+            size, left = size + bytes([left & 127 | 128]), left >> 7
+        body = head + size + bytes([left]) + body
+    return body
+
+
+@pytest.mark.parametrize("columns", ["i INT", "m ROW<i INT>, e ARRAY<ROW<i INT>>"])
+@pytest.mark.parametrize("head", [b"\x22", b"\x2a"], ids=["row", "element"])
+@pytest.mark.parametrize("innermost", [b"", b"\x32\x00", b"\x0b\x0c"], ids=["nothing", "an entry", "an unknown group"])
+def test_a_hundred_levels_are_read_and_one_more_is_an_error(
+    head: bytes, innermost: bytes, columns: str, tmp_path: Path
+) -> None:
+    format = a_format(tmp_path, "S", _STATE)
+    own = 1 if innermost else 0
+    most = _nested(100 - own, head, innermost)
+    over = _nested(101 - own, head, innermost)
+    _, errors = _rows(format, [most, over, most, most * 3], columns)
+    assert [error is None for error in errors] == [True, False, True, True]
+    assert "more than 100 levels" in str(errors[1])
+
+
+@pytest.mark.parametrize("value", [b"\x22\x00", b"\x2a\x00", b"\x32\x00", b"\x3a\x02\x12\x00", b"\x52\x02\x10\x63"])
+def test_levels_are_not_counted_twice_for_values_side_by_side(value: bytes, tmp_path: Path) -> None:
+    format = a_format(tmp_path, "S", _STATE)
+    assert _rows(format, [value * 150], _STATE_COLUMNS)[1] == [None]
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 18])
+@pytest.mark.parametrize("text", [False, True], ids=["number", "text"])
+def test_the_last_value_of_a_key_counts_at_the_key_s_first_position(count: int, text: bool, tmp_path: Path) -> None:
+    """For any number of entries before the repeated one; keys of which one begins with the other are different."""
+    file = f"""name: "k.proto" message_type {{ name: "K" {fields("repeated .K.PEntry p = 1;")}
+        {_ENTRY.format("PEntry", fields(f"{'string' if text else 'int32'} key = 1; int32 value = 2;"))} }}"""
+    format = a_format(tmp_path, "K", file)
+
+    def entry(number: int, value: int) -> bytes:
+        key = _sized(b"\x0a", b"a" * number) if text else bytes([8, number])
+        return _sized(b"\x0a", key + bytes([16, value]))
+
+    def key(number: int) -> Any:
+        return "a" * number if text else number
+
+    distinct = b"".join(entry(number, number) for number in range(count))
+    schema = f"p MAP<{'STRING' if text else 'INT'}, INT>"
+    for again in {0, count // 2, count - 1}:
+        messages: list[bytes | None] = [distinct, distinct + entry(again, 99), distinct]
+        plain = [(key(number), number) for number in range(count)]
+        merged = [(name, 99 if name == key(again) else value) for name, value in plain]
+        for _ in range(2):
+            rows, errors = _rows(format, messages, schema)
+            assert errors == [None] * 3
+            assert [row[0]["p"] for row in rows] == [plain, merged, plain]
+
+
+@pytest.mark.parametrize("number", [4094, 4095, 4096, 4097, 2**29 - 1])
+def test_fields_of_any_number_are_found_and_their_neighbours_are_not(number: int, tmp_path: Path) -> None:
+    file = f"""name: "n.proto" message_type {{ name: "N" {fields(f"int32 a = {number};")} }}"""
+    format = a_format(tmp_path, "N", file)
+
+    def message(of: int) -> bytes:
+        tag, found = of << 3, b""
+        while tag > 127:
+            found, tag = found + bytes([tag & 127 | 128]), tag >> 7
+        return found + bytes([tag, 5])
+
+    rows, errors = _rows(format, [message(number), message(number - 1)], "a INT")
+    assert errors == [None, None]
+    assert rows == [[{"a": 5}], [{"a": None}]]
+    if number < 2**29 - 1:
+        assert _rows(format, [message(number + 1)], "a INT") == ([[{"a": None}]], [None])

@@ -1,0 +1,267 @@
+"""Requests to registries: attempts, waits, caches and secrets; without a server and without waiting."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvformat.codecs._confluent import cache, requests
+from kvformat.codecs._confluent.registry import Folder, registry_error, shorten
+from kvformat.codecs._confluent.requests import Requests
+from kvformat.registry import SchemaRegistryError
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
+
+_SCHEMA = RegistrySchema("AVRO", '"long"')
+_NUMBERS = itertools.count()
+
+
+class _Scripted(SchemaRegistry):
+    """Answers with the next of `answers`, or raises it."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.asked = [*answers], 0
+
+    def _next(self, *_: Any) -> Any:
+        self.asked += 1
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    schema = register = lookup = latest = version = _next
+
+
+class _Clock:
+    """A clock that only `sleep` moves."""
+
+    def __init__(self) -> None:
+        self.now, self.waits = 1000.0, list[float]()
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> _Clock:
+    clock = _Clock()
+    monkeypatch.setattr(requests, "time", clock)
+    monkeypatch.setattr(cache, "time", clock)
+    monkeypatch.setattr(requests, "random", types.SimpleNamespace(uniform=lambda low, high: high))
+    return clock
+
+
+def _settings(**more: Any) -> RegistrySettings:
+    """Settings that no other test has, because they are the keys of the caches."""
+    return RegistrySettings(f"http://requests-{next(_NUMBERS)}", **more)
+
+
+def _opened(monkeypatch: pytest.MonkeyPatch, *answers: Any) -> _Scripted:
+    registry = _Scripted(*answers)
+    monkeypatch.setattr(cache, "open_registry", lambda settings: registry)
+    return registry
+
+
+# --- attempts and waits ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_there_is_one_attempt_more_than_retries_and_each_request_has_its_own(retries: int, clock: _Clock) -> None:
+    registry = _Scripted(*[OSError("down")] * retries, _SCHEMA, *[OSError("down")] * (retries + 1), _SCHEMA)
+    asked = Requests(registry, _settings(retries=retries, backoff=0.01))
+    assert asked.schema(1) == _SCHEMA
+    assert registry.asked == retries + 1
+    with pytest.raises(SchemaRegistryError):
+        asked.schema(1)
+    assert registry.asked == 2 * (retries + 1)
+    assert asked.schema(1) == _SCHEMA
+
+
+def test_each_wait_is_twice_as_long_up_to_twenty_seconds(clock: _Clock) -> None:
+    registry = _Scripted(*[OSError("down")] * 8, _SCHEMA)
+    assert Requests(registry, _settings(retries=8, backoff=0.5, timeout=1000.0)).schema(1) == _SCHEMA
+    assert clock.waits == [0.5, 1, 2, 4, 8, 16, 20, 20]
+
+
+@pytest.mark.parametrize(("timeout", "attempts"), [(3.5, 3), (3.0, 2), (1.5, 2), (0.5, 1), (0.4, 1)])
+def test_no_attempt_begins_after_the_timeout(timeout: float, attempts: int, clock: _Clock) -> None:
+    """The waits are 1 s and 2 s or half a second more; a wait that ends at the timeout is left out."""
+    registry = _Scripted(*[OSError("down")] * 9)
+    with pytest.raises(SchemaRegistryError):
+        Requests(registry, _settings(retries=8, backoff=1.0, timeout=timeout)).schema(1)
+    assert registry.asked == attempts
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), TypeError("x"), KeyError("x"), AttributeError("x")])
+def test_an_invalid_answer_is_not_requested_again(error: Exception, clock: _Clock) -> None:
+    registry = _Scripted(error, _SCHEMA)
+    with pytest.raises(SchemaRegistryError):
+        Requests(registry, _settings()).schema(1)
+    assert (registry.asked, clock.waits) == (1, [])
+
+
+def test_an_error_has_the_id_or_the_subject_of_its_request(clock: _Clock) -> None:
+    asked = Requests(_Scripted(*[ValueError("x")] * 5), _settings())
+    for call, what, schema_id, subject in (
+        (lambda: asked.schema(7), "schema id 7", 7, None),
+        (lambda: asked.register("s", _SCHEMA), "registering a schema under subject 's'", None, "s"),
+        (lambda: asked.lookup("s", _SCHEMA), "the schema's id under subject 's'", None, "s"),
+        (lambda: asked.latest("s"), "the latest schema of subject 's'", None, "s"),
+        (lambda: asked.version("s", 3), "version 3 of the schema of subject 's'", None, "s"),
+    ):
+        with pytest.raises(SchemaRegistryError, match=what) as caught:
+            call()  # type: ignore[no-untyped-call]
+        assert (caught.value.schema_id, caught.value.subject) == (schema_id, subject)
+
+
+# --- caches ------------------------------------------------------------------------------------------------
+
+
+def test_a_cache_drops_the_entry_that_was_not_used_for_the_longest_time() -> None:
+    known: cache._Cache[int] = cache._Cache(2)
+    known.put("a", 1)
+    known.put("b", 2)
+    assert known.get("a") == 1
+    known.put("c", 3)
+    assert [known.get(key) for key in "abc"] == [1, None, 3]
+    assert (known.put("a", 5), known.get("a")) == (1, 1)
+    assert (known.put("a", 5, replace=True), known.get("a")) == (5, 5)
+    known.drop("a")
+    known.drop("a")
+    assert known.get("a") is None
+
+
+def test_an_unknown_id_is_requested_again_after_2_s_4_s_and_so_on_up_to_10_minutes(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, settings = _opened(monkeypatch, *[Refused("no")] * 12, _SCHEMA), _settings()
+    for number, seconds in enumerate([2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600], start=1):
+        assert cache.schemas_by_id(settings, [1]) == {1: Refused("no")}
+        assert registry.asked == number
+        clock.now += seconds - 0.001
+        assert cache.schemas_by_id(settings, [1]) == {1: Refused("no")}
+        assert registry.asked == number
+        clock.now += 0.001
+    assert cache.schemas_by_id(settings, [1]) == {1: _SCHEMA}
+    clock.now += 10_000
+    assert cache.schemas_by_id(settings, [1]) == {1: _SCHEMA}
+
+
+def test_an_error_is_not_cached_and_other_registries_have_other_answers(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, settings = _opened(monkeypatch, OSError("down"), _SCHEMA, Refused("no")), _settings()
+    with pytest.raises(OSError, match="down"):
+        cache.schemas_by_id(settings, [1])
+    assert cache.schemas_by_id(settings, [1]) == {1: _SCHEMA}
+    assert cache.schemas_by_id(_settings(), [1]) == {1: Refused("no")}
+    assert cache.schemas_by_id(settings, [1]) == {1: _SCHEMA}
+    assert registry.asked == 3
+
+
+def test_a_refused_schema_is_requested_again_and_its_id_is_cached_by_subject(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, settings = _opened(monkeypatch, Refused("no"), 7, 8, 9), _settings()
+    other = RegistrySchema("AVRO", '"int"')
+
+    def request(subject: str, schema: RegistrySchema) -> Any:
+        return cache.id_of_schema(settings, subject, schema, register=True)
+
+    assert request("s", _SCHEMA) == Refused("no")
+    assert [request("s", _SCHEMA) for _ in range(2)] == [7, 7]
+    assert [request("t", _SCHEMA), request("s", other), request("s", _SCHEMA)] == [8, 9, 7]
+    assert registry.asked == 4
+
+
+def test_an_id_that_was_unknown_is_known_after_its_schema_is_registered(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry, settings = _opened(monkeypatch, Refused("no"), 7, _SCHEMA), _settings()
+    assert cache.schemas_by_id(settings, [7]) == {7: Refused("no")}
+    assert cache.id_of_schema(settings, "s", _SCHEMA, register=True) == 7
+    assert cache.schemas_by_id(settings, [7]) == {7: _SCHEMA}
+    assert registry.asked == 3
+
+
+def test_the_latest_schema_is_cached_with_its_id_and_a_refusal_is_not(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    later = RegistrySchema("AVRO", '"int"')
+    registry, settings = _opened(monkeypatch, Refused("no"), (7, _SCHEMA), (8, later)), _settings()
+    assert cache.latest_schema(settings, "s") == Refused("no")
+    assert [cache.latest_schema(settings, "s") for _ in range(2)] == [(7, _SCHEMA)] * 2
+    assert cache.latest_schema(settings, "t") == (8, later)
+    assert cache.schemas_by_id(settings, [7, 8]) == {7: _SCHEMA, 8: later}
+    assert registry.asked == 3
+
+
+@pytest.mark.parametrize(
+    ("unknown", "known", "asked"),
+    [(99, 21, 120), (100, 20, 104), (104, 16, 104), (104, 0, 104), (130, 0, 104), (0, 130, 130)],
+)
+def test_after_a_hundred_unknown_ids_of_a_batch_no_more_are_requested(
+    unknown: int, known: int, asked: int, clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight are requested at once. The others are refused, and are not cached."""
+    answers = [*[Refused("no")] * unknown, *[_SCHEMA] * known]
+    registry, settings = _opened(monkeypatch, *answers), _settings()
+    ids = range(unknown + known)
+    found = cache.schemas_by_id(settings, ids)
+    assert registry.asked == asked
+    assert sorted(found) == list(ids)  # type: ignore[type-var]
+    rest = [answer for answer in found.values() if isinstance(answer, Refused) and "not requested" in answer.reason]
+    assert len(rest) == len(ids) - asked
+
+
+# --- texts and secrets -------------------------------------------------------------------------------------
+
+
+def test_texts_of_more_than_a_thousand_characters_are_shortened() -> None:
+    text = "".join(chr(0x4E00 + number) for number in range(1001))
+    assert shorten(text[:1000]) == text[:1000]
+    assert shorten(text) == f"{text[:500]} ... {text[-500:]}"
+
+
+_NESTED = [("sesame", "sesame-open"), ("sesame", "open-sesame"), ("sesame", "open-sesame-now"), ("token", "token-1")]
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["short first", "long first"])
+@pytest.mark.parametrize(("short", "long"), _NESTED)
+def test_of_two_secrets_of_which_one_contains_the_other_no_part_shows(short: str, long: str, reverse: bool) -> None:
+    values = [long, short] if reverse else [short, long]
+    names = ("basic.auth.user.info", "schema.registry.ssl.keystore.password")
+    settings = RegistrySettings("http://r", properties=tuple(zip(names, values, strict=True)))
+    user = RegistrySettings(f"http://me:{values[0]}@r", properties=((names[1], values[1]),))
+    for found in (settings.scrubbed, user.scrubbed, lambda text: RegistrySettings("http://r").scrubbed(text, values)):
+        assert found(f"sent '{long}' and '{short}'; {short}{long}") == "sent '******' and '******'; ************"
+    why = str(registry_error(settings, f"HTTP 401: '{long}' and '{short}'"))
+    assert "'******' and '******'" in why
+    refused = Requests(_Scripted(Refused(f"not '{long}', not '{short}'")), settings).schema(1)
+    assert refused == Refused("not '******', not '******'")
+
+
+# --- folders -----------------------------------------------------------------------------------------------
+
+
+def test_a_folder_gives_the_number_after_the_highest_one_and_finds_the_lowest(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert Folder(RegistrySettings(f"file:{tmp_path}/empty")).register("s", _SCHEMA) == 1
+    for name, text in {"9.avsc": '"int"', "10.avsc": '"long"', "2.json": '"long"', "x.avsc": '"bytes"'}.items():
+        (tmp_path / name).write_text(text)
+    folder = Folder(RegistrySettings(f"file:{tmp_path}"))
+    assert folder.register("s", RegistrySchema("AVRO", '"string"')) == 11
+    assert folder.register("s", RegistrySchema("AVRO", ' "string"')) == 11
+    assert folder.lookup("s", _SCHEMA) == 10
+    assert folder.lookup("s", RegistrySchema("JSON", '"long"')) == 2
+    assert isinstance(folder.lookup("s", RegistrySchema("AVRO", '"bytes"')), Refused)
+    (tmp_path / "3.avsc").write_text(json.dumps("long"))
+    assert folder.lookup("s", _SCHEMA) == 3

@@ -11,6 +11,11 @@ A case and its answer have the form of `fixtures/flink-cdc-3.6/README.md`.
 
 from __future__ import annotations
 
+import sys
+
+if "pytest" in sys.modules:  # shows the values of an assert of the suite that fails
+    sys.modules["pytest"].register_assert_rewrite(f"{__name__}.targets")
+
 from kvformat.ingestion.testing.answers import answer
 from kvformat.ingestion.testing.targets import TargetSuite
 

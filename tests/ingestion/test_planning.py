@@ -335,3 +335,60 @@ def test_times_are_texts_where_spark_has_no_type_for_them() -> None:
         assert str(state.schemas.targets[ORDERS].columns[0].type) == expected
         assert str(planner.message_schema(state, ORDERS).columns[0].type) == "TIME(6)"
         assert str(planner.row_schema(state, ORDERS).columns[0].type) == expected
+
+
+def test_the_cause_of_new_columns_is_the_record_with_the_lowest_offset() -> None:
+    """The offsets differ in the last digit and arrive in reverse."""
+    columns = [NewColumn(ORDERS, "value", f"c{n}", (parse_type("INT"),), _at(100 + n)) for n in (3, 1, 2)]
+    plan = _planner().plan(IngestState(), BatchNews({ORDERS: _at(100)}, tuple(columns)))
+    assert [event.cause for event in plan.events] == [_at(101)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([("drop", 1000, 0, 12), ("truncate", 1000, 0, 11)], [11, 12]),  # the same millisecond: by offset
+        ([("truncate", 1001, 0, 11), ("drop", 1000, 0, 12)], [12, 11]),  # by the millisecond
+        ([("truncate", 1000, 1, 11), ("drop", 1000, 0, 12)], [12, 11]),  # by partition before offset
+    ],
+)
+def test_changes_of_whole_tables_are_in_the_order_of_time_partition_and_offset(
+    changes: list[tuple[str, int, int, int]], expected: list[int]
+) -> None:
+    planner = _planner(evolution=_evolution("evolve"))
+    state = planner.plan(IngestState(), _news("id INT")).state
+    found = tuple(WholeTableChange(ORDERS, kind, _at(offset, part), time) for kind, time, part, offset in changes)
+    plan = planner.plan(state, BatchNews(changes=found))
+    assert [event.cause.offset for event in plan.events if event.cause] == expected
+    times = {offset: time for _, time, _, offset in changes}
+    assert [change.timestamp for change in plan.changes] == [times[offset] for offset in expected]
+
+
+def test_the_key_of_the_first_record_counts_whatever_arrives_first() -> None:
+    keys = (NewKey(ORDERS, ("b", "a"), _at(12)), NewKey(ORDERS, ("a", "b"), _at(11)))
+    sources = _planner().merged(IngestState(), _news("a INT, b INT", keys=keys))
+    assert sources[ORDERS].value.key == ("a", "b")
+
+
+def test_a_table_in_quarantine_learns_nothing() -> None:
+    state = IngestState(quarantined={ORDERS: "broken"})
+    planner = _planner()
+    sources = planner.merged(state, _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),)))
+    assert not sources[ORDERS].value.columns
+    assert sources[ORDERS].value.key is None
+    plan = planner.plan(state, _news("a INT"))
+    assert (plan.events, plan.changes) == ((), ())
+
+
+def test_each_failed_table_goes_into_quarantine_beside_those_that_are_there() -> None:
+    earlier, bad, worse = (TableId((name,)) for name in ("earlier", "bad", "worse"))
+    columns = tuple(
+        NewColumn(table, "value", name, (parse_type("INT"),), _at(n))
+        for table in (bad, worse)
+        for n, name in enumerate(("a", "A"))
+    )
+    planner = _planner(quarantine=True)
+    state = IngestState(quarantined={earlier: "why"})
+    plan = planner.plan(state, BatchNews({bad: _at(0), worse: _at(0)}, columns))
+    assert {*plan.failed} == {bad, worse}
+    assert {*plan.state.quarantined} == {earlier, bad, worse}

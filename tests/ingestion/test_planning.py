@@ -376,7 +376,9 @@ def test_a_table_in_quarantine_learns_nothing() -> None:
     sources = planner.merged(state, _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),)))
     assert not sources[ORDERS].value.columns
     assert sources[ORDERS].value.key is None
-    plan = planner.plan(state, _news("a INT"))
+    known = replace(_planner().plan(IngestState(), _news("id INT")).state, quarantined={ORDERS: "broken"})
+    evolve = _planner(evolution=_evolution("evolve"))
+    plan = evolve.plan(known, _news("a INT", changes=(WholeTableChange(ORDERS, "truncate", _at(1), 5),)))
     assert (plan.events, plan.changes) == ((), ())
 
 

@@ -394,3 +394,26 @@ def test_each_failed_table_goes_into_quarantine_beside_those_that_are_there() ->
     plan = planner.plan(state, BatchNews({bad: _at(0), worse: _at(0)}, columns))
     assert {*plan.failed} == {bad, worse}
     assert {*plan.state.quarantined} == {earlier, bad, worse}
+
+
+def test_a_known_table_keeps_what_it_learned_beyond_its_first_schema() -> None:
+    planner = _planner(first={ORDERS: KnownTable({"id": parse_type("INT")})})
+    state = planner.plan(IngestState(), _news("id BIGINT, v INT")).state
+    assert {name: str(t) for name, t in planner.known(state).sources[ORDERS].value.columns.items()} == {
+        "id": "BIGINT",
+        "v": "INT",
+    }
+
+
+def test_static_inference_takes_all_columns_of_the_batch_that_creates_a_table() -> None:
+    planner = _planner(static=True)
+    plan = planner.plan(IngestState(), _news("a INT, b INT"))
+    assert _target(plan) == "a INT, b INT"
+    assert _target(planner.plan(plan.state, _news("c INT"))) == "a INT, b INT"
+
+
+def test_a_fixed_type_is_for_columns_of_values_and_not_of_keys() -> None:
+    columns = tuple(NewColumn(ORDERS, part, "a", (parse_type("INT"),), _at(1)) for part in ("key", "value"))  # type: ignore[arg-type]
+    planner = _planner(fixed={"a": parse_type("STRING")})
+    source = planner.merged(IngestState(), BatchNews({ORDERS: _at(1)}, columns))[ORDERS]
+    assert (str(source.key.columns["a"]), str(source.value.columns["a"])) == ("INT", "STRING")

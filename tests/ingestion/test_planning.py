@@ -417,3 +417,18 @@ def test_a_fixed_type_is_for_columns_of_values_and_not_of_keys() -> None:
     planner = _planner(fixed={"a": parse_type("STRING")})
     source = planner.merged(IngestState(), BatchNews({ORDERS: _at(1)}, columns))[ORDERS]
     assert (str(source.key.columns["a"]), str(source.value.columns["a"])) == ("INT", "STRING")
+
+
+def test_a_key_with_the_same_columns_in_another_order_is_the_same_key() -> None:
+    planner = _planner()
+    state = planner.plan(IngestState(), _news("a INT, b INT", keys=(NewKey(ORDERS, ("a", "b"), _at(1)),))).state
+    plan = planner.plan(state, _news(keys=(NewKey(ORDERS, ("b", "a"), _at(2)),)))
+    assert plan.entries(state) == []
+    with pytest.raises(SchemaChangeError, match=r"was \(a, b\), and is now \(b\) \(topic t, partition 0, offset 3\)"):
+        planner.plan(state, _news(keys=(NewKey(ORDERS, ("b",), _at(3)),)))
+
+
+def test_the_key_of_messages_has_the_prefix_of_value_columns() -> None:
+    planner = _planner(value_prefix="v_", key_prefix="k_")
+    state = planner.plan(IngestState(), _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),))).state
+    assert state.schemas.targets[ORDERS].primary_key == ("v_a",)

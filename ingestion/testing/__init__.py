@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import sys
 
-if "pytest" in sys.modules:  # a failing rule then shows its values
-    sys.modules["pytest"].register_assert_rewrite("kvformat.ingestion.testing.targets")
+if "pytest" in sys.modules:  # shows the values of an assert of the suite that fails
+    sys.modules["pytest"].register_assert_rewrite(f"{__name__}.targets")
 
 from kvformat.ingestion.testing.answers import answer
 from kvformat.ingestion.testing.targets import TargetSuite

@@ -335,3 +335,100 @@ def test_times_are_texts_where_spark_has_no_type_for_them() -> None:
         assert str(state.schemas.targets[ORDERS].columns[0].type) == expected
         assert str(planner.message_schema(state, ORDERS).columns[0].type) == "TIME(6)"
         assert str(planner.row_schema(state, ORDERS).columns[0].type) == expected
+
+
+def test_the_cause_of_new_columns_is_the_record_with_the_lowest_offset() -> None:
+    """The offsets differ in the last digit and arrive in reverse."""
+    columns = [NewColumn(ORDERS, "value", f"c{n}", (parse_type("INT"),), _at(100 + n)) for n in (3, 1, 2)]
+    plan = _planner().plan(IngestState(), BatchNews({ORDERS: _at(100)}, tuple(columns)))
+    assert [event.cause for event in plan.events] == [_at(101)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ([("drop", 1000, 0, 12), ("truncate", 1000, 0, 11)], [11, 12]),  # the same millisecond: by offset
+        ([("truncate", 1001, 0, 11), ("drop", 1000, 0, 12)], [12, 11]),  # by the millisecond
+        ([("truncate", 1000, 1, 11), ("drop", 1000, 0, 12)], [12, 11]),  # by partition before offset
+    ],
+)
+def test_changes_of_whole_tables_are_in_the_order_of_time_partition_and_offset(
+    changes: list[tuple[str, int, int, int]], expected: list[int]
+) -> None:
+    planner = _planner(evolution=_evolution("evolve"))
+    state = planner.plan(IngestState(), _news("id INT")).state
+    found = tuple(WholeTableChange(ORDERS, kind, _at(offset, part), time) for kind, time, part, offset in changes)
+    plan = planner.plan(state, BatchNews(changes=found))
+    assert [event.cause.offset for event in plan.events if event.cause] == expected
+    times = {offset: time for _, time, _, offset in changes}
+    assert [change.timestamp for change in plan.changes] == [times[offset] for offset in expected]
+
+
+def test_the_key_of_the_first_record_counts_whatever_arrives_first() -> None:
+    keys = (NewKey(ORDERS, ("b", "a"), _at(12)), NewKey(ORDERS, ("a", "b"), _at(11)))
+    sources = _planner().merged(IngestState(), _news("a INT, b INT", keys=keys))
+    assert sources[ORDERS].value.key == ("a", "b")
+
+
+def test_a_table_in_quarantine_learns_nothing() -> None:
+    state = IngestState(quarantined={ORDERS: "broken"})
+    planner = _planner()
+    sources = planner.merged(state, _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),)))
+    assert not sources[ORDERS].value.columns
+    assert sources[ORDERS].value.key is None
+    known = replace(_planner().plan(IngestState(), _news("id INT")).state, quarantined={ORDERS: "broken"})
+    evolve = _planner(evolution=_evolution("evolve"))
+    plan = evolve.plan(known, _news("a INT", changes=(WholeTableChange(ORDERS, "truncate", _at(1), 5),)))
+    assert (plan.events, plan.changes) == ((), ())
+
+
+def test_each_failed_table_goes_into_quarantine_beside_those_that_are_there() -> None:
+    earlier, bad, worse = (TableId((name,)) for name in ("earlier", "bad", "worse"))
+    columns = tuple(
+        NewColumn(table, "value", name, (parse_type("INT"),), _at(n))
+        for table in (bad, worse)
+        for n, name in enumerate(("a", "A"))
+    )
+    planner = _planner(quarantine=True)
+    state = IngestState(quarantined={earlier: "why"})
+    plan = planner.plan(state, BatchNews({bad: _at(0), worse: _at(0)}, columns))
+    assert {*plan.failed} == {bad, worse}
+    assert {*plan.state.quarantined} == {earlier, bad, worse}
+
+
+def test_a_known_table_keeps_what_it_learned_beyond_its_first_schema() -> None:
+    planner = _planner(first={ORDERS: KnownTable({"id": parse_type("INT")})})
+    state = planner.plan(IngestState(), _news("id BIGINT, v INT")).state
+    assert {name: str(t) for name, t in planner.known(state).sources[ORDERS].value.columns.items()} == {
+        "id": "BIGINT",
+        "v": "INT",
+    }
+
+
+def test_static_inference_takes_all_columns_of_the_batch_that_creates_a_table() -> None:
+    planner = _planner(static=True)
+    plan = planner.plan(IngestState(), _news("a INT, b INT"))
+    assert _target(plan) == "a INT, b INT"
+    assert _target(planner.plan(plan.state, _news("c INT"))) == "a INT, b INT"
+
+
+def test_a_fixed_type_is_for_columns_of_values_and_not_of_keys() -> None:
+    columns = tuple(NewColumn(ORDERS, part, "a", (parse_type("INT"),), _at(1)) for part in ("key", "value"))  # type: ignore[arg-type]
+    planner = _planner(fixed={"a": parse_type("STRING")})
+    source = planner.merged(IngestState(), BatchNews({ORDERS: _at(1)}, columns))[ORDERS]
+    assert (str(source.key.columns["a"]), str(source.value.columns["a"])) == ("INT", "STRING")
+
+
+def test_a_key_with_the_same_columns_in_another_order_is_the_same_key() -> None:
+    planner = _planner()
+    state = planner.plan(IngestState(), _news("a INT, b INT", keys=(NewKey(ORDERS, ("a", "b"), _at(1)),))).state
+    plan = planner.plan(state, _news(keys=(NewKey(ORDERS, ("b", "a"), _at(2)),)))
+    assert plan.entries(state) == []
+    with pytest.raises(SchemaChangeError, match=r"was \(a, b\), and is now \(b\) \(topic t, partition 0, offset 3\)"):
+        planner.plan(state, _news(keys=(NewKey(ORDERS, ("b",), _at(3)),)))
+
+
+def test_the_key_of_messages_has_the_prefix_of_value_columns() -> None:
+    planner = _planner(value_prefix="v_", key_prefix="k_")
+    state = planner.plan(IngestState(), _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),))).state
+    assert state.schemas.targets[ORDERS].primary_key == ("v_a",)

@@ -47,6 +47,8 @@ def _converted(values: list[Any], source: str, target: str, zone: str = ZONE) ->
         ("BIGINT", "FLOAT", [16777217], [16777216.0]),
         ("BIGINT", "DOUBLE", [2**53 + 1], [float(2**53)]),
         ("DECIMAL(38, 0)", "DOUBLE", [Decimal(10**37)], [1e37]),
+        ("INT", "TINYINT", [-129, -128, 127, 128], [None, -128, 127, None]),
+        ("DECIMAL(10, 2)", "DECIMAL(4, 2)", [Decimal("99.99"), Decimal("-100.00")], [Decimal("99.99"), None]),
         ("STRING", "INT", ["7"], [None]),
         ("INT", "BOOLEAN", [1], [None]),
         ("TIMESTAMP(3)", "DATE", [dt.datetime(2024, 2, 29), dt.datetime(2024, 2, 29, 1)], [dt.date(2024, 2, 29), None]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -48,6 +49,33 @@ def test_the_json_form_gives_the_event_back(event: SchemaEvent) -> None:
     assert CausedEvent.from_json(json.loads(json.dumps(caused.to_json()))) == caused
     assert CausedEvent.from_json(CausedEvent(event).to_json()).cause is None
     assert event_from_json(event_to_json(event)).table == TABLE  # a name with a dot keeps its two parts
+
+
+@pytest.mark.parametrize(
+    ("event", "half", "done"),
+    [
+        (
+            AddColumns(TABLE, (AddedColumn(W), AddedColumn(SchemaColumn("x", V.type)))),
+            (ID, V, W),
+            (ID, V, W, SchemaColumn("x", V.type)),
+        ),
+        (AlterColumnTypes(TABLE, (("id", V.type), ("v", W.type))), (ID, replace(V, type=W.type)), None),
+        (RenameColumns(TABLE, (("id", "a"), ("v", "b"))), (replace(ID, name="a"), V), None),
+        (RenameColumns(TABLE, (("v", "b"),)), (ID, V, replace(V, name="b")), None),
+        (RenameColumns(TABLE, (("v", "b"),)), (ID,), None),
+        (DropColumns(TABLE, ("id", "v")), (V, W), (W,)),
+    ],
+)
+def test_an_event_is_done_only_if_all_of_its_columns_are(
+    event: SchemaEvent, half: tuple[SchemaColumn, ...], done: tuple[SchemaColumn, ...] | None
+) -> None:
+    assert not event.is_done(TableSchema(half)), "a change that was made in part is finished"
+    assert event.is_done(TableSchema(done) if done is not None else event.apply(SCHEMA))  # type: ignore[arg-type]
+
+
+def test_a_new_first_column_comes_first_in_the_difference() -> None:
+    (event,) = schema_difference(TABLE, SCHEMA, TableSchema((W, ID, V), ("id",)))
+    assert event == AddColumns(TABLE, (AddedColumn(W, "FIRST"),))
 
 
 def test_events_change_a_schema_and_are_seen_in_it() -> None:

@@ -154,17 +154,6 @@ class TestParquetTarget(TargetSuite):
         super().test_columns_are_renamed_and_dropped(target)
 
 
-def test_a_failing_rule_shows_its_values(tmp_path: Path) -> None:
-    """Pytest rewrites the asserts of the suite, also for authors of targets."""
-
-    class Created(ParquetTarget):
-        def schema(self, table: TableId) -> Any:
-            return "a table that is already there"
-
-    with pytest.raises(AssertionError, match="assert 'a table that is already there' is None"):
-        TestParquetTarget().test_a_table_is_created_once(Created(tmp_path))
-
-
 def test_a_driver_that_another_one_overtakes_leaves_the_table_as_it_is(spark: Any, tmp_path: Path) -> None:
     """It has read the state of the table, and writes its rows while the other one writes two batches."""
     schema, table = table_schema("id INT", "v INT", key=["id"]), TableId(("t",))

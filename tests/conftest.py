@@ -21,13 +21,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--spark-mode", choices=("classic", "connect"), default="classic", help="the kind of Spark session in tests"
     )
+    parser.addoption("--without-java", action="store_true", help="leave out the tests marked spark or services")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+_NEEDS_JAVA = pytest.StashKey[list[pytest.Item]]()
+
+
+def _needs_java(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("spark", "services"))
+
+
+@pytest.hookimpl(trylast=True)  # after -m and -k
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse a test with a Spark session but without the mark: it would start one in a run without Spark."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
             raise pytest.UsageError(f"{item.nodeid} uses the fixture 'spark' and needs the mark 'spark'")
+    if config.getoption("--without-java"):
+        config.stash[_NEEDS_JAVA] = [item for item in items if _needs_java(item)]
+        items[:] = [item for item in items if not _needs_java(item)]
+        config.hook.pytest_deselected(items=config.stash[_NEEDS_JAVA])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if left_out := config.stash.get(_NEEDS_JAVA, []):
+        terminalreporter.write_line(f"No Java 17 or 21 was found: {len(left_out)} tests that need it did not run.")
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     running.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[RegistryServer]:
     """A server of schema registries. Each test has its own registry."""
     server = RegistryServer()
@@ -113,9 +113,13 @@ def server() -> Iterator[RegistryServer]:
 
 
 @pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    """An empty schema registry."""
-    with server.serving() as registry:
+def registry(server: RegistryServer, request: pytest.FixtureRequest) -> Iterator[Registry]:
+    """A schema registry with the schemas of the mark `schemas`, or an empty one."""
+    registry = Registry()
+    for mark in request.node.iter_markers("schemas"):
+        registry.ids |= mark.args[0]
+        registry.types |= mark.kwargs.get("types", {})
+    with server.serving(registry):
         yield registry
 
 

@@ -925,11 +925,10 @@ def test_extra_spark_requires_the_pandas_version_of_doctor() -> None:
 
 
 def test_doctor_asks_registries_with_the_credentials_of_the_table(
-    ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    ddl: Callable[[str], Path], server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(brokers, "TIMEOUT", 0.5)  # no server answers
-    server = RegistryServer()
-    with contextlib.closing(server), server.serving(Registry(credentials=f"alice:{_SECRET}")) as registry:
+    with server.serving(Registry(credentials=f"alice:{_SECRET}")) as registry:
         url = registry.url
         table = f"""CREATE TABLE t (id INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'avro-confluent',
             'scan.startup.mode' = 'earliest-offset', 'properties.bootstrap.servers' = '127.0.0.1:9',

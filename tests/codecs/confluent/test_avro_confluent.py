@@ -35,21 +35,16 @@ _SCHEMA = "a BIGINT, b STRING"
 _ACME = {"type": "record", "name": "Rec", "namespace": "com.acme", "fields": []}
 
 
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    """Four writers: the table's schema, narrower types, another order with more columns, a missing column."""
-    with server.serving() as registry:
-        for schema_id, fields in _WRITERS.items():
-            registry.ids[schema_id] = json.dumps(_ACME | {"fields": fields})
-        yield registry
-
-
 _WRITERS = {
     1: [{"name": "a", "type": ["null", "long"]}, {"name": "b", "type": ["null", "string"]}],
     7: [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}],
     300: [{"name": "b", "type": "string"}, {"name": "more", "type": "double"}, {"name": "a", "type": "long"}],
     -2: [{"name": "a", "type": "int"}],
 }
+"""Four writers: the table's schema, narrower types, another order with more columns, a missing column."""
+pytestmark = pytest.mark.schemas(
+    {number: json.dumps(_ACME | {"fields": fields}) for number, fields in _WRITERS.items()}
+)
 
 
 def _format(registry: Registry | str, **options: str) -> Format:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import uuid
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.schema_registries import RegistrySettings
 from tests.codecs.confluent.test_cloud_formats import _decoded
 from tests.codecs.confluent.test_record_types import _decoded as _first_rows
-from tests.support.registry_server import Registry, RegistryServer
+from tests.support.registry_server import Registry
 
 
 def _record(name: str, *fields: tuple[str, Any]) -> dict[str, Any]:
@@ -78,12 +77,6 @@ _SCHEMAS: dict[str, tuple[str, str, str, list[bytes]]] = {
 }
 _SCHEMAS["avro-confluent"] = _SCHEMAS["avro-registry"]
 _SCHEMAS["avro-debezium-registry"] = _SCHEMAS["debezium-avro-confluent"]
-
-
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        yield registry
 
 
 def _given(format: str, registry: Registry, policy: str | None) -> tuple[Format, list[bytes]]:

@@ -6,7 +6,7 @@ import functools
 import json
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -43,12 +43,9 @@ message Other { bool x = 1; message Row { int64 a = 1; string b = 2; } }
 message Change { Value before = 1; Value after = 2; string op = 3; message Value { int32 id = 1; } }"""
 
 
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        registry.ids |= {1: json.dumps(_ROW), 2: json.dumps(_CHANGE), 3: _PROTO, 4: '{"type":"object"}'}
-        registry.types |= {3: "PROTOBUF", 4: "JSON"}
-        yield registry
+pytestmark = pytest.mark.schemas(
+    {1: json.dumps(_ROW), 2: json.dumps(_CHANGE), 3: _PROTO, 4: '{"type":"object"}'}, types={3: "PROTOBUF", 4: "JSON"}
+)
 
 
 def _guid(registry: Registry, schema_id: int) -> bytes:

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 from kvformat.registry import KeyValueFormat, MetadataError, get_format
 from tests.codecs.confluent.test_new_schemas import _SCHEMAS, _given
-from tests.support.registry_server import Registry, RegistryServer
-
-
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        yield registry
+from tests.support.registry_server import Registry
 
 
 @pytest.mark.parametrize("format", _SCHEMAS)

@@ -23,8 +23,7 @@ from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, 
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
-from tests.fuzz import rows as random_rows
-from tests.support import services
+from tests.support import random_rows, services
 from tests.support.confluent import BY_TOPIC
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry

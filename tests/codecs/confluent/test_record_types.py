@@ -21,7 +21,7 @@ from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, 
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.codecs.confluent.test_proto_registry import _class_of
-from tests.fuzz import rows as random_rows
+from tests.support import random_rows
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry
 

@@ -21,7 +21,7 @@ from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.table.record_headers import HEADERS_TYPE, last_header
 from tests.codecs.confluent.test_cloud_formats import _decoded, _readable
 from tests.codecs.confluent.test_proto_registry import _class_of
-from tests.fuzz import rows as random_rows
+from tests.support import random_rows
 from tests.support.confluent import BY_TOPIC, registry_client
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry, RegistryServer

@@ -33,8 +33,7 @@ from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 from tests.codecs import test_vectors
-from tests.codecs.kernel import json_mutation
-from tests.support import vectors
+from tests.support import json_mutation, vectors
 from tests.support.decoding import Answer, alone, answers, decoded, is_json
 from tests.support.extent import case_count
 
@@ -72,7 +71,7 @@ def _needs_a_compiled_kernel() -> None:
 @contextlib.contextmanager
 def _reading(kernel: str) -> Iterator[Any]:
     """The answers of a process with that kernel, as it gives them."""
-    command = [sys.executable, "-m", "tests.codecs.kernel.json_mutation", str(MUTATIONS)]
+    command = [sys.executable, "-m", "tests.support.json_mutation", str(MUTATIONS)]
     with subprocess.Popen(command, cwd=_ROOT, env=_environment(kernel), stdout=subprocess.PIPE) as process:
         yield process.stdout
         assert process.wait() == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import re
@@ -11,16 +10,14 @@ import signal
 import subprocess
 import sys
 import tomllib
-import types
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
 from kvformat.connectors.cli import _framing, _values, doctor
@@ -28,6 +25,7 @@ from kvformat.registry import available_formats
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
 from tests.support import interop
+from tests.support.cli import lines, run
 from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
@@ -35,17 +33,6 @@ _KV = """CREATE TABLE users (id INT, name STRING, place BIGINT METADATA FROM 'of
     total AS id + 1, PRIMARY KEY (id) NOT ENFORCED) WITH (
     'connector' = 'upsert-kafka', 'topic' = 'users', 'properties.bootstrap.servers' = 'broker:9092',
     'key.format' = 'json', 'value.format' = 'json')"""
-
-
-def run(*arguments: str | Path, given: bytes | str = b"") -> Result:
-    result = CliRunner().invoke(cli._group, [str(argument) for argument in arguments], input=given)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.fixture
@@ -500,30 +487,6 @@ def test_output_never_contains_secrets_of_options(ddl: Callable[[str], Path]) ->
 _CSV = (sys.executable, "-m", "kvformat", "decode", "-f", "csv", "-s", "id INT")
 
 
-def _take_interrupts() -> None:
-    """Let an interrupt end the process. A shell in the background makes all its processes ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@pytest.fixture
-def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    started: list[Any] = []
-
-    def start(*command: str, **more: Any) -> subprocess.Popen[bytes]:
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        started.append(subprocess.Popen(command, **pipes, preexec_fn=_take_interrupts, **more))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
-        with contextlib.suppress(OSError):  # of a closed pipe
-            one.stdin.close()
-        one.stdout.close()
-        one.stderr.close()
-        one.wait()
-
-
 def test_a_slow_pipe_is_decoded_line_by_line(process: Callable[..., Any]) -> None:
     one = process(*_CSV)
     for number in range(3):
@@ -749,32 +712,6 @@ def test_errors_for_invalid_ddl(text: str, words: str, ddl: Callable[[str], Path
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
     assert "Traceback" not in result.stderr
-
-
-@pytest.fixture
-def inspected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Record the arguments of `inspect_topic`, which always returns the same result."""
-    asked = []
-
-    def inspect_topic(values: Any, keys: Any = None, **more: Any) -> Any:
-        asked.append((values, keys, more))
-        guess = types.SimpleNamespace(
-            part="value", format="json", confidence=0.98, reason="all are objects", options={"a": "b"}
-        )
-        guess.readable = True
-        return types.SimpleNamespace(
-            guesses=(guess,),
-            notes=("two were cut",),
-            counts={"messages": len(values)},
-            ddl="CREATE TABLE x (...)",
-            schemas=(),
-            tables={},
-        )
-
-    module = types.ModuleType("kvformat.connectors.infer")
-    vars(module)["inspect_topic"] = inspect_topic
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return asked
 
 
 def test_inspect_shows_guesses_with_reasons(inspected: list[Any], tmp_path: Path) -> None:

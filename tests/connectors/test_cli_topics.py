@@ -13,10 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.connectors.test_cli import inspected, lines, process, run
+from tests.support.cli import lines, run
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
-__all__ = ["inspected", "process"]
 
 _ORDERS = """CREATE TABLE orders (id INT, name STRING, place INT METADATA FROM 'partition' VIRTUAL,
     `at` BIGINT METADATA FROM 'offset' VIRTUAL, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kvformat.connectors import brokers
 from tests.support.cli import lines, run
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
@@ -293,11 +294,14 @@ def test_bad_rows_and_rejected_records_are_reported(broker: Any, shop: Callable[
     assert len(broker.records("cli-produce-bad")) < 5
 
 
-def test_produce_reports_errors_before_writing(broker: Any, shop: Callable[..., Path]) -> None:
+def test_produce_reports_errors_before_writing(
+    broker: Any, shop: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = shop("cli-produce-missing")
     missing = run("produce", file, "-o", "topic=cli-produce-missin", given=jsonl(row(1)))
     assert missing.exit_code == 2
     assert "Did you mean 'cli-produce-missing'?" in missing.stderr
+    monkeypatch.setattr(brokers, "TIMEOUT", 0.5)
     dead = run("produce", file, "--bootstrap", "127.0.0.1:1", given=jsonl(row(1)))
     assert dead.exit_code == 2
     assert "the brokers at '127.0.0.1:1' could not be asked" in dead.stderr

@@ -789,6 +789,11 @@ def _findings(*arguments: str | Path) -> tuple[dict[str, dict[str, str]], int]:
 def test_doctor_finds_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"):
         monkeypatch.delenv(name, raising=False)
+    java = tmp_path / "bin" / "java"  # the machine may have none
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.12\" 2024-07-16' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found, status = _findings()
     assert status == 0
     for what in (

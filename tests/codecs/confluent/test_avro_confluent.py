@@ -97,19 +97,6 @@ def test_messages_of_several_writers_keep_their_order(registry: Registry) -> Non
     assert len(registry.requests) == 5  # one per id
 
 
-def test_slices_and_messages_without_any_frame(registry: Registry) -> None:
-    fmt = _format(registry)
-    messages = pa.array([b"x", _framed(7, b"\x0a\x02z"), _framed(7, b"\x0c\x02z"), b"", None], pa.binary())
-    assert fmt.decode_batch(messages.slice(1, 2), _SCHEMA).rows.to_pylist() == [
-        [{"a": 5, "b": "z"}],
-        [{"a": 6, "b": "z"}],
-    ]
-    batch = fmt.decode_batch(messages.slice(3), _SCHEMA)
-    assert batch.rows.to_pylist() == [None, None]
-    assert batch.errors is not None
-    assert [error is None for error in batch.errors.to_pylist()] == [False, True]
-
-
 def test_the_error_explains_ids_in_headers(registry: Registry) -> None:
     short, magic = _decoded(_format(registry), b"\x01" + bytes(15), b"\x0a\x02z")
     assert short.startswith("the message has 16 bytes")

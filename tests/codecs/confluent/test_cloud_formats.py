@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import random
 from typing import Any
@@ -16,7 +17,8 @@ from kvformat.connectors import inspect_topic
 from kvformat.registry import DirectionError, KeyValueFormat, OptionError, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
-from tests.support.decoding import decoded_rows
+from tests.support.decoding import decoded_rows, readable_rows
+from tests.support.new_schemas import SCHEMAS, old_and_new
 from tests.support.registry_server import Registry
 
 _FRAME = b"\0\0\1\x86\xca"
@@ -205,3 +207,18 @@ def test_changes_are_recognized(changes: Registry) -> None:
     assert "`name` STRING" in inspected.ddl
     batch = KeyValueFormat.from_ddl(inspected.ddl).decode_batch(None, pa.array(proto, pa.binary()))
     assert batch.errors is None
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_slice_of_a_batch_gives_the_answers_of_its_messages(format: str, registry: Registry) -> None:
+    """Slices with messages of two schemas, nulls, and messages without a frame or with a part of one."""
+    fmt, (old, new) = old_and_new(format, registry, None)
+    messages = [old, new, None, b"", old[:3], b"\7" + new[1:], new, old[:5], None, old]
+    alone = [decoded_rows(fmt, "id INT", message)[0] for message in messages]
+    array, compared = pa.array(messages, pa.binary()), 0
+    for start, stop in itertools.combinations_with_replacement(range(len(messages) + 1), 2):
+        assert readable_rows(fmt.decode_batch(array[start:stop], "id INT")) == alone[start:stop]
+        compared += stop - start
+    assert compared == 220
+    assert [alone[n] for n in (0, 1, 2, 6, 8, 9)] == [[("+I", 7)], [("+I", 7)], None, [("+I", 7)], None, [("+I", 7)]]
+    assert [isinstance(answer, str) for answer in alone[4:6]] == [True] * 2

@@ -240,18 +240,6 @@ def test_one_message_of_another_schema_or_none_is_found_anywhere(orders: Registr
     assert compared > 400
 
 
-def test_slices_and_batches_without_a_frame(orders: Registry) -> None:
-    fmt = _format(orders.url)
-    array = pa.array([b"x", b"\0\0\0\0\1\0\x08\x01", b"\0\0\0\0\1\0\x08\x02", b"", None], pa.binary())
-    assert fmt.decode_batch(array.slice(1, 2), "id INT").rows.to_pylist() == [[{"id": 1}], [{"id": 2}]]
-    batch = fmt.decode_batch(array.slice(3), "id INT")
-    assert batch.rows.to_pylist() == [None, None]
-    assert batch.errors is not None
-    assert [error is None for error in batch.errors.to_pylist()] == [False, True]
-    assert fmt.decode_batch(array.slice(4), "id INT").errors is None
-    assert len(fmt.decode_batch(array.slice(5), "id INT").rows) == 0
-
-
 def test_schemas_that_do_not_fit_are_errors_of_their_messages(orders: Registry) -> None:
     orders.ids |= {5: "message {", 6: '{"type":"int"}'}
     orders.types |= {5: PROTOBUF}

@@ -202,6 +202,7 @@ def test_encode_registers_the_schema_once(spark: Any, registry: Registry) -> Non
     assert batch.messages.to_pylist() == [messages[7]]
 
 
+@pytest.mark.services
 def test_spark_s_function_writes_only_the_derived_schema(spark: Any, registry: Registry) -> None:
     """With another schema it would write other bytes, or match fields by their places."""
     registry.ids |= {

@@ -63,6 +63,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "spark.driver.extraJavaOptions": spark_jvm.java_options(),
         "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has returned
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",  # not the time zone of the process
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.timeType.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",

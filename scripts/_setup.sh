@@ -51,9 +51,10 @@ find_compiler() {
         "Or name one: CC=/path/to/gcc $0"
 }
 
-# find_java: exports JAVA_HOME with the path of a Java 17 or 21.
+# search_java: exports JAVA_HOME with the path of a Java 17 or 21. As root, it installs one if there is none.
+# find_java: does that too, and fails if there is none.
 java_works() { [ -n "$1" ] && [ -x "$1/bin/java" ] && "$1/bin/java" -version 2>&1 | grep -qE 'version "(17|21)[."]'; }
-search_java() {
+installed_java() {
     local home on_path
     on_path=$(command -v java || true)
     [ -z "$on_path" ] || on_path=$(dirname "$(dirname "$(readlink -f "$on_path")")")
@@ -62,12 +63,14 @@ search_java() {
     done
     return 1
 }
+search_java() {
+    installed_java && return
+    is_root && command -v apt-get >/dev/null || return 1
+    # Debian 13 has no Java 17.
+    { apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; } && installed_java
+}
 find_java() {
     search_java && return
-    if is_root && command -v apt-get >/dev/null; then
-        # Debian 13 has no Java 17.
-        { apt_install openjdk-17-jre-headless || apt_install openjdk-21-jre-headless; } && search_java && return
-    fi
     fail "Spark needs Java 17 or 21. Neither was found in JAVA_HOME, PATH or /usr/lib/jvm." \
         "On Debian or Ubuntu: sudo apt-get install openjdk-17-jre-headless (Debian 13: openjdk-21-jre-headless), then run this again." \
         "Or name one: JAVA_HOME=/path/to/jdk $0"

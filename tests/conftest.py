@@ -12,22 +12,36 @@ import pytest
 
 from tests.support.registry_server import Registry, RegistryServer
 
-# Tests run most code only briefly, so Java's second compiler and its parallel collectors cost more than they save. The
-# code cache keeps the size that it has with both compilers.
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--spark-mode", choices=("classic", "connect"), default="classic", help="the kind of Spark session in tests"
     )
+    parser.addoption("--without-java", action="store_true", help="leave out the tests marked spark or services")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+_NEEDS_JAVA = pytest.StashKey[list[pytest.Item]]()
+
+
+def _needs_java(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("spark", "services"))
+
+
+@pytest.hookimpl(trylast=True)  # after -m and -k
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Refuse a test with a Spark session but without the mark: it would start one in a run without Spark."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
             raise pytest.UsageError(f"{item.nodeid} uses the fixture 'spark' and needs the mark 'spark'")
+    if config.getoption("--without-java"):
+        config.stash[_NEEDS_JAVA] = [item for item in items if _needs_java(item)]
+        items[:] = [item for item in items if not _needs_java(item)]
+        config.hook.pytest_deselected(items=config.stash[_NEEDS_JAVA])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if left_out := config.stash.get(_NEEDS_JAVA, []):
+        terminalreporter.write_line(f"No Java 17 or 21 was found: {len(left_out)} tests that need it did not run.")
 
 
 @pytest.fixture(scope="session")
@@ -39,16 +53,17 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from tests.support import probe, services
+    from tests.support import probe, services, spark_jvm
 
     cloudpickle.register_pickle_by_value(probe)  # workers cannot import the tests
     builder = SparkSession.builder.config("spark.ui.enabled", "false").appName("kvformat tests")
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": _JAVA,
+        "spark.driver.extraJavaOptions": spark_jvm.java_options(),
         "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has returned
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.session.timeZone": "UTC",  # not the time zone of the process
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.timeType.enabled": "true",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
@@ -57,6 +72,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         settings["spark.jars"] = f"{services.jars('spark-avro')},{services.kafka_jars()}"
     for name, value in settings.items():
         builder = builder.config(name, value)
+    spark_jvm.remember_classes()
     connect = request.config.getoption("--spark-mode") == "connect"
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     with warnings.catch_warnings():
@@ -86,7 +102,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     running.kill()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server() -> Iterator[RegistryServer]:
     """A server of schema registries. Each test has its own registry."""
     server = RegistryServer()
@@ -95,9 +111,13 @@ def server() -> Iterator[RegistryServer]:
 
 
 @pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    """An empty schema registry."""
-    with server.serving() as registry:
+def registry(server: RegistryServer, request: pytest.FixtureRequest) -> Iterator[Registry]:
+    """A schema registry with the schemas of the mark `schemas`, or an empty one."""
+    registry = Registry()
+    for mark in request.node.iter_markers("schemas"):
+        registry.ids |= mark.args[0]
+        registry.types |= mark.kwargs.get("types", {})
+    with server.serving(registry):
         yield registry
 
 

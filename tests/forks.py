@@ -20,9 +20,9 @@ import pyarrow as pa
 
 from kvformat.registry import Format, get_format
 from kvformat.registry.contract.fork_safe import _guarded
-from tests.codecs.protobuf.protobuf_types import a_format, fields
 from tests.fuzz import cases
 from tests.support.decoding import Answer, answers
+from tests.support.protobuf_types import a_format, fields
 
 SECONDS = 60.0
 """Maximum time of a child on a busy machine, in seconds. It usually takes far less than one second."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from kvformat.codecs._arrays import spread, valid_mask
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
-from tests.fuzz import rows as random_rows
+from tests.support import random_rows
 from tests.support.extent import case_count
 
 

@@ -12,8 +12,8 @@ import pytest
 from kvformat.codecs import KERNEL
 from kvformat.registry import Format, get_format
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
-from tests.codecs.protobuf.protobuf_types import a_format, fields
 from tests.support.decoding import decoded
+from tests.support.protobuf_types import a_format, fields
 
 COLUMNS = 2000
 ENOUGH = MOST_CELLS // COLUMNS - 60

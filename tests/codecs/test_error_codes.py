@@ -19,7 +19,7 @@ from kvformat.registry.contract.error_codes import split_codes
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.table.decode_records import decode_records
 from tests.support import vectors
-from tests.support.registry_server import Registry, RegistryServer
+from tests.support.registry_server import Registry
 
 DEEP = b'{"a":' + b"[" * 1001 + b"]" * 1001 + b"}"
 DIGITS = b'{"a":' + b"1" * 1001 + b"}"
@@ -123,11 +123,10 @@ REGISTRY_MESSAGES = [
 
 
 @pytest.mark.parametrize(("message", "code"), REGISTRY_MESSAGES)
-def test_a_bad_message_of_a_registry_has_a_code(message: bytes, code: str) -> None:
-    registry = Registry(ids=WRITERS)
-    with RegistryServer().serving(registry):
-        format = get_format("avro-confluent", {"url": registry.url})
-        batch = format.decode_batch(pa.array([message, None]), "a INT NOT NULL")
+@pytest.mark.schemas(WRITERS)
+def test_a_bad_message_of_a_registry_has_a_code(message: bytes, code: str, registry: Registry) -> None:
+    format = get_format("avro-confluent", {"url": registry.url})
+    batch = format.decode_batch(pa.array([message, None]), "a INT NOT NULL")
     assert batch.codes is not None
     assert batch.codes.to_pylist() == [code, None]
 
@@ -147,14 +146,15 @@ ROWS: list[tuple[str, dict[str, str], str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("format", "options", "schema", "value", "code"), ROWS)
-def test_a_bad_row_has_a_code(format: str, options: dict[str, str], schema: str, value: Any, code: str) -> None:
-    registry = Registry(refused=("refused",))
-    with RegistryServer().serving(registry):
-        if format == "avro-confluent":
-            options = {"subject": "s", "url": registry.url, **options}
-        kind = result_arrow_type(row_type(resolve_schema(schema)))
-        rows = pa.array([None, {"a": value}], kind)
-        batch = get_format(format, options).encode_batch(rows, schema)
+def test_a_bad_row_has_a_code(
+    format: str, options: dict[str, str], schema: str, value: Any, code: str, registry: Registry
+) -> None:
+    registry.refused = ("refused",)
+    if format == "avro-confluent":
+        options = {"subject": "s", "url": registry.url, **options}
+    kind = result_arrow_type(row_type(resolve_schema(schema)))
+    rows = pa.array([None, {"a": value}], kind)
+    batch = get_format(format, options).encode_batch(rows, schema)
     assert batch.codes is not None
     assert batch.codes.to_pylist() == [None, code]
     assert batch.errors is not None

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from kvformat.connectors import cli
 from kvformat.registry import ErrorCode, Format, KeyValueFormat, OptionError, get_format
-from tests.codecs.protobuf.protobuf_types import a_file, fields
+from tests.support.protobuf_types import a_file, fields
 
 _GOOD, _BAD, _HALF = "é".encode(), b"a\xff", b"\xed\xa0\x80"
 _MESSAGES = [_GOOD, _BAD, None, _HALF, b"", b"caf\xe9"]

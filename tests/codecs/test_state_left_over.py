@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from kvformat.registry import Format, get_format
-from tests.codecs.protobuf.protobuf_types import a_format, fields
 from tests.support.decoding import alone, answers, decoded
+from tests.support.protobuf_types import a_format, fields
 
 _NESTED = "x INT, y STRING, z ROW<x INT, y STRING>"
 _COLUMNS = (

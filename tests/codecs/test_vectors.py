@@ -6,17 +6,8 @@ import functools
 
 import pytest
 
-from kvformat.registry import available_formats
 from tests.support import vectors
 
-JSON_FORMATS = ("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json")
-GROUPS = [
-    (format, direction, section)
-    for format in vectors.formats()
-    if format in available_formats()
-    for direction in ("decode", "encode")
-    for section in sorted({c["id"].split("/")[1] for c in vectors.cases(format) if c["direction"] == direction})
-]
 COMPARED = {
     ("avro", "decode"): 1444,
     ("avro", "encode"): 619,
@@ -53,7 +44,9 @@ def _outcomes(format: str, direction: str, section: str) -> list[str | None]:
     return [outcome for case in group for outcome in vectors.outcomes(case)]
 
 
-@pytest.mark.parametrize(("format", "direction", "section"), GROUPS, ids=["-".join(group) for group in GROUPS])
+@pytest.mark.parametrize(
+    ("format", "direction", "section"), vectors.groups(), ids=["-".join(group) for group in vectors.groups()]
+)
 def test_results_equal_flink(format: str, direction: str, section: str) -> None:
     outcomes = _outcomes(format, direction, section)
     problems = [problem for problem in outcomes if problem]
@@ -61,7 +54,7 @@ def test_results_equal_flink(format: str, direction: str, section: str) -> None:
     assert bool(outcomes) == ((format, direction, section) not in _NOTHING)
 
 
-@pytest.mark.parametrize(("format", "direction"), sorted({group[:2] for group in GROUPS}))
+@pytest.mark.parametrize(("format", "direction"), sorted({group[:2] for group in vectors.groups()}))
 def test_enough_messages_are_compared(format: str, direction: str) -> None:
-    compared = sum(len(_outcomes(*group)) for group in GROUPS if group[:2] == (format, direction))
+    compared = sum(len(_outcomes(*group)) for group in vectors.groups() if group[:2] == (format, direction))
     assert compared >= COMPARED[format, direction]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import os
 import platform
@@ -12,16 +11,14 @@ import signal
 import subprocess
 import sys
 import tomllib
-import types
 import uuid
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from kvformat.connectors import KafkaTable, brokers, cli
 from kvformat.connectors.cli import _framing, _values, doctor, inspect
@@ -29,6 +26,7 @@ from kvformat.registry import available_formats
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
 from tests.support import interop
+from tests.support.cli import lines, run
 from tests.support.registry_server import Registry, RegistryServer
 
 _SECRET = "sesame"
@@ -36,17 +34,6 @@ _KV = """CREATE TABLE users (id INT, name STRING, place BIGINT METADATA FROM 'of
     total AS id + 1, PRIMARY KEY (id) NOT ENFORCED) WITH (
     'connector' = 'upsert-kafka', 'topic' = 'users', 'properties.bootstrap.servers' = 'broker:9092',
     'key.format' = 'json', 'value.format' = 'json')"""
-
-
-def run(*arguments: str | Path, given: bytes | str = b"") -> Result:
-    result = CliRunner().invoke(cli._group, [str(argument) for argument in arguments], input=given)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
-
-
-def lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.fixture
@@ -565,30 +552,6 @@ def test_no_part_of_a_longer_secret_is_shown(ddl: Callable[[str], Path]) -> None
 _CSV = (sys.executable, "-m", "kvformat", "decode", "-f", "csv", "-s", "id INT")
 
 
-def _take_interrupts() -> None:
-    """Let an interrupt end the process. A shell in the background makes all its processes ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-@pytest.fixture
-def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
-    started: list[Any] = []
-
-    def start(*command: str, **more: Any) -> subprocess.Popen[bytes]:
-        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        started.append(subprocess.Popen(command, **pipes, preexec_fn=_take_interrupts, **more))
-        return started[-1]
-
-    yield start
-    for one in started:
-        one.kill()
-        with contextlib.suppress(OSError):  # of a closed pipe
-            one.stdin.close()
-        one.stdout.close()
-        one.stderr.close()
-        one.wait()
-
-
 def test_a_slow_pipe_is_decoded_line_by_line(process: Callable[..., Any]) -> None:
     one = process(*_CSV)
     for number in range(3):
@@ -739,7 +702,8 @@ def test_a_target_does_not_hide_a_table_whose_name_ends_like_its_own(ddl: Callab
     assert [(line["table"], line.get("follows")) for line in told] == [("lake.all_users", "users"), ("users", None)]
 
 
-def test_doctor_asks_the_brokers_of_a_job(ddl: Callable[[str], Path]) -> None:
+def test_doctor_asks_the_brokers_of_a_job(ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(brokers, "TIMEOUT", 0.5)  # no broker answers
     found = {line["what"]: line for line in lines(run("doctor", ddl(_JOB), "--json").stdout)}
     assert found["table k"]["status"] == "ok"
     assert found["brokers of k"]["status"] == "failed"
@@ -820,32 +784,6 @@ def test_errors_for_invalid_ddl(text: str, words: str, ddl: Callable[[str], Path
     assert (result.exit_code, result.stdout) == (2, "")
     assert words in result.stderr
     assert "Traceback" not in result.stderr
-
-
-@pytest.fixture
-def inspected(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Record the arguments of `inspect_topic`, which always returns the same result."""
-    asked = []
-
-    def inspect_topic(values: Any, keys: Any = None, **more: Any) -> Any:
-        asked.append((values, keys, more))
-        guess = types.SimpleNamespace(
-            part="value", format="json", confidence=0.98, reason="all are objects", options={"a": "b"}
-        )
-        guess.readable = True
-        return types.SimpleNamespace(
-            guesses=(guess,),
-            notes=("two were cut",),
-            counts={"messages": len(values)},
-            ddl="CREATE TABLE x (...)",
-            schemas=(),
-            tables={},
-        )
-
-    module = types.ModuleType("kvformat.connectors.infer")
-    vars(module)["inspect_topic"] = inspect_topic
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    return asked
 
 
 def test_inspect_shows_guesses_with_reasons(inspected: list[Any], tmp_path: Path) -> None:
@@ -931,6 +869,11 @@ def _findings(*arguments: str | Path) -> tuple[dict[str, dict[str, str]], int]:
 def test_doctor_finds_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"):
         monkeypatch.delenv(name, raising=False)
+    java = tmp_path / "bin" / "java"  # the machine may have none
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.12\" 2024-07-16' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     found, status = _findings()
     assert status == 0
     for what in (
@@ -1059,11 +1002,10 @@ def test_extra_spark_requires_the_pandas_version_of_doctor() -> None:
 
 
 def test_doctor_asks_registries_with_the_credentials_of_the_table(
-    ddl: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+    ddl: Callable[[str], Path], server: RegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(brokers, "TIMEOUT", 0.5)  # no server answers
-    server = RegistryServer()
-    with contextlib.closing(server), server.serving(Registry(credentials=f"alice:{_SECRET}")) as registry:
+    with server.serving(Registry(credentials=f"alice:{_SECRET}")) as registry:
         url = registry.url
         table = f"""CREATE TABLE t (id INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'avro-confluent',
             'scan.startup.mode' = 'earliest-offset', 'properties.bootstrap.servers' = '127.0.0.1:9',

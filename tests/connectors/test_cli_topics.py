@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from tests.connectors.test_cli import inspected, lines, process, run
+from kvformat.connectors import brokers
+from tests.support.cli import lines, run
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
-__all__ = ["inspected", "process"]
 
 _ORDERS = """CREATE TABLE orders (id INT, name STRING, place INT METADATA FROM 'partition' VIRTUAL,
     `at` BIGINT METADATA FROM 'offset' VIRTUAL, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp' VIRTUAL,
@@ -294,11 +294,14 @@ def test_bad_rows_and_rejected_records_are_reported(broker: Any, shop: Callable[
     assert len(broker.records("cli-produce-bad")) < 5
 
 
-def test_produce_reports_errors_before_writing(broker: Any, shop: Callable[..., Path]) -> None:
+def test_produce_reports_errors_before_writing(
+    broker: Any, shop: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = shop("cli-produce-missing")
     missing = run("produce", file, "-o", "topic=cli-produce-missin", given=jsonl(row(1)))
     assert missing.exit_code == 2
     assert "Did you mean 'cli-produce-missing'?" in missing.stderr
+    monkeypatch.setattr(brokers, "TIMEOUT", 0.5)
     dead = run("produce", file, "--bootstrap", "127.0.0.1:1", given=jsonl(row(1)))
     assert dead.exit_code == 2
     assert "the brokers at '127.0.0.1:1' could not be asked" in dead.stderr

@@ -15,7 +15,7 @@ from kvformat.connectors.cli._values import ValueRefused, _map, json_values, pyt
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
-from tests.fuzz import rows
+from tests.support import random_rows as rows
 
 
 def there_and_back(array: pa.Array, t: FlinkType) -> pa.Array:

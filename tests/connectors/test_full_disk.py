@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from kvformat.registry import current_table
-from tests.connectors.tables import upsert
-from tests.connectors.test_maintain import change
+from tests.connectors.tables import change, upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 

@@ -35,18 +35,10 @@ from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import FlinkType
 from tests.codecs.debezium import test_debezium_types as debezium_types
 from tests.support import interop, recordings, vectors
-from tests.support.registry_server import Registry, RegistryServer
+from tests.support.registry_server import Registry
 
 Messages = list[bytes | None]
 FLINK = {"types": "flink"}
-
-
-@pytest.fixture
-def registry() -> Iterator[Registry]:
-    server = RegistryServer()
-    with server.serving() as serving:
-        yield serving
-    server.close()
 
 
 def inferred(*rows: Any, format: str = "json", **more: Any) -> InferredSchema:

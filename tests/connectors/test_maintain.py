@@ -9,33 +9,9 @@ import pytest
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import ConfigurationError, KeyValueFormat, current_table
-from tests.connectors.tables import upsert
-from tests.support.starting import started
+from tests.connectors.tables import Maintained, change, rows, upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
-
-
-def change(key: int, n: int | None, **more: Any) -> tuple[bytes, bytes | None]:
-    rest = "".join(f',"{name}":{value}' for name, value in more.items())
-    return b'{"id":%d}' % key, None if n is None else b'{"n":%d%s}' % (n, rest.encode())
-
-
-def rows(spark: Any, path: Path) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in current_table(spark, path).collect())
-
-
-class Maintained:
-    """A table in a folder, which `update` brings up to date."""
-
-    def __init__(self, spark: Any, folder: Path) -> None:
-        self.spark, self.path, self.checkpoint = spark, folder / "table", str(folder / "checkpoint")
-
-    def update(self, table: KafkaTable, target: Any = None, **more: Any) -> None:
-        more |= {"checkpoint_location": self.checkpoint, "trigger": {"availableNow": True}}
-        query = started(lambda: table.maintain(self.spark, target or self.path, **more))
-        assert query.awaitTermination(120)
-        if query.exception() is not None:
-            raise query.exception()
 
 
 def test_a_table_follows_its_topic(spark: Any, broker: Any, tmp_path: Path) -> None:

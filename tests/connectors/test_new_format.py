@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry.testing import check_format
-from tests.connectors.test_cli import run
+from tests.support.cli import run
 
 _ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.connectors import KafkaTable
+from kvformat.connectors import KafkaTable, brokers
 from kvformat.registry.contract.errors import (
     BrokerError,
     ConfigurationError,
@@ -244,7 +244,9 @@ def test_deleted_offsets_follow_the_reset_policy(spark: Any, broker: Any) -> Non
 
 
 @pytest.mark.slow
-def test_missing_topics_and_offsets_are_reported(spark: Any, broker: Any, grouped: str) -> None:
+def test_missing_topics_and_offsets_are_reported(
+    spark: Any, broker: Any, grouped: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with pytest.raises(OptionError, match="there is no topic 'nowhere'"):
         _table(ROWS, broker, "nowhere", _startup("group-offsets") | GROUP).read(spark)
     with pytest.raises(OptionError, match="ten-1 should stop at committed offset"):
@@ -258,8 +260,10 @@ def test_missing_topics_and_offsets_are_reported(spark: Any, broker: Any, groupe
     nobody = _table(ROWS, broker, grouped, _startup("group-offsets") | GROUP).with_options(
         {"properties.bootstrap.servers": "127.0.0.1:1"}
     )
-    with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
-        nobody.read(spark)
+    with monkeypatch.context() as quick:
+        quick.setattr(brokers, "TIMEOUT", 0.5)
+        with pytest.raises(BrokerError, match=r"127\.0\.0\.1:1"):
+            nobody.read(spark)
     # With given offsets, no broker is asked.
     answered = {"startingOffsets": json.dumps({"ten": {"0": 4, "1": 4}})}
     table = _table(ROWS, broker, grouped, _startup("group-offsets") | {"properties.group.id": "nobody"})

@@ -24,7 +24,7 @@ from kvformat.registry import (
 from kvformat.registry.contract import discovery
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
-from tests.codecs.protobuf.protobuf_types import descriptor_set, fields
+from tests.support.protobuf_types import descriptor_set, fields
 
 STRING = FlinkType("VARCHAR", length=2**31 - 1)
 

@@ -11,8 +11,7 @@ import pytest
 from kvformat.connectors import KafkaTable
 from kvformat.connectors.progress import described
 from kvformat.registry import latest_by_key
-from tests.connectors.tables import SCHEMA, upsert
-from tests.connectors.test_maintain import Maintained, change, rows
+from tests.connectors.tables import SCHEMA, Maintained, change, rows, upsert
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 

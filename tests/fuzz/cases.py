@@ -4,7 +4,7 @@ The name of a case determines its content, so that another process can create it
 
     json/vectors/12    schema, options and messages of a case of fixtures/flink-2.3
     json/rows/7        a random schema, random options and random rows, written by the format itself (7: the seed)
-    json/known/3       a case of tests/codecs/kernel/json_mutation.py
+    json/known/3       a case of tests/support/json_mutation.py
     debezium-json/schemas/5    messages with several schemas or schema ids in one batch (schemas.py)
     key-value/interop/5   a table of fixtures/interop with Flink's records
 """
@@ -31,9 +31,9 @@ import pyarrow as pa
 from kvformat.registry import ConfigurationError, DecodedBatch, Format, KeyValueFormat, Option, get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.types import FlinkType
-from tests.codecs.kernel import json_mutation
-from tests.fuzz import mutation, rows, schemas
-from tests.support import vectors
+from tests.fuzz import mutation, schemas
+from tests.support import json_mutation, vectors
+from tests.support import random_rows as rows
 
 FORMATS = (
     *("csv", "json", "avro", "avro-confluent", "raw"),

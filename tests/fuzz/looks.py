@@ -17,9 +17,9 @@ from kvformat.registry import ConfigurationError, SchemaRegistryError
 from kvformat.registry.authoring import LookRequest
 from kvformat.registry.contract.look import Looked, Looker
 from kvformat.registry.contract.look_by_proposal import ProposalLooker
-from tests.codecs.look.looking import Known, merged, types_of
 from tests.fuzz.cases import FormatCase
 from tests.fuzz.properties import Batch
+from tests.support.looking import Known, merged, types_of
 
 
 def known_tables(batch: Batch) -> None:

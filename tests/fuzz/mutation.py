@@ -9,9 +9,7 @@ import zlib
 from collections.abc import Callable
 
 from kvformat.registry.testing.mutation import change
-from tests.codecs.avro import avro_mutation
-from tests.codecs.kernel import json_mutation
-from tests.codecs.protobuf import protobuf_mutation
+from tests.support import avro_mutation, json_mutation, protobuf_mutation
 
 Mutation = Callable[[random.Random, bytes], bytes]
 

@@ -16,7 +16,7 @@ from kvformat.ingestion import Pipeline
 from kvformat.ingestion.blocks import options
 from kvformat.ingestion.yaml import Secret
 from kvformat.registry import ConfigurationError
-from tests.ingestion.examples import EXAMPLES, SECRET, SQL_EXAMPLES, VARIABLES
+from tests.support.pipeline_examples import EXAMPLES, SECRET, SQL_EXAMPLES, VARIABLES
 
 SECONDS = 5.0
 """Maximum CPU time of one pipeline in seconds."""

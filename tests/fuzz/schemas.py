@@ -20,9 +20,9 @@ from kvformat.codecs._avro import parse_schema
 from kvformat.codecs._avro.types import schema_text
 from kvformat.registry import SchemaError
 from kvformat.registry.contract.ddl import parse_schema as parse_table
-from tests.codecs.avro.avro_mutation import evolved
-from tests.codecs.avro.avro_random import Maker, written
-from tests.fuzz import rows
+from tests.support import random_rows as rows
+from tests.support.avro_mutation import evolved
+from tests.support.avro_random import Maker, written
 
 FORMATS = ("debezium-json", "avro-confluent", "debezium-avro-confluent", "avro-glue", "avro-apicurio")
 _TIME, _CONNECT, _DATA = "io.debezium.time.", "org.apache.kafka.connect.data.", "io.debezium.data."

@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-import kvformat.__main__  # adds the commands
-from kvformat.connectors import cli
 from kvformat.ingestion import read_table
 from kvformat.ingestion.blocks.source import parse_source
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable
@@ -21,6 +18,7 @@ from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.store import SchemaStore
 from kvformat.registry.contract.look import KnownTable
+from tests.support.cli import run
 
 _SECRET = "sesame"
 _YAML = """\
@@ -34,14 +32,6 @@ sink:
   type: parquet
   path: /lake
 """
-
-
-def run(*arguments: str | Path, given: str = "") -> Result:
-    assert kvformat.__main__.main is not None
-    result = CliRunner().invoke(cli._group, [str(argument) for argument in arguments], input=given)
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return result
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvformat.ingestion import Pipeline
-from tests.ingestion.examples import EXAMPLES, SECRET, VARIABLES
+from tests.support.pipeline_examples import EXAMPLES, SECRET, VARIABLES
 
 _MYSQL = "source 'mysql': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
 _ALIYUN = (

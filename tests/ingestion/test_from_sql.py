@@ -12,7 +12,7 @@ import pytest
 from kvformat.ingestion import Pipeline
 from kvformat.ingestion.from_sql import checkpoint_folder
 from kvformat.registry import ConfigurationError
-from tests.ingestion.examples import SQL_EXAMPLES
+from tests.support.pipeline_examples import SQL_EXAMPLES
 
 _SECRET = "s3same"
 _OPTIONS = {

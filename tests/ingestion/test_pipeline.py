@@ -14,7 +14,7 @@ import pytest
 
 from kvformat.ingestion import Pipeline
 from kvformat.registry import ConfigurationError
-from tests.ingestion.examples import EXAMPLES, SECRET, VARIABLES
+from tests.support.pipeline_examples import EXAMPLES, SECRET, VARIABLES
 
 SOURCE = {
     "type": "kafka",

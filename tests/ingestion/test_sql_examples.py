@@ -12,8 +12,8 @@ import pytest
 
 from kvformat.ingestion import Pipeline
 from kvformat.ingestion.targets.discovery import target_of
-from tests.ingestion.examples import SQL_EXAMPLES
 from tests.ingestion.history import BatchQuery
+from tests.support.pipeline_examples import SQL_EXAMPLES
 
 pytestmark = pytest.mark.spark
 _TABLE = "hologres.kafka.sync_kafka"

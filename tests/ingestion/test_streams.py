@@ -15,8 +15,8 @@ from kvformat.ingestion import Pipeline, read_table
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
 from kvformat.registry import ConfigurationError
-from tests.ingestion.test_cli import run
 from tests.support import services
+from tests.support.cli import run
 from tests.support.confluent import registry_client
 from tests.support.starting import started
 

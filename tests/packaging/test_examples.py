@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import json
 import re
 import shutil
 import sys
-import types
 import zipfile
 from pathlib import Path
 
@@ -129,99 +126,3 @@ def test_the_steps_of_the_tutorial_work(wheel: Path, tmp_path: Path) -> None:
     told = run(command, cwd=tmp_path, extra={"JAVA_TOOL_OPTIONS": QUICK_JAVA})
     (steps,) = re.findall(r"^docs/plugins\.md: (\d+) steps done$", told, re.MULTILINE)
     assert int(steps) >= 25
-
-
-@pytest.fixture(scope="module")
-def tutorial() -> types.ModuleType:
-    loader = importlib.machinery.SourceFileLoader("tutorial", str(ROOT / "scripts" / "tutorial"))
-    spec = importlib.util.spec_from_loader("tutorial", loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["tutorial"] = module  # dataclasses look up their module
-    loader.exec_module(module)
-    return module
-
-
-PAGE = """Text, and `code`.
-
-<!-- write: notes/a.txt -->
-```text
-one
-two
-
-three
-```
-
-```console
-$ mkdir other
-$ cd notes
-$ cat a.txt
-one
-...
-thr...
-$ cat a.txt >&2
-$ test -z "$(cat)"
-```
-
-<!-- part of: a.txt -->
-```text
-two
-```
-
-<!-- change: a.txt -->
-```diff
- one
--two
-+2
-@@
--three
-+3
-```
-
-```console
-$ cat a.txt
-one
-2
-
-3
-```
-"""
-
-
-def followed(tutorial: types.ModuleType, page: str, folder: Path) -> int:
-    """Run all steps of a page. Returns their number."""
-    work, scratch = folder / "work", folder / "scratch"
-    (work / "notes").mkdir(parents=True)
-    scratch.mkdir()
-    steps = tutorial.steps(page, scratch)
-    tutorial.follow(steps, work, scratch, {})
-    return len(steps)
-
-
-def test_a_correct_page_passes(tutorial: types.ModuleType, tmp_path: Path) -> None:
-    assert followed(tutorial, PAGE, tmp_path) == 9
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "told"),
-    [
-        ("thr...\n", "fr...\n", r"line 14: `cat a.txt` prints\none\ntwo"),
-        ("one\n...\n", "one\n", "line 14: `cat a.txt` prints"),
-        ("cd notes", "cd nowhere", "line 13: `cd nowhere` failed"),
-        ("$ mkdir other\n", "$ mkdir notes\n", "line 12: `mkdir notes` failed"),
-        ("$ cd notes\n", "$ cd ./$no_such_variable/notes\n", "unbound variable"),
-        ("$ cd notes\n", "$ false | cd notes\n", "line 13: .* failed"),
-        ("$ mkdir other\n", "mkdir other\n", "line 12: a console block must begin with a command"),
-        ("```text\ntwo\n", "```text\nfour\n", "this text is not in a.txt:\nfour"),
-        ("-two", "-three", "this text must be once in a.txt, but is there 0 times:\none\nthree"),
-        ("<!-- part of: a.txt -->\n", "", "line 23: this block is not run and not checked"),
-        ("part of: a.txt", "from the project: README.md", "this text is not in .*README.md"),
-        ("write: notes/a.txt", "wirte: notes/a.txt", "line 5: this block is not run and not checked"),
-    ],
-)
-def test_errors_of_a_page_are_reported(
-    right: str, wrong: str, told: str, tutorial: types.ModuleType, tmp_path: Path
-) -> None:
-    assert PAGE.count(right) == 1
-    with pytest.raises(tutorial.PageError, match=told):
-        followed(tutorial, PAGE.replace(right, wrong), tmp_path)

@@ -10,8 +10,8 @@ from typing import Any
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.sql.create_table import parse_create_table
 from kvformat.registry.sql.table_definition import TableDefinition
-from tests.fuzz.rows import rows
 from tests.support.interop import Row, row_type
+from tests.support.random_rows import rows
 from tests.support.vectors import from_arrow
 
 _ALL = (

@@ -9,7 +9,7 @@ import random
 import re
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from kvformat.registry import ConfigurationError, KeyValueFormat, SchemaError, S
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.support import services, vectors
 from tests.support.confluent import registry_client
-from tests.support.registry_server import Registry, RegistryServer
+from tests.support.registry_server import Registry
 
 pytestmark = pytest.mark.spark
 
@@ -58,14 +58,6 @@ _ROW: dict[str, Any] = {
     "n6": dt.datetime(2024, 3, 10, 2, 30, 0, 123456),
     "zs": [dt.datetime(2024, 11, 3, 5, 30, tzinfo=dt.UTC)],
 }
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[Registry]:
-    server = RegistryServer()
-    with server.serving() as registry:
-        yield registry
-    server.close()
 
 
 def _messages(schema: str, options: dict[str, str]) -> list[bytes | None]:
@@ -210,6 +202,7 @@ def test_encode_registers_the_schema_once(spark: Any, registry: Registry) -> Non
     assert batch.messages.to_pylist() == [messages[7]]
 
 
+@pytest.mark.services
 def test_spark_s_function_writes_only_the_derived_schema(spark: Any, registry: Registry) -> None:
     """With another schema it would write other bytes, or match fields by their places."""
     registry.ids |= {

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from kvformat.registry import KeyValueFormat
-from tests.codecs.protobuf.protobuf_types import a_file, a_format, fields
+from tests.support.protobuf_types import a_file, a_format, fields
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pytest
 from kvformat.registry import KeyValueFormat, split_errors
 from kvformat.registry.contract.errors import MetadataError, SchemaError
 from kvformat.registry.java.charsets import find_charset
-from tests.registry.table.test_raw_records import BOTH, table
+from tests.support.raw_records import BOTH, table
 
 pytestmark = pytest.mark.spark
 

@@ -98,3 +98,28 @@ def is_json(message: bytes) -> bool:
     except ValueError:
         return False
     return True
+
+
+def decoded_rows(fmt: Format, schema: str, *messages: bytes | None) -> list[Any]:
+    """Return for each message the rows with their kinds, None, or the error."""
+    batch = fmt.decode_batch(pa.array(messages, pa.binary()), schema)
+    return readable_rows(batch)
+
+
+def readable_rows(batch: DecodedBatch) -> list[Any]:
+    kinds = ["+I"] * len(batch.rows.values) if batch.row_kinds is None else batch.row_kinds.to_pylist()
+    errors = [None] * len(batch.rows) if batch.errors is None else batch.errors.to_pylist()
+    found, at = [], 0
+    for rows, error in zip(batch.rows.to_pylist(), errors, strict=True):
+        count = len(rows or ())
+        pairs = [(kind, *row.values()) for kind, row in zip(kinds[at : at + count], rows or (), strict=True)]
+        found.append(error or (None if rows is None else pairs))
+        at += count
+    return found
+
+
+def first_rows(fmt: Format, schema: str, *messages: bytes | None) -> list[Any]:
+    """Return the row of each message, None for a null message, [] for a skipped one, or the error."""
+    batch = fmt.decode_batch(pa.array(messages, pa.binary()), schema)
+    errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
+    return [error or (rows and rows[0]) for rows, error in zip(batch.rows.to_pylist(), errors, strict=True)]

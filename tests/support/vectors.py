@@ -24,12 +24,13 @@ import fastavro
 import pyarrow as pa
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from kvformat.registry import DecodedBatch, Format, get_format
+from kvformat.registry import DecodedBatch, Format, available_formats, get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from tests.support.decoding import checked
 from tests.support.registry_server import Registry, RegistryServer
 
+JSON_FORMATS = ("json", "debezium-json", "canal-json", "maxwell-json", "ogg-json")
 FIXTURES = pathlib.Path(__file__).parents[2] / "fixtures"
 _EPOCH = dt.datetime(1970, 1, 1)
 _TIMESTAMP = re.compile(r"([+-]?\d+)-(\d\d)-(\d\d)(?:T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?)?Z?$")
@@ -460,3 +461,15 @@ def same_numbers(a: bytes | None, b: bytes | None) -> bool:
         return False
     pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
     return all(float(x) == float(y) or struct.pack("f", float(x)) == struct.pack("f", float(y)) for x, y in pairs)
+
+
+@functools.cache
+def groups() -> list[tuple[str, str, str]]:
+    """Return format, direction and section of each group of cases."""
+    return [
+        (format, direction, section)
+        for format in formats()
+        if format in available_formats()
+        for direction in ("decode", "encode")
+        for section in sorted({c["id"].split("/")[1] for c in cases(format) if c["direction"] == direction})
+    ]

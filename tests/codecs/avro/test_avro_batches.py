@@ -21,10 +21,10 @@ from kvformat.codecs._avro import encode, plan
 from kvformat.codecs._avro.bounds import added_per_item
 from kvformat.codecs._avro.write_datum import write_datum
 from kvformat.registry.contract.errors import SchemaError
-from tests.codecs.avro import avro_mutation
-from tests.codecs.avro.avro_cases import MANY, array, decode, error, read, record, schema_of, shown, texts
-from tests.codecs.avro.avro_mutation import Case
-from tests.codecs.avro.avro_random import Maker, arrow_value, written
+from tests.support import avro_mutation
+from tests.support.avro_cases import MANY, array, decode, error, read, record, schema_of, shown, texts
+from tests.support.avro_mutation import Case
+from tests.support.avro_random import Maker, arrow_value, written
 from tests.support.extent import case_count
 
 _ROOT = Path(__file__).parents[3]
@@ -64,7 +64,7 @@ def test_reads_and_writes_as_fastavro(seed: int) -> None:
 def test_both_kernels_give_the_same_values_and_errors() -> None:
     if KERNEL != "compiled":
         pytest.skip("no compiled kernel")
-    command = [sys.executable, "-m", "tests.codecs.avro.avro_mutation", str(_MUTATIONS)]
+    command = [sys.executable, "-m", "tests.support.avro_mutation", str(_MUTATIONS)]
     environment = {**os.environ, "KVFORMAT_KERNEL": "python"}
     good = bad = 0
     with subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE) as source:

@@ -14,7 +14,7 @@ import pytest
 from kvformat.codecs._avro import Decoded, encode, plan
 from kvformat.codecs._avro.resolve import _Resolver
 from kvformat.registry.contract.errors import SchemaError
-from tests.codecs.avro.avro_cases import (
+from tests.support.avro_cases import (
     MANY,
     array,
     decode,
@@ -26,7 +26,7 @@ from tests.codecs.avro.avro_cases import (
     shown,
     texts,
 )
-from tests.codecs.avro.avro_random import Maker, written
+from tests.support.avro_random import Maker, written
 
 _PAIRS = [
     ("int", "long"),

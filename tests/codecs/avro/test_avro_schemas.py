@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from kvformat.codecs._avro import encode, parse_schema, plan
 from kvformat.registry.contract.errors import SchemaError
-from tests.codecs.avro.avro_cases import MANY, array, decode, error, read, record, schema_of, texts
-from tests.codecs.avro.avro_random import Maker
+from tests.support.avro_cases import MANY, array, decode, error, read, record, schema_of, texts
+from tests.support.avro_random import Maker
 
 _SEEDS = st.integers(0, 2**32)
 

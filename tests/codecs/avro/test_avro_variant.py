@@ -10,7 +10,7 @@ import pytest
 from kvformat.registry import SchemaError, get_format
 from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
-from tests.support.registry_server import RegistryServer
+from tests.support.registry_server import Registry
 from tests.support.variants import random_document
 
 _AVRO = get_format("avro", {"variant-columns": "v;l;m;r"})
@@ -93,12 +93,9 @@ def test_other_columns_are_refused_as_in_flink(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["avro-confluent", "debezium-avro-confluent"])
-def test_formats_with_a_registry_have_it_too(name: str) -> None:
-    server = RegistryServer()
-    with server.serving() as registry:
-        format = get_format(name, {"url": registry.url, "subject": "s", "variant-columns": "v"})
-        rows = decoded(get_format("json"), [b'{"v":{"a":[null]}}'], "v VARIANT").rows.flatten()
-        encoded = format.encode_batch(rows, "v VARIANT", row_kinds=pa.array(["+I"]))
-        assert b'{"a":[null]}' in encoded.messages[0].as_py()
-        assert decoded(format, encoded.messages, "v VARIANT").rows.flatten() == rows
-    server.close()
+def test_formats_with_a_registry_have_it_too(name: str, registry: Registry) -> None:
+    format = get_format(name, {"url": registry.url, "subject": "s", "variant-columns": "v"})
+    rows = decoded(get_format("json"), [b'{"v":{"a":[null]}}'], "v VARIANT").rows.flatten()
+    encoded = format.encode_batch(rows, "v VARIANT", row_kinds=pa.array(["+I"]))
+    assert b'{"a":[null]}' in encoded.messages[0].as_py()
+    assert decoded(format, encoded.messages, "v VARIANT").rows.flatten() == rows

@@ -9,7 +9,6 @@ import datetime
 import io
 import json
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import fastavro
@@ -19,7 +18,7 @@ import pytest
 from kvformat.registry import ChangelogMode, DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError
 from kvformat.registry.table.decode_records import decode_records
-from tests.support.registry_server import Registry, RegistryServer
+from tests.support.registry_server import Registry
 
 _COLUMNS = "id INT, name STRING"
 
@@ -276,13 +275,10 @@ AVRO: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def registry() -> Iterator[Registry]:
-    server = RegistryServer()
-    good = _record("Envelope", {"before": ["null", _IMAGE], "after": ["null", "Value"], "op": _TEXT})
-    schemas = {1: json.dumps(good)} | {2 + n: json.dumps(schema) for n, (schema, _, _) in enumerate(AVRO)}
-    with server.serving(Registry(ids=schemas)) as serving:
-        yield serving
+_GOOD = _record("Envelope", {"before": ["null", _IMAGE], "after": ["null", "Value"], "op": _TEXT})
+pytestmark = pytest.mark.schemas(
+    {1: json.dumps(_GOOD)} | {2 + n: json.dumps(schema) for n, (schema, _, _) in enumerate(AVRO)}
+)
 
 
 def _datum(registry: Registry, number: int, value: dict[str, Any]) -> bytes:

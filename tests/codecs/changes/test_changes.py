@@ -18,9 +18,9 @@ from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.java.regex import compile_java
-from tests.codecs.kernel.json_mutation import CHANGED, PRODUCERS, Producer, mutated, row
 from tests.support.decoding import Answer, alone, answers, checked, decoded
 from tests.support.extent import case_count
+from tests.support.json_mutation import CHANGED, PRODUCERS, Producer, mutated, row
 
 _FORMATS = ("debezium-json", "canal-json", "maxwell-json", "ogg-json")
 _COLUMNS = ("id", "name", "price", "at", "tags", "more", "rec")

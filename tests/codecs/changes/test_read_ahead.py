@@ -13,9 +13,9 @@ from kvformat.codecs._changes import format as changes_format
 from kvformat.codecs._changes.read import EnvelopePlan
 from kvformat.registry import get_format
 from kvformat.registry.contract.cells import MOST_CELLS
-from tests.codecs.kernel.json_mutation import CHANGED, PRODUCERS, Producer, mutated
 from tests.support import vectors
 from tests.support.decoding import Answer, answers, decoded
+from tests.support.json_mutation import CHANGED, PRODUCERS, Producer, mutated
 
 _FORMATS = ("debezium-json", "canal-json", "maxwell-json", "ogg-json")
 _UPSERT = {"changelog.mode": "upsert"}

@@ -21,8 +21,7 @@ from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.table.record_headers import headers_of, plain_headers
-from tests.fuzz import rows as random_rows
-from tests.support import services
+from tests.support import random_rows, services
 from tests.support.extent import case_count
 
 DDL = "id BIGINT NOT NULL, name STRING"

@@ -35,21 +35,16 @@ _SCHEMA = "a BIGINT, b STRING"
 _ACME = {"type": "record", "name": "Rec", "namespace": "com.acme", "fields": []}
 
 
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    """Four writers: the table's schema, narrower types, another order with more columns, a missing column."""
-    with server.serving() as registry:
-        for schema_id, fields in _WRITERS.items():
-            registry.ids[schema_id] = json.dumps(_ACME | {"fields": fields})
-        yield registry
-
-
 _WRITERS = {
     1: [{"name": "a", "type": ["null", "long"]}, {"name": "b", "type": ["null", "string"]}],
     7: [{"name": "a", "type": "int"}, {"name": "b", "type": "string"}],
     300: [{"name": "b", "type": "string"}, {"name": "more", "type": "double"}, {"name": "a", "type": "long"}],
     -2: [{"name": "a", "type": "int"}],
 }
+"""Four writers: the table's schema, narrower types, another order with more columns, a missing column."""
+pytestmark = pytest.mark.schemas(
+    {number: json.dumps(_ACME | {"fields": fields}) for number, fields in _WRITERS.items()}
+)
 
 
 def _format(registry: Registry | str, **options: str) -> Format:
@@ -100,19 +95,6 @@ def test_messages_of_several_writers_keep_their_order(registry: Registry) -> Non
     )
     assert "field" in found[8]  # truncated
     assert len(registry.requests) == 5  # one per id
-
-
-def test_slices_and_messages_without_any_frame(registry: Registry) -> None:
-    fmt = _format(registry)
-    messages = pa.array([b"x", _framed(7, b"\x0a\x02z"), _framed(7, b"\x0c\x02z"), b"", None], pa.binary())
-    assert fmt.decode_batch(messages.slice(1, 2), _SCHEMA).rows.to_pylist() == [
-        [{"a": 5, "b": "z"}],
-        [{"a": 6, "b": "z"}],
-    ]
-    batch = fmt.decode_batch(messages.slice(3), _SCHEMA)
-    assert batch.rows.to_pylist() == [None, None]
-    assert batch.errors is not None
-    assert [error is None for error in batch.errors.to_pylist()] == [False, True]
 
 
 def test_the_error_explains_ids_in_headers(registry: Registry) -> None:

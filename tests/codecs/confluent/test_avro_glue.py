@@ -30,8 +30,8 @@ from kvformat.registry import (
 )
 from kvformat.registry.authoring import Direction
 from kvformat.registry.contract.schemas import resolve_schema, row_type
-from tests.connectors.test_cli import run
-from tests.fuzz import rows as random_rows
+from tests.support import random_rows
+from tests.support.cli import run
 from tests.support.extent import case_count
 
 DDL = "id BIGINT NOT NULL, name STRING"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import itertools
 import json
 import random
 from typing import Any
@@ -13,10 +14,11 @@ import pytest
 from kvformat.codecs._confluent import AVRO, RegistrySchema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.connectors import inspect_topic
-from kvformat.registry import DirectionError, Format, KeyValueFormat, OptionError, SchemaError, get_format
-from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry import DirectionError, KeyValueFormat, OptionError, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
+from tests.support.decoding import decoded_rows, readable_rows
+from tests.support.new_schemas import SCHEMAS, old_and_new
 from tests.support.registry_server import Registry
 
 _FRAME = b"\0\0\1\x86\xca"
@@ -27,24 +29,6 @@ message Envelope { Value before = 1; Value after = 2; string op = 3; int64 ts_ms
 
 def _rows(schema: str, *values: dict[str, Any] | None) -> pa.StructArray:
     return pa.array(values, arrow_type(nullable(row_type(resolve_schema(schema)))))
-
-
-def _decoded(fmt: Format, schema: str, *messages: bytes | None) -> list[Any]:
-    """Return for each message the rows with their kinds, None, or the error."""
-    batch = fmt.decode_batch(pa.array(messages, pa.binary()), schema)
-    return _readable(batch)
-
-
-def _readable(batch: DecodedBatch) -> list[Any]:
-    kinds = ["+I"] * len(batch.rows.values) if batch.row_kinds is None else batch.row_kinds.to_pylist()
-    errors = [None] * len(batch.rows) if batch.errors is None else batch.errors.to_pylist()
-    found, at = [], 0
-    for rows, error in zip(batch.rows.to_pylist(), errors, strict=True):
-        count = len(rows or ())
-        pairs = [(kind, *row.values()) for kind, row in zip(kinds[at : at + count], rows or (), strict=True)]
-        found.append(error or (None if rows is None else pairs))
-        at += count
-    return found
 
 
 # --- avro-registry -----------------------------------------------------------------------------------------
@@ -74,7 +58,7 @@ def test_avro_registry_reads_enums_and_has_confluent_clouds_options(registry: Re
     enum = {"type": "enum", "name": "E", "symbols": ["X", "Y"]}
     registry.ids[7] = json.dumps({"type": "record", "name": "R", "fields": [{"name": "e", "type": enum}]})
     fmt = get_format("avro-registry", {"url": registry.url, "id-encoding": "payload"})
-    assert _decoded(fmt, "e STRING", b"\0\0\0\0\7\2") == [[("+I", "Y")]]
+    assert decoded_rows(fmt, "e STRING", b"\0\0\0\0\7\2") == [[("+I", "Y")]]
     context = get_format("avro-registry", {"url": "http://r", "schema-context": ".dev"})
     assert context.settings.url == "http://r/contexts/.dev"  # type: ignore[attr-defined]
     assert isinstance(context, AvroConfluentFormat)
@@ -107,8 +91,8 @@ def test_json_changes_behind_a_frame_are_those_of_debezium_json() -> None:
         .replace('"A"', rng.choice(images))
         for _ in range(1500)
     ]
-    framed = _decoded(ours, schema, *(_FRAME + text.encode() for text in texts), None, _FRAME, b"{}")
-    for text, one, other in zip(texts, framed, _decoded(plain, schema, *(t.encode() for t in texts)), strict=False):
+    framed = decoded_rows(ours, schema, *(_FRAME + text.encode() for text in texts), None, _FRAME, b"{}")
+    for text, one, other in zip(texts, framed, decoded_rows(plain, schema, *(t.encode() for t in texts)), strict=False):
         assert one == other, text
         compared += not isinstance(one, str)
     assert compared > 100
@@ -119,16 +103,16 @@ def test_json_changes_behind_a_frame_are_those_of_debezium_json() -> None:
 def test_json_changes_have_numbers_for_times_and_all_of_debezium() -> None:
     message = _FRAME + b'{"before":null,"after":{"id":1,"at":1709168523123,"d":3},"op":"c","source":{"db":"shop"}}'
     fmt = get_format("json-debezium-registry")
-    (row,) = _decoded(fmt, "id INT, at TIMESTAMP_LTZ(3), d DATE", message)
+    (row,) = decoded_rows(fmt, "id INT, at TIMESTAMP_LTZ(3), d DATE", message)
     assert row == [("+I", 1, dt.datetime(2024, 2, 29, 1, 2, 3, 123000, tzinfo=dt.UTC), dt.date(1970, 1, 4))]
     batch = fmt.decode_batch(pa.array([message]), "id INT", metadata=("source.database",))
     assert batch.rows.to_pylist() == [[{"id": 1, "source.database": "shop"}]]
     upsert = get_format("json-debezium-registry", {"changelog.mode": "upsert"})
     update = _FRAME + b'{"before":{"id":1},"after":{"id":1,"d":4},"op":"u"}'
-    assert _decoded(upsert, "id INT, d DATE", update) == [[("+U", 1, dt.date(1970, 1, 5))]]
+    assert decoded_rows(upsert, "id INT, d DATE", update) == [[("+U", 1, dt.date(1970, 1, 5))]]
     typed = get_format("json-debezium-registry", {"types": "debezium", "time.precision.mode": "microseconds"})
     micros = _FRAME + b'{"before":null,"after":{"id":1,"at":1709168523123456},"op":"c"}'
-    (row,) = _decoded(typed, "id INT, at TIMESTAMP(6)", micros)
+    (row,) = decoded_rows(typed, "id INT, at TIMESTAMP(6)", micros)
     assert row == [("+I", 1, dt.datetime(2024, 2, 29, 1, 2, 3, 123456))]
 
 
@@ -140,7 +124,7 @@ def changes(registry: Registry) -> Registry:
 
 def test_protobuf_changes(changes: Registry) -> None:
     fmt, head = get_format("proto-debezium-registry", {"url": changes.url}), b"\0\0\0\0\1\0"
-    found = _decoded(
+    found = decoded_rows(
         fmt,
         "id INT, name STRING, at TIMESTAMP_LTZ(3)",
         head + b"\x12\x06\x08\x07\x2a\x02\x08\x01\x1a\x01c",
@@ -178,14 +162,14 @@ def test_protobuf_changes_without_rows_before_and_other_messages(changes: Regist
     head = b"\0\0\0\0\1\0"
     upsert = get_format("proto-debezium-registry", {"url": changes.url, "changelog.mode": "upsert"})
     update = head + b"\x12\x05\x08\x07\x12\x01x\x1a\x01u"
-    assert _decoded(upsert, "id INT, name STRING", update) == [[("+U", 7, "x")]]
+    assert decoded_rows(upsert, "id INT, name STRING", update) == [[("+U", 7, "x")]]
     named = upsert.for_rows(["id"], in_record=True)
-    assert _decoded(named, "id INT, name STRING", head + b"\x1a\x01d", update) == [
+    assert decoded_rows(named, "id INT, name STRING", head + b"\x1a\x01d", update) == [
         [("-D", None, None)],
         [("+U", 7, "x")],
     ]
     skip = get_format("proto-debezium-registry", {"url": changes.url, "other-messages": "skip-all"})
-    assert _decoded(skip, "id INT", head + b"\x1a\x01t", head) == [[], []]
+    assert decoded_rows(skip, "id INT", head + b"\x1a\x01t", head) == [[], []]
 
 
 @pytest.mark.parametrize("format", ["json-debezium-registry", "proto-debezium-registry", "avro-debezium-registry"])
@@ -202,7 +186,7 @@ def test_avro_changes_with_timestamps_of_connect(registry: Registry) -> None:
     fields = [*images, {"name": "op", "type": "string"}]
     registry.ids[4] = json.dumps({"type": "record", "name": "Envelope", "fields": fields})
     fmt = get_format("avro-debezium-registry", {"url": registry.url})
-    (found,) = _decoded(fmt, "id INT, at TIMESTAMP_LTZ(3)", b"\0\0\0\0\4\0\2\x0e\xd0\x0f\2c")
+    (found,) = decoded_rows(fmt, "id INT, at TIMESTAMP_LTZ(3)", b"\0\0\0\0\4\0\2\x0e\xd0\x0f\2c")
     assert found == [("+I", 7, dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC))]
     with pytest.raises(SchemaError, match="legacy mapping"):
         get_format("debezium-avro-confluent", {"url": registry.url}).decode_batch(
@@ -223,3 +207,18 @@ def test_changes_are_recognized(changes: Registry) -> None:
     assert "`name` STRING" in inspected.ddl
     batch = KeyValueFormat.from_ddl(inspected.ddl).decode_batch(None, pa.array(proto, pa.binary()))
     assert batch.errors is None
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
+def test_a_slice_of_a_batch_gives_the_answers_of_its_messages(format: str, registry: Registry) -> None:
+    """Slices with messages of two schemas, nulls, and messages without a frame or with a part of one."""
+    fmt, (old, new) = old_and_new(format, registry, None)
+    messages = [old, new, None, b"", old[:3], b"\7" + new[1:], new, old[:5], None, old]
+    alone = [decoded_rows(fmt, "id INT", message)[0] for message in messages]
+    array, compared = pa.array(messages, pa.binary()), 0
+    for start, stop in itertools.combinations_with_replacement(range(len(messages) + 1), 2):
+        assert readable_rows(fmt.decode_batch(array[start:stop], "id INT")) == alone[start:stop]
+        compared += stop - start
+    assert compared == 220
+    assert [alone[n] for n in (0, 1, 2, 6, 8, 9)] == [[("+I", 7)], [("+I", 7)], None, [("+I", 7)], None, [("+I", 7)]]
+    assert [isinstance(answer, str) for answer in alone[4:6]] == [True] * 2

@@ -13,32 +13,11 @@ import pytest
 
 from kvformat.registry import Format, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema
+from tests.support.avro_schemas import decimal_of, enum_of, fixed_of, record_of, time_of
 from tests.support.registry_server import Registry
 
 _UTC = dt.UTC
 _SECOND = dt.datetime(1970, 1, 1, 0, 0, 1)
-
-
-def _record(*fields: tuple[Any, ...], name: str = "com.acme.Order") -> dict[str, Any]:
-    """Return a record of fields, each a name, a type and perhaps a default."""
-    shown = [{"name": n, "type": t} | ({"default": more[0]} if more else {}) for n, t, *more in fields]
-    return {"type": "record", "name": name, "fields": shown}
-
-
-def _enum(name: str, *symbols: str) -> dict[str, Any]:
-    return {"type": "enum", "name": name, "symbols": list(symbols)}
-
-
-def _fixed(name: str, size: int, **more: Any) -> dict[str, Any]:
-    return {"type": "fixed", "name": name, "size": size, **more}
-
-
-def _time(logical: str) -> dict[str, Any]:
-    return {"type": "int" if logical in ("date", "time-millis") else "long", "logicalType": logical}
-
-
-def _decimal(precision: int, scale: int) -> dict[str, Any]:
-    return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
 
 
 def _latest(registry: Registry, schema: Any, identifier: str = "avro-registry", **options: str) -> Format:
@@ -64,16 +43,16 @@ def _written(fmt: Format, table: str, *rows: Any) -> list[Any]:
 
 
 def test_fields_are_matched_by_name_and_the_others_get_their_defaults(registry: Registry) -> None:
-    inner = _record(("more", ["int", "null"], 5), ("x", "int"), name="Inner")
-    schema = _record(
+    inner = record_of(("more", ["int", "null"], 5), ("x", "int"), name="Inner")
+    schema = record_of(
         ("note", "string", "é"),
         ("inner", ["null", inner]),
         ("ratio", "double", 0.5),
         ("id", "long"),
-        ("color", _enum("Color", "RED", "BLUE"), "BLUE"),
+        ("color", enum_of("Color", "RED", "BLUE"), "BLUE"),
         ("tags", {"type": "array", "items": "string"}, ["a"]),
-        ("mark", _fixed("Mark", 2), "\u00ff\u0001"),
-        ("owner", _record(("a", "int", 1), ("b", ["null", "int"], None), name="Owner"), {"a": 2}),
+        ("mark", fixed_of("Mark", 2), "\u00ff\u0001"),
+        ("owner", record_of(("a", "int", 1), ("b", ["null", "int"], None), name="Owner"), {"a": 2}),
         ("counts", {"type": "map", "values": "long"}, {"k": 3}),
     )
     fmt = _latest(registry, schema)
@@ -88,25 +67,25 @@ def test_fields_are_matched_by_name_and_the_others_get_their_defaults(registry: 
     ("avro", "default", "datum"),
     [
         ("bytes", "\u00ff\u0001", "04 ff 01"),
-        (_fixed("F", 2), "\u00ff", "ff 00"),  # as Java pads and cuts it
-        (_fixed("F", 2), "abc", "61 62"),
-        (_decimal(4, 2), "\u0001", "02 01"),
+        (fixed_of("F", 2), "\u00ff", "ff 00"),  # as Java pads and cuts it
+        (fixed_of("F", 2), "abc", "61 62"),
+        (decimal_of(4, 2), "\u0001", "02 01"),
         ("float", 1, "00 00 80 3f"),
         ("null", None, ""),
         (["int", "string"], "a", "02 02 61"),  # since Avro 1.12
         ({"type": "array", "items": ["null", "int"]}, [], "00"),
         ({"type": "map", "values": ["null", "int"]}, {"k": 5}, "02 02 6b 02 0a 00"),
-        (["null", _record(("x", ["null", "int"]), name="R")], {"x": 5}, "02 02 0a"),
+        (["null", record_of(("x", ["null", "int"]), name="R")], {"x": 5}, "02 02 0a"),
         ({"type": "map", "values": {"type": "array", "items": "string"}}, {"k": ["a"]}, "02 02 6b 02 02 61 00 00"),
     ],
 )
 def test_defaults(registry: Registry, avro: Any, default: Any, datum: str) -> None:
-    fmt = _latest(registry, _record(("c", avro, default), ("n", "int")))
+    fmt = _latest(registry, record_of(("c", avro, default), ("n", "int")))
     assert _written(fmt, "n INT", {"n": 1}) == [f"{datum} 02".strip()]
 
 
 def test_an_enum_and_a_fixed_are_written(registry: Registry) -> None:
-    schema = _record(("color", ["null", _enum("Color", "RED", "BLUE")]), ("mark", _fixed("Mark", 2)))
+    schema = record_of(("color", ["null", enum_of("Color", "RED", "BLUE")]), ("mark", fixed_of("Mark", 2)))
     rows = [{"color": c, "mark": m} for c, m in (("BLUE", b"xy"), (None, b"xy"), ("PINK", b"xy"), ("RED", b"x"))]
     assert _written(_latest(registry, schema), "color STRING, mark BYTES", *rows) == [
         "02 02 78 79",
@@ -117,7 +96,7 @@ def test_an_enum_and_a_fixed_are_written(registry: Registry) -> None:
 
 
 def test_an_enum_s_default_is_for_readers_only(registry: Registry) -> None:
-    schema = _record(("color", _enum("Color", "RED", "BLUE") | {"default": "RED"}))
+    schema = record_of(("color", enum_of("Color", "RED", "BLUE") | {"default": "RED"}))
     (error,) = _written(_latest(registry, schema), "color STRING", {"color": "PINK"})
     assert "'PINK' is not a symbol" in error
 
@@ -135,8 +114,8 @@ def test_an_enum_s_default_is_for_readers_only(registry: Registry) -> None:
         (["double", "int", "long"], "INT", 1, "02 02"),
         (["double", "int", "long"], "TINYINT", 1, "02 02"),
         (["double", "int", "long"], "BIGINT", 1, "04 02"),
-        ([_enum("E", "a"), "string"], "STRING", "a", "02 02 61"),
-        ([_fixed("F", 1), _fixed("G", 2)], "BINARY(2)", b"ab", "02 61 62"),
+        ([enum_of("E", "a"), "string"], "STRING", "a", "02 02 61"),
+        ([fixed_of("F", 1), fixed_of("G", 2)], "BINARY(2)", b"ab", "02 61 62"),
         (["string", {"type": "array", "items": "int"}], "ARRAY<INT>", [1], "02 02 02 00"),
         (
             ["null", {"type": "map", "values": ["int", "string"]}],
@@ -144,25 +123,35 @@ def test_an_enum_s_default_is_for_readers_only(registry: Registry) -> None:
             [("k", "v")],
             "02 02 02 6b 02 02 76 00",
         ),
-        (["null", _record(("x", "int"), name="A"), _record(("y", "int"), name="B")], "ROW<y INT>", {"y": 1}, "04 02"),
-        ([*(_record(("x", "int"), name=f"R{i}") for i in range(70)), "int"], "INT", 1, "8c 01 02"),
-        ([*(_record(("x", "int"), name=f"R{i}") for i in range(70)), "int", "null"], "INT", None, "8e 01"),
+        (
+            ["null", record_of(("x", "int"), name="A"), record_of(("y", "int"), name="B")],
+            "ROW<y INT>",
+            {"y": 1},
+            "04 02",
+        ),
+        ([*(record_of(("x", "int"), name=f"R{i}") for i in range(70)), "int"], "INT", 1, "8c 01 02"),
+        ([*(record_of(("x", "int"), name=f"R{i}") for i in range(70)), "int", "null"], "INT", None, "8e 01"),
     ],
 )
 def test_the_branch_of_a_union(registry: Registry, union: Any, column: str, value: Any, datum: str) -> None:
-    assert _written(_latest(registry, _record(("c", union))), f"c {column}", {"c": value}) == [datum]
+    assert _written(_latest(registry, record_of(("c", union))), f"c {column}", {"c": value}) == [datum]
 
 
 def test_many_branches_beside_nulls(registry: Registry) -> None:
-    union = [*(_record(("x", "int"), name=f"R{i}") for i in range(70)), "int", "null", _record(("y", "int"), name="Y")]
+    union = [
+        *(record_of(("x", "int"), name=f"R{i}") for i in range(70)),
+        "int",
+        "null",
+        record_of(("y", "int"), name="Y"),
+    ]
     rows = [{"c": 1, "d": {"y": 1}, "e": 5}, {"c": None, "d": None, "e": 6}]
-    schema = _record(("c", union), ("d", ["Y", "null"]), ("e", "int"))
+    schema = record_of(("c", union), ("d", ["Y", "null"]), ("e", "int"))
     fmt = _latest(registry, schema)
     assert _written(fmt, "c INT, d ROW<y INT>, e INT", *rows) == ["8c 01 02 00 02 0a", "8e 01 02 0c"]
 
 
 def test_a_union_of_records_at_the_top(registry: Registry) -> None:
-    schema = [_record(("a", "int"), name="Created"), _record(("b", "int"), name="Deleted")]
+    schema = [record_of(("a", "int"), name="Created"), record_of(("b", "int"), name="Deleted")]
     assert _written(_latest(registry, schema), "b INT", {"b": 3}) == ["02 06"]
     with pytest.raises(
         SchemaError, match=r"the row of the table is ROW<`c` INT>, which does not fit \[Created, Deleted\]"
@@ -171,8 +160,8 @@ def test_a_union_of_records_at_the_top(registry: Registry) -> None:
 
 
 _TYPES = [
-    _record(("id", "int"), name="com.acme.Order"),
-    _record(("id", "int"), ("why", "string", "-"), name="com.acme.Refund"),
+    record_of(("id", "int"), name="com.acme.Order"),
+    record_of(("id", "int"), ("why", "string", "-"), name="com.acme.Refund"),
 ]
 
 
@@ -236,15 +225,15 @@ def test_columns_of_types_are_branches_of_a_union(registry: Registry) -> None:
         ("double", "BIGINT", 2**53, "00 00 00 00 00 00 40 43"),
         ("double", "FLOAT", 0.5, "00 00 00 00 00 00 e0 3f"),
         ("double", "SMALLINT", -1, "00 00 00 00 00 00 f0 bf"),
-        (_decimal(9, 4), "DECIMAL(4, 2)", Decimal("1.5"), "04 3a 98"),
-        (_fixed("D", 3, logicalType="decimal", precision=6, scale=3), "DECIMAL(4, 2)", Decimal("-1.5"), "ff fa 24"),
-        (_decimal(50, 2), "DECIMAL(38, 2)", Decimal("1.50"), "04 00 96"),
-        (_time("time-millis"), "TIME(3)", dt.time(0, 0, 1), "d0 0f"),
-        (_time("time-micros"), "TIME(3)", dt.time(0, 0, 1), "80 89 7a"),
-        (_time("local-timestamp-millis"), "TIMESTAMP(6)", _SECOND, "d0 0f"),
-        (_time("local-timestamp-micros"), "TIMESTAMP(3)", _SECOND, "80 89 7a"),
-        (_time("timestamp-micros"), "TIMESTAMP_LTZ(6)", _SECOND.replace(tzinfo=_UTC), "80 89 7a"),
-        (_time("timestamp-nanos"), "TIMESTAMP_LTZ(6)", _SECOND.replace(tzinfo=_UTC), "80 a8 d6 b9 07"),
+        (decimal_of(9, 4), "DECIMAL(4, 2)", Decimal("1.5"), "04 3a 98"),
+        (fixed_of("D", 3, logicalType="decimal", precision=6, scale=3), "DECIMAL(4, 2)", Decimal("-1.5"), "ff fa 24"),
+        (decimal_of(50, 2), "DECIMAL(38, 2)", Decimal("1.50"), "04 00 96"),
+        (time_of("time-millis"), "TIME(3)", dt.time(0, 0, 1), "d0 0f"),
+        (time_of("time-micros"), "TIME(3)", dt.time(0, 0, 1), "80 89 7a"),
+        (time_of("local-timestamp-millis"), "TIMESTAMP(6)", _SECOND, "d0 0f"),
+        (time_of("local-timestamp-micros"), "TIMESTAMP(3)", _SECOND, "80 89 7a"),
+        (time_of("timestamp-micros"), "TIMESTAMP_LTZ(6)", _SECOND.replace(tzinfo=_UTC), "80 89 7a"),
+        (time_of("timestamp-nanos"), "TIMESTAMP_LTZ(6)", _SECOND.replace(tzinfo=_UTC), "80 a8 d6 b9 07"),
         ({"type": "string", "logicalType": "uuid"}, "STRING", "a", "02 61"),
         ({"type": "map", "values": "long"}, "MULTISET<STRING>", [("k", 2)], "02 02 6b 04 00"),
     ],
@@ -252,7 +241,7 @@ def test_columns_of_types_are_branches_of_a_union(registry: Registry) -> None:
 def test_a_column_may_be_narrower_than_its_field(
     registry: Registry, avro: Any, column: str, value: Any, datum: str
 ) -> None:
-    assert _written(_latest(registry, _record(("c", avro))), f"c {column}", {"c": value}) == [datum]
+    assert _written(_latest(registry, record_of(("c", avro))), f"c {column}", {"c": value}) == [datum]
 
 
 @pytest.mark.parametrize(
@@ -261,21 +250,21 @@ def test_a_column_may_be_narrower_than_its_field(
         ("float", "INT", 2**24 + 2, 2**24 + 1, "field 'c': 16777217 has more digits than a float"),
         ("double", "BIGINT", 2**62, 2**63 - 1, "field 'c': 9223372036854775807 has more digits than a double"),
         (
-            _time("time-millis"),
+            time_of("time-millis"),
             "TIME(6)",
             dt.time(1),
             dt.time(0, 0, 0, 1),
             "field 'c': 1000 ns of a TIME(6) have more digits",
         ),
         (
-            _time("local-timestamp-millis"),
+            time_of("local-timestamp-millis"),
             "TIMESTAMP(6)",
             dt.datetime(1970, 1, 1),
             dt.datetime(1970, 1, 1, 0, 0, 0, 1),
             "field 'c': 1 us of a TIMESTAMP(6) have more digits than the milliseconds",
         ),
         (
-            _time("local-timestamp-nanos"),
+            time_of("local-timestamp-nanos"),
             "TIMESTAMP(6)",
             dt.datetime(1970, 1, 1),
             dt.datetime(3000, 1, 1),
@@ -284,7 +273,7 @@ def test_a_column_may_be_narrower_than_its_field(
         ("int", "INT", 1, None, "field c: null value for (non-nullable) int"),
         (["int", "string"], "INT", 1, None, "field c: null value for (non-nullable) [int, string]"),
         (
-            {"type": "array", "items": _enum("E", "a")},
+            {"type": "array", "items": enum_of("E", "a")},
             "ARRAY<STRING>",
             ["a"],
             ["a", "b"],
@@ -302,7 +291,7 @@ def test_a_column_may_be_narrower_than_its_field(
 def test_a_value_that_does_not_fit_is_an_error_of_its_row(
     registry: Registry, avro: Any, column: str, good: Any, bad: Any, error: str
 ) -> None:
-    fmt = _latest(registry, _record(("x", "string", "x"), ("c", avro), ("n", "int")))
+    fmt = _latest(registry, record_of(("x", "string", "x"), ("c", avro), ("n", "int")))
     (alone,) = _written(fmt, f"n INT, c {column}", {"n": 5, "c": good})
     first, wrong, last = _written(fmt, f"n INT, c {column}", *({"n": 5, "c": c} for c in (good, bad, good)))
     assert first == last == alone
@@ -311,23 +300,23 @@ def test_a_value_that_does_not_fit_is_an_error_of_its_row(
 
 def test_digits_beyond_the_declared_ones_are_cut_off(registry: Registry) -> None:
     """A TIMESTAMP(3) of Spark may have microseconds, which the declaration cuts off, as with a derived schema."""
-    schema = _record(("c", _time("local-timestamp-millis")))
+    schema = record_of(("c", time_of("local-timestamp-millis")))
     row = {"c": dt.datetime(1970, 1, 1, 0, 0, 1, 1999)}
     assert _written(_latest(registry, schema), "c TIMESTAMP(3)", row) == ["d2 0f"]
 
 
 def test_legacy_timestamps(registry: Registry) -> None:
     """With a registered schema, avro-confluent also writes the types that no derived schema has."""
-    millis, micros = _time("timestamp-millis"), _time("timestamp-micros")
-    local = _time("local-timestamp-micros")
-    fmt = _latest(registry, _record(("a", millis), ("b", micros), ("c", local)), "avro-confluent")
+    millis, micros = time_of("timestamp-millis"), time_of("timestamp-micros")
+    local = time_of("local-timestamp-micros")
+    fmt = _latest(registry, record_of(("a", millis), ("b", micros), ("c", local)), "avro-confluent")
     row = {"a": _SECOND.replace(tzinfo=_UTC), "b": _SECOND, "c": _SECOND}
     found = _written(fmt, "a TIMESTAMP_LTZ(3), b TIMESTAMP(6), c TIMESTAMP(6)", row)
     assert found == ["d0 0f 80 89 7a 80 89 7a"]
 
 
 def test_a_recursive_field_needs_no_column(registry: Registry) -> None:
-    tree = _record(
+    tree = record_of(
         ("value", "int"),
         ("left", ["null", "com.acme.Order"], None),
         ("all", {"type": "array", "items": "com.acme.Order"}, []),
@@ -336,10 +325,10 @@ def test_a_recursive_field_needs_no_column(registry: Registry) -> None:
 
 
 def test_references_are_followed(registry: Registry) -> None:
-    registry.ids[5] = json.dumps(_enum("com.acme.Color", "RED", "BLUE"))
+    registry.ids[5] = json.dumps(enum_of("com.acme.Color", "RED", "BLUE"))
     registry.subjects["colors"] = [5]
     registry.references[7] = [{"name": "com.acme.Color", "subject": "colors", "version": 1}]
-    fmt = _latest(registry, _record(("n", "int", 1), ("color", "com.acme.Color")))
+    fmt = _latest(registry, record_of(("n", "int", 1), ("color", "com.acme.Color")))
     assert _written(fmt, "color STRING", {"color": "BLUE"}) == ["02 02"]
     job = fmt.for_encoding(resolve_schema("color STRING"))
     registry.failing = 10**6
@@ -350,7 +339,7 @@ def test_references_are_followed(registry: Registry) -> None:
 
 
 def test_executors_get_the_schema_with_the_job(registry: Registry) -> None:
-    schema = _record(("more", ["null", "int"], 4), ("id", "long"))  # a default that only Avro 1.12 allows
+    schema = record_of(("more", ["null", "int"], 4), ("id", "long"))  # a default that only Avro 1.12 allows
     fmt, table = _latest(registry, schema), resolve_schema("id INT")
     job = pickle.loads(pickle.dumps(fmt.for_encoding(table)))
     registry.failing = 10**6
@@ -360,13 +349,13 @@ def test_executors_get_the_schema_with_the_job(registry: Registry) -> None:
 
 def test_a_job_fails_before_its_start(registry: Registry) -> None:
     for identifier in ("avro-registry", "avro-confluent"):
-        fmt = _latest(registry, _record(("a", "int"), ("b", "int")), identifier)
+        fmt = _latest(registry, record_of(("a", "int"), ("b", "int")), identifier)
         with pytest.raises(SchemaError, match=r"field 'b' of record .* has neither a column nor a default"):
             fmt.for_encoding(resolve_schema("a INT"))
 
 
 def test_a_known_id_and_its_schema_need_no_registry() -> None:
-    schema = json.dumps(_record(("b", "int", 2), ("a", "long")))
+    schema = json.dumps(record_of(("b", "int", 2), ("a", "long")))
     given = {"url": "http://127.0.0.1:1", "subject": "s", "schema-id": "7", "schema": schema}
     for identifier in ("avro-registry", "avro-confluent"):
         assert _written(get_format(identifier, given), "a INT", {"a": 1}) == ["04 02"]
@@ -375,16 +364,16 @@ def test_a_known_id_and_its_schema_need_no_registry() -> None:
 
 
 def test_the_option_schema_alone_is_as_strict_as_flink(registry: Registry) -> None:
-    given = {"url": registry.url, "subject": "s", "schema": json.dumps(_record(("b", "int", 2), ("a", "long")))}
+    given = {"url": registry.url, "subject": "s", "schema": json.dumps(record_of(("b", "int", 2), ("a", "long")))}
     with pytest.raises(SchemaError, match="does not match the table schema"):
         _written(get_format("avro-confluent", given), "a BIGINT NOT NULL", {"a": 1})
 
 
 def test_debezium_envelopes(registry: Registry) -> None:
     """A schema of a connector fits if `source` has a default, in its own order."""
-    value = _record(("name", ["null", "string"]), ("id", "long"), ("flag", "boolean", False), name="Value")
-    source = _record(("db", "string", "shop"), name="Source")
-    envelope = _record(
+    value = record_of(("name", ["null", "string"]), ("id", "long"), ("flag", "boolean", False), name="Value")
+    source = record_of(("db", "string", "shop"), name="Source")
+    envelope = record_of(
         ("op", "string"),
         ("source", source, {}),
         ("after", ["null", value], None),
@@ -421,12 +410,12 @@ def test_debezium_envelopes(registry: Registry) -> None:
             "field 'b' of record com.acme.Order has neither a column nor a default. The columns are a.",
         ),
         (
-            [("r", _record(("x", "int"), ("y", "int"), name="R"))],
+            [("r", record_of(("x", "int"), ("y", "int"), name="R"))],
             "r ROW<x INT>",
             "field 'y' of record com.acme.R has neither a column of column 'r' nor a default",
         ),
         (
-            [("r", _record(("x", "int"), name="R"))],
+            [("r", record_of(("x", "int"), name="R"))],
             "r ROW<x INT, z INT>",
             "record com.acme.R has no field for column 'z' of column 'r'",
         ),
@@ -435,27 +424,27 @@ def test_debezium_envelopes(registry: Registry) -> None:
         ([("a", "int")], "a STRING", "column 'a' is STRING, which does not fit int. Declare it as INT"),
         ([("a", "null")], "a STRING", "column 'a' is STRING, which does not fit null"),
         ([("a", "float")], "a DOUBLE", "Declare it as FLOAT"),
-        ([("a", _time("date"))], "a INT", "does not fit int (date). Declare it as DATE"),
-        ([("a", _time("timestamp-millis"))], "a TIMESTAMP(3)", "Declare it as TIMESTAMP_LTZ(3)"),
-        ([("a", _time("local-timestamp-micros"))], "a TIMESTAMP_LTZ(3)", "Declare it as TIMESTAMP(6)"),
-        ([("a", _decimal(6, 2))], "a DECIMAL(6, 3)", "Declare it as DECIMAL(6, 2)"),
-        ([("a", _decimal(6, 4))], "a DECIMAL(6, 2)", "Declare it as DECIMAL(6, 4)"),
-        ([("a", _decimal(6, 2))], "a BYTES", "Declare it as DECIMAL(6, 2)"),
-        ([("a", _fixed("F", 3))], "a BINARY(4)", "column 'a' is BINARY(4), which does not fit fixed com.acme.F"),
+        ([("a", time_of("date"))], "a INT", "does not fit int (date). Declare it as DATE"),
+        ([("a", time_of("timestamp-millis"))], "a TIMESTAMP(3)", "Declare it as TIMESTAMP_LTZ(3)"),
+        ([("a", time_of("local-timestamp-micros"))], "a TIMESTAMP_LTZ(3)", "Declare it as TIMESTAMP(6)"),
+        ([("a", decimal_of(6, 2))], "a DECIMAL(6, 3)", "Declare it as DECIMAL(6, 2)"),
+        ([("a", decimal_of(6, 4))], "a DECIMAL(6, 2)", "Declare it as DECIMAL(6, 4)"),
+        ([("a", decimal_of(6, 2))], "a BYTES", "Declare it as DECIMAL(6, 2)"),
+        ([("a", fixed_of("F", 3))], "a BINARY(4)", "column 'a' is BINARY(4), which does not fit fixed com.acme.F"),
         ([("a", {"type": "map", "values": "int"})], "a MAP<INT, INT>", "does not fit map"),
         ([("a", ["null", "string", "bytes"])], "a INT", "column 'a' is INT, which does not fit [null, string, bytes]"),
         (
-            [("a", [_fixed("F", 3), _fixed("G", 3)])],
+            [("a", [fixed_of("F", 3), fixed_of("G", 3)])],
             "a BYTES",
             "fits 2 types of the union [com.acme.F, com.acme.G] equally well: fixed com.acme.F, fixed com.acme.G",
         ),
         (
-            [("l", {"type": "array", "items": _record(("x", "int"), name="R")})],
+            [("l", {"type": "array", "items": record_of(("x", "int"), name="R")})],
             "l ARRAY<ROW<x STRING>>",
             "column 'l.element.x' is STRING",
         ),
         (
-            [("a", "int"), ("b", _enum("E", "X"), "Y")],
+            [("a", "int"), ("b", enum_of("E", "X"), "Y")],
             "a INT",
             "field 'b' has no column, and its default can't be written: 'Y' is not a symbol",
         ),
@@ -467,7 +456,7 @@ def test_debezium_envelopes(registry: Registry) -> None:
     ],
 )
 def test_what_does_not_fit(registry: Registry, fields: list[Any], table: str, error: str) -> None:
-    fmt = _latest(registry, _record(*fields))
+    fmt = _latest(registry, record_of(*fields))
     with pytest.raises(SchemaError) as caught:
         fmt.for_encoding(resolve_schema(table))
     assert error in str(caught.value)

@@ -18,8 +18,8 @@ from kvformat.codecs._avro.table import write_table
 from kvformat.codecs._avro.write_datum import write_datum
 from kvformat.registry import get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
-from tests.codecs.confluent.test_latest_schema import _decimal, _enum, _fixed, _record, _time
 from tests.support import services
+from tests.support.avro_schemas import decimal_of, enum_of, fixed_of, record_of, time_of
 from tests.support.confluent import BY_TOPIC, registry_client
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry
@@ -61,15 +61,15 @@ class _Case:
             ("boolean", True),
             ({"type": "array", "items": "int"}, [1, 300]),
             ({"type": "map", "values": "string"}, {"k": "v"}),
-            (_enum(self._name(), "A", "B"), "B"),
-            (_record(("x", ["null", "long"], None), ("y", "int", 2), name=self._name()), {"y": -1}),
+            (enum_of(self._name(), "A", "B"), "B"),
+            (record_of(("x", ["null", "long"], None), ("y", "int", 2), name=self._name()), {"y": -1}),
         ]
         return self._rng.choice(own)
 
     def _optional(self, depth: int) -> _Typed:
         """Return a type, perhaps in a union."""
         rng, (avro, column, make) = self._rng, self._type(depth)
-        other = _record(("zz", "boolean"), name=self._name())
+        other = record_of(("zz", "boolean"), name=self._name())
         form = rng.randrange(5)
         if form == 0:
             return avro, column, make
@@ -99,7 +99,9 @@ class _Case:
                 )
             if kind == 2:
                 parts = [(f"m{i}", *self._optional(depth - 1)) for i in range(rng.randint(1, 3))]
-                record = _record(*((name, avro) for name, avro, _, _ in parts), ("extra", "int", 7), name=self._name())
+                record = record_of(
+                    *((name, avro) for name, avro, _, _ in parts), ("extra", "int", 7), name=self._name()
+                )
                 rng.shuffle(record["fields"])
                 rng.shuffle(parts)
                 row = ", ".join(f"{name} {column}" for name, _, column, _ in parts)
@@ -128,20 +130,20 @@ class _Case:
             ("float", "FLOAT", half),
             *(("double", column, half) for column in ("FLOAT", "DOUBLE")),
             ("string", "STRING", text),
-            (_enum(self._name(), "RED", "BLUE"), "STRING", lambda: rng.choice(["RED", "BLUE"])),
+            (enum_of(self._name(), "RED", "BLUE"), "STRING", lambda: rng.choice(["RED", "BLUE"])),
             ("bytes", "BYTES", data),
-            (_fixed(self._name(), 3), "BYTES", lambda: rng.randbytes(3)),
-            (_decimal(6, 2), "DECIMAL(6, 2)", number(6, 2)),
-            (_decimal(20, 5), "DECIMAL(6, 2)", number(6, 2)),
-            (_decimal(38, 9), "DECIMAL(30, 1)", number(30, 1)),
-            (_fixed(self._name(), 9, precision=18, scale=4, logicalType="decimal"), "DECIMAL(6, 2)", number(6, 2)),
-            (_time("date"), "DATE", lambda: dt.date(1970, 1, 1) + dt.timedelta(rng.randrange(-9999, 9999))),
-            (_time("time-millis"), "TIME(3)", lambda: dt.time(rng.randrange(24), 5, 7, 1000)),
-            (_time("time-micros"), "TIME(6)", lambda: dt.time(rng.randrange(24), 5, 7, 1)),
-            *((_time("local-timestamp-millis"), f"TIMESTAMP({p})", moment(1000, None)) for p in (3, 6)),
-            *((_time("local-timestamp-micros"), f"TIMESTAMP({p})", moment(1000, None)) for p in (3, 6)),
-            (_time("timestamp-millis"), "TIMESTAMP_LTZ(3)", moment(1000, dt.UTC)),
-            (_time("timestamp-micros"), "TIMESTAMP_LTZ(6)", moment(1, dt.UTC)),
+            (fixed_of(self._name(), 3), "BYTES", lambda: rng.randbytes(3)),
+            (decimal_of(6, 2), "DECIMAL(6, 2)", number(6, 2)),
+            (decimal_of(20, 5), "DECIMAL(6, 2)", number(6, 2)),
+            (decimal_of(38, 9), "DECIMAL(30, 1)", number(30, 1)),
+            (fixed_of(self._name(), 9, precision=18, scale=4, logicalType="decimal"), "DECIMAL(6, 2)", number(6, 2)),
+            (time_of("date"), "DATE", lambda: dt.date(1970, 1, 1) + dt.timedelta(rng.randrange(-9999, 9999))),
+            (time_of("time-millis"), "TIME(3)", lambda: dt.time(rng.randrange(24), 5, 7, 1000)),
+            (time_of("time-micros"), "TIME(6)", lambda: dt.time(rng.randrange(24), 5, 7, 1)),
+            *((time_of("local-timestamp-millis"), f"TIMESTAMP({p})", moment(1000, None)) for p in (3, 6)),
+            *((time_of("local-timestamp-micros"), f"TIMESTAMP({p})", moment(1000, None)) for p in (3, 6)),
+            (time_of("timestamp-millis"), "TIMESTAMP_LTZ(3)", moment(1000, dt.UTC)),
+            (time_of("timestamp-micros"), "TIMESTAMP_LTZ(6)", moment(1, dt.UTC)),
         ]
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
+from google.protobuf import descriptor_pb2, json_format
 
 from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, cache
-from kvformat.codecs._confluent.protobuf_schema import _well_known
 from kvformat.codecs._infer.column_types import Notes
 from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
 from kvformat.codecs._protobuf.proto_text import parse_proto
@@ -23,11 +22,11 @@ from kvformat.registry import Format, OptionError, SchemaError, get_format
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
-from tests.codecs.confluent.test_json_registry import _ROW, _TYPES
-from tests.fuzz import rows as random_rows
-from tests.support import services
+from tests.support import random_rows, services
+from tests.support.all_types import COLUMNS, ROW
 from tests.support.confluent import BY_TOPIC
 from tests.support.extent import case_count
+from tests.support.protobuf_types import class_of
 from tests.support.registry_server import Registry
 
 _ORDERS = """syntax = "proto3";
@@ -71,15 +70,15 @@ def orders(registry: Registry) -> Registry:
 
 def test_every_type_is_written_and_read_again() -> None:
     fmt = _format()
-    batch = fmt.encode_batch(_rows(_TYPES, _ROW, {"id": 1}, None), _TYPES)
+    batch = fmt.encode_batch(_rows(COLUMNS, ROW, {"id": 1}, None), COLUMNS)
     assert batch.errors is None
     first, second, none = batch.messages.to_pylist()
     assert (second[5:], none) == (b"\0\x08\x01", None)
     assert first[:6] == b"\0\0\0\0\1\0"
-    assert _decoded(fmt, _TYPES, *batch.messages.to_pylist()) == [_ROW, dict.fromkeys(_ROW) | {"id": 1}, None]
-    empty = {name: _ROW[name] for name in ("id",)} | {"tags": [], "m": [], "ms": [], "name": "", "b1": 0, "r": {}}
-    (found,) = _decoded(fmt, _TYPES, *fmt.encode_batch(_rows(_TYPES, empty), _TYPES).messages.to_pylist())
-    assert found == dict.fromkeys(_ROW) | empty | {"r": {"a": None, "b": None}}
+    assert _decoded(fmt, COLUMNS, *batch.messages.to_pylist()) == [ROW, dict.fromkeys(ROW) | {"id": 1}, None]
+    empty = {name: ROW[name] for name in ("id",)} | {"tags": [], "m": [], "ms": [], "name": "", "b1": 0, "r": {}}
+    (found,) = _decoded(fmt, COLUMNS, *fmt.encode_batch(_rows(COLUMNS, empty), COLUMNS).messages.to_pylist())
+    assert found == dict.fromkeys(ROW) | empty | {"r": {"a": None, "b": None}}
 
 
 def test_collections_of_every_nullability() -> None:
@@ -241,18 +240,6 @@ def test_one_message_of_another_schema_or_none_is_found_anywhere(orders: Registr
     assert compared > 400
 
 
-def test_slices_and_batches_without_a_frame(orders: Registry) -> None:
-    fmt = _format(orders.url)
-    array = pa.array([b"x", b"\0\0\0\0\1\0\x08\x01", b"\0\0\0\0\1\0\x08\x02", b"", None], pa.binary())
-    assert fmt.decode_batch(array.slice(1, 2), "id INT").rows.to_pylist() == [[{"id": 1}], [{"id": 2}]]
-    batch = fmt.decode_batch(array.slice(3), "id INT")
-    assert batch.rows.to_pylist() == [None, None]
-    assert batch.errors is not None
-    assert [error is None for error in batch.errors.to_pylist()] == [False, True]
-    assert fmt.decode_batch(array.slice(4), "id INT").errors is None
-    assert len(fmt.decode_batch(array.slice(5), "id INT").rows) == 0
-
-
 def test_schemas_that_do_not_fit_are_errors_of_their_messages(orders: Registry) -> None:
     orders.ids |= {5: "message {", 6: '{"type":"int"}'}
     orders.types |= {5: PROTOBUF}
@@ -325,7 +312,7 @@ def _columns(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def test_the_columns_of_a_registered_schema_are_those_of_its_table() -> None:
-    schema = _TYPES + ", aa ARRAY<ARRAY<INT> NOT NULL> NOT NULL, mm MAP<INT, ROW<`x` TIME(3) NOT NULL>> NOT NULL"
+    schema = COLUMNS + ", aa ARRAY<ARRAY<INT> NOT NULL> NOT NULL, mm MAP<INT, ROW<`x` TIME(3) NOT NULL>> NOT NULL"
     text = _format().own_schema(resolve_schema(schema)).text  # type: ignore[attr-defined]
     found, notes = _columns(text)
     assert row_type(resolve_schema(found)) == row_type(resolve_schema(schema))
@@ -444,24 +431,6 @@ def test_any_text_is_parsed_or_an_error() -> None:
 # --- Confluent's serializers ------------------------------------------------------------------------------
 
 
-def _class_of(text: str) -> Any:
-    """Return the generated class of the first message of a schema, independent of our types."""
-    pool = descriptor_pool.DescriptorPool()
-
-    def add(file: Any) -> None:
-        for imported in file.dependency:
-            try:
-                pool.FindFileByName(imported)
-            except KeyError:
-                add(_well_known(imported))
-        pool.Add(file)
-
-    file = parse_proto(text, f"peer{abs(hash(text))}.proto")
-    add(file)
-    name = f"{file.package}.{file.message_type[0].name}" if file.package else file.message_type[0].name
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
-
-
 def _check_peers(url: str, count: int) -> int:
     """Let Confluent's classes read ours and write the same bytes again. Returns the number of rows."""
     from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
@@ -475,7 +444,7 @@ def _check_peers(url: str, count: int) -> int:
         rows = random_rows.rows(rng, row_type(resolve_schema(text)), 10)
         batch = fmt.encode_batch(rows, text)
         own = fmt.own_schema(resolve_schema(text)).text  # type: ignore[attr-defined]
-        kind = _class_of(own)
+        kind = class_of(own)
         reader = ProtobufDeserializer(kind)
         client: Any = cache._registry(fmt.settings)  # type: ignore[attr-defined]
         writer = ProtobufSerializer(kind, client.registry._client, conf=BY_TOPIC)
@@ -501,7 +470,7 @@ def test_confluents_serializers_in_memory() -> None:
 def test_confluents_serializers_with_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert _check_peers(apicurio.url, 15) > 80
     fmt = _format(apicurio.url, subject="all-value")
-    batch = fmt.encode_batch(_rows(_TYPES, _ROW), _TYPES)
+    batch = fmt.encode_batch(_rows(COLUMNS, ROW), COLUMNS)
     assert batch.errors is None
-    assert _decoded(_format(apicurio.url), _TYPES, *batch.messages.to_pylist()) == [_ROW]
-    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "all-value"))) == row_type(resolve_schema(_TYPES))
+    assert _decoded(_format(apicurio.url), COLUMNS, *batch.messages.to_pylist()) == [ROW]
+    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "all-value"))) == row_type(resolve_schema(COLUMNS))

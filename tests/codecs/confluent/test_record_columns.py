@@ -12,7 +12,7 @@ import pytest
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.registry import DecodedBatch, Format, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
-from tests.fuzz import rows as random_rows
+from tests.support import random_rows
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry
 

@@ -20,26 +20,20 @@ from kvformat.connectors import cli, ddl_from_subject, infer_schema, inspect_top
 from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format, observe_records
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
-from tests.codecs.confluent.test_proto_registry import _class_of
-from tests.fuzz import rows as random_rows
+from tests.support import random_rows
+from tests.support.decoding import first_rows
 from tests.support.extent import case_count
+from tests.support.protobuf_types import class_of
 from tests.support.registry_server import Registry
 
 _FORMATS = ("avro-confluent", "avro-registry", "json-registry", "proto-registry")
 _STRATEGIES = ("topic-name", "record-name", "topic-record-name")
 _NAMES = ("com.shop.Order", "com.shop.Refund", "org.stock.Item")
-_class_of_text = functools.cache(_class_of)
+_class_of_text = functools.cache(class_of)
 
 
 def _rows(schema: str, *values: dict[str, Any] | None) -> pa.StructArray:
     return pa.array(values, arrow_type(nullable(row_type(resolve_schema(schema)))))
-
-
-def _decoded(fmt: Format, schema: str, *messages: bytes | None) -> list[Any]:
-    """Return the row of each message, None for a null message, [] for a skipped one, or the error."""
-    batch = fmt.decode_batch(pa.array(messages, pa.binary()), schema)
-    errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
-    return [error or (rows and rows[0]) for rows, error in zip(batch.rows.to_pylist(), errors, strict=True)]
 
 
 def _encoded(fmt: Format, schema: str, *values: dict[str, Any] | None) -> list[bytes]:
@@ -115,27 +109,27 @@ def _compare(kind: str, strategy: str, rng: random.Random, number: int) -> int:
     messages, types = [messages[at] for at in mixed], [types[at] for at in mixed]
     for name, text in schemas.items():
         fmt = get_format(kind, {"url": url})
-        wanted = _decoded(fmt, text, *(m for m, t in zip(messages, types, strict=True) if t == name))
+        wanted = first_rows(fmt, text, *(m for m, t in zip(messages, types, strict=True) if t == name))
         values[name] = wanted
         skipping = get_format(kind, {"url": url, "record-name": name, "other-messages": "skip"})
         rows = iter(wanted)
         expected = [next(rows) if t == name else [] for t in types]
-        assert repr(_decoded(skipping, text, *messages)) == repr(expected)
-        strict = _decoded(get_format(kind, {"url": url, "record-name": name}), text, *messages)
+        assert repr(first_rows(skipping, text, *messages)) == repr(expected)
+        strict = first_rows(get_format(kind, {"url": url, "record-name": name}), text, *messages)
         for found, value, t in zip(strict, expected, types, strict=True):
             assert f"the message has the type {t}, by schema" in found if t != name else repr(found) == repr(value)
             assert t == name or f"the table has records of '{name}'" in found or f"records of {name}" in found
     columns = {f"c{at}": name for at, name in enumerate(schemas)}
     table = ", ".join(f"{column} ROW<{schemas[name]}>" for column, name in columns.items())
     given = ",".join(f"{column}:{name}" for column, name in columns.items())
-    together = _decoded(get_format(kind, {"url": url, "record-columns": given}), table, *messages)
+    together = first_rows(get_format(kind, {"url": url, "record-columns": given}), table, *messages)
     iterators = {name: iter(found) for name, found in values.items()}
     for row, t in zip(together, types, strict=True):
         assert repr(row) == repr(
             {column: next(iterators[t]) if name == t else None for column, name in columns.items()}
         )
     back = get_format(kind, {**options, "record-columns": given})
-    assert repr(_decoded(back, table, *_encoded(back, table, *together))) == repr(together)
+    assert repr(first_rows(back, table, *_encoded(back, table, *together))) == repr(together)
     return len(messages)
 
 
@@ -182,17 +176,17 @@ def test_a_union_of_avro_records_with_references(registry: Registry) -> None:
         _framed(3, b"\x06\x02s"),  # a string
     ]
     skip = {"url": registry.url, "other-messages": "skip"}
-    refunds = _decoded(
+    refunds = first_rows(
         get_format("avro-confluent", {**skip, "record-name": "com.shop.Refund"}), "id BIGINT, why STRING", *messages
     )
     assert refunds == [
         *([], {"id": 8, "why": "x"}, {"id": 9, "why": "y"}, None, {"id": 10, "why": "z"}),
         *([], [], [], []),
     ]
-    orders = _decoded(get_format("avro-confluent", {**skip, "record-name": "com.shop.Order"}), "id BIGINT", *messages)
+    orders = first_rows(get_format("avro-confluent", {**skip, "record-name": "com.shop.Order"}), "id BIGINT", *messages)
     assert orders == [{"id": 7}, [], [], None, [], [], {"id": 12}, [], []]
     t128 = {"url": registry.url, "record-name": "com.shop.T128"}
-    errors = _decoded(get_format("avro-confluent", t128), "id BIGINT", *messages)
+    errors = first_rows(get_format("avro-confluent", t128), "id BIGINT", *messages)
     assert errors[5] == {"id": 11}
     assert errors[3] is None
     assert errors[0] == (
@@ -213,7 +207,7 @@ def test_a_wrong_branch_of_a_union_is_an_error(registry: Registry, datum: bytes)
     for options in ({"record-name": "com.shop.Order"}, {"record-columns": "a:com.shop.Order,b:com.shop.Refund"}):
         fmt = get_format("avro-confluent", {"url": registry.url, "other-messages": "skip", **options})
         table = "id BIGINT" if "record-name" in options else "a ROW<id BIGINT>, b ROW<id BIGINT>"
-        good, found = _decoded(fmt, table, _framed(1, b"\0\x0e"), _framed(1, datum))
+        good, found = first_rows(fmt, table, _framed(1, b"\0\x0e"), _framed(1, datum))
         assert good == ({"id": 7} if "record-name" in options else {"a": {"id": 7}, "b": None})
         assert isinstance(found, str), datum
 
@@ -242,7 +236,7 @@ def test_a_protobuf_file_with_several_messages(registry: Registry) -> None:
     }
     for name, (table, rows) in tables.items():
         fmt = get_format("proto-registry", {"url": registry.url, "record-name": name, "other-messages": "skip"})
-        found = _decoded(fmt, table, *messages)
+        found = first_rows(fmt, table, *messages)
         assert found[:5] == rows
         assert "no message at the index path [4]" in found[5]
         assert "Could not find schema with id 9" in found[6]
@@ -281,7 +275,7 @@ def test_a_json_union_is_decided_by_a_constant(registry: Registry) -> None:
         None,
     ]
     fmt = get_format("json-registry", {"url": registry.url, "record-name": "Refund", "other-messages": "skip"})
-    found = _decoded(fmt, "id INT", *messages)
+    found = first_rows(fmt, "id INT", *messages)
     assert found[:4] == [[], {"id": 2}, {"id": 3}, {"id": 4}]
     assert "does not have the member 'kind' with one of the values order, refund, storno" in found[4]
     assert "does not have the member 'kind'" in found[5]
@@ -291,12 +285,12 @@ def test_a_json_union_is_decided_by_a_constant(registry: Registry) -> None:
     assert "Could not find schema with id 9" in found[9]
     assert found[10] is None
     other = get_format("json-registry", {"url": registry.url, "record-name": "Gift", "other-messages": "skip"})
-    assert _decoded(other, "id INT", messages[0], messages[7], messages[8]) == [[], [], []]
-    strict = _decoded(get_format("json-registry", {"url": registry.url, "record-name": "Gift"}), "id INT", *messages)
+    assert first_rows(other, "id INT", messages[0], messages[7], messages[8]) == [[], [], []]
+    strict = first_rows(get_format("json-registry", {"url": registry.url, "record-name": "Gift"}), "id INT", *messages)
     assert "the message has the type (without a name), by schema 4" in strict[8]
     assert all(isinstance(error, str) for error in strict[:-1])
     columns = {"url": registry.url, "record-columns": "r:Refund,o:Order", "other-messages": "skip"}
-    rows = _decoded(get_format("json-registry", columns), "o ROW<id INT>, r ROW<kind STRING>", *messages)
+    rows = first_rows(get_format("json-registry", columns), "o ROW<id INT>, r ROW<kind STRING>", *messages)
     assert rows[:2] == [{"o": {"id": 1}, "r": None}, {"o": None, "r": {"kind": "storno"}}]
 
 
@@ -314,7 +308,7 @@ def test_a_json_schema_that_is_not_valid_is_an_error_of_its_messages(
     fmt = get_format("json-registry", {"url": registry.url, "other-messages": "skip", **options})
     table = "id INT" if "record-name" in options else "r ROW<id INT>, o ROW<id INT>"
     messages = [_framed(number, b'{"kind":"refund","id":1}') for number in (1, 2, 3, 4)]
-    good, *others = _decoded(fmt, table, *messages)
+    good, *others = first_rows(fmt, table, *messages)
     assert good == ({"id": 1} if "record-name" in options else {"r": {"id": 1}, "o": None})
     assert "schema with id 2 in the schema registry" in others[0]
     assert "it is not valid JSON" in others[0]
@@ -329,13 +323,15 @@ def test_types_of_schemas_with_guids(registry: Registry, guids: tuple[int, ...],
     frames = {n: b"\1" + uuid.UUID(registry.guid(n)).bytes if n in guids else _framed(n, b"") for n in datums}
     messages = [frames[n] + datums[n] for n in (1, 2, 2, 1)] + [None, frames[1], _framed(9, b"\0")]
     options = {"url": registry.url, "record-columns": "r:com.shop.Refund,o:com.shop.Order", **more}
-    found = _decoded(get_format("avro-confluent", options), "o ROW<id BIGINT>, r ROW<id BIGINT, why STRING>", *messages)
+    found = first_rows(
+        get_format("avro-confluent", options), "o ROW<id BIGINT>, r ROW<id BIGINT, why STRING>", *messages
+    )
     order, refund = {"o": {"id": 7}, "r": None}, {"o": None, "r": {"id": 8, "why": "x"}}
     assert found[:5] == [order, refund, refund, order, None]
     assert [isinstance(error, str) for error in found[5:]] == [True, True]
     assert "schema with id 9" in found[6]
     named = {"url": registry.url, "record-name": "com.shop.Order", "other-messages": "skip", **more}
-    assert _decoded(get_format("avro-confluent", named), "id BIGINT", *messages)[:5] == [
+    assert first_rows(get_format("avro-confluent", named), "id BIGINT", *messages)[:5] == [
         {"id": 7},
         [],
         [],
@@ -352,7 +348,7 @@ def test_a_new_field_of_one_type_is_told_by_its_column(kind: str, registry: Regi
         options = {"url": registry.url, "record-name": name, "subject-name-strategy": "record-name"}
         messages += _encoded(get_format(kind, options), table, {"id": 1})
     columns = {"url": registry.url, "record-columns": "o:com.shop.Order,r:com.shop.Refund", "on-new-schema": "fail"}
-    found = _decoded(get_format(kind, columns), "o ROW<id BIGINT, name STRING>, r ROW<id BIGINT>", *messages)
+    found = first_rows(get_format(kind, columns), "o ROW<id BIGINT, name STRING>, r ROW<id BIGINT>", *messages)
     assert found[0] == {"o": {"id": 1, "name": None}, "r": None}
     assert "fields or types that the table does not show: why" in found[1]
 
@@ -415,14 +411,14 @@ def test_columns_that_are_not_those_of_types(kind: str) -> None:
     assert [error and error[:52] for error in batch.errors.to_pylist()] == [
         *(None, None, *["the row must have a value in one of the columns a, b"] * 2, None)
     ]
-    assert _decoded(fmt, table, *batch.messages.to_pylist()) == [
+    assert first_rows(fmt, table, *batch.messages.to_pylist()) == [
         *({"a": {"x": 1}, "b": None}, None, None, None, {"a": None, "b": {"x": 3}})
     ]
     none = fmt.decode_batch(pa.array([*batch.messages.to_pylist(), b"?"]), pa.schema([]))
     assert none.rows.to_pylist() == [[{}], None, None, None, [{}], None]
     assert none.errors is not None
     assert none.errors.null_count == 5
-    assert _decoded(fmt, "b ROW<x INT>", *batch.messages.to_pylist())[::4] == [{"b": None}, {"b": {"x": 3}}]
+    assert first_rows(fmt, "b ROW<x INT>", *batch.messages.to_pylist())[::4] == [{"b": None}, {"b": {"x": 3}}]
 
 
 @pytest.mark.parametrize(

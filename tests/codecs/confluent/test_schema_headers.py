@@ -6,7 +6,7 @@ import functools
 import json
 import random
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,11 @@ from kvformat.connectors import KafkaTable, infer_schema, inspect_topic
 from kvformat.registry import KeyValueFormat, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.table.record_headers import HEADERS_TYPE, last_header
-from tests.codecs.confluent.test_cloud_formats import _decoded, _readable
-from tests.codecs.confluent.test_proto_registry import _class_of
-from tests.fuzz import rows as random_rows
+from tests.support import random_rows
 from tests.support.confluent import BY_TOPIC, registry_client
+from tests.support.decoding import decoded_rows, readable_rows
 from tests.support.extent import case_count
+from tests.support.protobuf_types import class_of
 from tests.support.registry_server import Registry, RegistryServer
 
 KEY, VALUE = HEADERS["key"], HEADERS["value"]
@@ -43,12 +43,9 @@ message Other { bool x = 1; message Row { int64 a = 1; string b = 2; } }
 message Change { Value before = 1; Value after = 2; string op = 3; message Value { int32 id = 1; } }"""
 
 
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        registry.ids |= {1: json.dumps(_ROW), 2: json.dumps(_CHANGE), 3: _PROTO, 4: '{"type":"object"}'}
-        registry.types |= {3: "PROTOBUF", 4: "JSON"}
-        yield registry
+pytestmark = pytest.mark.schemas(
+    {1: json.dumps(_ROW), 2: json.dumps(_CHANGE), 3: _PROTO, 4: '{"type":"object"}'}, types={3: "PROTOBUF", 4: "JSON"}
+)
 
 
 def _guid(registry: Registry, schema_id: int) -> bytes:
@@ -79,7 +76,7 @@ def _records(table: KeyValueFormat, *records: tuple[bytes | None, list[_Header] 
         pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
     )
     values = pa.array([value for value, _ in records], pa.binary())
-    return _readable(table.decode_batch(None, values, headers=headers))
+    return readable_rows(table.decode_batch(None, values, headers=headers))
 
 
 def test_the_last_header_with_a_name_counts() -> None:
@@ -113,7 +110,7 @@ def test_guids_and_ids_may_be_in_one_batch(registry: Registry) -> None:
         b"",
         b"\2" + bytes(20),
     ]
-    found = _decoded(fmt, "a BIGINT, b STRING", *messages)
+    found = decoded_rows(fmt, "a BIGINT, b STRING", *messages)
     assert [one for one in found if not isinstance(one, str)] == [
         [("+I", 1, "x")],
         [("+I", 2, "y")],
@@ -135,15 +132,15 @@ def test_guids_and_ids_may_be_in_one_batch(registry: Registry) -> None:
     # a slice, and messages one by one, give the same; known answers are not requested again
     array = pa.array(messages, pa.binary())
     for start in range(len(messages)):
-        assert _readable(fmt.decode_batch(array[start:], "a BIGINT, b STRING")) == found[start:]
-        assert _decoded(fmt, "a BIGINT, b STRING", messages[start]) == [found[start]]
+        assert readable_rows(fmt.decode_batch(array[start:], "a BIGINT, b STRING")) == found[start:]
+        assert decoded_rows(fmt, "a BIGINT, b STRING", messages[start]) == [found[start]]
     assert sorted(registry.requests) == asked
 
 
 def test_a_registry_without_guids_refuses_the_messages_and_not_the_batch(registry: Registry) -> None:
     registry.has_guids = False
     fmt = get_format("avro-confluent", {"url": registry.url})
-    found = _decoded(fmt, "a BIGINT", _id(1) + b"\x04\x02y", _guid(registry, 1) + b"\x04\x02y")
+    found = decoded_rows(fmt, "a BIGINT", _id(1) + b"\x04\x02y", _guid(registry, 1) + b"\x04\x02y")
     assert found[0] == [("+I", 2)]
     assert "do not know GUIDs" in found[1]
 
@@ -151,7 +148,7 @@ def test_a_registry_without_guids_refuses_the_messages_and_not_the_batch(registr
 def test_a_folder_may_have_a_file_for_a_guid(registry: Registry, tmp_path: Path) -> None:
     fmt = get_format("avro-confluent", {"url": f"file:{tmp_path}"})
     (tmp_path / f"{registry.guid(1)}.avsc").write_text(registry.ids[1])
-    found = _decoded(fmt, "a BIGINT", _guid(registry, 1) + b"\x04\x02y", _guid(registry, 2) + b"\0")
+    found = decoded_rows(fmt, "a BIGINT", _guid(registry, 1) + b"\x04\x02y", _guid(registry, 2) + b"\0")
     assert found[0] == [("+I", 2)]
     assert f"there is no file {registry.guid(2)}.avsc" in found[1]
     assert fmt.own_schema(resolve_schema("a BIGINT")).kind == "AVRO"  # type: ignore[attr-defined]
@@ -167,8 +164,8 @@ def test_guids_of_protobuf_have_a_path(registry: Registry) -> None:
     for messages in ([guid + row] * 3, [guid + other] * 3, [guid + row, _id(3) + row, guid + other, None]):
         paths = [None if m is None else read_path(m, 17 if m[0] else 5) for m in messages]
         wanted = [None if path is None else [("+I", None if path[0] == FIRST else 7)] for path in paths]
-        assert _decoded(fmt, "a BIGINT", *messages) == wanted
-    assert "path of a type" in _decoded(fmt, "a BIGINT", guid)[0]
+        assert decoded_rows(fmt, "a BIGINT", *messages) == wanted
+    assert "path of a type" in decoded_rows(fmt, "a BIGINT", guid)[0]
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 40])
@@ -184,7 +181,7 @@ def test_random_frames_are_read_alike_in_any_batch(size: int, registry: Registry
         drawn = [(rng.choice(kinds), number) for number in range(size)]
         messages = [None if part is None else part + (text % number) * (part in good) for part, number in drawn]
         array = pa.array([b"junk", *messages, None], pa.binary())[1 : size + 1]
-        found = _readable(fmt.decode_batch(array, schema))
+        found = readable_rows(fmt.decode_batch(array, schema))
         wanted = [[("+I", number)] if part in good else None if part is None else str for part, number in drawn]
         assert [str if isinstance(one, str) else one for one in found] == wanted
         compared += len(found)
@@ -316,7 +313,7 @@ def test_a_wrong_header_deletes_nothing(registry: Registry) -> None:
     ]
     headers = pa.array([[{"key": name, "value": data} for name, data in some] for some in named])
     batch = table.decode_batch(keys, values, headers=headers)
-    found = _readable(batch)
+    found = readable_rows(batch)
     assert found[:3] == [[("+U", 1, "x")], [("-D", 2, None)], [("-D", 3, None)]]
     assert [isinstance(one, str) for one in found] == [False] * 3 + [True] * 2
     assert batch.parts is not None
@@ -397,7 +394,7 @@ def _json_peers(own: str, clients: tuple[Any, Any], conf: dict[str, Any]) -> tup
     )
 
 
-_class_of_text = functools.cache(_class_of)
+_class_of_text = functools.cache(class_of)
 
 
 def _proto_peers(own: str, clients: tuple[Any, Any], conf: dict[str, Any]) -> tuple[Any, Any]:
@@ -450,7 +447,7 @@ def _check_peers(format: str, url: str, count: int) -> int:
             records += [(body, named), (other(value, context), None), (named[0][1] + body, [])]
             given.append(message)
         rows = _records(_table(format, text, url), *records)
-        wanted = _readable(fmt.decode_batch(pa.array(given, pa.binary()), text))
+        wanted = readable_rows(fmt.decode_batch(pa.array(given, pa.binary()), text))
         assert not [row for row in (*rows, *wanted) if isinstance(row, str)], text
         for at, row in enumerate(wanted):
             assert rows[3 * at] == rows[3 * at + 1] == rows[3 * at + 2], text

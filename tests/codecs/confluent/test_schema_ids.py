@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
 
 from kvformat.registry import KeyValueFormat, MetadataError, get_format
-from tests.codecs.confluent.test_new_schemas import _SCHEMAS, _given
-from tests.support.registry_server import Registry, RegistryServer
+from tests.support.new_schemas import SCHEMAS, old_and_new
+from tests.support.registry_server import Registry
 
 
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving() as registry:
-        yield registry
-
-
-@pytest.mark.parametrize("format", _SCHEMAS)
+@pytest.mark.parametrize("format", SCHEMAS)
 def test_each_row_has_the_id_of_its_schema(format: str, registry: Registry) -> None:
-    fmt, (old, new) = _given(format, registry, None)
+    fmt, (old, new) = old_and_new(format, registry, None)
     guid = registry.guid(2)
     of_guid = b"\1" + uuid.UUID(guid).bytes + new[5:]
     messages = [old, None, new, b"\7", of_guid, old[:4], old]

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from kvformat.codecs import KERNEL
 from kvformat.registry import Format, get_format
-from tests.codecs.avro.avro_mutation import mutated
+from tests.support.avro_mutation import mutated
 
 COLUMNS = "id INT, name STRING, small TINYINT, tags ARRAY<STRING>"
 _ROW = {

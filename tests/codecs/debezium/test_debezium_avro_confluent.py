@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import fastavro
@@ -36,11 +35,7 @@ _ENVELOPE: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    """A registry with a connector's schema, which has the id 7."""
-    with server.serving(Registry(ids={7: json.dumps(_ENVELOPE), 8: '["null", "string"]'})) as serving:
-        yield serving
+pytestmark = pytest.mark.schemas({7: json.dumps(_ENVELOPE), 8: '["null", "string"]'})
 
 
 def _event(op: str | None, before: Any = None, after: Any = None) -> bytes:

@@ -12,7 +12,6 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -26,7 +25,7 @@ from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.types import arrow_type
 from tests.codecs.debezium.debezium_tables import DOCUMENTED
-from tests.support.registry_server import Registry, RegistryServer
+from tests.support.registry_server import Registry
 
 _TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 _UTC = dt.UTC
@@ -431,12 +430,6 @@ def avro_event(schema_id: int, schema: Any, row: dict[str, Any]) -> bytes:
     plain = fastavro.parse_schema(without_logical_types(schema))
     fastavro.schemaless_writer(stream, plain, {"before": None, "after": row, "op": "c"})
     return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
-
-
-@pytest.fixture
-def registry(server: RegistryServer) -> Iterator[Registry]:
-    with server.serving(Registry()) as serving:
-        yield serving
 
 
 def decoded_avro(registry: Registry, columns: dict[str, Given], schema: str, **options: str) -> DecodedBatch:

@@ -19,10 +19,10 @@ from kvformat.codecs._json import scalars
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.java.parse import python_float_text
-from tests.codecs.kernel.json_mutation import DEEP, LAYOUTS, MORE, ORDERS, deep, mutated, order
 from tests.support import vectors
 from tests.support.decoding import Answer, alone, answers, checked, decoded
 from tests.support.extent import case_count
+from tests.support.json_mutation import DEEP, LAYOUTS, MORE, ORDERS, deep, mutated, order
 
 _TREE = {"decode.json-parser.enabled": "false"}
 _LENIENT = {"ignore-parse-errors": "true"}

@@ -18,7 +18,7 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import arrow_type
 from tests.support.decoding import alone, answers, decoded
 from tests.support.extent import case_count
-from tests.support.registry_server import RegistryServer
+from tests.support.registry_server import Registry
 from tests.support.variants import random_document
 
 _VARIANT = arrow_type(parse_type("VARIANT"))
@@ -172,20 +172,14 @@ def test_change_data_has_it_too(name: str) -> None:
     assert b'"v":{"a":1}' in encoded.messages[0].as_py()
 
 
-def test_a_json_schema_has_any_value() -> None:
-    server = RegistryServer()
-    with server.serving() as registry:
-        format = get_format("json-registry", {"url": registry.url, "subject": "s"})
-        rows = decoded(
-            _JSON, [b'{"v":{"a":1},"w":[]}', b'{"w":{"b":null}}'], "v VARIANT, w VARIANT NOT NULL"
-        ).rows.flatten()
-        encoded = format.encode_batch(rows, "v VARIANT, w VARIANT NOT NULL")
-        assert [message[5:] for message in encoded.messages.to_pylist()] == [
-            b'{"v":{"a":1},"w":[]}', b'{"w":{"b":null}}'
-        ]  # fmt: skip
-        assert decoded(format, encoded.messages, "v VARIANT, w VARIANT").rows.flatten() == rows
-        (text,) = registry.ids.values()
-    server.close()
+def test_a_json_schema_has_any_value(registry: Registry) -> None:
+    format = get_format("json-registry", {"url": registry.url, "subject": "s"})
+    messages = [b'{"v":{"a":1},"w":[]}', b'{"w":{"b":null}}']
+    rows = decoded(_JSON, messages, "v VARIANT, w VARIANT NOT NULL").rows.flatten()
+    encoded = format.encode_batch(rows, "v VARIANT, w VARIANT NOT NULL")
+    assert [message[5:] for message in encoded.messages.to_pylist()] == messages
+    assert decoded(format, encoded.messages, "v VARIANT, w VARIANT").rows.flatten() == rows
+    (text,) = registry.ids.values()
     schema = json.loads(text)
     assert schema["properties"] == {"v": {"connect.index": 0}, "w": {"connect.index": 1}}
     assert schema["required"] == ["w"]

@@ -32,9 +32,7 @@ from kvformat.codecs._kernel.reader import Reader
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
-from tests.codecs import test_vectors
-from tests.codecs.kernel import json_mutation
-from tests.support import vectors
+from tests.support import json_mutation, vectors
 from tests.support.decoding import Answer, alone, answers, decoded, is_json
 from tests.support.extent import case_count
 
@@ -72,7 +70,7 @@ def _needs_a_compiled_kernel() -> None:
 @contextlib.contextmanager
 def _reading(kernel: str) -> Iterator[Any]:
     """The answers of a process with that kernel, as it gives them."""
-    command = [sys.executable, "-m", "tests.codecs.kernel.json_mutation", str(MUTATIONS)]
+    command = [sys.executable, "-m", "tests.support.json_mutation", str(MUTATIONS)]
     with subprocess.Popen(command, cwd=_ROOT, env=_environment(kernel), stdout=subprocess.PIPE) as process:
         yield process.stdout
         assert process.wait() == 0
@@ -790,15 +788,15 @@ def test_the_source_answers_as_flink() -> None:
         "from kvformat.codecs._kernel import reader; assert reader.__file__.endswith('.py');"
         "sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', *sys.argv[1:]]))"
     )
-    vectors = [
+    recorded = [
         f"tests/codecs/test_vectors.py::test_results_equal_flink[{'-'.join(group)}]"
-        for group in test_vectors.GROUPS
-        if group[0] in test_vectors.JSON_FORMATS and group[1] == "decode"
+        for group in vectors.groups()
+        if group[0] in vectors.JSON_FORMATS and group[1] == "decode"
     ]
     own = [name for name in globals() if re.match("test_.*_by_(itself|themselves)", name)]
     itself = [f"tests/codecs/kernel/test_kernel.py::{name}" for name in own]
     process = subprocess.run(
-        [sys.executable, "-c", code, *vectors, *itself],
+        [sys.executable, "-c", code, *recorded, *itself],
         cwd=_ROOT, env=_environment("python"), capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert process.returncode == 0, process.stdout[-5000:] + process.stderr[-2000:]

@@ -13,7 +13,7 @@ import pytest
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import LookRequest, SeenKey
-from tests.codecs.look.looking import Known, as_bytes, columns, look, merged, table, types_of
+from tests.support.looking import Known, as_bytes, columns, look, merged, table, types_of
 
 _T = ("topic",)
 

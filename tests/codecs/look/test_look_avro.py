@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
-from tests.codecs.look.looking import columns, look, merged, table, types_of
+from tests.support.looking import columns, look, merged, table, types_of
 from tests.support.registry_server import Registry
 
 _ROW = {

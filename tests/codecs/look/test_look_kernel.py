@@ -10,7 +10,7 @@ import pytest
 
 from kvformat.codecs._look import change_data, json_rows
 from kvformat.registry.contract.look import Looked
-from tests.codecs.look.looking import Known, as_bytes, look, merged, table, types_of
+from tests.support.looking import Known, as_bytes, look, merged, table, types_of
 
 _VALUES = [
     "null", "true", "false", "0", "-1", "5", "32768", "2147483648", "-9223372036854775808", "9223372036854775807",

@@ -20,11 +20,10 @@ from hypothesis import strategies as st
 from kvformat.codecs import KERNEL
 from kvformat.registry import ErrorCode, Format, MissingExtraError, OptionError, SchemaError, get_format
 from kvformat.registry.contract.ddl import parse_type
-from tests.codecs.protobuf import protobuf_mutation
-from tests.codecs.protobuf.protobuf_types import a_file, a_format, descriptor_set, fields
-from tests.support import vectors
+from tests.support import protobuf_mutation, vectors
 from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
+from tests.support.protobuf_types import a_file, a_format, descriptor_set, fields
 
 _ROOT = Path(__file__).parents[3]
 MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000) // 5
@@ -66,7 +65,7 @@ def _rows(format: Format, messages: list[bytes | None], schema: str) -> tuple[li
 def test_both_kernels_give_the_same_rows_and_errors() -> None:
     if KERNEL != "compiled":
         pytest.skip("no compiled kernel")
-    command = [sys.executable, "-m", "tests.codecs.protobuf.protobuf_mutation", str(MUTATIONS)]
+    command = [sys.executable, "-m", "tests.support.protobuf_mutation", str(MUTATIONS)]
     environment = {**os.environ, "KVFORMAT_KERNEL": "python"}
     good = bad = 0
     with subprocess.Popen(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE) as source:

@@ -15,10 +15,9 @@ from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
 from kvformat.registry import Format, get_format
-from tests.codecs.protobuf import protobuf_mutation
 from tests.codecs.protobuf.protobuf_java import as_java
 from tests.codecs.protobuf.protobuf_random import Expected, RandomFile, ddl, fill, plain, table_of
-from tests.support import vectors
+from tests.support import protobuf_mutation, vectors
 from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
 

@@ -8,7 +8,7 @@ from kvformat.ingestion import Pipeline
 from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.registry import ConfigurationError
 from kvformat.registry.contract.types import FlinkType
-from tests.ingestion.blocks.test_source import BASE, _source
+from tests.support.sources import BASE, source_of
 
 _KEYED = {
     "value.format": "json",
@@ -24,7 +24,7 @@ _INT, _NAME = FlinkType("INT"), FlinkType("VARCHAR", length=200)
 
 
 def test_columns_are_members_of_keys_and_values_or_metadata() -> None:
-    found = _source(**_KEYED)
+    found = source_of(**_KEYED)
     declared = found.declared
     assert declared.names == ("val_name", "key_id", "part", "offset")
     assert (declared.key, declared.value, declared.fixed) == ({"id": _INT}, {"name": _NAME}, {"name": _NAME})
@@ -34,16 +34,16 @@ def test_columns_are_members_of_keys_and_values_or_metadata() -> None:
     metadata = {name: (column.key, str(column.type)) for name, column in found.metadata.items()}
     assert metadata == {"part": ("partition", "BIGINT NOT NULL"), "offset": ("offset", "INT")}
     assert (declared.is_column("key", "no"), declared.is_column("key", "x")) == (True, False)
-    assert _source().declared == DeclaredColumns()
-    assert _source().declared.is_column("key", "x")
+    assert source_of().declared == DeclaredColumns()
+    assert source_of().declared.is_column("key", "x")
 
 
 def test_values_that_have_the_key_columns_too() -> None:
     both = {"value.format": "json", "key.format": "json", "key.fields": "id", "table.columns": "id INT, name STRING"}
-    declared = _source(**both).declared
+    declared = source_of(**both).declared
     assert (set(declared.key), set(declared.value), set(declared.fixed)) == ({"id"}, {"name"}, {"id", "name"})
     assert declared.left_out == frozenset()
-    declared = _source(**both, **{"value.fields-include": "except_key"}).declared
+    declared = source_of(**both, **{"value.fields-include": "except_key"}).declared
     assert (set(declared.fixed), declared.left_out) == ({"name"}, {"id"})
 
 
@@ -99,4 +99,4 @@ def test_the_explanation_has_the_columns() -> None:
 )
 def test_errors(options: dict[str, str], reason: str) -> None:
     with pytest.raises(ConfigurationError, match=reason):
-        _source(**options)
+        source_of(**options)

@@ -11,7 +11,7 @@ from kvformat.ingestion.blocks.flink_projection import translate_flink_filter, t
 from kvformat.ingestion.blocks.transform import parse_transforms
 from kvformat.registry import ConfigurationError
 from kvformat.registry.contract.ddl import parse_type
-from tests.ingestion.blocks.test_source import BASE
+from tests.support.sources import BASE
 
 _TYPES = {"price": parse_type("DOUBLE"), "flag": parse_type("BOOLEAN"), "date": parse_type("DATE")}
 

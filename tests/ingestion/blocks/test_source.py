@@ -8,26 +8,16 @@ import pytest
 
 from kvformat.connectors import KafkaTable
 from kvformat.ingestion.blocks.options import FORMAT_OPTIONS, SOURCE_OPTIONS
-from kvformat.ingestion.blocks.source import PipelineSource, parse_source
+from kvformat.ingestion.blocks.source import parse_source
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import ConfigurationError, OptionError
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
-
-BASE = {
-    "type": "kafka",
-    "properties.bootstrap.servers": "broker:9092",
-    "topic": "shop",
-    "scan.startup.mode": "earliest-offset",
-}
-
-
-def _source(**options: str) -> PipelineSource:
-    return parse_source({key: text for key, text in {**BASE, **options}.items() if text != "(none)"})
+from tests.support.sources import source_of
 
 
 def _error(**options: str) -> str:
     with pytest.raises(ConfigurationError) as caught:
-        _source(**options)
+        source_of(**options)
     return str(caught.value)
 
 
@@ -41,7 +31,7 @@ def test_all_options_of_a_table_for_reading_are_options_of_a_source() -> None:
 
 def test_debezium_has_the_types_of_the_database_where_messages_have_schemas() -> None:
     def types(**options: str) -> Any:
-        made = _source(**options).value_format
+        made = source_of(**options).value_format
         assert made is not None
         assert made.options["other-messages"] == "skip-all"
         return made.options["types"]
@@ -55,18 +45,18 @@ def test_debezium_has_the_types_of_the_database_where_messages_have_schemas() ->
 
 
 def test_defaults() -> None:
-    values = _source().values
+    values = source_of().values
     assert values["value.format"] == "debezium-json"
     assert values["schema.inference.strategy"] == "continuous"
     assert values["scan.max.pre.fetch.records"] == 50
     assert values["ingestion.ignore-errors"] is False
     assert values["ingestion.error-tolerance.max-count"] == -1
     assert values["debezium-json.infer-schema.primitive-as-string"] is False
-    canal = _source(**{"value.format": "canal-json"}).values
+    canal = source_of(**{"value.format": "canal-json"}).values
     assert canal["canal-json.infer-schema.strategy"] == "AUTO"
     assert canal["canal-json.mysql.treat-mysql-timestamp-as-datetime-enabled"] is True
     assert canal["canal-json.mysql.treat-tinyint1-as-boolean.enabled"] is True
-    json = _source(**{"value.format": "json"}).values
+    json = source_of(**{"value.format": "json"}).values
     assert json["json.infer-schema.flatten-nested-columns.enable"] is False
 
 
@@ -182,7 +172,7 @@ def test_sources_of_flink_cdc_are_refused_with_another_way(type_: str) -> None:
     ],
 )
 def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], reason: str) -> None:
-    (why,) = _source(**options).refused
+    (why,) = source_of(**options).refused
     assert reason in why
 
 
@@ -205,12 +195,12 @@ def test_what_spark_cannot_do_is_refused_not_an_error(options: dict[str, str], r
     ],
 )
 def test_options_without_effect_are_said_once(options: dict[str, str], note: str) -> None:
-    (found,) = _source(**options).notes
+    (found,) = source_of(**options).notes
     assert note in found
 
 
 def test_options_with_effect_give_no_note() -> None:
-    found = _source(
+    found = source_of(
         **{
             **{"scan.check.duplicated.group.id": "true", "properties.group.id": "g", "key.format": "json"},
             "scan.bounded.mode": "latest-offset",
@@ -230,7 +220,7 @@ def test_options_with_effect_give_no_note() -> None:
 
 
 def test_the_records_are_a_kafka_table_of_bytes() -> None:
-    found = _source(**{"properties.group.id": "g", "scan.header-filter": "a:b", "topic": "a;b"})
+    found = source_of(**{"properties.group.id": "g", "scan.header-filter": "a:b", "topic": "a;b"})
     assert found.records == KafkaTable(
         "value BYTES",
         {
@@ -241,16 +231,16 @@ def test_the_records_are_a_kafka_table_of_bytes() -> None:
 
 
 def test_a_topic_pattern_takes_the_place_of_topics() -> None:
-    found = _source(**{"topic": "(none)", "topic-pattern": "shop-.*"})
+    found = source_of(**{"topic": "(none)", "topic-pattern": "shop-.*"})
     assert found.values["topic"] is None
     assert found.records is not None
 
 
 def test_one_prefix_alone_is_compared_with_nothing() -> None:
-    found = _source(**{"key.format": "json", "key.fields-prefix": "", "value.format": "json"})
+    found = source_of(**{"key.format": "json", "key.fields-prefix": "", "value.format": "json"})
     assert found.values["value.fields-prefix"] is None
-    assert _source(**{"value.fields-prefix": "v_"}).values["value.fields-prefix"] == "v_"
-    both = _source(**{"key.format": "json", "key.fields-prefix": "key_", "value.fields-prefix": "value_"})
+    assert source_of(**{"value.fields-prefix": "v_"}).values["value.fields-prefix"] == "v_"
+    both = source_of(**{"key.format": "json", "key.fields-prefix": "key_", "value.fields-prefix": "value_"})
     assert both.values["key.fields-prefix"] == "key_"
 
 
@@ -258,7 +248,7 @@ def test_one_prefix_alone_is_compared_with_nothing() -> None:
 
 
 def _format_options(**options: str) -> Any:
-    found = _source(**options).value_format
+    found = source_of(**options).value_format
     assert found is not None
     return found.options
 
@@ -277,7 +267,7 @@ def test_every_option_of_ingestion_belongs_to_its_format_only() -> None:
             given = {"value.format": name, f"{name}.{spec.name}": text}
             if name.startswith("avro") or name.startswith("proto"):
                 given[f"{name}.url"] = "mock://options"
-            assert f"{name}.{spec.name}" in _source(**given).values
+            assert f"{name}.{spec.name}" in source_of(**given).values
             other = "canal-json" if name != "canal-json" else "json"
             key = f"{name}.{spec.name}"
             assert f"'{key}' is an option of the format '{name}', but 'value.format' is '{other}'" in _error(
@@ -343,20 +333,20 @@ def test_malformed_options_of_formats_are_errors(options: dict[str, str], reason
 
 def test_the_other_spelling_of_an_option_is_taken() -> None:
     key = "canal-json.mysql.treat-mysql-timestamp-as-datetime"
-    found = _source(**{"value.format": "canal-json", f"{key}.enabled": "false"})
+    found = source_of(**{"value.format": "canal-json", f"{key}.enabled": "false"})
     assert found.values[f"{key}-enabled"] is False
 
 
 def test_options_belong_to_the_value_first_and_then_to_the_key() -> None:
-    found = _source(**{"key.format": "json", "json.ignore-parse-errors": "true"})
+    found = source_of(**{"key.format": "json", "json.ignore-parse-errors": "true"})
     assert found.key_format is not None
     assert found.key_format.options["ignore-parse-errors"] is True
-    both = _source(**{"key.format": "json", "value.format": "json", "json.ignore-parse-errors": "true"})
+    both = source_of(**{"key.format": "json", "value.format": "json", "json.ignore-parse-errors": "true"})
     assert both.key_format is not None
     assert both.value_format is not None
     assert both.key_format.options["ignore-parse-errors"] is False
     assert both.value_format.options["ignore-parse-errors"] is True
-    own = _source(**{"key.format": "json", "value.format": "json", "key.json.ignore-parse-errors": "true"})
+    own = source_of(**{"key.format": "json", "value.format": "json", "key.json.ignore-parse-errors": "true"})
     assert own.key_format is not None
     assert own.key_format.options["ignore-parse-errors"] is True
 
@@ -373,7 +363,7 @@ def test_enums_are_read_and_one_schema_of_all_tables_is_refused(name: str) -> No
     assert _format_options(**given, **{f"{name}.read-enum-and-fixed": "false"})["read-enum-and-fixed"] is False
     for option in ("schema", "schema-registry.schema"):
         with pytest.raises(OptionError, match=f"format of the value: the option '{option}' sets one schema, .* Remove"):
-            _source(**given, **{f"{name}.{option}": "{}"})
+            source_of(**given, **{f"{name}.{option}": "{}"})
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------
@@ -383,7 +373,7 @@ def test_first_schemas_are_found_by_the_parts_of_the_name() -> None:
     text = (
         "CREATE TABLE db1.t1 (id BIGINT, name VARCHAR(10), PRIMARY KEY (id) NOT ENFORCED);\nCREATE TABLE `a.b` (x INT);"
     )
-    found = _source(**{"scan.value.initial-schemas.ddls": text}).schemas
+    found = source_of(**{"scan.value.initial-schemas.ddls": text}).schemas
     assert {name: (str(table.physical()), table.primary_key) for name, table in found.items()} == {
         TableId(("db1", "t1")): ("ROW<`id` BIGINT NOT NULL, `name` VARCHAR(10)> NOT NULL", ("id",)),
         TableId(("a.b",)): ("ROW<`x` INT> NOT NULL", None),
@@ -391,7 +381,7 @@ def test_first_schemas_are_found_by_the_parts_of_the_name() -> None:
 
 
 def test_fixed_types_and_the_members_of_the_table_id() -> None:
-    found = _source(
+    found = source_of(
         **{
             "value.format": "json",
             "json.infer-schema.fixed-types": "id BIGINT NOT NULL, `a.b` VARCHAR(10)",

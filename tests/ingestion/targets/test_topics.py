@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from kvformat.connectors import KafkaTable
+from kvformat.connectors import KafkaTable, brokers
 from kvformat.ingestion import Pipeline, tables_to_topics
 from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn
@@ -480,10 +480,14 @@ def test_a_batch_that_fails_is_written_exactly_once(spark: Any, broker: Any, tmp
 
 @pytest.mark.spark
 @pytest.mark.services
-def test_transactions_need_a_reachable_broker_before_the_first_batch(spark: Any, broker: Any) -> None:
+def test_transactions_need_a_reachable_broker_before_the_first_batch(
+    spark: Any, broker: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     limit = {"properties.transaction.timeout.ms": str(2**31 - 1)}
     with pytest.raises(OptionError, match="is larger than the brokers allow"):
         target(broker, **_ONCE, **limit).with_session(spark).probe()
-    with pytest.raises(BrokerError, match="could not be asked for their topics"):
-        target("127.0.0.1:1", **_ONCE, topic="t").with_session(spark).probe()
+    with monkeypatch.context() as quick:
+        quick.setattr(brokers, "TIMEOUT", 0.5)
+        with pytest.raises(BrokerError, match="could not be asked for their topics"):
+            target("127.0.0.1:1", **_ONCE, topic="t").with_session(spark).probe()
     target(broker, **_ONCE).with_session(spark).probe()

@@ -10,7 +10,7 @@ import pytest
 from kvformat.connectors import KafkaTable
 from kvformat.registry import KeyValueFormat, available_formats, get_format
 from kvformat.registry.contract.discovery import format_class
-from tests.codecs.protobuf.protobuf_types import a_file
+from tests.support.protobuf_types import a_file
 
 _BOLD = "<b>&amp;\"'"
 _TABLE = f"""CREATE TABLE `t{_BOLD}` (

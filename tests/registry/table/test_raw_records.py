@@ -12,19 +12,7 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import MetadataError, SchemaError
 from kvformat.registry.java.charsets import find_charset
 from kvformat.registry.table.raw_records import raw_array
-
-BOTH = ["__raw_key__", "__raw_value__"]
-_CONNECTORS = {
-    "kafka": "'connector' = 'kafka', 'scan.startup.mode' = 'earliest-offset'",
-    "upsert-kafka": "'connector' = 'upsert-kafka', 'key.format' = 'json'",
-}
-
-
-def table(columns: str, options: str = "'format' = 'json'", connector: str = "kafka") -> KeyValueFormat:
-    return KeyValueFormat.from_ddl(
-        f"CREATE TABLE t ({columns}) WITH ({_CONNECTORS[connector]}, 'topic' = 't', "
-        f"'properties.bootstrap.servers' = 'b:9092', {options})"
-    )
+from tests.support.raw_records import BOTH, table
 
 
 def test_each_row_has_the_bytes_of_its_record() -> None:

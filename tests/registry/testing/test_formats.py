@@ -13,7 +13,7 @@ from typing import Any, Final
 from kvformat.registry import available_formats
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.testing import FormatContract, Sample
-from tests.codecs.protobuf.protobuf_types import a_file, fields
+from tests.support.protobuf_types import a_file, fields
 
 _FOLDER: Final = tempfile.mkdtemp(prefix="kvformat-contract-")
 atexit.register(shutil.rmtree, _FOLDER, ignore_errors=True)

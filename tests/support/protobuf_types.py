@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 from typing import Any
 
-from google.protobuf import descriptor_pb2, text_format
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
+from kvformat.codecs._confluent.protobuf_schema import _well_known
+from kvformat.codecs._protobuf.proto_text import parse_proto
 from kvformat.registry import get_format
 from kvformat.registry.format import Format
 
@@ -46,3 +48,21 @@ def a_format(folder: Path | str, message: str, *files: str, **options: Any) -> F
     """The format for a message of these files."""
     given = {name.replace("_", "-"): value for name, value in options.items()}
     return get_format("protobuf", {"message-class-name": message, "descriptor-file": a_file(folder, *files), **given})
+
+
+def class_of(text: str) -> Any:
+    """Return the generated class of the first message of a schema, independent of our types."""
+    pool = descriptor_pool.DescriptorPool()
+
+    def add(file: Any) -> None:
+        for imported in file.dependency:
+            try:
+                pool.FindFileByName(imported)
+            except KeyError:
+                add(_well_known(imported))
+        pool.Add(file)
+
+    file = parse_proto(text, f"peer{abs(hash(text))}.proto")
+    add(file)
+    name = f"{file.package}.{file.message_type[0].name}" if file.package else file.message_type[0].name
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))

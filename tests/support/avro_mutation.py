@@ -1,6 +1,6 @@
 """Random schemas, random changes of messages, and what comes of them.
 
-python -m tests.codecs.avro.avro_mutation COUNT    writes the kernel, then the answers for each batch
+python -m tests.support.avro_mutation COUNT    writes the kernel, then the answers for each batch
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pyarrow as pa
 from kvformat.codecs import KERNEL
 from kvformat.codecs._avro import Decoded, parse_schema
 from kvformat.registry.contract.errors import SchemaError
-from tests.codecs.avro.avro_cases import decode, decode_mixed, shown, texts
-from tests.codecs.avro.avro_random import Maker, written
+from tests.support.avro_cases import decode, decode_mixed, shown, texts
+from tests.support.avro_random import Maker, written
 
 _PROMOTED = {
     "int": ["int", "long", "float", "double"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-FOLDER = Path(__file__).parent / "examples"
+FOLDER = Path(__file__).parents[1] / "ingestion" / "examples"
 EXAMPLES: Mapping[str, str] = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.yaml")}
 SQL_EXAMPLES: Mapping[str, str] = {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.sql")}
 SECRET = "s3same"

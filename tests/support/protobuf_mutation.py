@@ -1,6 +1,6 @@
 """Messages of the vectors, changed at random, and what comes of them.
 
-python -m tests.codecs.protobuf.protobuf_mutation COUNT    writes the kernel, then the answers for each batch
+python -m tests.support.protobuf_mutation COUNT    writes the kernel, then the answers for each batch
 """
 
 from __future__ import annotations

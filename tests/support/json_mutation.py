@@ -1,6 +1,6 @@
 """Messages of the JSON formats, whole and changed at random; and what is read from them, for another process.
 
-    python -m tests.codecs.kernel.json_mutation 20000     decodes so many messages, writes the answers to standard
+    python -m tests.support.json_mutation 20000     decodes so many messages, writes the answers to standard
                                                           output
 
 The messages follow from their count alone. The answers are pickles: the name of the kernel, then for each batch its

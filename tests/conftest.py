@@ -12,6 +12,10 @@ import pytest
 
 from tests.support.registry_server import Registry, RegistryServer
 
+# Tests run most code only briefly, so Java's second compiler and its parallel collectors cost more than they save. The
+# code cache keeps the size that it has with both compilers.
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -53,14 +57,14 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from tests.support import probe, services, spark_jvm
+    from tests.support import probe, services
 
     cloudpickle.register_pickle_by_value(probe)  # workers cannot import the tests
     builder = SparkSession.builder.config("spark.ui.enabled", "false").appName("kvformat tests")
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": spark_jvm.java_options(),
+        "spark.driver.extraJavaOptions": _JAVA,
         "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has returned
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",  # not the time zone of the process
@@ -72,7 +76,6 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         settings["spark.jars"] = f"{services.jars('spark-avro')},{services.kafka_jars()}"
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark_jvm.remember_classes()
     connect = request.config.getoption("--spark-mode") == "connect"
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     with warnings.catch_warnings():

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tests.connectors.tables import upsert
-from tests.support import services, spark_jvm
+from tests.support import services
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -129,11 +129,8 @@ def session(**settings: str) -> SparkSession:
     builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
     builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
     builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    return (
-        builder.config("spark.driver.extraJavaOptions", spark_jvm.java_options())
-        .config(map=dict(settings))
-        .getOrCreate()
-    )
+    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+    return builder.config("spark.driver.extraJavaOptions", java).config(map=dict(settings)).getOrCreate()
 
 
 def run_query(settings: dict[str, str]) -> None:

@@ -34,7 +34,7 @@ from kvformat.connectors import exactly_once
 from kvformat.connectors.transaction_client import KafkaBrokers, KafkaTransaction
 from kvformat.connectors.transactions import Mark
 from tests.connectors.tables import upsert
-from tests.support import services, spark_jvm
+from tests.support import services
 
 RECORDS, KEYS, TASKS = 6000, 50, 4
 SLOW_TASK = 1
@@ -203,7 +203,7 @@ def run(settings: dict[str, Any]) -> None:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": spark_jvm.java_options(),
+        "spark.driver.extraJavaOptions": " ".join(_JAVA),
         "spark.executor.extraJavaOptions": " ".join(_JAVA),
         "spark.executor.memory": "512m",
         "spark.scheduler.minRegisteredResourcesRatio": "1.0",

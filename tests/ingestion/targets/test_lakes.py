@@ -47,7 +47,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     import pyspark
     from pyspark.sql import SparkSession
 
-    from tests.support import services, spark_jvm
+    from tests.support import services
 
     why = ""
     if not pyspark.__version__.startswith("4.1."):
@@ -57,7 +57,6 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     if why:
         assert not os.environ.get(REQUIRED), why
         pytest.skip(why)
-    spark_jvm.remember_classes()
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     folder = tmp_path_factory.mktemp("lakes")
@@ -65,7 +64,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"{spark_jvm.java_options()} -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.jars": f"{services.jars('delta')},{services.jars('iceberg')},{services.kafka_jars()}",

@@ -13,7 +13,7 @@ import sys
 import tomllib
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any

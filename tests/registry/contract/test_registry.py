@@ -192,6 +192,70 @@ def test_value_syntax(type: Any, text: str, value: Any) -> None:
     assert Option(name="x", type=type).parse(text) == value
 
 
+_SECOND = dt.timedelta(seconds=1)
+_UNITS = {
+    "d day days": 24 * 3600 * _SECOND,
+    "h hour hours": 3600 * _SECOND,
+    "m min minute minutes": 60 * _SECOND,
+    "s sec secs second seconds": _SECOND,
+    "ms milli millis millisecond milliseconds": dt.timedelta(milliseconds=1),
+    "µs micro micros microsecond microseconds": dt.timedelta(microseconds=1),
+}
+_SIZES = {
+    "b bytes": 1,
+    "k kb kibibytes": 2**10,
+    "m mb mebibytes": 2**20,
+    "g gb gibibytes": 2**30,
+    "t tb tebibytes": 2**40,
+}
+
+
+@pytest.mark.parametrize(
+    ("type", "unit", "length"),
+    [("duration", unit, length) for units, length in _UNITS.items() for unit in units.split()]
+    + [("memory", unit, size) for units, size in _SIZES.items() for unit in units.split()],
+)
+def test_each_unit_of_durations_and_sizes(type: Any, unit: str, length: Any) -> None:
+    """Flink's `TimeUtils` and `MemorySize`."""
+    option = Option(name="x", type=type)
+    assert option.parse(f"3 {unit}") == option.parse(f" 3{unit.upper().replace('Μ', 'µ')} ") == 3 * length
+
+
+@pytest.mark.parametrize("unit", ["ns", "nano", "nanos", "nanosecond", "nanoseconds"])
+def test_nanoseconds_are_a_thousandth_of_a_microsecond(unit: str) -> None:
+    assert Option(name="x", type="duration").parse(f"7000 {unit}") == dt.timedelta(microseconds=7)
+
+
+def test_whole_numbers_have_the_range_of_their_type() -> None:
+    for type_, bits in (("int", 32), ("long", 64)):
+        option = Option(name="x", type=type_)
+        for number in (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1):
+            assert option.parse(str(number)) == number
+        for number in (-(2 ** (bits - 1)) - 1, 2 ** (bits - 1)):
+            with pytest.raises(ValueError, match=f"expected a whole number of {bits} bits"):
+                option.parse(str(number))
+
+
+def test_of_several_keys_of_an_option_its_name_comes_before_its_fallbacks() -> None:
+    option = Option(name="new", fallback=("old", "oldest"))
+    assert option.keys({"oldest": "1", "old": "2", "new": "3"}) == ["new"]
+    assert option.keys({"oldest": "1", "old": "2"}) == ["old"]
+
+
+def test_an_entry_of_a_map_replaces_that_of_its_text() -> None:
+    class Mapped(ProbeFormat):
+        option_specs = (Option(name="m", type="map"),)
+
+    assert Mapped({"m": "a:1,b:2", "m.b": "3", "m.c": "4"}).options["m"] == {"a": "1", "b": "3", "c": "4"}
+    assert Mapped({"m.b": "3"}).options["m"] == {"b": "3"}
+
+
+def test_an_enum_is_matched_in_any_case_and_has_its_own_spelling() -> None:
+    assert Option(name="x", type="enum", allowed=("ALL", "EXCEPT_KEY")).parse("except_Key") == "EXCEPT_KEY"
+    with pytest.raises(ValueError, match=r"supported values are \[a\]"):
+        Option(name="x", allowed=("a",)).parse("A")
+
+
 @pytest.mark.parametrize(
     ("type", "text"),
     [
@@ -206,6 +270,7 @@ def test_value_syntax(type: Any, text: str, value: Any) -> None:
         ("map", "a"),
         ("map", "a:b,,c:d"),
         ("map", "a:b:c"),
+        ("map", "a:b,a:c"),
         ("map", "a:"),
         ("map", ":b"),
         ("map", "a:'b"),
@@ -213,7 +278,7 @@ def test_value_syntax(type: Any, text: str, value: Any) -> None:
     ],
 )
 def test_malformed_values(type: Any, text: str) -> None:
-    with pytest.raises(ValueError, match=r"expected|quote|a duration can't be"):
+    with pytest.raises(ValueError, match=r"expected|quote|twice|a duration can't be"):
         Option(name="x", type=type).parse(text)
 
 

@@ -309,6 +309,32 @@ def test_the_values_copy_of_a_key_column_wins_also_if_null() -> None:
         ("record", "column 'id' of the PRIMARY KEY is NULL"),
         [("+U", 2, None)],
     ]
+    assert _batch(upsert, ('{"id":2}', '{"id":9,"v":"b"}'), ('{"id":2,"v":"k"}', None)) == [
+        [("+U", 9, "b")],
+        [("-D", 2, None)],
+    ], "a tombstone deletes the row of its key, which is the only one that it has"
+
+
+def test_a_thousand_pairs_of_key_and_value_rows_are_read_and_one_more_is_an_error() -> None:
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    for keys, values, fine in ((10, 100, True), (7, 143, False), (1, 1001, True), (1001, 1, True)):
+        (rows,) = _batch(kv, ("[" + ",".join(["{}"] * keys) + "]", "[" + ",".join(["{}"] * values) + "]"))
+        assert isinstance(rows, list) is fine, (keys, values)
+
+
+def test_the_bytes_that_rows_repeat_are_limited_by_those_of_the_record() -> None:
+    """64 KiB, and 16 for each byte of the record; a key of several rows repeats the value in the same way."""
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    many = "[" + ",".join(["{}"] * 20) + "]"
+    most = decode_records._MOST_REPEATED
+    # 20 rows repeat `length` bytes 20 times, and one row repeats those of `many`: 20 l + m = most + 16 (l + m)
+    length = (most + 15 * len(many)) // 4
+    for size, fine in ((length, True), (length + 1, False)):
+        long = '{"x":"' + "y" * (size - 8) + '"}'
+        assert len(long) == size
+        for record in ((long, many), (many, long)):
+            (rows,) = _batch(kv, record)
+            assert isinstance(rows, list) is fine, (size, fine)
 
 
 def test_the_rows_of_a_small_record_are_limited() -> None:

@@ -802,7 +802,7 @@ def test_the_source_answers_as_flink() -> None:
     assert process.returncode == 0, process.stdout[-5000:] + process.stderr[-2000:]
     passed = re.search(r"(\d+) passed", process.stdout)
     assert passed is not None
-    assert int(passed[1]) == len(vectors) + len(_TEXTS) + 2
+    assert int(passed[1]) == len(recorded) + len(_TEXTS) + 2
     assert "skipped" not in process.stdout
 
 

@@ -73,6 +73,8 @@ def test_an_append_table() -> None:
         ("partition", "metadata", "partition"),
         ("$rowtime", "metadata", "timestamp"),
     ]
+    rowtime = table.columns[-1]
+    assert (str(rowtime.type), rowtime.virtual) == ("TIMESTAMP_LTZ(3) NOT NULL", True), "it is only read"
     assert table.watermark is not None
     assert table.primary_key == ()
     assert eval(repr(table), {"KeyValueFormat": KeyValueFormat}) == table

@@ -67,6 +67,7 @@ def _values(expression: str, rows: dict[str, list[Any]]) -> list[Any]:
         ("CAST(payload AS VARCHAR(3))", "VARCHAR(3)"),
         ("1.5e-3 + .5 + 1e3", "DOUBLE"),
         ("0.05", "DECIMAL(3, 2)"),
+        ("5.", "INT"),
         ("3000000000", "BIGINT"),
         ("COALESCE(s, 'x') = '' COMMENT 'c'", "BOOLEAN"),
         ("JSON_VALUE(s, '$.a' RETURNING INT DEFAULT 1 ON EMPTY NULL ON ERROR)", "INT"),

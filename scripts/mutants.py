@@ -100,7 +100,10 @@ ROOMS = {
     ),
     "sql": Room(
         _modules("registry/sql", "*"),
-        ("tests/registry/sql", "tests/registry/table", "tests/ingestion/test_*sql*.py"),
+        (
+            *("tests/registry/sql", "tests/registry/table", "tests/registry/expressions", "tests/test_defaults.py"),
+            *("tests/ingestion/test_*sql*.py", "tests/ingestion/schemas"),
+        ),
     ),
     "expressions": Room(
         _modules("registry/expressions", "**/*"),

@@ -348,7 +348,8 @@ def test_all_tables_of_a_text_by_the_parts_of_their_names() -> None:
 
 def test_the_names_of_tables_choose_them() -> None:
     text = """CREATE TABLE t (a INT); CREATE TABLE db.t (b INT); USE db; CREATE TABLE u (c INT);
-        CREATE TABLE gone (d INT); DROP TABLE gone; CREATE TABLE cat.db.v (e INT); CREATE TABLE `w.x` (f INT)"""
+        CREATE TABLE gone (d INT); DROP TABLE gone; CREATE TABLE cat.db.v (e INT); CREATE TABLE `w.x` (f INT);
+        USE default_database; CREATE TABLE alone (g INT); CREATE TABLE cat.db.t (h INT)"""
     found = table_names(text)
     assert found == {
         "default_database.t": ("default_catalog", "default_database", "t"),
@@ -356,6 +357,8 @@ def test_the_names_of_tables_choose_them() -> None:
         "db.u": ("default_catalog", "db", "u"),
         "cat.db.v": ("cat", "db", "v"),
         "db.w.x": ("default_catalog", "db", "w.x"),
+        "alone": ("default_catalog", "default_database", "alone"),
+        "cat.db.t": ("cat", "db", "t"),
     }
     for name, full in found.items():
         if full[-1] != "w.x":

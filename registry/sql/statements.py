@@ -310,6 +310,8 @@ class _Tables:
         tables = self._existing(len(self.statements))
         wanted = _names(name)
         matching = [full for full in tables if full[-len(wanted) :] == wanted or full[-1] == name]
+        if len(matching) > 1:  # `db.t` is the table of the default catalog, also beside `cat.db.t`
+            matching = [full for full in matching if full == (_DEFAULTS[0], *wanted)] or matching
         if len(matching) != 1:
             count = "no" if not matching else "more than one"
             near = did_you_mean(name, [_shown(full) for full in tables]) if not matching else ""

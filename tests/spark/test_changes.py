@@ -25,6 +25,7 @@ from kvformat.registry import (
 )
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, SchemaError
 from tests.support import interop, vectors
+from tests.support.changelogs import flinks_changes, random_changes, split_by_key
 from tests.support.probe import ProbeFormat
 
 pytestmark = pytest.mark.spark
@@ -143,19 +144,8 @@ def test_explode_leaves_one_python_node(spark: Any, classic: None, errors: Any) 
 # --- latest_by_key ---------------------------------------------------------------------------------------
 
 
-def _random_changes(seed: int, count: int) -> list[tuple[Any, ...]]:
-    """Return random changes of a few keys. Some keys are NULL; several rows have the same offset."""
-    chosen = random.Random(seed)
-    rows = []
-    for n in range(count):
-        kind = chosen.choice(["+I", "+U", "+U", "-U", "-D"])
-        key = chosen.choice([None, *range(count // 6)])
-        rows.append((0, n // 3, n % 3, key, None if kind == "-D" else chosen.choice("abc"), kind))
-    return rows
-
-
 def test_latest_by_key_keeps_the_last_row(spark: Any) -> None:
-    rows = _random_changes(1, 600)
+    rows = random_changes(1, 600)
     last = {row[3]: row for row in rows}
     shuffled = random.Random(2).sample(rows, len(rows))
     changes = spark.createDataFrame(shuffled, _CHANGES).repartition(4)
@@ -204,7 +194,7 @@ def test_keys_and_order_of_every_kind(spark: Any) -> None:
 
 
 def test_a_table_can_be_given_instead_of_its_key(spark: Any) -> None:
-    changes = spark.createDataFrame(_random_changes(3, 40), _CHANGES)
+    changes = spark.createDataFrame(random_changes(3, 40), _CHANGES)
     wanted = sorted(latest_by_key(changes, "id").collect())
     upsert = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
     kafka = {"key.format": "json", "key.fields": "id", "value.format": "debezium-json"}
@@ -227,7 +217,7 @@ def test_latest_by_key_needs_one_shuffle_and_no_python(spark: Any, classic: None
 
 
 def test_wrong_input_of_latest_by_key_is_reported(spark: Any) -> None:
-    changes = spark.createDataFrame(_random_changes(3, 9), _CHANGES)
+    changes = spark.createDataFrame(random_changes(3, 9), _CHANGES)
     with pytest.raises(ConfigurationError, match="no column 'partition' to sort the changes by"):
         latest_by_key(changes.drop("partition"), "id")
     with pytest.raises(ConfigurationError, match="at least one key"):
@@ -299,39 +289,11 @@ def test_maintain_gets_the_names_of_unchanged_columns(spark: Any, tmp_path: Path
 # --- normalize_changes -----------------------------------------------------------------------------------
 
 
-def _flink(state: dict[Any, Any], rows: list[tuple[Any, ...]], *, update_before: bool) -> list[tuple[Any, ...]]:
-    """Flink's DeduplicateFunctionHelper.processLastRowOnChangelog for (key, value, kind), without -U rows."""
-    out = []
-    for n, (key, value, kind) in enumerate(rows):
-        following = [row for row in rows[n + 1 :] if row[0] == key][:1]
-        if kind == "-U" and following and following[0][2] in ("+I", "+U"):
-            continue
-        known = key in state
-        if kind in ("-D", "-U"):
-            if known:
-                out.append((key, state.pop(key), "-D"))
-        elif not known:
-            out.append((key, value, "+I"))
-        elif state[key] != value:
-            out += [(key, state[key], "-U")] if update_before else []
-            out.append((key, value, "+U"))
-        if kind in ("+I", "+U"):
-            state[key] = value
-    return out
-
-
-def _by_key(rows: list[tuple[Any, ...]]) -> dict[Any, list[tuple[Any, ...]]]:
-    lists: dict[Any, list[tuple[Any, ...]]] = {}
-    for row in rows:
-        lists.setdefault(row[0], []).append(row)
-    return lists
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("update_before", [True, False])
 def test_a_stream_is_normalised_over_restarts(spark: Any, rocksdb: None, tmp_path: Path, update_before: bool) -> None:
     source, sink = tmp_path / "in", tmp_path / "out"
-    changes = _random_changes(5, 240)
+    changes = random_changes(5, 240)
     state: dict[Any, Any] = {}
     for run, schema in enumerate([_CHANGES, _CHANGES + ", new DECIMAL(5, 2)"]):  # adds a column
         batch = changes[run * 120 : run * 120 + 120]
@@ -347,8 +309,8 @@ def test_a_stream_is_normalised_over_restarts(spark: Any, rocksdb: None, tmp_pat
         )
         query.awaitTermination()
         got = [(row["id"], row["v"], row["row_kind"]) for row in _written(spark, sink) if row["file"] not in known]
-        wanted = _flink(state, [row[3:] for row in batch], update_before=update_before)
-        assert _by_key(got) == _by_key(wanted), f"run {run}"
+        wanted = flinks_changes(state, [row[3:] for row in batch], update_before=update_before)
+        assert split_by_key(got) == split_by_key(wanted), f"run {run}"
         assert len(got) > 20
 
 

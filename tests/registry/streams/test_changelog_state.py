@@ -163,8 +163,12 @@ def test_an_unchanged_column_keeps_the_value_of_the_row_before_it() -> None:
         ("+U", '{"id":1,"b":4}'),
     ]
     assert bucket.read(_row('{"id":1,"a":"y"}', "+U", 5)) == [("+U", '{"id":1,"a":"y"}')]
-    next_batch = bucket.read(_row('{"id":1,"b":6}', "+U", 6, **missing_a))
-    assert next_batch == [("+U", '{"id":1,"a":"y","b":6}')]
+    next_batch = bucket.read(
+        _row('{"id":1,"b":6}', "+U", 6, **missing_a),
+        _row('{"id":1,"a":"z"}', "+U", 7),
+        _row('{"id":1,"b":8}', "+U", 8, **missing_a),
+    )
+    assert [row for _, row in next_batch] == ['{"id":1,"a":"y","b":6}', '{"id":1,"a":"z"}', '{"id":1,"a":"z","b":8}']
 
 
 def test_an_unchanged_column_is_null_after_a_deletion() -> None:

@@ -1,0 +1,180 @@
+"""Limits of change messages at their boundary: levels, rows and members, and what earlier messages leave to later ones.
+
+Each message is read with and without a message before it, because the reader compares messages with the one before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import get_format
+from tests.support.decoding import Answer, alone, answers, decoded
+
+_COLUMNS = "id INT, name STRING"
+_LEVELS = 1000
+_COMPARED = 8  # objects and arrays of a message that the reader compares with those of the message before
+_WRAPPED, _FLAT, _LENIENT = {"schema-include": "true"}, {"flattened": "true"}, {"ignore-parse-errors": "true"}
+
+
+def _read(format: str, options: dict[str, str], *messages: str, metadata: tuple[str, ...] = ()) -> list[Answer]:
+    """Decode messages in a batch, and check that each has the same answer by itself."""
+    made, given = get_format(format, options), [message.encode() for message in messages]
+    found = answers(decoded(made, given, _COLUMNS, metadata=metadata))
+    assert found == alone(get_format(format, options), given, _COLUMNS, metadata=metadata)
+    return found
+
+
+# format, options, message with a value at %, metadata
+_PLACES: list[tuple[str, dict[str, str], str, tuple[str, ...]]] = [
+    ("debezium-json", {}, '{"after":{"name":%},"op":"c"}', ()),
+    ("debezium-json", {}, '{"op":"u","before":{},"after":{"name":%}}', ()),
+    ("debezium-json", {}, '{"after":{"name":"x"},"before":{"x":%},"op":"c"}', ()),  # no row is read from it
+    ("debezium-json", {}, '{"x":%,"after":{"id":1},"op":"c"}', ()),
+    ("debezium-json", {}, '{"after":{"id":1},"op":"c","source":{"x":%}}', ("source.properties",)),
+    ("debezium-json", {}, '{"before":{"id":1},"after":{"id":1},"source":{"x":%},"op":"u"}', ()),
+    ("debezium-json", {}, '[{"after":{"name":%},"op":"c"}]', ()),
+    ("debezium-json", {}, '[{"after":{"id":1},"x":%,"op":"c"}]', ()),
+    ("debezium-json", {}, '[{"after":{"id":1},"op":"c","source":{"x":%}}]', ("source.properties",)),
+    ("debezium-json", _WRAPPED, '{"payload":{"after":{"name":%},"op":"c"}}', ()),
+    ("debezium-json", _WRAPPED, '{"payload":{"after":{"id":1},"op":"c","x":%},"schema":{}}', ()),
+    ("debezium-json", _WRAPPED, '{"payload":{"after":{"id":1},"op":"c"},"schema":%}', ("schema",)),
+    ("debezium-json", _WRAPPED, '{"schema":%,"payload":{"after":{"id":1},"op":"c"}}', ("schema",)),
+    ("debezium-json", _WRAPPED, '{"payload":{"x":1},"payload":{"after":{"id":1},"op":"c"},"y":%}', ()),
+    ("debezium-json", _WRAPPED, '[{"payload":{"after":{"name":%},"op":"c"}}]', ()),
+    ("debezium-json", _FLAT, '{"id":1,"name":%,"__op":"c"}', ()),
+    ("debezium-json", _FLAT, '{"id":1,"x":%}', ()),
+    ("debezium-json", _FLAT | _WRAPPED, '{"payload":{"id":1,"name":%,"__op":"c"}}', ()),
+    ("canal-json", {}, '{"data":[{"name":%}],"type":"INSERT"}', ()),
+    ("canal-json", {}, '{"data":[{"id":1},{"name":%}],"type":"INSERT"}', ()),
+    ("canal-json", {}, '{"data":[{"id":1},{"id":2}],"old":[{},{"name":%}],"type":"UPDATE"}', ()),
+    ("canal-json", {}, '{"data":[{"id":1}],"old":[{},{"x":%}],"type":"UPDATE"}', ()),
+    ("canal-json", {}, '{"data":[{"id":1}],"old":[{"x":%}],"type":"INSERT"}', ()),
+    ("maxwell-json", {}, '{"data":{"id":1},"old":{"name":%},"type":"update"}', ()),
+    ("maxwell-json", {}, '{"data":{"id":1,"x":%},"old":{"name":"a"},"type":"update"}', ()),
+    ("ogg-json", {}, '{"before":{"name":%},"after":{},"op_type":"U"}', ()),
+]
+
+
+@pytest.mark.parametrize(("format", "options", "message", "metadata"), _PLACES, ids=lambda value: str(value)[:60])
+@pytest.mark.parametrize("lenient", [False, True])
+def test_a_message_may_have_exactly_1000_levels(
+    format: str, options: dict[str, str], message: str, metadata: tuple[str, ...], lenient: bool
+) -> None:
+    before = message[: message.index("%")]
+    levels = _LEVELS - sum(before.count(c) for c in "[{") + sum(before.count(c) for c in "]}")
+    good, bad = (message.replace("%", "[" * n + "]" * n) for n in (levels, levels + 1))
+    found = _read(format, options | (_LENIENT if lenient else {}), good, bad, good, metadata=metadata)
+    assert (found[0].error, found[0].rows != "[]") == (None, True)
+    assert found[2] == found[0]
+    if lenient:
+        assert (found[1].error, found[1].rows) == (None, "[]")
+    else:
+        assert (found[1].error or "").startswith(f"not JSON: more than {_LEVELS} levels at character")
+
+
+def test_a_value_like_that_of_the_message_before_may_be_too_deep_in_this_message() -> None:
+    levels = _LEVELS - 2
+    value = '{"x":' + "[" * levels + "]" * levels + "}"
+    plain = f'{{"source":{value},"after":{{"id":1}},"op":"c"}}'
+    good, bad, again = _read("debezium-json", {}, plain, f"[{plain}]", plain)
+    assert (good.error, again) == (None, good)
+    assert "more than 1000 levels" in (bad.error or "")
+
+
+@pytest.mark.parametrize("options", [{}, _LENIENT], ids=["strict", "lenient"])
+@pytest.mark.parametrize(
+    ("message", "kinds"),
+    [
+        ('{"data":[%],"type":"INSERT"}', ("+I",)),
+        ('{"data":[%],"type":"DELETE","old":[{}]}', ("-D",)),
+        ('{"data":[%],"type":"UPDATE","old":[%]}', ("-U", "+U")),
+    ],
+)
+def test_the_number_of_rows_in_a_message_is_not_limited_by_the_levels(
+    message: str, kinds: tuple[str, ...], options: dict[str, str]
+) -> None:
+    count = _LEVELS + 100
+    rows = ",".join(f'{{"id":{n},"name":[[]]}}' for n in range(count))
+    (found,) = _read("canal-json", options, message.replace("%", rows))
+    assert found.error is None
+    assert found.kinds == kinds * count
+    assert f"'id': {count - 1}," in str(found.rows)
+
+
+@pytest.mark.parametrize("count", [_COMPARED - 1, _COMPARED, _COMPARED + 1, 30])
+def test_a_message_may_have_more_objects_than_are_compared_with_the_message_before(count: int) -> None:
+    def message(number: int) -> str:
+        others = ",".join(f'"o{n}":{{"a":"{"x" * 40}","b":{number + n}}}' for n in range(count))
+        return f'{{{others},"after":{{"id":{number}}},"op":"c","source":{{"a":"{"y" * 40}","db":"d{number}"}}}}'
+
+    bad = message(5).replace('"b":7', '"b":07') if count > 2 else "{"
+    metadata = ("source.database",)
+    found = _read("debezium-json", {}, *map(message, (1, 2, 3)), bad, *map(message, (4, 10)), metadata=metadata)
+    rows = [f"[{{'id': {n}, 'name': None, 'source.database': 'd{n}'}}]" for n in (1, 2, 3, 4, 10)]
+    assert [answer.rows for answer in found] == [*rows[:3], None, *rows[3:]]
+
+
+_PROPERTIES = ("source.database", "source.properties")
+
+
+def _debezium() -> Any:
+    return get_format("debezium-json")
+
+
+_SOURCE = '{"version":"3.0","name":"a name of some length","n":%s,"db":%s,"list":[%s]}'
+
+
+def test_values_that_differ_from_those_of_the_message_before_are_read_from_their_own_message() -> None:
+    """Values become longer and shorter, and differ only in the first or last character, or only in their type."""
+    values = ["1", "2", "12", "123", "13", "3", "null", "true", "-1", "1.5", "1.25", '"1"', '""', '"12"', '"\\u0031"']
+    values += ['"x}"', '"x]"', '"x\\""', '"x,"', '"é"', '"\U0001f600"', "1e5", "10", "100", "0"]
+    texts, expected = [], []
+    for at, one in enumerate(values):
+        for other in (values[at - 1], values[at - 7]):
+            for n, db, element in ((one, other, "1"), ("1", one, other), (other, "1", one), (one, one, one)):
+                source = _SOURCE % (n, db, element)
+                texts.append(f'{{"after":{{"id":1}},"op":"c","source":{source}}}')
+                expected.append(alone(_debezium(), [texts[-1].encode()], _COLUMNS, metadata=_PROPERTIES)[0])
+    found = answers(decoded(_debezium(), [text.encode() for text in texts], _COLUMNS, metadata=_PROPERTIES))
+    for text, answer, wanted in zip(texts, found, expected, strict=True):
+        assert answer == wanted, text
+    assert len(texts) == 200
+    assert len({answer.rows for answer in found}) > 100
+
+
+def test_values_that_are_not_json_are_errors_after_a_message_with_the_same_beginning() -> None:
+    good = '{"after":{"id":1},"op":"c","source":' + _SOURCE % (17, '"shop"', "1,2") + "}"
+    start, compared = good.index("source"), 0
+    wrong = []
+    for at in range(start, len(good)):
+        wrong += [good[:at] + good[at + 1 :]]
+        wrong += [good[:at] + other + good[at + 1 :] for other in '},]:"0\\x']
+        wrong += [good[:at] + other + good[at:] for other in ',"}']
+    messages = [text.encode() for bad in wrong for text in (good, bad)]
+    found = answers(decoded(_debezium(), messages, _COLUMNS, metadata=_PROPERTIES))
+    expected = alone(_debezium(), messages[1::2], _COLUMNS, metadata=_PROPERTIES)
+    for message, answer, wanted in zip(messages[1::2], found[1::2], expected, strict=True):
+        assert answer == wanted, message
+        compared += answer.error is not None
+    assert set(found[::2]) == {found[0]}
+    print(f"{len(wrong)} changed messages, of which {compared} are errors")
+    assert compared > 500
+
+
+@pytest.mark.parametrize("count", [63, 64, 65, 130])  # 64 scalars of a value are compared
+def test_any_number_of_values_may_differ_from_those_of_the_message_before(count: int) -> None:
+    def message(change: int) -> bytes:
+        numbers = ",".join(f'"n{n}":{n + 100 * (n == change)}' for n in range(count))
+        return f'{{"source":{{{numbers}}},"after":{{"id":{change + 1}}},"op":"c"}}'.encode()
+
+    changes = [*range(-1, count), -1, count - 1, 0]
+    batch = _debezium().decode_batch(
+        pa.array(list(map(message, changes)), pa.binary()), "id INT", metadata=["source.properties"]
+    )
+    assert batch.errors is None
+    for change, row in zip(changes, batch.rows.values.to_pylist(), strict=True):
+        assert row["id"] == change + 1
+        assert dict(row["source.properties"]) == {f"n{n}": str(n + 100 * (n == change)) for n in range(count)}

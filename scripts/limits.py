@@ -301,7 +301,7 @@ LIMITS = (
         "{}",
         plain,
         "a text of delimiters only would have as many columns as bytes",
-        ("codecs._infer.delimited._MOST_COLUMNS",),
+        ("codecs.csv.columns._MOST_COLUMNS",),
     ),
     Limit(
         "schemas, readers and plans in a process's caches, of each kind",

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs import inspect_topic
-from kvformat.codecs.raw import RawFormat
+from kvformat.codecs.raw.format import RawFormat
 from kvformat.registry import KeyValueFormat, KvFormatError, MessageSample, Recognition, SchemaProposal, get_format
 from kvformat.registry.contract.options import mask_userinfo
 from kvformat.registry.contract.secrets import scrubbed

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._csv.scalars import scalar_converter
+from kvformat.codecs.csv.scalars import scalar_converter
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable

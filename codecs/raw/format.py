@@ -69,12 +69,12 @@ class RawFormat(Format):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.raw_bytes import recognize_raw
+        from kvformat.codecs.raw.columns import recognize_raw
 
         return recognize_raw(sample)
 
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.raw_bytes import propose_raw
+        from kvformat.codecs.raw.columns import propose_raw
 
         return propose_raw(sample, has_charset="charset" in self._given)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvformat.codecs._csv.scalars import MOST_TIME_DIGITS
+from kvformat.codecs.csv.scalars import MOST_TIME_DIGITS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.types import FlinkType

@@ -12,18 +12,17 @@ Rules: Flink's "CSV Format" page, its `CsvRowDataDeserializationSchema`, `CsvRow
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 
-from kvformat.codecs._csv.read import CsvReader
-from kvformat.codecs._csv.settings import ReadSettings, WriteSettings
-from kvformat.codecs._csv.types import check_types
-from kvformat.codecs._csv.write import CsvWriter
 from kvformat.codecs._timestamps.options import FORM_OPTIONS, TimestampForms
 from kvformat.codecs._timestamps.write import TIMESTAMPS
+from kvformat.codecs.csv.read import CsvReader
+from kvformat.codecs.csv.settings import ReadSettings, WriteSettings, unescaped
+from kvformat.codecs.csv.types import check_types
+from kvformat.codecs.csv.write import CsvWriter
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import OptionError
@@ -115,19 +114,20 @@ class CsvFormat(Format):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.delimited import recognize_csv
+        from kvformat.codecs.csv.columns import recognize_csv
 
         return recognize_csv(sample)
 
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.delimited import propose_csv
+        from kvformat.codecs.csv.columns import propose_csv
 
         return propose_csv(sample, self._given)
 
     def validate(self, direction: Direction) -> None:
         for name in _CHARACTERS:
             value = self.options[name]
-            if value is not None and _units(self._character(name)) != 1:
+            text = unescaped(value) if value is not None and name == "field-delimiter" else value
+            if text is not None and (len(text) != 1 or text > "\uffff"):
                 raise self._option_error(
                     name, f"Option 'csv.{name}' must be a string with single character, but was: {value}"
                 )
@@ -142,56 +142,21 @@ class CsvFormat(Format):
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
-        options = self.options
-        settings = ReadSettings(
-            delimiter=self._character("field-delimiter"),
-            quote=self._quote(),
-            escape=options["escape-character"],
-            element_delimiter=options["array-element-delimiter"],
-            null_literal=options["null-literal"],
-            lenient=options["ignore-parse-errors"],
-            comments=options["allow-comments"],
-            trim=options["trim-spaces"],
-            ignore_trailing_unmappable=options["ignore-trailing-unmappable"],
-            allow_trailing_comma=options["allow-trailing-comma"],
-            fail_on_missing_columns=options["fail-on-missing-columns"],
-            empty_string_as_null=options["empty-string-as-null"],
-            forms=TimestampForms.of(options, self.identifier),
-        )
+        settings = ReadSettings.of(self.options)
         return _reader(row_type(schema), settings).read(messages)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        return EncodedBatch(_writer(row_type(schema), self._write_settings()).write(rows))
+        return EncodedBatch(_writer(row_type(schema), WriteSettings.of(self.options)).write(rows))
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        from kvformat.codecs._csv.native import encode_native
+        from kvformat.codecs.csv.native import encode_native
 
-        settings = self._write_settings()
+        settings = WriteSettings.of(self.options)
         if settings.forms is not None and any(t.root in TIMESTAMPS for _, t in schema.walk()):
             return None  # Spark's own functions write no forms
         return encode_native(row, schema, settings)
-
-    def _write_settings(self) -> WriteSettings:
-        return WriteSettings(
-            delimiter=self._character("field-delimiter"),
-            quote=self._quote(),
-            escape=self.options["escape-character"],
-            element_delimiter=self.options["array-element-delimiter"],
-            null_text=self.options["null-literal"] or "",
-            scientific=bool(self.options["write-bigdecimal-in-scientific-notation"]),
-            forms=TimestampForms.of(self.options, self.identifier),
-        )
-
-    def _character(self, name: str) -> str:
-        text: str = self.options[name]
-        return _unescaped(text) if name == "field-delimiter" else text
-
-    def _quote(self) -> str | None:
-        if self.options["disable-quote-character"]:
-            return None
-        return self.options["quote-character"] or '"'
 
     def _option_error(self, option: str, text: str) -> OptionError:
         return OptionError(text, format=self.identifier, option=option)
@@ -206,23 +171,3 @@ def _reader(row: FlinkType, settings: ReadSettings) -> CsvReader:
 @cached_by_identity
 def _writer(row: FlinkType, settings: WriteSettings) -> CsvWriter:
     return CsvWriter(row, settings)
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-_JAVA_ESCAPE = re.compile(r"\\(?:u+([0-9a-fA-F]{4})|([0-3]?[0-7]{1,2})|(.)|)", re.DOTALL)
-_JAVA_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
-
-
-def _unescaped(text: str) -> str:
-    """Replace Java's escapes, as commons-text's `unescapeJava` does. It removes a backslash before other characters."""
-
-    def character(found: re.Match[str]) -> str:
-        unicode, octal, other = found.groups()
-        if unicode or octal:
-            return chr(int(unicode, 16) if unicode else int(octal, 8))
-        return _JAVA_ESCAPES.get(other, other or "")
-
-    return _JAVA_ESCAPE.sub(character, text)

@@ -6,9 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._csv.error_messages import CsvErrorMessages
-from kvformat.codecs._csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS, scalar_converter
-from kvformat.codecs._csv.settings import ReadSettings
 from kvformat.codecs._kernel import csv as cells
 from kvformat.codecs._kernel.columns import Binaries, Booleans, Decimals, Doubles, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
@@ -17,6 +14,9 @@ from kvformat.codecs._kernel.csv_records import CsvTokenizer
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._rows import RowReader
 from kvformat.codecs._timestamps.read import FormReader
+from kvformat.codecs.csv.errors import CsvErrorMessages
+from kvformat.codecs.csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS, scalar_converter
+from kvformat.codecs.csv.settings import ReadSettings
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 

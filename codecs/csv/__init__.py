@@ -1,0 +1,3 @@
+"""The format `csv`."""
+
+from kvformat.codecs.csv.format import CsvFormat as CsvFormat

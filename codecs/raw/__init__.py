@@ -1,0 +1,3 @@
+"""The format `raw`."""
+
+from kvformat.codecs.raw.format import RawFormat as RawFormat

@@ -23,8 +23,6 @@ from kvformat.codecs._arrays import Ints, map_value_type
 from kvformat.codecs._avro.decimals import DecimalReading
 from kvformat.codecs._avro.schema import Schema
 from kvformat.codecs._decimals import unscaled_bytes
-from kvformat.codecs._json.document_reader import DocumentReader, JsonSyntaxError
-from kvformat.codecs._json.encodings import recoded
 from kvformat.codecs._json.scalars import BadValue, preview
 from kvformat.codecs._json.write import (
     Parts,
@@ -38,6 +36,7 @@ from kvformat.codecs._json.write import (
     member_name,
     quote_texts,
 )
+from kvformat.codecs._json_documents import DocumentReader, JsonSyntaxError, recoded
 from kvformat.codecs._kernel.codes import TOO_MANY
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node, Repeated
 from kvformat.codecs._timestamps.texts import TEXT

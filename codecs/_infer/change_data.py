@@ -13,12 +13,11 @@ from kvformat.codecs._debezium.options import FLATTENED
 from kvformat.codecs._infer.column_types import BYTES, Notes, Types, is_name, shown
 from kvformat.codecs._infer.debezium_columns import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
 from kvformat.codecs._infer.declared_types import connect_fields, fits, is_binary, jdbc_type, mysql_type, wider
-from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, is_wrapped, without_array
 from kvformat.codecs._infer.json_rows import with_standard, without_connect_schema
 from kvformat.codecs._infer.message_kinds import TOMBSTONE, indices_of, json_messages
 from kvformat.codecs._infer.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs._infer.value_summary import ISO_ZONED, ValueSummary, form_of
-from kvformat.codecs._json.document_reader import JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError, is_tombstone, is_wrapped, without_array
 from kvformat.codecs._kernel.tree import Node, Repeated
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import ConfigurationError

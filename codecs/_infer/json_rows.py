@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from kvformat.codecs._infer.column_types import STANDARD, Notes, Types, standard_of
-from kvformat.codecs._infer.documents import JsonDocuments, is_wrapped, without_array
 from kvformat.codecs._infer.message_kinds import json_messages
 from kvformat.codecs._infer.value_summary import ValueSummary
-from kvformat.codecs._json.document_reader import JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError, is_wrapped, without_array
 from kvformat.codecs._timestamps.options import PATTERNS
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 

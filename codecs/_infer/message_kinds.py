@@ -14,8 +14,7 @@ from typing import Any
 from kvformat.codecs._apicurio.frames import has_long_id, is_marked
 from kvformat.codecs._confluent import PREFIX, body, frame_size, schema_of
 from kvformat.codecs._glue.frames import version_of
-from kvformat.codecs._infer.documents import JsonDocuments, is_tombstone, without_array
-from kvformat.codecs._json.document_reader import JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError, is_tombstone, without_array
 from kvformat.codecs._kernel.tree import Node
 from kvformat.registry.contract.samples import MessageSample, Recognition
 

@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 
 from kvformat.codecs._infer.column_types import Notes, shown
-from kvformat.codecs._infer.documents import JsonDocuments
-from kvformat.codecs._json.document_reader import JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
 
 KeyNames = tuple[str, ...]
 _MOST_SHOWN = 3  # different keys in a note

@@ -17,9 +17,8 @@ from kvformat.codecs._changes.envelope import Envelope
 from kvformat.codecs._changes.metadata import TEXTS
 from kvformat.codecs._changes.other_messages import find_by_members
 from kvformat.codecs._infer.column_types import is_name
-from kvformat.codecs._infer.documents import JsonDocuments
-from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
 from kvformat.codecs._kernel import COMPILED, count_messages
 from kvformat.codecs._kernel.look_changes import EnvelopeLookBatch
 from kvformat.codecs._kernel.tree import Node

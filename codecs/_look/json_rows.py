@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._infer.column_types import is_name
-from kvformat.codecs._infer.documents import JsonDocuments
-from kvformat.codecs._json.document_reader import JsonSyntaxError
 from kvformat.codecs._json.nulls import is_null
 from kvformat.codecs._json.settings import ReadSettings
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
 from kvformat.codecs._kernel import COMPILED, count_messages
 from kvformat.codecs._kernel.look import LookBatch, LookTable
 from kvformat.codecs._kernel.tree import Node

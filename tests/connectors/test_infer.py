@@ -17,8 +17,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from benchmarks._records import record_kinds
-from kvformat.codecs._infer.documents import JsonDocuments
-from kvformat.codecs._json.document_reader import JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
 from kvformat.codecs._kernel.tree import Fraction, Integer, Repeated
 from kvformat.connectors import InferredSchema, infer_schema, inspect_topic
 from kvformat.connectors.infer.sample import sample_of

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._json import encodings
+from kvformat.codecs import _json_documents as encodings
 from kvformat.registry.java import charsets
 from kvformat.registry.java.charsets import find_charset
 

@@ -45,9 +45,11 @@ from _spark import cached_frame, discard_columns, expect_equal, ready_made_colum
 from avro_orders import FLAT, chunks
 from avro_orders import SCHEMA as FLAT_ORDERS
 
-from kvformat.codecs._avro import encode, parse_schema, plan
-from kvformat.codecs._avro.read import read_batch
-from kvformat.codecs._avro.types import schema_text
+from kvformat.codecs.avro.batches import encode
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.read import read_batch
+from kvformat.codecs.avro.resolve import plan
+from kvformat.codecs.avro.types import schema_text
 from kvformat.registry import get_format, recommended_settings
 from kvformat.registry.contract.ddl import parse_schema as parse_table
 from kvformat.registry.contract.schemas import arrow_schema

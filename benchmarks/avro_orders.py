@@ -38,8 +38,11 @@ from _measure import Task, document, measure, run, table
 from _orders import BATCH, CHUNK, SEED
 from _spark import cached_frame, discard_columns, expect_equal
 
-from kvformat.codecs._avro import Schema, encode, parse_schema, plan
-from kvformat.codecs._avro.read import read_batch
+from kvformat.codecs.avro.batches import encode
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.read import read_batch
+from kvformat.codecs.avro.resolve import plan
+from kvformat.codecs.avro.schema import Schema
 from kvformat.registry import Format, get_format
 from kvformat.registry.contract.ddl import parse_schema as parse_table
 from kvformat.registry.contract.schemas import arrow_schema, spark_schema

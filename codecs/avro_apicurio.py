@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._apicurio.client import GROUP, USE_ID
-from kvformat.codecs._apicurio.frames import (
+from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.registries.apicurio_client import GROUP, USE_ID
+from kvformat.codecs.registries.apicurio_frames import (
     AUTO,
     CONTENT_ID,
     EIGHT,
@@ -30,10 +31,9 @@ from kvformat.codecs._apicurio.frames import (
     prefix,
     read_frames,
 )
-from kvformat.codecs._confluent import Frames
-from kvformat.codecs._confluent.options import AVRO_OPTIONS
-from kvformat.codecs._confluent.record_options import RECORD_OPTIONS
-from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.registries.confluent_frames import Frames
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
+from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Option
@@ -86,7 +86,7 @@ class AvroApicurioFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.avro_schemas import recognize_apicurio
+        from kvformat.codecs.registry_formats.avro_columns import recognize_apicurio
 
         return recognize_apicurio(sample)  # avro-confluent recognizes ids before the datum
 

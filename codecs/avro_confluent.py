@@ -16,17 +16,18 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._avro import Schema, parse_schema, plan
-from kvformat.codecs._avro.read import ChoiceBatch
-from kvformat.codecs._avro.resolve import choice
-from kvformat.codecs._avro.table import read_rows, read_table
-from kvformat.codecs._avro.types import ROOT, check_provided, provided_schema, schema_text
-from kvformat.codecs._confluent import distinct_ids
-from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
-from kvformat.codecs._confluent.options import IGNORE, ON_NEW_SCHEMA
-from kvformat.codecs._confluent.record_format import RecordFormat, beside, schema_of_column
-from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
-from kvformat.codecs.avro import AvroTable
+from kvformat.codecs.avro.format import AvroTable
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.read import ChoiceBatch
+from kvformat.codecs.avro.resolve import choice, plan
+from kvformat.codecs.avro.schema import Schema
+from kvformat.codecs.avro.table import read_rows, read_table
+from kvformat.codecs.avro.types import ROOT, check_provided, provided_schema, schema_text
+from kvformat.codecs.registries.confluent_frames import distinct_ids
+from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+from kvformat.codecs.registry_formats.options import IGNORE, ON_NEW_SCHEMA
+from kvformat.codecs.registry_formats.record_format import RecordFormat, beside, schema_of_column
+from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
@@ -49,17 +50,17 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.avro_schemas import recognize_confluent
+        from kvformat.codecs.registry_formats.avro_columns import recognize_confluent
 
         return recognize_confluent(sample)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.avro_schemas import propose_registry
+        from kvformat.codecs.registry_formats.avro_columns import propose_registry
 
         return propose_registry(sample, self._given, self, self.options[RECORD_NAME])
 
     def looker_of_records(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.avro_schemas import AvroLooker
+        from kvformat.codecs.registry_formats.avro_discover import AvroLooker
 
         return AvroLooker(self, request)
 
@@ -108,7 +109,7 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         new = self.new_schemas(row)
         if new is None:
             return None
-        from kvformat.codecs._look.avro_schemas import avro_columns
+        from kvformat.codecs.registry_formats.avro_discover import avro_columns
 
         def columns(writer: Schema) -> Iterator[FlinkField]:
             records = [branch for branch in writer.branches if branch.type == "record"]
@@ -131,7 +132,7 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             return None  # these columns need the provided schema
         if provided not in (None, derived.text):
             return None  # Spark's function matches other fields, and has other types for these columns
-        from kvformat.codecs._avro.native import encode_native
+        from kvformat.codecs.avro.native import encode_native
 
         return encode_native(row, derived, schema, self.prefix(schema_id))
 

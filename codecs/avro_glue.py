@@ -18,18 +18,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._confluent import Frames, RegistrySettings
-from kvformat.codecs._confluent.options import AVRO_OPTIONS
-from kvformat.codecs._confluent.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
-from kvformat.codecs._glue.client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
-from kvformat.codecs._glue.frames import MAX_SIZE, compressed, decompressed, prefix, read_frames
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.registries.confluent_frames import Frames
+from kvformat.codecs.registries.glue_client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
+from kvformat.codecs.registries.glue_frames import MAX_SIZE, compressed, decompressed, prefix, read_frames
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
+from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySettings
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class AvroGlueFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.avro_schemas import recognize_glue
+        from kvformat.codecs.registry_formats.avro_columns import recognize_glue
 
         return recognize_glue(sample)
 

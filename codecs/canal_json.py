@@ -18,15 +18,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from kvformat.codecs._changes.conversions import EachValue
-from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
-from kvformat.codecs._changes.format import CHANGE_OPTIONS
-from kvformat.codecs._changes.metadata import TEXT, TEXTS, Epoch, PlainMember, map_of
-from kvformat.codecs._changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
-from kvformat.codecs._changes.other_messages import OtherMessage
-from kvformat.codecs._changes.reading_only import check_reading_only
-from kvformat.codecs._changes.row_plan import PlannedReader, RowPlan
-from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.codecs._conversions import EachValue
+from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
+from kvformat.codecs.changes.format import CHANGE_OPTIONS
+from kvformat.codecs.changes.metadata import TEXT, TEXTS, Epoch, PlainMember, map_of
+from kvformat.codecs.changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
+from kvformat.codecs.changes.other_messages import OtherMessage
+from kvformat.codecs.changes.reading_only import check_reading_only
+from kvformat.codecs.changes.row_plan import PlannedReader, RowPlan
+from kvformat.codecs.changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
@@ -96,12 +96,12 @@ class CanalJsonFormat(MySqlChangeFormat):
         return has_rows and ("isDdl" in message or message.keys() <= {"type", "data", "old"})
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.change_data import propose_canal
+        from kvformat.codecs.changes.columns import propose_canal
 
-        return propose_canal(sample, self, self._given, (BYTES_ENCODING.name, LATIN))
+        return propose_canal(sample, self.envelope, self._given, (BYTES_ENCODING.name, LATIN))
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.canal import canal_looker
+        from kvformat.codecs.changes.canal_discover import canal_looker
 
         given = self._given.get(BYTES_ENCODING.name)
         return canal_looker(self, request, latin=None if given == "base64" else given == LATIN)

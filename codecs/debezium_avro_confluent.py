@@ -24,31 +24,32 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._avro import Schema, parse_schema
-from kvformat.codecs._avro.types import provided_schema, row_of_schema, schema_text
-from kvformat.codecs._changes.envelope import DELETE, KINDS, UPDATE_BEFORE
-from kvformat.codecs._changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_ALL, find_by_members
-from kvformat.codecs._changes.reading_only import check_reading_only
-from kvformat.codecs._changes.row_plan import RowPlan, join_parts
-from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs._changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
-from kvformat.codecs._confluent.avro_format import ConfluentAvroFormat
-from kvformat.codecs._confluent.record_options import SUBJECT_STRATEGY, TOPIC
-from kvformat.codecs._debezium import flattened_avro
-from kvformat.codecs._debezium.avro_changes import AvroChangeReader, AvroChangeSettings
-from kvformat.codecs._debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
-from kvformat.codecs._debezium.envelopes import CHANGE, ROW_ALONE
-from kvformat.codecs._debezium.hints import MONGODB_HINT, NO_BEFORE_HINT
-from kvformat.codecs._debezium.options import (
+from kvformat.codecs.avro.format import AvroTable
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.schema import Schema
+from kvformat.codecs.avro.types import provided_schema, row_of_schema, schema_text
+from kvformat.codecs.changes.envelope import DELETE, KINDS, UPDATE_BEFORE
+from kvformat.codecs.changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_ALL, find_by_members
+from kvformat.codecs.changes.reading_only import check_reading_only
+from kvformat.codecs.changes.row_plan import RowPlan, join_parts
+from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs.changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
+from kvformat.codecs.debezium import flattened_avro
+from kvformat.codecs.debezium.avro_changes import AvroChangeReader, AvroChangeSettings
+from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
+from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
+from kvformat.codecs.debezium.hints import MONGODB_HINT, NO_BEFORE_HINT
+from kvformat.codecs.debezium.options import (
     AVRO_TYPE_OPTIONS,
     DEBEZIUM,
     FLATTENED,
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.other_messages import OTHER_BY_MEMBERS
-from kvformat.codecs._debezium.value_readings import ConnectorModes, flink_misreads, plan_row
-from kvformat.codecs.avro import AvroTable
+from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS
+from kvformat.codecs.debezium.value_readings import ConnectorModes, flink_misreads, plan_row
+from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+from kvformat.codecs.registry_formats.record_options import SUBJECT_STRATEGY, TOPIC
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
@@ -80,12 +81,12 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.avro_schemas import recognize_debezium_avro
+        from kvformat.codecs.registry_formats.avro_columns import recognize_debezium_avro
 
         return recognize_debezium_avro(sample)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.avro_schemas import propose_debezium_avro
+        from kvformat.codecs.registry_formats.avro_columns import propose_debezium_avro
 
         return propose_debezium_avro(sample, self._given, self)
 
@@ -116,7 +117,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         return super().look_options({"types": DEBEZIUM, OTHER_MESSAGES.name: SKIP_ALL, **options})
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.avro_schemas import DebeziumAvroLooker
+        from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
 
         return DebeziumAvroLooker(self, request, self._given)
 
@@ -160,7 +161,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
 
     def _columns_of(self, writer: Schema) -> list[FlinkField]:
-        from kvformat.codecs._look.avro_schemas import change_columns
+        from kvformat.codecs.registry_formats.avro_discover import change_columns
 
         typed, flat = self.options["types"] == DEBEZIUM, bool(self.options[FLATTENED.name])
         return [FlinkField(name, t) for name, t in change_columns(writer, typed=typed, flat=flat).items()]

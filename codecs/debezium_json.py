@@ -20,24 +20,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._changes.envelope import BatchReader, ChangeSettings, Envelope
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, JsonChangeFormat
-from kvformat.codecs._changes.read import ChangeReader
-from kvformat.codecs._changes.reading_only import check_reading_only
-from kvformat.codecs._changes.row_plan import PlannedReader, join_parts
-from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs._debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
-from kvformat.codecs._debezium.envelopes import CHANGE, ROW_ALONE
-from kvformat.codecs._debezium.hints import HintingReader
-from kvformat.codecs._debezium.options import (
+from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope
+from kvformat.codecs.changes.format import CHANGE_OPTIONS, JsonChangeFormat
+from kvformat.codecs.changes.read import ChangeReader
+from kvformat.codecs.changes.reading_only import check_reading_only
+from kvformat.codecs.changes.row_plan import PlannedReader, join_parts
+from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs.debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
+from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
+from kvformat.codecs.debezium.hints import HintingReader
+from kvformat.codecs.debezium.options import (
     DEBEZIUM,
     FLATTENED,
     TYPE_OPTIONS,
     check_types,
     modes_of,
 )
-from kvformat.codecs._debezium.value_readings import plan_row
-from kvformat.codecs._json.nulls import is_null
+from kvformat.codecs.debezium.value_readings import plan_row
+from kvformat.codecs.json.nulls import is_null
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ReadingOnlyError, SchemaError
@@ -69,12 +69,12 @@ class DebeziumJsonFormat(JsonChangeFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.change_data import recognize_debezium
+        from kvformat.codecs.debezium.columns import recognize_debezium
 
         return recognize_debezium(sample)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.change_data import propose_debezium
+        from kvformat.codecs.debezium.columns import propose_debezium
 
         return propose_debezium(sample, self._given)
 
@@ -93,7 +93,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
         return super().look_options({"types": DEBEZIUM, **options} if has_schemas else options)
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.debezium import debezium_looker
+        from kvformat.codecs.debezium.discover import debezium_looker
 
         return debezium_looker(self, request)
 
@@ -159,7 +159,7 @@ class ConnectKeyFormat(DebeziumJsonFormat):
         self.changelog_mode = ChangelogMode.INSERT_ONLY
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.debezium import key_looker
+        from kvformat.codecs.debezium.discover import key_looker
 
         return key_looker(self, request)
 

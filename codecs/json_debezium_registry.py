@@ -16,16 +16,17 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._changes.format import CHANGE_OPTIONS
-from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs._confluent import JSON, PREFIX, bodies, body, cut_guids, with_frame_errors
-from kvformat.codecs._confluent.format import RegistryFormat
-from kvformat.codecs._confluent.options import cloud_options
-from kvformat.codecs._confluent.schema_ids import SCHEMA_ID_TYPES
-from kvformat.codecs._debezium.options import FLATTENED, TYPE_OPTIONS
-from kvformat.codecs._json.nulls import is_null
-from kvformat.codecs._json.settings import WRITE_OPTIONS, ReadSettings
+from kvformat.codecs.changes.format import CHANGE_OPTIONS
+from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs.debezium.options import FLATTENED, TYPE_OPTIONS
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
+from kvformat.codecs.json.nulls import is_null
+from kvformat.codecs.json.settings import WRITE_OPTIONS, ReadSettings
+from kvformat.codecs.registries.confluent_frames import PREFIX, bodies, body, cut_guids, with_frame_errors
+from kvformat.codecs.registries.registry import JSON
+from kvformat.codecs.registries.schema_ids import SCHEMA_ID_TYPES
+from kvformat.codecs.registry_formats.format import RegistryFormat
+from kvformat.codecs.registry_formats.options import cloud_options
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -51,12 +52,12 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.json_schemas import recognize_json_debezium
+        from kvformat.codecs.registry_formats.json_columns import recognize_json_debezium
 
         return recognize_json_debezium(sample)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.json_schemas import without_frames
+        from kvformat.codecs.registry_formats.json_columns import without_frames
 
         return super().propose_columns(without_frames(sample))
 

@@ -19,22 +19,23 @@ from typing import TYPE_CHECKING, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._confluent import JSON, RegistrySchema, bodies, body, prefix, with_frame_errors
-from kvformat.codecs._confluent.frames import read_after_ids
-from kvformat.codecs._confluent.json_schema import ROOT, check_columns, json_schema
-from kvformat.codecs._confluent.options import cloud_options
-from kvformat.codecs._confluent.record_format import RecordFormat
-from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
-from kvformat.codecs._json.nulls import is_null
-from kvformat.codecs._json.read import JsonReader
-from kvformat.codecs._json.schema import EPOCHS
-from kvformat.codecs._json.settings import TIMESTAMP_OPTION, ReadSettings, WriteSettings
-from kvformat.codecs._json.write import JsonWriter
 from kvformat.codecs._timestamps.options import FORM_OPTIONS, TimestampForms
+from kvformat.codecs.json.json_schema import ROOT, check_columns, json_schema
+from kvformat.codecs.json.nulls import is_null
+from kvformat.codecs.json.read import JsonReader
+from kvformat.codecs.json.settings import TIMESTAMP_OPTION, ReadSettings, WriteSettings
+from kvformat.codecs.json.types import EPOCHS
+from kvformat.codecs.json.write import JsonWriter
+from kvformat.codecs.registries.confluent_frames import bodies, body, prefix, read_after_ids, with_frame_errors
+from kvformat.codecs.registries.registry import JSON
+from kvformat.codecs.registry_formats.options import cloud_options
+from kvformat.codecs.registry_formats.record_format import RecordFormat
+from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
@@ -69,12 +70,12 @@ class JsonRegistryFormat(RecordFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.json_schemas import recognize_json_registry
+        from kvformat.codecs.registry_formats.json_columns import recognize_json_registry
 
         return recognize_json_registry(sample)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.json_schemas import propose_json_registry
+        from kvformat.codecs.registry_formats.json_columns import propose_json_registry
 
         return propose_json_registry(sample, self._given, self.settings, self.options[RECORD_NAME])
 
@@ -127,7 +128,7 @@ class JsonRegistryFormat(RecordFormat):
             return None  # the id is unknown here, or Spark's own functions write times as texts
         from pyspark.sql import functions as F
 
-        from kvformat.codecs._json.native import encode_native
+        from kvformat.codecs.json.native import encode_native
 
         text = encode_native(row, schema, WRITING)
         return None if text is None else F.concat(F.lit(prefix(schema_id)), text)

@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from kvformat.codecs._changes.envelope import Envelope, Frame, RowImage
-from kvformat.codecs._changes.format import CHANGE_OPTIONS
-from kvformat.codecs._changes.metadata import TEXTS, Epoch, PlainMember
-from kvformat.codecs._changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
-from kvformat.codecs._changes.other_messages import OtherMessage
-from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
+from kvformat.codecs.changes.envelope import Envelope, Frame, RowImage
+from kvformat.codecs.changes.format import CHANGE_OPTIONS
+from kvformat.codecs.changes.metadata import TEXTS, Epoch, PlainMember
+from kvformat.codecs.changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
+from kvformat.codecs.changes.other_messages import OtherMessage
+from kvformat.codecs.changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
 
@@ -77,7 +77,7 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         return has_row and ("database" in message or message.keys() <= {"type", "data", "old"})
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.change_data import (
+        from kvformat.codecs.changes.discover import (
             ChangeLayout,
             ChangeLooker,
             KernelShape,

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from kvformat.codecs._changes.envelope import Envelope, Frame, RowImage
-from kvformat.codecs._changes.format import CHANGE_OPTIONS, JsonChangeFormat
-from kvformat.codecs._changes.metadata import TEXTS, OggTime, PlainMember
-from kvformat.codecs._changes.other_messages import OtherMessage
-from kvformat.codecs._changes.unchanged import UNCHANGED_OPTION
-from kvformat.codecs._changes.upsert import OR_UPSERT_HINT
+from kvformat.codecs.changes.envelope import Envelope, Frame, RowImage
+from kvformat.codecs.changes.format import CHANGE_OPTIONS, JsonChangeFormat
+from kvformat.codecs.changes.metadata import TEXTS, OggTime, PlainMember
+from kvformat.codecs.changes.other_messages import OtherMessage
+from kvformat.codecs.changes.unchanged import UNCHANGED_OPTION
+from kvformat.codecs.changes.upsert import OR_UPSERT_HINT
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
 
@@ -65,7 +65,7 @@ class OggJsonFormat(JsonChangeFormat):
         return isinstance(message.get("op_type"), str) and ("before" in message or "after" in message)
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs._look.change_data import (
+        from kvformat.codecs.changes.discover import (
             ChangeLayout,
             ChangeLooker,
             KernelShape,

@@ -19,14 +19,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
-from kvformat.codecs._changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs._changes.upsert import MODE_OPTION, ChangeDataFormat
-from kvformat.codecs._confluent import PROTOBUF
-from kvformat.codecs._confluent.format import RegistryFormat
-from kvformat.codecs._confluent.options import cloud_options
-from kvformat.codecs._confluent.protobuf_messages import decode_messages, is_frame
-from kvformat.codecs._debezium.change_rows import envelope_of, rows_of_envelopes
+from kvformat.codecs.changes.other_messages import OTHER_MESSAGES
+from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
+from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
+from kvformat.codecs.debezium.change_rows import envelope_of, rows_of_envelopes
+from kvformat.codecs.registries.registry import PROTOBUF
+from kvformat.codecs.registry_formats.format import RegistryFormat
+from kvformat.codecs.registry_formats.options import cloud_options
+from kvformat.codecs.registry_formats.protobuf_messages import decode_messages, is_frame
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
@@ -51,12 +51,12 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.protobuf_schemas import recognize_proto_debezium
+        from kvformat.codecs.registry_formats.protobuf_columns import recognize_proto_debezium
 
         return recognize_proto_debezium(sample)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.protobuf_schemas import propose_proto_debezium
+        from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_debezium
 
         return propose_proto_debezium(sample, self._given, self.settings)
 

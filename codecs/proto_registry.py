@@ -17,16 +17,18 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, prefix
-from kvformat.codecs._confluent.options import cloud_options
-from kvformat.codecs._confluent.protobuf_messages import SchemaWriter, decode_messages, is_frame, text_of
-from kvformat.codecs._confluent.protobuf_text import ROOT
-from kvformat.codecs._confluent.record_format import RecordFormat
-from kvformat.codecs._confluent.record_options import RECORD_NAME, RECORD_OPTIONS
+from kvformat.codecs.protobuf.schema_text import ROOT
+from kvformat.codecs.registries.confluent_frames import prefix
+from kvformat.codecs.registries.registry import PROTOBUF
+from kvformat.codecs.registry_formats.options import cloud_options
+from kvformat.codecs.registry_formats.protobuf_messages import SchemaWriter, decode_messages, is_frame, text_of
+from kvformat.codecs.registry_formats.record_format import RecordFormat
+from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
@@ -49,12 +51,12 @@ class ProtoRegistryFormat(RecordFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs._infer.protobuf_schemas import recognize_proto_registry
+        from kvformat.codecs.registry_formats.protobuf_columns import recognize_proto_registry
 
         return recognize_proto_registry(sample)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs._infer.protobuf_schemas import propose_proto_registry
+        from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_registry
 
         return propose_proto_registry(sample, self._given, self.settings)
 

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from kvformat.codecs._infer.column_types import folded_name
+from kvformat.codecs.discovery.column_types import folded_name
 from kvformat.ingestion.behaviors import SchemaEvolution
 from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.blocks.transform import TransformRule

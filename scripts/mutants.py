@@ -67,27 +67,27 @@ ROOMS = {
     ),
     "json": Room(
         (
-            *_modules("codecs", "json", "_json/*"),
+            *_modules("codecs", "json/*", "_json_documents"),
             *_modules("codecs/_kernel", "reader", "columns", "containers", "tree", "unread", "variant*", "messages"),
             *_modules("codecs/_kernel", "times", "time_forms"),
         ),
         ("tests/codecs/json", "tests/codecs/timestamps", "tests/codecs/test_error_codes.py", *_MESSAGES),
     ),
     "avro": Room(
-        (*_modules("codecs", "avro", "_avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
+        (*_modules("codecs", "avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
         ("tests/codecs/avro", *_MESSAGES),
     ),
     "protobuf": Room(
-        _modules("codecs", "protobuf", "_protobuf/*", "_kernel/protobuf*"),
+        _modules("codecs", "protobuf/*", "_kernel/protobuf*"),
         ("tests/codecs/protobuf", "tests/codecs/confluent", *_MESSAGES),
     ),
     "registries": Room(
-        _modules("codecs", "*_registry", "avro_*", "_confluent/*", "_glue/*", "_apicurio/*"),
+        _modules("codecs", "*_registry", "avro_*", "registries/*", "registry_formats/*"),
         ("tests/codecs/confluent", "tests/codecs/avro"),
     ),
     "changes": Room(
         (
-            *_modules("codecs", "_changes/*", "_debezium/*", "*debezium*", "[cmo]*_json"),
+            *_modules("codecs", "changes/*", "debezium/*", "debezium_*", "*_debezium_*", "[cmo]*_json"),
             *_modules("codecs/_kernel", "*change*", "flattened", "message_metadata", "operation_rows"),
             *_modules("codecs/_kernel", "previous_value"),
             "registry/streams/*.py",
@@ -111,7 +111,7 @@ ROOMS = {
     ),
     "connectors": Room(_modules("connectors", "**/*"), ("tests/connectors",)),
     "ingestion": Room(
-        (*_modules("ingestion", "**/*"), *_modules("codecs", "_infer/*", "_look/*")),
+        (*_modules("ingestion", "**/*"), *_modules("codecs", "discovery/*")),
         ("tests/ingestion", "tests/codecs/look"),
     ),
 }

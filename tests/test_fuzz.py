@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs._arrays import Ints
-from kvformat.codecs._debezium.embedded_schema import NO_SCHEMA, EmbeddedSchemaReader
+from kvformat.codecs.debezium.embedded_schema import NO_SCHEMA, EmbeddedSchemaReader
 from kvformat.registry import DecodedBatch, EncodedBatch, Format
 from tests.fuzz import bombs, cases, schemas, texts
 from tests.fuzz.cases import FormatCase, Message, case

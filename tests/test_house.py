@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from limits import LIMITS, limits_table
 
-from kvformat.codecs._avro import parse
+from kvformat.codecs.avro import parse
 from kvformat.connectors.cli import inspect
 from kvformat.connectors.infer.sample import SAMPLE
 

@@ -15,7 +15,7 @@ two members. The values of BEFORE may be laid over the row in AFTER, if a format
 `ChangeBatch.read_change_message` follows the rule in this order: parse the message once and note the offsets of its
 members, look up the operation, read the metadata, read the rows. `read_ahead.py` reads rows earlier, for speed; each
 answer is the same without it. What the members are called, and which rows an operation gives, is the plan's: it comes
-from the format's `_changes.envelope.Envelope`.
+from the format's `changes.envelope.Envelope`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from kvformat.registry.contract.error_codes import ErrorCode
 if TYPE_CHECKING:
     import cython
 
-    from kvformat.codecs._json.scalars import BadValue
+    from kvformat.codecs.json.scalars import BadValue
 else:
     from kvformat.codecs._kernel import pure_cython as cython
 
@@ -75,7 +75,7 @@ MOST_COMPARED = 8
 
 
 class ChangePlan(Protocol):
-    """The format as a batch reads it; `_changes.read.EnvelopePlan` implements it.
+    """The format as a batch reads it; `changes.read.EnvelopePlan` implements it.
 
     `members` begins with the names of BEFORE, AFTER and OPERATION. `outer_members` are those of a wrapped message, and
     begin with the payload. Methods that return an error are called to raise it.

@@ -2,7 +2,7 @@
 
 A column appends a value (`read_value`) or a null (`null`), removes the last values (`truncate`), and becomes an Arrow
 array (`finish`). The columns read the usual forms of a value themselves. For all other forms they call `convert`, the
-type's function in `_json.scalars`. It has the complete rule of the type; the columns have fast paths for common cases.
+type's function in `json.scalars`. It has the complete rule of the type; the columns have fast paths for common cases.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """csv: cells that read texts into columns, and batches of messages with one record each.
 
 A cell reads the usual forms of a text itself. For all other forms it calls `convert`, the type's function in
-`_csv.scalars`, which has the complete rule of the type. `read_texts` reads the texts of a column in many records. For
+`csv.scalars`, which has the complete rule of the type. `read_texts` reads the texts of a column in many records. For
 common types it has a loop without calls, which reads the most frequent forms and leaves the others to `read_any`.
 
 The read functions of a cell take the reader of the text, and the offsets of its start and its end. They return 0 after

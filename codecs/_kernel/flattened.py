@@ -27,7 +27,7 @@ if not cython.compiled:
 
 
 class FlatChangePlan(ChangePlan, Protocol):
-    """The format as a batch of flattened messages reads it; `_changes.read.FlattenedPlan` implements it.
+    """The format as a batch of flattened messages reads it; `changes.read.FlattenedPlan` implements it.
 
     `upserted` gives the row of an insertion or update, `deleted` that of a deletion. If a message without an operation
     has one of the `watched` members, the plan checks whether it is a row.

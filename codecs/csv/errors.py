@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 
-from kvformat.codecs._json.scalars import conversion_error_code
 from kvformat.codecs._kernel import csv_codes as codes
 from kvformat.codecs._kernel.csv import ArrayCell, Cell, RowCell
 from kvformat.codecs._kernel.messages import Recoded, Said
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._timestamps.read import FormReader
 from kvformat.codecs.csv.settings import ReadSettings
+from kvformat.codecs.json.scalars import conversion_error_code
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.java import jackson_text
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kvformat.codecs._json.native import full_text, has_ambiguous_names, numbered_type, stripped_text, utc_time
 from kvformat.codecs.csv.settings import WriteSettings
 from kvformat.codecs.csv.write import MOST_UNQUOTED, RAW, Quoting
+from kvformat.codecs.json.native import full_text, has_ambiguous_names, numbered_type, stripped_text, utc_time
 from kvformat.registry.contract.types import FlinkType, nullable, spark_type
 
 if TYPE_CHECKING:

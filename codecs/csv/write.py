@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import replace_malformed, text_bytes
-from kvformat.codecs._json.write import base64_texts, list_counts, list_offsets
 from kvformat.codecs._timestamps.texts import TEXT, date_texts, time_texts, timestamp_texts
 from kvformat.codecs._timestamps.write import TIMESTAMPS, check_forms, form_writer
 from kvformat.codecs.csv.settings import WriteSettings
 from kvformat.codecs.csv.types import check_types
+from kvformat.codecs.json.write import base64_texts, list_counts, list_offsets
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, stripped_decimal_texts
 

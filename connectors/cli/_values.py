@@ -40,7 +40,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._json.variant import read_variants, variant_texts
+from kvformat.codecs.json.variant import read_variants, variant_texts
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.types import FlinkField, FlinkType

@@ -121,7 +121,7 @@ def inspect_command(
 
 def _registry(options: Mapping[str, str], url: str | None) -> dict[str, str] | None:
     """Return the options of the schema registry that has a URL, or of AWS Glue's; None without one."""
-    from kvformat.codecs._glue.client import REGION
+    from kvformat.codecs.registries.glue_client import REGION
 
     glue = options_of(_GLUE, options)
     for key in options:

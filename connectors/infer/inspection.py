@@ -7,13 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kvformat.codecs._apicurio.frames import HEADERS as APICURIO_HEADERS
-from kvformat.codecs._confluent import HEADERS
-from kvformat.codecs._confluent.record_options import RECORD_NAME
-from kvformat.codecs._glue.client import REGION
-from kvformat.codecs._infer.column_types import Notes
-from kvformat.codecs._infer.confluent_frames import confluent_frames
-from kvformat.codecs._infer.message_kinds import (
+from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.avro_glue import AvroGlueFormat
+from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.discovery.message_kinds import (
     APICURIO,
     APICURIO_LONG_ID,
     GLUE,
@@ -22,9 +19,12 @@ from kvformat.codecs._infer.message_kinds import (
     indices_of,
     message_kinds,
 )
-from kvformat.codecs._infer.record_samples import options_for_type
-from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.codecs.avro_glue import AvroGlueFormat
+from kvformat.codecs.registries.apicurio_frames import HEADERS as APICURIO_HEADERS
+from kvformat.codecs.registries.confluent_frames import HEADERS
+from kvformat.codecs.registries.glue_client import REGION
+from kvformat.codecs.registry_formats.recognize import confluent_frames
+from kvformat.codecs.registry_formats.record_options import RECORD_NAME
+from kvformat.codecs.registry_formats.record_samples import options_for_type
 from kvformat.connectors.infer.infer import proposal_of
 from kvformat.connectors.infer.inferred import InferredSchema, shown_options
 from kvformat.connectors.infer.proposal import Deletes, propose, start_options

@@ -8,9 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._changes.other_messages import OTHER_MESSAGES
-from kvformat.codecs._infer.change_data import is_flattened
-from kvformat.codecs._infer.column_types import Notes
+from kvformat.codecs.changes.other_messages import OTHER_MESSAGES
+from kvformat.codecs.debezium.columns import is_flattened
+from kvformat.codecs.discovery.column_types import Notes
 from kvformat.connectors.infer.inferred import InferredSchema, table_text
 from kvformat.connectors.infer.subject import BOOTSTRAP
 from kvformat.registry.contract.changelog import ChangelogMode

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._apicurio.frames import AUTO, CONTENT_ID, add_header, has_long_id, is_marked, read_frames
-from kvformat.codecs._apicurio.frames import HEADERS as APICURIO_HEADERS
-from kvformat.codecs._confluent import HEADERS, frame_size
-from kvformat.codecs._confluent.protobuf_messages import is_frame
-from kvformat.codecs._confluent.schema_ids import ids_of_frames, schema_ids
-from kvformat.codecs._infer.message_kinds import glue_version_of
+from kvformat.codecs.discovery.message_kinds import glue_version_of
+from kvformat.codecs.registries.apicurio_frames import AUTO, CONTENT_ID, add_header, has_long_id, is_marked, read_frames
+from kvformat.codecs.registries.apicurio_frames import HEADERS as APICURIO_HEADERS
+from kvformat.codecs.registries.confluent_frames import HEADERS, frame_size
+from kvformat.codecs.registries.schema_ids import ids_of_frames, schema_ids
+from kvformat.codecs.registry_formats.protobuf_messages import is_frame
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.samples import MessageSample
 from kvformat.registry.table.record_headers import checked_headers, last_header, part_headers

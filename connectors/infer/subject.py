@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from kvformat.codecs._confluent import AVRO, JSON, PROTOBUF, Refused, RegistrySchema, subject_schema
-from kvformat.codecs._confluent.avro_references import parse_complete
-from kvformat.codecs._confluent.protobuf_schema import FIRST, path_of
-from kvformat.codecs._confluent.record_options import RECORD_NAME
-from kvformat.codecs._confluent.record_types import names_of_schema
-from kvformat.codecs._infer.avro_schemas import branch_of, columns_of_schema
-from kvformat.codecs._infer.column_types import Notes
-from kvformat.codecs._infer.json_schemas import columns_of_json_schema
-from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
+from kvformat.codecs.avro.columns import columns_of_schema
+from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.json.schema_columns import columns_of_json_schema
+from kvformat.codecs.protobuf.registry_schema import FIRST, path_of
+from kvformat.codecs.registries.cache import subject_schema
+from kvformat.codecs.registries.registry import AVRO, JSON, PROTOBUF
+from kvformat.codecs.registry_formats.avro_columns import branch_of
+from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
+from kvformat.codecs.registry_formats.record_options import RECORD_NAME
+from kvformat.codecs.registry_formats.record_types import names_of_schema
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.contract.samples import SchemaProposal
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 
 BOOTSTRAP = "localhost:9092"
 """The broker in a CREATE TABLE, unless another one is given."""

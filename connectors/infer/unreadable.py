@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from kvformat.codecs._confluent import AVRO, PROTOBUF
-from kvformat.codecs._infer import confluent_frames as frames
-from kvformat.codecs._infer.message_kinds import (
+from kvformat.codecs.discovery.message_kinds import (
     AVRO_FILE,
     BROKEN_JSON,
     COMPRESSED,
@@ -15,6 +13,8 @@ from kvformat.codecs._infer.message_kinds import (
     SINGLE_OBJECT,
     message_kinds,
 )
+from kvformat.codecs.registries.registry import AVRO, PROTOBUF
+from kvformat.codecs.registry_formats import recognize as frames
 from kvformat.registry.contract.samples import MessageSample, Recognition
 
 

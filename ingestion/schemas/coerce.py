@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._json.settings import WriteSettings
-from kvformat.codecs._json.write import JsonWriter, base64_texts
 from kvformat.codecs._timestamps.texts import TEXT, date_texts, timestamp_texts
+from kvformat.codecs.json.settings import WriteSettings
+from kvformat.codecs.json.write import JsonWriter, base64_texts
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import (
     BINARY_ROOTS,

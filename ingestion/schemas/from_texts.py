@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
+from kvformat.codecs.json.scalars import ScalarRules, scalar_converter
 from kvformat.ingestion.schemas.coerce import arrow_type_of, local_to_utc
 from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, TEXT_ROOTS
 from kvformat.registry.contract.errors import SchemaError

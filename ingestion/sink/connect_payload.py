@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._json.write import list_counts, list_offsets, map_entries
+from kvformat.codecs.json.write import list_counts, list_offsets, map_entries
 from kvformat.ingestion.schemas.coerce import texts_of
 from kvformat.ingestion.schemas.types import STRING
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType

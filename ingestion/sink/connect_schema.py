@@ -14,7 +14,7 @@ from decimal import ROUND_HALF_UP, Decimal, DecimalException
 from typing import Any
 
 from kvformat.codecs._decimals import WIDE, to_bytes
-from kvformat.codecs._json.write import member_name
+from kvformat.codecs.json.write import member_name
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import BINARY_ROOTS
 from kvformat.registry.contract.types import FlinkType

@@ -19,11 +19,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._json.settings import WriteSettings
-from kvformat.codecs._json.write import JsonWriter
 from kvformat.codecs._timestamps.texts import TEXT
 from kvformat.codecs.csv.settings import WriteSettings as CsvSettings
 from kvformat.codecs.csv.write import CsvWriter
+from kvformat.codecs.json.settings import WriteSettings
+from kvformat.codecs.json.write import JsonWriter
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import STRING

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs.json.settings import WriteSettings
 from kvformat.ingestion.blocks.sink import PipelineSink
 from kvformat.ingestion.routes import Selector
 from kvformat.ingestion.schemas.table_id import TableId

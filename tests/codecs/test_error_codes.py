@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from tables import codes_table
 
-from kvformat.codecs._json.settings import WriteSettings
-from kvformat.codecs._json.write import JsonWriter
+from kvformat.codecs.json.settings import WriteSettings
+from kvformat.codecs.json.write import JsonWriter
 from kvformat.registry import DecodedBatch, EncodedBatch, ErrorCode, Format, KeyValueFormat, get_format
 from kvformat.registry.contract import error_codes
 from kvformat.registry.contract.error_codes import split_codes

@@ -195,7 +195,7 @@ def test_nested_maps_do_not_take_exponential_time() -> None:
         merges += 1
         return merged(places)
 
-    from kvformat.codecs._infer import column_types
+    from kvformat.codecs.discovery import column_types
 
     merged = column_types.merge_summaries
     with pytest.MonkeyPatch.context() as patch:

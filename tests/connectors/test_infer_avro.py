@@ -13,8 +13,8 @@ import fastavro.utils
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._avro import parse_schema
-from kvformat.codecs._avro.types import schema_text
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.types import schema_text
 from kvformat.connectors import InferredSchema, ddl_from_subject, infer_schema, schema_from_subject
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract.ddl import parse_schema as parse_columns

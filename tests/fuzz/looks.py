@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._look import change_data, json_rows
+from kvformat.codecs.changes import discover as change_data
+from kvformat.codecs.json import discover as json_rows
 from kvformat.registry import ConfigurationError, SchemaRegistryError
 from kvformat.registry.authoring import LookRequest
 from kvformat.registry.contract.look import Looked, Looker

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import fastavro
 
-from kvformat.codecs._avro import parse_schema
-from kvformat.codecs._avro.types import schema_text
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.types import schema_text
 from kvformat.registry import SchemaError
 from kvformat.registry.contract.ddl import parse_schema as parse_table
 from tests.support import random_rows as rows

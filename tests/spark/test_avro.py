@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 
-from kvformat.codecs._avro.types import schema_text
+from kvformat.codecs.avro.types import schema_text
 from kvformat.registry import ConfigurationError, KeyValueFormat, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.support import services, vectors

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import pytest
 from pyspark.sql import functions as F
 
-from kvformat.codecs.json import JsonFormat
+from kvformat.codecs.json.format import JsonFormat
 from kvformat.registry import Option
 from kvformat.registry.testing import RULES, Declaration, Sample, SparkContract
 from kvformat.registry.testing.rules import check_rule

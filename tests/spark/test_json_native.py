@@ -19,8 +19,8 @@ import pytest
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from kvformat.codecs._json.native import json_text
-from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs.json.native import json_text
+from kvformat.codecs.json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.schemas import arrow_schema, spark_schema

@@ -8,8 +8,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs._avro import Decoded, Schema, parse_schema, plan
-from kvformat.codecs._avro.read import read_batch
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.read import Decoded, read_batch
+from kvformat.codecs.avro.resolve import plan
+from kvformat.codecs.avro.schema import Schema
 from kvformat.registry.contract.error_codes import prefix_codes
 
 MANY = 40

@@ -16,7 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs import KERNEL
-from kvformat.codecs._avro import Decoded, parse_schema
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.read import Decoded
 from kvformat.registry.contract.errors import SchemaError
 from tests.support.avro_cases import decode, decode_mixed, shown, texts
 from tests.support.avro_random import Maker, written

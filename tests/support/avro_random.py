@@ -9,7 +9,7 @@ from typing import Any
 
 import fastavro
 
-from kvformat.codecs._avro import Schema
+from kvformat.codecs.avro.schema import Schema
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 _TEXTS = ("", "a", "plain", "é ß 世界", "😀", "x" * 8, "y" * 9, "z" * 63, "w" * 64, "long " * 60)

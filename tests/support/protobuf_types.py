@@ -8,8 +8,8 @@ from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 
-from kvformat.codecs._confluent.protobuf_schema import _well_known
-from kvformat.codecs._protobuf.proto_text import parse_proto
+from kvformat.codecs.protobuf.proto_text import parse_proto
+from kvformat.codecs.protobuf.registry_schema import _well_known
 from kvformat.registry import get_format
 from kvformat.registry.format import Format
 

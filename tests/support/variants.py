@@ -9,7 +9,7 @@ import random
 
 import pyarrow as pa
 
-from kvformat.codecs._json.variant import read_variants, variant_texts
+from kvformat.codecs.json.variant import read_variants, variant_texts
 
 _MOST_OF_A_VALUE = 500
 _KEYS = (

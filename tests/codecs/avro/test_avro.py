@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._avro.types import row_of_schema, schema_text
+from kvformat.codecs.avro.types import row_of_schema, schema_text
 from kvformat.registry import OptionError, SchemaError, get_format
 from kvformat.registry.contract.ddl import parse_schema
 from tests.support import vectors
@@ -149,7 +149,7 @@ def test_the_error_for_a_spark_timestamp_says_how_to_declare_milliseconds() -> N
 def test_a_derived_schema_converts_back_to_its_type() -> None:
     text = "a INT, b ROW<c DATE NOT NULL, d ARRAY<STRING NOT NULL>>, e DECIMAL(9, 3), f MAP<STRING NOT NULL, BYTES>"
     row = parse_schema(text)
-    from kvformat.codecs._avro import parse_schema as parse_avro
+    from kvformat.codecs.avro.parse import parse_schema as parse_avro
 
     assert row_of_schema(parse_avro(schema_text(row, legacy=True))) == row
     recursive = '{"type":"record","name":"N","fields":[{"name":"n","type":["null","N"]}]}'

@@ -17,9 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvformat.codecs import KERNEL
-from kvformat.codecs._avro import encode, plan
-from kvformat.codecs._avro.bounds import added_per_item
-from kvformat.codecs._avro.write_datum import write_datum
+from kvformat.codecs.avro.batches import encode
+from kvformat.codecs.avro.bounds import added_per_item
+from kvformat.codecs.avro.resolve import plan
+from kvformat.codecs.avro.write_datum import write_datum
 from kvformat.registry.contract.errors import SchemaError
 from tests.support import avro_mutation
 from tests.support.avro_cases import MANY, array, decode, error, read, record, schema_of, shown, texts

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._avro import Decoded, encode, plan
-from kvformat.codecs._avro.resolve import _Resolver
+from kvformat.codecs.avro.batches import encode
+from kvformat.codecs.avro.read import Decoded
+from kvformat.codecs.avro.resolve import _Resolver, plan
 from kvformat.registry.contract.errors import SchemaError
 from tests.support.avro_cases import (
     MANY,

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._avro import encode, parse_schema, plan
+from kvformat.codecs.avro.batches import encode
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.resolve import plan
 from kvformat.registry.contract.errors import SchemaError
 from tests.support.avro_cases import MANY, array, decode, error, read, record, schema_of, texts
 from tests.support.avro_random import Maker

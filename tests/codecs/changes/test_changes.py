@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._changes.envelope import KINDS
-from kvformat.codecs._changes.write import ChangeWriter
-from kvformat.codecs._json.settings import WriteSettings
+from kvformat.codecs.changes.envelope import KINDS
+from kvformat.codecs.changes.write import ChangeWriter
+from kvformat.codecs.json.settings import WriteSettings
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError

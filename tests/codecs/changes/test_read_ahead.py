@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._changes import format as changes_format
-from kvformat.codecs._changes.read import EnvelopePlan
+from kvformat.codecs.changes import format as changes_format
+from kvformat.codecs.changes.read import EnvelopePlan
 from kvformat.registry import get_format
 from kvformat.registry.contract.cells import MOST_CELLS
 from tests.support import vectors

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs import get_format
-from kvformat.codecs._apicurio import frames
+from kvformat.codecs.registries import apicurio_frames as frames
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import KeyValueFormat, OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.schemas import resolve_schema, row_type

@@ -22,10 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._confluent import AVRO, RegistrySchema, cache, distinct_ids
-from kvformat.codecs._confluent.avro_references import parse_complete
+from kvformat.codecs.avro.references import parse_complete
+from kvformat.codecs.registries import cache
+from kvformat.codecs.registries.confluent_frames import distinct_ids
+from kvformat.codecs.registries.registry import AVRO
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract import fork_safe
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import resolve_schema
 from tests.support import services
 from tests.support.confluent import registry_client

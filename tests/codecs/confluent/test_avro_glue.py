@@ -17,8 +17,9 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs import get_format
-from kvformat.codecs._confluent import cache
-from kvformat.codecs._glue import client, frames
+from kvformat.codecs.registries import cache
+from kvformat.codecs.registries import glue_client as client
+from kvformat.codecs.registries import glue_frames as frames
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import (
     KeyValueFormat,

@@ -11,10 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._confluent import AVRO, RegistrySchema
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.registries.registry import AVRO
 from kvformat.connectors import inspect_topic
 from kvformat.registry import DirectionError, KeyValueFormat, OptionError, SchemaError, get_format
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.support.decoding import decoded_rows, readable_rows

@@ -11,14 +11,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._confluent import JSON, RegistrySchema, cache
-from kvformat.codecs._confluent.record_types import names_of_schema
-from kvformat.codecs._infer.column_types import Notes
-from kvformat.codecs._infer.json_schemas import columns_of_json_schema
+from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.registries import cache
+from kvformat.codecs.registries.registry import JSON
+from kvformat.codecs.json.schema_columns import columns_of_json_schema
+from kvformat.codecs.registry_formats.record_types import names_of_schema
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.connectors.infer.subject import ddl_from_subject
 from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format
 from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.support import random_rows, services

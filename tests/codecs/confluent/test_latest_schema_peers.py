@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._avro import parse_schema
-from kvformat.codecs._avro.fit import fit
-from kvformat.codecs._avro.table import write_table
-from kvformat.codecs._avro.write_datum import write_datum
+from kvformat.codecs.avro.fit import fit
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.table import write_table
+from kvformat.codecs.avro.write_datum import write_datum
 from kvformat.registry import get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.support import services

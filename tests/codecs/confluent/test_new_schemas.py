@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._confluent.new_schemas import NewSchemas
+from kvformat.codecs.registry_formats.new_schemas import NewSchemas
 from kvformat.registry import NewSchemaWarning, OptionError, get_format
 from kvformat.registry.contract import fork_safe
 from kvformat.registry.contract.ddl import parse_type

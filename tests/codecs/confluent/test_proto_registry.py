@@ -12,14 +12,16 @@ import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, json_format
 
-from kvformat.codecs._confluent import PROTOBUF, RegistrySchema, cache
-from kvformat.codecs._infer.column_types import Notes
-from kvformat.codecs._infer.protobuf_schemas import columns_of_proto_schema
-from kvformat.codecs._protobuf.proto_text import parse_proto
+from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.protobuf.proto_text import parse_proto
+from kvformat.codecs.registries import cache
+from kvformat.codecs.registries.registry import PROTOBUF
+from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.connectors.infer.subject import ddl_from_subject
 from kvformat.registry import Format, OptionError, SchemaError, get_format
 from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.support import random_rows, services

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
-from kvformat.codecs._confluent import cache
-from kvformat.codecs._confluent.schema_ids import SCHEMA_ID
+from kvformat.codecs.registries import cache
+from kvformat.codecs.registries.schema_ids import SCHEMA_ID
 from kvformat.connectors import cli, ddl_from_subject, infer_schema, inspect_topic
 from kvformat.registry import Format, KeyValueFormat, OptionError, SchemaError, get_format, observe_records
 from kvformat.registry.contract.schemas import resolve_schema, row_type

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs import get_format
-from kvformat.codecs._confluent import registries
+from kvformat.codecs.registries import registries
 from kvformat.registry import OptionError, PluginError, SchemaError, SchemaRegistryError
 from kvformat.registry.authoring import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 

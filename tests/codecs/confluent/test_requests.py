@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs._confluent import cache, requests
-from kvformat.codecs._confluent.registry import Folder, registry_error, shorten
-from kvformat.codecs._confluent.requests import Requests
+from kvformat.codecs.registries import cache, requests
+from kvformat.codecs.registries.registry import Folder, registry_error, shorten
+from kvformat.codecs.registries.requests import Requests
 from kvformat.registry import SchemaRegistryError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 

@@ -14,8 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._debezium import embedded_schema
-from kvformat.codecs._debezium.value_readings import value_reading
+from kvformat.codecs.debezium import embedded_schema
+from kvformat.codecs.debezium.value_readings import value_reading
 from kvformat.registry import Format, get_format
 from tests.support.decoding import answers, is_json
 

@@ -19,7 +19,7 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._debezium import embedded_schema
+from kvformat.codecs.debezium import embedded_schema
 from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError

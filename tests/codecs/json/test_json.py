@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs._json import scalars
+from kvformat.codecs.json import scalars
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.java.parse import python_float_text

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._json.scalars import ScalarRules, scalar_converter
 from kvformat.codecs._kernel.tree import Fraction, Integer
+from kvformat.codecs.json.scalars import ScalarRules, scalar_converter
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable

@@ -23,12 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kvformat.codecs import KERNEL
-from kvformat.codecs._json.schema import JsonSchema
-from kvformat.codecs._json.settings import ReadSettings
 from kvformat.codecs._kernel import memory, message_metadata
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.memory import Bytes, Hashes
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs.json.settings import ReadSettings
+from kvformat.codecs.json.types import JsonSchema
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs._look import change_data, json_rows
+from kvformat.codecs.changes import discover as change_data
+from kvformat.codecs.json import discover as json_rows
 from kvformat.registry.contract.look import Looked
 from tests.support.looking import Known, as_bytes, look, merged, table, types_of
 

@@ -12,7 +12,7 @@ from tables import options_table
 
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
-from kvformat.codecs.json import JsonFormat
+from kvformat.codecs.json.format import JsonFormat
 from kvformat.registry import Format, KeyValueFormat, Option, OptionError, UnknownFormatError, register_format
 from kvformat.registry.contract import discovery
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch

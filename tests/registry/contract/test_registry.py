@@ -16,7 +16,7 @@ import pytest
 from tables import options_table
 
 from kvformat import registry
-from kvformat.codecs.json import JsonFormat
+from kvformat.codecs.json.format import JsonFormat
 from kvformat.codecs.raw.format import RawFormat
 from kvformat.registry.contract import discovery, errors
 from kvformat.registry.contract.errors import (

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
-from kvformat.codecs.json import JsonFormat
+from kvformat.codecs.json.format import JsonFormat
 from kvformat.registry import DecodedBatch, Option
 
 _SECRET_OPTION: Final = Option(name="password", sensitive=True, doc="A secret.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs.json import JsonFormat
+from kvformat.codecs.json.format import JsonFormat
 from kvformat.registry import ConfigurationError
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import arrow_type, nullable

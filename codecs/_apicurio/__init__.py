@@ -1,1 +1,0 @@
-"""Apicurio Registry: the frames and headers of its messages, and its client."""

@@ -1,1 +1,0 @@
-"""AWS Glue's schema registry: the frame of its messages, and its client."""

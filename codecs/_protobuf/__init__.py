@@ -1,1 +1,0 @@
-"""Protocol Buffers by a descriptor set: types, what a table binds to, reading and writing."""

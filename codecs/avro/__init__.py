@@ -1,0 +1,3 @@
+"""The format `avro`."""
+
+from kvformat.codecs.avro.format import AvroFormat as AvroFormat

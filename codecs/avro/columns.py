@@ -1,0 +1,182 @@
+"""Columns from Avro schemas, and from the schema of a container file.
+
+The inverse of Flink's `AvroSchemaConverter` as `avro-confluent` implements it (timestamps of the legacy mapping):
+
+| Avro | Flink |
+| --- | --- |
+| a union with null, any other type | nullable, NOT NULL |
+| boolean, int, long, float, double, string, bytes | BOOLEAN, INT, BIGINT, FLOAT, DOUBLE, STRING, BYTES |
+| enum, fixed(n) | STRING, VARBINARY(n) |
+| decimal(p, s) up to 38 digits, date, time-millis | DECIMAL(p, s), DATE, TIME(3) |
+| timestamp-millis | TIMESTAMP(3) |
+| timestamp-micros, time-micros, local-timestamp-*, *-nanos | BIGINT, with a note |
+| array, map, record | ARRAY, MAP<STRING, t>, ROW |
+| other unions, null, a type inside of itself | left out, with a note |
+
+Flink derives a reader schema from the columns, and this schema cannot read enum and fixed. For them, the option
+`schema` contains the Avro schema without the fields that were left out. `avro-confluent` does not support TIMESTAMP(6).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.schema import Field, Schema
+from kvformat.codecs.avro.types import row_of_schema, schema_text
+from kvformat.codecs.discovery.column_types import Notes, shown
+from kvformat.codecs.discovery.message_kinds import (
+    AVRO_FILE_MAGIC,
+)
+from kvformat.codecs.discovery.value_summary import MOST_DIGITS
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
+
+_OF_LOGICAL = ("logicalType", "precision", "scale")
+_LONGEST_HEADER = 1 << 20  # bytes of a container file that are searched for its schema
+_MOST_MEMBERS = 100  # of the header
+
+
+# --- schemas to columns ----------------------------------------------------------------------------------
+
+
+def columns_of_schema(schema: Schema, options: Mapping[str, Any], notes: Notes) -> SchemaProposal:
+    """Propose the columns of a record schema; raises `SchemaError` for any other schema."""
+    schema = schema if schema.optional is None else schema.optional
+    if schema.type != "record":
+        raise SchemaError(f"the Avro schema is {schema}, but only a record stands for the columns of a table")
+    read = _readable(schema, "", notes)
+    if read is None:
+        return SchemaProposal((), options, (), notes.texts())
+    row = row_of_schema(read)
+    given = dict(options)
+    schema_text(row, legacy=True)  # raises an error for names that would occur twice in the schema of the table
+    if "schema" not in given and any(part.type in ("enum", "fixed") for part in _parts(read)):
+        given["schema"] = read.text
+    return SchemaProposal(row.fields, given, (), notes.texts())
+
+
+def _parts(schema: Schema) -> Iterator[Schema]:
+    yield schema
+    for child in schema.children:
+        yield from _parts(child)
+
+
+def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] = ()) -> Schema | None:
+    """Return the schema without the parts that a column cannot represent; None if nothing is left."""
+    if schema.type == "union":
+        return _readable_union(schema, path, notes, around)
+    if schema.type == "null":
+        notes.add("of type null, which no column has: left out", path)
+        return None
+    if schema.type == "record":
+        if schema.full_name in around:
+            notes.add(f"the Avro type {schema.full_name} contains itself, which no table type does: left out", path)
+            return None
+        inside = (*around, schema.full_name)
+        fields = [_readable_field(field, path, notes, inside) for field in schema.fields]
+        kept = tuple(field for field in fields if field is not None)
+        if not kept:
+            notes.add("a record without fields: left out", path)
+        return replace(schema, fields=kept) if kept else None
+    if schema.items is not None:
+        items = _readable(schema.items, f"{path}[]", notes, around)
+        return None if items is None else replace(schema, items=items)
+    if schema.values is not None:
+        values = _readable(schema.values, f"{path}{{}}", notes, around)
+        return None if values is None else replace(schema, values=values)
+    logical = schema.logical
+    if logical is None or logical.name in ("date", "time-millis", "timestamp-millis"):
+        return schema
+    if logical.name == "decimal" and logical.precision <= MOST_DIGITS:
+        return schema
+    if logical.name not in ("uuid", "duration"):
+        notes.add(f"{logical} has no type of its own here: the plain {schema.type}", path)
+    properties = {key: value for key, value in schema.properties.items() if key not in _OF_LOGICAL}
+    return replace(schema, logical=None, properties=properties)
+
+
+def _readable_union(schema: Schema, path: str, notes: Notes, around: tuple[str, ...]) -> Schema | None:
+    if len(schema.branches) == 1:
+        return _readable(schema.branches[0], path, notes, around)
+    if schema.optional is None:
+        notes.add(f"a union of {', '.join(branch.full_name for branch in schema.branches)}: left out", path)
+        return None
+    inner = _readable(schema.optional, path, notes, around)
+    if inner is None:
+        return None
+    return replace(schema, branches=tuple(inner if b is schema.optional else b for b in schema.branches))
+
+
+def _readable_field(field: Field, path: str, notes: Notes, around: tuple[str, ...]) -> Field | None:
+    schema = _readable(field.schema, f"{path}.{shown(field.name)}" if path else shown(field.name), notes, around)
+    return None if schema is None else replace(field, schema=schema)
+
+
+def merge_records(schemas: list[Schema], notes: Notes) -> Schema:
+    """Merge record schemas, the newest first. Fields that some schema lacks become nullable."""
+    first, *others = [schema if schema.optional is None else schema.optional for schema in schemas]
+    records = [schema for schema in others if schema.type == "record"]
+    if first.type != "record" or not records:
+        return first
+    fields = {field.name: field for field in first.fields}
+    for record in records:
+        for field in record.fields:
+            fields.setdefault(field.name, field)
+    missing = {name for name in fields for record in (first, *records) if name not in {f.name for f in record.fields}}
+    if missing:
+        notes.add("not in all of the schemas that the messages have: nullable", ", ".join(sorted(map(shown, missing))))
+    return replace(first, fields=tuple(_optional(f) if f.name in missing else f for f in fields.values()))
+
+
+def _optional(field: Field) -> Field:
+    """Return the field as a nullable field with the default null."""
+    branches = (branch for branch in field.schema.branches or (field.schema,) if branch.type != "null")
+    return replace(field, schema=Schema("union", branches=(Schema("null"), *branches)), default=None)
+
+
+# --- container files -------------------------------------------------------------------------------------
+
+
+def propose_avro_files(sample: MessageSample) -> SchemaProposal:
+    """Propose the columns of a message that is an Avro container file. No format reads container files."""
+    for message in sample.present():
+        text = _header_schema(message)
+        if text is not None:
+            why = "each message is an Avro container file of its own; Flink's formats read single datums only"
+            found = columns_of_schema(parse_schema(text, check_defaults=False), {}, Notes())
+            return replace(found, options={}, notes=(*found.notes, why), unreadable=why)
+    raise SchemaError(
+        "format 'avro': a message is the datum alone and says nothing of its schema. Give the schema that the producer "
+        "wrote with; ddl_from_subject reads it from a registry",
+        format="avro",
+    )
+
+
+def _header_schema(message: bytes) -> str | None:
+    """Return the text of `avro.schema` in the header of a container file, which is a map of bytes; None if missing."""
+    if not message.startswith(AVRO_FILE_MAGIC):
+        return None
+    header = io.BytesIO(message[len(AVRO_FILE_MAGIC) : _LONGEST_HEADER])
+    while count := _read_long(header):
+        if count < 0:
+            _read_long(header)
+        for _ in range(min(abs(count), _MOST_MEMBERS)):
+            name, value = header.read(max(_read_long(header), 0)), header.read(max(_read_long(header), 0))
+            if name == b"avro.schema":
+                return value.decode("utf-8", "replace")
+    return None
+
+
+def _read_long(source: io.BytesIO) -> int:
+    """Read a variable-length Avro long; returns 0 at the end of the input."""
+    number = shift = 0
+    while byte := source.read(1):
+        number |= (byte[0] & 0x7F) << shift
+        shift += 7
+        if byte[0] < 0x80 or shift > 63:
+            break
+    return (number >> 1) ^ -(number & 1)

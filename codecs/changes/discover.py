@@ -1,0 +1,357 @@
+"""Looks at change data in JSON: Debezium, Canal, Maxwell and GoldenGate.
+
+The members of the envelope name the table. The rows before and after a change contribute columns, by their values or by
+types that the message declares. Messages that do not change a row are skipped, whatever `other-messages` says;
+those that empty their table are reported as changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
+from kvformat.codecs._kernel import COMPILED, count_messages
+from kvformat.codecs._kernel.look_changes import EnvelopeLookBatch
+from kvformat.codecs._kernel.tree import Node
+from kvformat.codecs.changes.envelope import Envelope
+from kvformat.codecs.changes.metadata import TEXTS
+from kvformat.codecs.changes.other_messages import find_by_members
+from kvformat.codecs.discovery.column_types import is_name
+from kvformat.codecs.discovery.deletions import MARK, DeletionTables
+from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
+from kvformat.codecs.json.discover import AS_STRINGS
+from kvformat.codecs.json.discover_row import Row, RowRules
+from kvformat.codecs.json.known_tables import prepared_table
+from kvformat.codecs.json.settings import ReadSettings
+from kvformat.codecs.json.value_types import ValueRules
+from kvformat.registry.contract.look import Looked, LookRequest, TableName
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.regex import SlowMatchError
+
+if TYPE_CHECKING:
+    from kvformat.codecs.changes.format import JsonChangeFormat
+
+Object = dict[str, Node]
+Declared = Mapping[str, FlinkType]
+_LONGEST_OPERATION = 8  # bytes that the kernel compares
+_MOST_PARTS = 3  # of a name of a table
+
+
+class NotLookedAtError(ValueError):
+    """A message lacks what its columns need. The text has the code of the error."""
+
+
+DeclaredBy = Callable[[Object, Object], Declared | None]
+
+
+def no_declared(message: Object, envelope: Object) -> Declared | None:
+    """Return no declared types: the values say them."""
+    return None
+
+
+@dataclass(frozen=True)
+class KernelShape:
+    """How the kernel finds the table of a message. Its parts are members of `source`, or of the envelope.
+
+    A part that is missing or null is left out if `optional`. `declared` is the member with the types of the columns.
+    `others` are other usual members of the envelope: they are skipped faster if their names are known.
+    """
+
+    parts: tuple[str, ...]
+    source: str = ""
+    optional: bool = False
+    declared: str = ""
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeLayout:
+    """How a format's messages name their table and declare types.
+
+    `table` returns the name of the table of an envelope and the topic of its record, None if it can't be told.
+    `declared` returns the types that a message declares for its columns, or None. It raises `NotLookedAtError`.
+    `drops` are the operations after which a table is gone; others that empty a table truncate it. `wrapped` says
+    whether messages have a schema and a payload; None if each message tells. `hidden` are members that are not columns.
+    `trusted` is that of `RowRules`. `ddl` is the member that is true for statements. `placeholder` is a text in place
+    of a value that did not change. `shape` is None if the kernel can't look at such messages.
+    `deletions` finds the tables of records without a value, if they delete the rows of their keys.
+    """
+
+    table: Callable[[Object, str], TableName | None]
+    values: ValueRules
+    declared: DeclaredBy = no_declared
+    drops: frozenset[str] = frozenset()
+    wrapped: bool | None = False
+    hidden: frozenset[str] = frozenset()
+    ddl: str = ""
+    placeholder: str | None = None
+    trusted: bool = False
+    shape: KernelShape | None = None
+    deletions: DeletionTables | None = None
+
+
+def value_rules(
+    format: JsonChangeFormat, request: LookRequest, *, texts: bool = False, latin: bool | None = None
+) -> ValueRules:
+    """Return the rules for the values of a format's messages."""
+    return ValueRules(
+        iso=ReadSettings.of(format.options).iso,
+        as_strings=bool(request.options.get(AS_STRINGS)) and request.part == "value",
+        texts=texts,
+        flexible_booleans=format.options.get("types") == "mysql",
+        latin=latin,
+    )
+
+
+def named_members(*names: str) -> Callable[[Object, str], TableName | None]:
+    """Return a function that takes a table's name from members, which must be texts."""
+
+    def table(message: Object, topic: str) -> TableName | None:
+        found = [message.get(name) for name in names]
+        return tuple(map(str, found)) if all(map(is_text, found)) else None
+
+    return table
+
+
+def dotted_member(name: str) -> Callable[[Object, str], TableName | None]:
+    """Return a function that takes a table's name, of at most three parts, from a member with dots between them."""
+
+    def table(message: Object, topic: str) -> TableName | None:
+        text = message.get(name)
+        parts = tuple(text.split(".")) if type(text) is str else ()
+        return parts if 0 < len(parts) <= _MOST_PARTS and all(map(is_name, parts)) else None
+
+    return table
+
+
+def is_text(value: object) -> bool:
+    """Whether a value is a text that can be a name: not blank, and valid Unicode."""
+    return type(value) is str and is_name(value)
+
+
+class ChangeLooker:
+    """Looks at messages of a format of change data in JSON; see `Looker`."""
+
+    def __init__(
+        self, format: JsonChangeFormat, envelope: Envelope, request: LookRequest, layout: ChangeLayout
+    ) -> None:
+        self._format, self._envelope, self._request, self._layout = format, envelope, request, layout
+        self._rows = RowRules(layout.values, request.fixed, trusted=layout.trusted, static=request.static)
+        self._documents = JsonDocuments()
+        self._filters = format.filters()
+        keys = (column.member for column in envelope.metadata.values() if column.type == TEXTS)
+        self._key = next(keys, None)
+        self._operations = {**envelope.rows, **envelope.extra_rows}
+        whole_after = any(row.over for rows in envelope.rows.values() for row in rows)
+        self._kernel = self._made_kernel(layout)
+        self._slots: list[TableName] = []
+        self._declared: Declared | None = None
+        self._changed: set[bytes] = set()
+        self._images = (envelope.after, envelope.before) if whole_after else (envelope.before, envelope.after)
+
+    def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
+        """Return what the messages contribute."""
+        count_messages(len(messages))
+        found = Findings(len(messages), self._request.known)
+        if self._kernel is None:
+            for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
+                self._look_at(index, message, topic, found)
+        else:
+            self._look_by_kernel(*self._kernel, messages, found)
+        if self._layout.deletions is not None:
+            self._layout.deletions.place(found)
+        found.decide(self._format, messages)
+        return found.looked()
+
+    def _made_kernel(self, layout: ChangeLayout) -> tuple[EnvelopeLookBatch, EnvelopeLookBatch] | None:
+        """Return the kernel's check of messages, and one that finds the members of a message; None without a kernel."""
+        shape, envelope = layout.shape, self._envelope
+        if shape is None or not COMPILED or layout.wrapped is None:
+            return None
+        first, second = envelope.before, envelope.after
+        members = [first, second, envelope.operation, self._key or "", shape.declared, layout.ddl]
+        operations = [op.encode() for op, rows in self._operations.items() if rows and len(op) <= _LONGEST_OPERATION]
+
+        def made() -> EnvelopeLookBatch:
+            return EnvelopeLookBatch(
+                members,
+                list(shape.parts),
+                list(shape.others),
+                operations,
+                source=shape.source,
+                optional=shape.optional,
+                in_arrays=envelope.rows_in_arrays,
+                wrapped=bool(layout.wrapped),
+            )
+
+        return made(), made()
+
+    def _look_by_kernel(
+        self, batch: EnvelopeLookBatch, finder: EnvelopeLookBatch, messages: pa.BinaryArray, found: Findings
+    ) -> None:
+        """Look at messages that the kernel can't tell to fit, and tell it what their tables look like."""
+        batch.forget(*(name for name in self._changed))
+        self._changed.clear()
+        numbers = {name: number for number, name in enumerate(self._slots)}
+        additions: dict[TableName, int] = {}
+
+        def closer(index: int) -> None:
+            message = messages[index].as_py()
+            self._declared = None
+            name = self._look_at(index, message, "", found)
+            if name is None:
+                return
+            text, key, declaration = finder.spans(message)
+            table = found.table(name)
+            if not text or (additions.get(name) == table.additions and batch.knows(text, key, declaration)):
+                return
+            additions[name] = table.additions
+            prepared = prepared_table(
+                table.effective(),
+                self._layout.values,
+                self._request.fixed,
+                self._declared,
+                trusted=self._layout.trusted,
+                fresh=table.fresh,
+                key=key,
+                declaration=declaration,
+            )
+            if prepared is None:
+                return
+            if name not in numbers:
+                numbers[name] = len(self._slots)
+                self._slots.append(name)
+            prepared.set_name(text)
+            prepared.number = numbers[name]
+            batch.set_table(prepared)
+            if table.is_changed:
+                self._changed.add(text)
+
+        found.set_tables(batch.look(messages, closer), self._slots)
+
+    def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> TableName | None:
+        """Look at a message. Return its table if it has rows that can be looked at."""
+        deletions = self._layout.deletions
+        if not message:
+            if deletions is not None:
+                deletions.add(index, topic)
+            return None
+        try:
+            tree = self._documents.parse(message)
+        except JsonSyntaxError:
+            tree = None
+        if isinstance(tree, list) and len(tree) == 1 and self._envelope.array_of_one:
+            tree = tree[0]
+        change = self._unwrapped(tree)
+        if change is None or not isinstance(tree, dict):
+            if deletions is not None and (self._is_deletion(tree) or self._format.is_tombstone(message)):
+                deletions.add(index, topic)
+            else:
+                found.leave_to_decoding(index)
+            return None
+        if self._filters:
+            wanted = self._is_included(change)
+            if wanted is None:
+                found.leave_to_decoding(index)
+            if not wanted:
+                return None
+        operation = change.get(self._envelope.operation)
+        other = None
+        if operation is None:
+            other = find_by_members(self._envelope.other_by_members, change)
+            if other is not None:
+                return None
+        elif isinstance(operation, str):
+            other = self._envelope.other_by_operation.get(operation)
+            if other is not None and not other.empties_table:
+                return None
+        if other is None and self._layout.ddl and change.get(self._layout.ddl) is True:
+            return None
+        name = self._layout.table(change, topic)
+        if name is None:
+            if other is None:
+                found.leave_to_decoding(index)
+            return None
+        table = found.table(name)
+        if other is not None:
+            found.set_change(index, table, "drop" if operation in self._layout.drops else "truncate")
+            return None
+        rows = self._operations.get(operation) if isinstance(operation, str) else None
+        if rows is not None and not rows:
+            return None
+        found.set_table(index, table)
+        if deletions is not None:
+            deletions.note(topic, name, marked=MARK in change)
+        if rows is None and not self._envelope.flattened:
+            return None
+        try:
+            self._declared = declared = self._layout.declared(tree, change)
+        except NotLookedAtError as error:
+            found.fail(index, str(error))
+            return None
+        refusal = table.add(index, self._contributions(change, table, declared))
+        if refusal is not None:
+            found.fail(index, refusal)
+            return None
+        if self._key is not None:
+            names = change.get(self._key)
+            if isinstance(names, list) and names and all(map(is_text, names)):
+                table.add_key(tuple(map(str, names)), index)
+        return name
+
+    def _unwrapped(self, tree: Node) -> Object | None:
+        """Return the object with the change, None if the message has none."""
+        if not isinstance(tree, dict):
+            return None
+        wrapped = self._layout.wrapped
+        if wrapped is None:
+            wrapped = tree.keys() == {"schema", "payload"}
+        if not wrapped:
+            return tree
+        payload = tree.get("payload")
+        return payload if isinstance(payload, dict) else None
+
+    def _is_deletion(self, tree: Node) -> bool:
+        """Whether a message is null, or wraps null, as Connect's `JsonConverter` writes a null value."""
+        wrapped = isinstance(tree, dict) and "schema" in tree and "payload" in tree and tree["payload"] is None
+        return wrapped and self._layout.wrapped is not False
+
+    def _is_included(self, change: Object) -> bool | None:
+        """Whether the filters include a message; None if they can't tell."""
+        for member, pattern in self._filters:
+            value = change.get(member)
+            if type(value) is not str:
+                return None if not self._envelope.filters_pass_missing or member in change else True
+            try:
+                if not pattern.matches(value):
+                    return False
+            except SlowMatchError:
+                return None
+        return True
+
+    def _contributions(self, change: Object, table: TableFindings, declared: Declared | None) -> list[Contribution]:
+        found: list[Contribution] = []
+        place = 0
+        for row in self._images_of(change):
+            found.extend(self._rows.contributions(row, table, place, declared))
+            place += len(row)
+        return found
+
+    def _images_of(self, change: Object) -> list[Row]:
+        """Return the rows before and after a change, without members that are not columns or not data."""
+        if self._envelope.flattened:
+            return [{name: value for name, value in change.items() if name not in self._layout.hidden}]
+        rows: list[Row] = []
+        for member in self._images:
+            image = change.get(member)
+            for row in image if isinstance(image, list) and self._envelope.rows_in_arrays else [image]:
+                if isinstance(row, dict):
+                    rows.append(row if self._layout.placeholder is None else self._without_placeholders(row))
+        return rows
+
+    def _without_placeholders(self, row: Object) -> Row:
+        return {name: None if value == self._layout.placeholder else value for name, value in row.items()}

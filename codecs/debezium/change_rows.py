@@ -1,0 +1,102 @@
+"""Rows of a table from Debezium's envelopes that were read as rows of `before`, `after` and `op`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._arrays import validity
+from kvformat.codecs.changes.other_messages import ERROR
+from kvformat.codecs.changes.upsert import without_before_rows
+from kvformat.codecs.debezium.envelopes import CHANGE
+from kvformat.codecs.registries.confluent_frames import with_frame_errors
+from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.types import FlinkField, FlinkType
+
+_Mask = npt.NDArray[np.bool_]
+_TEXT = FlinkType("VARCHAR", length=2**31 - 1)
+_NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
+
+
+def envelope_of(row: FlinkType) -> FlinkType:
+    """Return the type of an envelope with rows of a type."""
+    image = replace(row, nullable=True)
+    return FlinkType("ROW", fields=(FlinkField("before", image), FlinkField("after", image), FlinkField("op", _TEXT)))
+
+
+def rows_of_envelopes(
+    batch: DecodedBatch, present: _Mask, filled: _Mask, *, upsert: bool, bare_deletes: bool, other_messages: str
+) -> DecodedBatch:
+    """Return the rows of the table for a batch of envelopes, one a message.
+
+    `present`: which messages are not null. `filled`: which have an envelope; the others have no rows.
+    `upsert`: whether the rows before updates are left out. `bare_deletes`: whether then a deletion without a row gives
+    a row of nulls, which the record's key names.
+    """
+    envelope = without_before_rows(CHANGE) if upsert else CHANGE
+    count = len(batch.rows)
+    sound = present if batch.errors is None else present & np.asarray(batch.errors.is_null())
+    which = np.full(count, -1, np.int64)
+    which[np.flatnonzero(np.diff(np.asarray(batch.rows.offsets)) == 1)] = np.arange(len(batch.rows.values))
+    good = sound & filled & (which >= 0)
+    whole = batch.rows.values
+    images = {"before": whole.field("before"), "after": whole.field("after")}
+    has = {name: np.asarray(image.is_valid()) for name, image in images.items()}
+    operations = np.asarray(pc.fill_null(pc.index_in(whole.field("op"), pa.array(list(envelope.rows))), -1))
+    messages = np.flatnonzero(good)
+    places = which[messages]
+    errors: dict[int, str] = {}
+    for message, place in zip(*(of[operations[places] < 0].tolist() for of in (messages, places)), strict=True):
+        error = _operation_error(whole.field("op")[place].as_py(), other_messages)
+        if error:
+            errors[message] = error
+    counts = np.zeros(count, np.int64)
+    parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]] = []  # messages, their rows, kinds
+    shift = {"before": 0, "after": len(whole)}
+    for operation, (op, rows) in enumerate(envelope.rows.items()):
+        of_operation = operations[places] == operation
+        some, at = messages[of_operation], places[of_operation]
+        for row in () if op == "d" and bare_deletes and upsert else rows:
+            complete = has[row.member][at]
+            hint = envelope.no_before_hint if row.member == "before" else ""
+            reason = f"'{row.member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}"
+            errors |= dict.fromkeys(some[~complete].tolist(), ErrorCode.MISSING_FIELD.marked(reason))
+            some, at = some[complete], at[complete]
+        counts[some] = len(rows)
+        parts += [(some, at + shift[row.member], [row.kind] * len(some)) for row in rows]
+    order = np.argsort(np.concatenate([part[0] for part in parts]), kind="stable")  # rows of a message keep their order
+    taken = np.concatenate([part[1] for part in parts])[order]
+    kinds = pa.array([kind for part in parts for kind in part[2]], pa.string()).take(pa.array(order))
+    both = pa.concat_arrays([images["before"], images["after"]])
+    values = both.take(pa.array(taken))
+    struct = pa.Array.from_buffers(values.type, len(values), [None], children=values.flatten())
+    offsets = np.concatenate(([0], np.cumsum(counts))).astype(np.int32)
+    failed = np.isin(np.arange(count), list(errors))
+    lists = pa.list_(pa.field("element", struct.type))
+    buffers = [validity(sound & ~failed), pa.py_buffer(offsets)]
+    found = pa.Array.from_buffers(lists, count, buffers, children=[struct])
+    changed = DecodedBatch(found, kinds, batch.errors, batch.codes)
+    if not errors:
+        return changed
+    return with_frame_errors(changed, pa.array([errors.get(message) for message in range(count)], pa.string()))
+
+
+def _operation_error(op: str | None, other_messages: str) -> str:
+    """Return the error of a message with another operation; empty if such messages are skipped."""
+    known = ", ".join(f'"{name}"' for name in CHANGE.rows)
+    if not op:
+        hint = ". Heartbeats do not have it: set 'other-messages' to 'skip' to skip them"
+        missing = f"'op': is missing or null; it must be one of {known}{hint}"
+        return "" if other_messages != ERROR else ErrorCode.MISSING_FIELD.marked(missing)
+    other = CHANGE.other_by_operation.get(op)
+    if other is not None and other.is_skipped(other_messages):
+        return ""
+    return ErrorCode.UNKNOWN_OPERATION.marked(
+        f"'op': unknown value {op!r:.40}; it must be one of {known}, in this spelling"
+        f"{'' if other is None else other.hint()}"
+    )

@@ -1,0 +1,3 @@
+"""The format `json`."""
+
+from kvformat.codecs.json.format import JsonFormat as JsonFormat

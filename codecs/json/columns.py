@@ -1,0 +1,72 @@
+"""`json` and the rows within change data: from trees to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError, is_wrapped, without_array
+from kvformat.codecs._timestamps.options import PATTERNS
+from kvformat.codecs.discovery.column_types import STANDARD, Notes, Types, standard_of
+from kvformat.codecs.discovery.message_kinds import json_messages
+from kvformat.codecs.discovery.value_summary import ValueSummary
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+
+_OBJECT, _ARRAY = "are JSON objects", "are JSON arrays of objects, a row each"
+_WRAPPED = "are JSON objects of schema and payload, as Kafka Connect writes rows with schemas.enable"
+
+
+def propose_rows(sample: MessageSample, options: Mapping[str, Any]) -> SchemaProposal:
+    """The columns of JSON objects, one a message or several in an array."""
+    seen, documents, notes = ValueSummary(), JsonDocuments(), Notes()
+    broken = other = arrays = 0
+    for message in sample.present():
+        try:
+            tree = documents.parse(message)
+        except JsonSyntaxError:
+            broken += 1
+            continue
+        arrays += isinstance(tree, list)
+        for row in tree if isinstance(tree, list) else [tree]:
+            if isinstance(row, dict):
+                seen.add(row)
+            else:
+                other += row is not None
+    if broken:
+        notes.add(f"{broken} messages are not valid JSON and are skipped")
+    if other:
+        notes.add(f"{other} values are not JSON objects and are skipped")
+    if arrays:
+        notes.add(f"{arrays} messages are arrays, of a row for each element: read them with decode_rows")
+    given, iso = (dict(options), None) if PATTERNS in options else with_standard(options, seen)
+    return SchemaProposal(Types(notes, iso=iso).columns(seen), given, (), notes.texts())
+
+
+def recognize_rows(sample: MessageSample) -> tuple[Recognition, ...]:
+    """Recognize any JSON object, array of objects, and Kafka Connect's wrapper of schema and payload."""
+    kinds: dict[str, list[int]] = {}
+    for index, tree in json_messages(sample):
+        row = without_array(tree)
+        kind = _WRAPPED if is_wrapped(row) else _OBJECT if isinstance(row, dict) else _ARRAY
+        kinds.setdefault(kind, []).append(index)
+    found = [Recognition(tuple(indices), 1.0, kind, specificity=0) for kind, indices in kinds.items()]
+    return tuple(
+        replace(known, adapt=without_connect_schema) if known.description == _WRAPPED else known for known in found
+    )
+
+
+def without_connect_schema(proposal: SchemaProposal) -> SchemaProposal:
+    """Leave out the column of the schema that Kafka Connect repeats in each message."""
+    rows = tuple(column for column in proposal.fields if column.name != "schema")
+    return replace(proposal, fields=rows, notes=(*proposal.notes, "Connect's schema in each message is left out"))
+
+
+def with_standard(options: Mapping[str, Any], *places: ValueSummary) -> tuple[dict[str, Any], bool]:
+    """The options with the standard of timestamps that reads most of the columns, and whether that is ISO-8601."""
+    given = dict(options)
+    if STANDARD not in given:
+        whole = ValueSummary(members={str(at): place for at, place in enumerate(places)})
+        standard = standard_of(whole)
+        given |= {} if standard == "SQL" else {STANDARD: standard}
+    return given, given.get(STANDARD) == "ISO-8601"

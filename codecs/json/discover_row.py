@@ -1,0 +1,153 @@
+"""What the row of a JSON message contributes to its table, by the values or by declared types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from kvformat.codecs._kernel.tree import Fraction, Integer, Node
+from kvformat.codecs.discovery.column_types import STRING, is_name
+from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.findings import Contribution, TableFindings
+from kvformat.codecs.discovery.value_summary import MAX_DEPTH
+from kvformat.codecs.json.value_types import READ_FROM_TEXTS, Fit, ValueRules, fit, is_time_of_day, value_type
+from kvformat.registry.contract.types import FlinkType, nullable
+
+Row = Mapping[str, Node]
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
+_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,99}))(\.[0-9]{1,100})?")
+
+
+class DottedNameError(ValueError):
+    """A member's name has a dot, and columns of objects are named by paths with dots."""
+
+
+class RowRules:
+    """Finds the contributions of rows.
+
+    `fixed` are types of columns in all tables: their values never contribute another type. With `flatten`, an
+    object's members are columns, named by their path. With `trusted`, values of declared types are not looked at,
+    except times of day: the format reads them by the schema of the message. With `static`, the types of known columns
+    never change.
+    """
+
+    def __init__(
+        self,
+        values: ValueRules,
+        fixed: Mapping[str, FlinkType],
+        *,
+        flatten: bool = False,
+        trusted: bool = False,
+        static: bool = False,
+    ) -> None:
+        self._values, self._flatten, self._trusted, self._static = values, flatten, trusted, static
+        self._fixed = {name: nullable(t) for name, t in fixed.items()}
+
+    def contributions(
+        self, row: Row, table: TableFindings, place: int = 0, declared: Mapping[str, FlinkType] | None = None
+    ) -> Iterator[Contribution]:
+        """Yield what the columns of a row contribute. The first member has the given place.
+
+        `declared` are types that the message declares for columns; their values only say whether they are read as text,
+        or not at all. Raises `DottedNameError` if flattened members can't be named.
+        """
+        types, fixed, values = table.types, self._fixed, self._values
+        as_text = table.known.as_text
+        members = _flattened(row) if self._flatten else row.items()
+        for number, (name, value) in enumerate(members, place):
+            t = None if declared is None else declared.get(name)
+            if t is not None:
+                yield from self._declared(name, value, t, number, table)
+                continue
+            if value is None:
+                continue
+            known = types.get(name)
+            if known is not None:
+                if self._static or name in fixed:
+                    yield from self._lost(name, value, known, number, table)
+                    continue
+                found = fit(known, value, values)
+                if found is Fit.READS or (found is Fit.AS_TEXT and name in as_text):
+                    continue
+                if found is Fit.AS_TEXT:
+                    yield Contribution(name, number, None, as_text=True)
+                    continue
+            elif not is_name(name):
+                continue
+            t = fixed.get(name)
+            yield Contribution(name, number, _value_type(value, known, values) if t is None else t)
+            if t is not None:
+                yield from self._lost(name, value, t, number, table)
+
+    def _lost(self, name: str, value: Node, t: FlinkType, place: int, table: TableFindings) -> Iterator[Contribution]:
+        """Yield that a column with a type that never changes is read as text, if its format may change the value."""
+        if value is None or t.root not in READ_FROM_TEXTS or name in table.known.as_text:
+            return
+        if fit(t, value, self._values, declared=True) is not Fit.READS:
+            yield Contribution(name, place, None, as_text=True)
+
+    def _declared(
+        self, name: str, value: Node, t: FlinkType, place: int, table: TableFindings
+    ) -> Iterator[Contribution]:
+        """Yield what a column with a declared type contributes. A column without values contributes its type, too."""
+        known = table.types.get(name)
+        if known is None:
+            if not is_name(name):
+                return
+            t = self._fixed.get(name, t)
+            yield Contribution(name, place, t)
+        elif known == STRING:
+            return
+        elif self._static or name in self._fixed:
+            if not self._trusted:
+                yield from self._lost(name, value, known, place, table)
+            return
+        elif not holds(known, t):
+            yield Contribution(name, place, t)
+        if self._trusted:
+            if t.root == "TIME" and not is_time_of_day(t, value):
+                yield Contribution(name, place, STRING)
+            return
+        if value is None:
+            return
+        reader = t if known is None or not holds(known, t) else known
+        found = fit(reader, value, self._values, declared=True)
+        if found is Fit.MISFITS and name not in self._fixed:
+            yield Contribution(name, place, STRING)
+        elif found is Fit.AS_TEXT and name not in table.known.as_text:
+            yield Contribution(name, place, None, as_text=True)
+
+
+def _value_type(value: Node, known: FlinkType | None, values: ValueRules) -> FlinkType | None:
+    """Return the type of a value; a text in a column of numbers is one of the texts of Canal's numbers."""
+    if values.texts and known is not None and known.root in _NUMBERS and type(value) is str:
+        number = _number(value)
+        if number is not None:
+            return value_type(number, values)
+    return value_type(value, values)
+
+
+def _number(text: str) -> Node:
+    """Return a text as a number of JSON; None if it is not one."""
+    found = _NUMBER.fullmatch(text)
+    return None if found is None else Fraction(text) if found[2] else Integer(text)
+
+
+def _flattened(row: Row) -> Iterator[tuple[str, Node]]:
+    """Yield the paths and values of all members that are not objects, and of empty and too deep objects."""
+    open_: list[tuple[str, Iterator[tuple[str, Node]]]] = [("", iter(row.items()))]
+    while open_:
+        prefix, members = open_[-1]
+        entry = next(members, None)
+        if entry is None:
+            open_.pop()
+            continue
+        name, value = entry
+        if "." in name:
+            raise DottedNameError(name)
+        path = prefix + name
+        if isinstance(value, dict) and len(open_) < MAX_DEPTH:
+            if value:
+                open_.append((f"{path}.", iter(value.items())))
+        else:
+            yield path, value

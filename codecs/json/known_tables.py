@@ -1,0 +1,141 @@
+"""Tables as the kernel compares messages with them (`_kernel.look`): the rule of each column by its type.
+
+A rule is never less strict than `value_types.fit`. A message that does not meet the rules is looked at in Python.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from kvformat.codecs._kernel import look_codes as kernel
+from kvformat.codecs._kernel.look import LookTable
+from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.json.value_types import READ_FROM_TEXTS, ValueRules, is_inferred, units_of_a_day
+from kvformat.registry.contract.look import KnownTable, TableName
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+
+Rule = tuple[int, int, int, int]
+_NOTHING: Rule = (0, 0, 0, 0)
+_ANY: Rule = (kernel.ANY, 0, 0, 0)
+_NESTED = {"ROW": kernel.ROW, "ARRAY": kernel.ARRAY, "MAP": kernel.MAP}
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
+_LONG = 2**63 - 1
+
+
+def table_name_text(name: TableName) -> bytes:
+    """Return the parts of a table's name as they are in messages, with quotes."""
+    return "".join(json.dumps(part, ensure_ascii=False) for part in name).encode("utf-8", "replace")
+
+
+def prepared_table(
+    known: KnownTable,
+    values: ValueRules,
+    fixed: Mapping[str, FlinkType],
+    declared: Mapping[str, FlinkType] | None = None,
+    *,
+    trusted: bool = False,
+    fresh: frozenset[str] = frozenset(),
+    key: bytes = b"",
+    declaration: bytes = b"",
+) -> LookTable | None:
+    """Return a table for the kernel; None if every message contributes something.
+
+    `declared` are the types that messages with the bytes `declaration` declare, None if they declare none. `key` are
+    the bytes of the member with the key. `fresh` are columns that only this batch has: texts are no numbers there.
+    """
+    rules: list[int] = []
+    nested: list[LookTable | None] = []
+    names = [name for name in known.columns if not any("\ud800" <= c <= "\udfff" for c in name)]
+    for name in names:
+        t = known.columns[name]
+        own = None if declared is None else declared.get(name)
+        if _is_string(t) or (name in fixed and (name in known.as_text or t.root not in READ_FROM_TEXTS)):
+            rule = _ANY
+        elif name in fixed:
+            rule = _rule(t, values, as_text=False, declared=True)
+        elif own is None:
+            own_values = replace(values, texts=False, flexible_booleans=False) if name in fresh else values
+            rule = _rule(t, own_values, as_text=name in known.as_text, declared=False)
+        elif not holds(t, own):
+            return None
+        else:
+            rule = _trusted_rule(own) if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
+        inner = _nested_table(t, values) if rule == _NOTHING else None
+        rules.extend(rule if inner is None else (_NESTED[t.root], 0, 0, 0))
+        nested.append(inner)
+    return LookTable(names, rules, nested, key, declaration, is_strict=declared is not None)
+
+
+def _nested_table(t: FlinkType, values: ValueRules) -> LookTable | None:
+    """Return the table of the values inside a type, as `fits` reads them; None for types without or with odd names."""
+    fields = t.fields if t.root == "ROW" else t.fields[-1:]
+    if t.root not in _NESTED or any("\ud800" <= c <= "\udfff" for field in fields for c in field.name):
+        return None
+    plain = ValueRules(iso=values.iso)
+    rules: list[int] = []
+    nested: list[LookTable | None] = []
+    for field in fields:
+        inner = _nested_table(field.type, values)
+        flags, *numbers = _rule(field.type, plain, as_text=False, declared=False)
+        if _is_string(field.type):
+            flags = kernel.ANY
+        elif field.type.root in ("CHAR", "VARCHAR"):
+            flags = 0
+        elif inner is not None:
+            flags = _NESTED[field.type.root]
+        rules += flags & ~kernel.NUMBER_TEXT, *numbers
+        nested.append(inner)
+    return LookTable([field.name for field in fields], rules, nested, b"", b"", is_strict=True)
+
+
+def _trusted_rule(t: FlinkType) -> Rule:
+    """Return the rule of a type that the schema of the message declares: only a time of day may not fit."""
+    if t.root != "TIME":
+        return _ANY
+    return kernel.WHOLE | kernel.CLOCK, units_of_a_day(t) - 1, 0, min(t.precision or 0, 3)
+
+
+def _is_string(t: FlinkType) -> bool:
+    return t.root in ("CHAR", "VARCHAR") and t.length == MAX_LENGTH
+
+
+def _rule(t: FlinkType, values: ValueRules, *, as_text: bool, declared: bool) -> Rule:
+    texts = kernel.NUMBER_TEXT if values.texts or declared or not is_inferred(t) else 0
+    if t.root in ("CHAR", "VARCHAR"):
+        return kernel.SHORT, t.length or 0, 0, 0
+    if t.root == "BOOLEAN":
+        reads_texts = values.flexible_booleans or (values.texts and as_text)
+        return kernel.BOOLEAN | (kernel.TRUTH_TEXT if reads_texts else 0), 0, 0, 0
+    if t.root in _BITS:
+        return kernel.WHOLE | texts, 2 ** (_BITS[t.root] - 1) - 1, 0, 0
+    if t.root == "DOUBLE":
+        return kernel.DOUBLE | texts, _LONG, 0, 0
+    if t.root == "DECIMAL":
+        scale = t.scale or 0
+        return kernel.DECIMAL | texts, 0, (t.precision or 0) - scale, scale
+    if t.root == "FLOAT":
+        return kernel.FLOAT | texts, 0, 0, 0
+    if t.root == "TIME":
+        return kernel.CLOCK, 0, 0, min(t.precision or 0, 3)
+    if t.root in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"):
+        return _time_rule(t, values, as_text=as_text, declared=declared)
+    if t.root in ("BINARY", "VARBINARY") and values.latin is not None and (values.latin or as_text):
+        return kernel.LATIN, 0, 0, 0
+    return _NOTHING
+
+
+def _time_rule(t: FlinkType, values: ValueRules, *, as_text: bool, declared: bool) -> Rule:
+    if t.root == "DATE":
+        return kernel.DATE, 0, 0, 0
+    flags = kernel.WITH_LETTER if values.iso else kernel.WITH_SPACE
+    flags |= kernel.ZONED if t.root == "TIMESTAMP_LTZ" else kernel.LOCAL
+    precision = 9 if t.precision is None else t.precision
+    if as_text:
+        flags |= kernel.LOCAL
+        if declared:
+            flags |= kernel.WITH_LETTER | kernel.WITH_SPACE
+        if declared or precision == 9:
+            flags |= kernel.DATE
+    return flags, 0, 0, precision

@@ -1,0 +1,3 @@
+"""The format `protobuf`."""
+
+from kvformat.codecs.protobuf.format import ProtobufFormat as ProtobufFormat

@@ -1,0 +1,462 @@
+"""Columns of a table as fields of a Protobuf message, both ways: types that the format protobuf does not have.
+
+| field | column |
+| --- | --- |
+| google.protobuf.Timestamp | TIMESTAMP, TIMESTAMP_LTZ |
+| google.type.Date, google.type.TimeOfDay, confluent.type.Decimal | DATE, TIME, DECIMAL |
+| int32 and others of 32 bits | TINYINT, SMALLINT |
+| uint32, fixed32 | BIGINT, when reading |
+| google.protobuf.Int64Value and the other wrappers | the type of their value |
+| a message whose only field is repeated | ARRAY, MAP, MULTISET |
+| repeated messages of key and value | MAP, MULTISET |
+| repeated messages with one field, with the parameter `flink.wrapped` | ARRAY of its values |
+
+The kernel reads a message as a row of *wire* types, such as ROW<seconds BIGINT, nanos INT>. Conversions make the
+columns of it. A column without a field is NULL.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs._arrays import (
+    Ints,
+    Mask,
+    RowsOf,
+    as_integers,
+    as_type,
+    map_value_type,
+    row_lookup,
+    valid_mask,
+    validity,
+    with_elements,
+)
+from kvformat.codecs._conversions import Conversion, RowErrors
+from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_bytes, unscaled_number
+from kvformat.codecs.protobuf.registry_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
+from kvformat.codecs.protobuf.schema_text import VALUE, WRAPPED
+from kvformat.codecs.protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.java.parse import fit_decimal
+
+_INT, _BIGINT = FlinkType("INT"), FlinkType("BIGINT")
+_BITS = {"TINYINT": 8, "SMALLINT": 16}
+_OF_32_BITS = ("int32", "sint32", "sfixed32", "uint32", "fixed32")
+WRAPPERS = tuple(
+    f"google.protobuf.{kind}Value"
+    for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
+)
+_MICROS, _MILLION, _BILLION = 1_000_000, 10**6, 10**9
+_MOST_SECONDS = (2**63 - 1) // _MICROS - 1
+_REPEATED = ("ARRAY", "MAP", "MULTISET")
+_BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)
+_Integers = npt.NDArray[np.integer]
+_Members = tuple[tuple[str, FlinkType], ...]
+
+
+@dataclass(frozen=True)
+class TwoWay(Conversion):
+    """A conversion that also converts column values to wire values."""
+
+    @abc.abstractmethod
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        """Return the wire values of column values."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """How values of a column are read and written: as `wire` values, converted if there is a conversion."""
+
+    wire: FlinkType
+    conversion: TwoWay | None = None
+
+    def read(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        return wire if self.conversion is None else self.conversion.convert(wire, path, rows_of, errors)
+
+    def write(self, values: pa.Array) -> pa.Array:
+        return values if self.conversion is None else self.conversion.to_wire(values)
+
+
+def bind_row(row: FlinkType, message: MessageType, types: MessageTypes) -> Binding:
+    """Bind the fields of a ROW to the fields of a message with the same names."""
+    bound: list[tuple[str, Binding | None]] = []
+    for column in row.fields:
+        found = message.field(column.name)
+        bound.append((column.name, None if found is None else _bind(column.type, found, types)))
+    wire = FlinkType("ROW", fields=tuple(FlinkField(name, part.wire) for name, part in bound if part is not None))
+    if all(part is not None and part.conversion is None for _, part in bound):
+        return Binding(row)
+    return Binding(wire, _Row(row, "", tuple(part for _, part in bound)))
+
+
+def _bind(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
+    entry = types.entry(field)
+    if entry is not None and t.root == "MAP":
+        value = _bind_value(t.fields[1].type, entry.fields[1], types)
+        wire = replace(t, fields=(t.fields[0], FlinkField(VALUE, value.wire)))
+        return Binding(t) if value.conversion is None else Binding(wire, _Map(t, "", value))
+    if not field.repeated:
+        return _bind_value(t, field, types)
+    if t.root == "ARRAY":
+        element = _bind_value(t.fields[0].type, field, types)
+        wire = replace(t, fields=(FlinkField("element", element.wire),))
+        return Binding(t) if element.conversion is None else Binding(wire, _Array(t, "", element))
+    if t.root in ("MAP", "MULTISET") and field.kind == MESSAGE:
+        message = types.messages[field.type_name]
+        key, value_field = message.field("key"), message.field(VALUE)
+        if key is not None and value_field is not None:
+            parts = (_bind(t.fields[0].type, key, types), _bind(map_value_type(t), value_field, types))
+            pair = FlinkType("ROW", fields=(FlinkField("key", parts[0].wire), FlinkField(VALUE, parts[1].wire)))
+            wire = FlinkType("ARRAY", fields=(FlinkField("element", pair),))
+            return Binding(wire, _Entries(t, "the entries", parts))
+    return Binding(t)
+
+
+def _bind_value(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
+    """Bind a single value: of a field, or of an element of a repeated one."""
+    if field.kind != MESSAGE:
+        if t.root in _BITS and field.kind in _OF_32_BITS:
+            return Binding(_INT, _Small(t, field.kind))
+        if t.root == "BIGINT" and field.kind in ("uint32", "fixed32"):
+            return Binding(_INT, _Unsigned(t, field.kind))
+        return Binding(t)
+    message = types.messages[field.type_name]
+    made = _OF_MESSAGES.get((field.type_name, t.root))
+    if made is not None:
+        members = tuple(FlinkField(name, kind) for name, kind in made.members)
+        return Binding(FlinkType("ROW", fields=members), made(t, field.type_name))
+    if t.root == "ROW" and not (len(message.fields) == 1 and (WRAPPED, "true") in field.params):
+        return bind_row(t, message, types)
+    if len(message.fields) == 1:
+        (only,) = message.fields
+        is_wrapper = field.type_name in WRAPPERS or (WRAPPED, "true") in field.params
+        if is_wrapper or (t.root in _REPEATED and only.repeated):
+            inner = _bind(t, only, types)
+            wire = FlinkType("ROW", fields=(FlinkField(only.name, inner.wire),))
+            return Binding(wire, _Wrapped(t, "", inner))
+    return Binding(t)
+
+
+def check_writable(row: FlinkType, binding: Binding, format: str) -> None:
+    """Raise `SchemaError` if rows can't be written by a binding: a column has no field, or an unsigned one."""
+    for name, part in _parts(row, binding):
+        if part is None:
+            raise SchemaError(f"the message has no field for column '{name}'", format=format, field=name)
+        if isinstance(part.conversion, _Unsigned):
+            raise SchemaError(
+                f"column '{name}' is BIGINT, but its field is {part.conversion.source}: it can only be read. Declare "
+                "it as INT to write its bits",
+                format=format,
+                field=name,
+            )
+
+
+def _parts(row: FlinkType, binding: Binding) -> Sequence[tuple[str, Binding | None]]:
+    conversion = binding.conversion
+    parts: Sequence[Binding | None] = ()
+    names: Sequence[str] = ()
+    if isinstance(conversion, _Row):
+        parts, names = conversion.bindings, [field.name for field in conversion.type.fields]
+    elif isinstance(conversion, _Array | _Map | _Wrapped):
+        parts, names = (conversion.inner,), ("",)
+    elif isinstance(conversion, _Entries):
+        parts, names = conversion.pair, ("key", VALUE)
+    found: list[tuple[str, Binding | None]] = []
+    for name, part in zip(names, parts, strict=True):
+        found.append((name, part))
+        if part is not None:
+            found += [(f"{name}.{inner}".strip("."), of) for inner, of in _parts(row, part)]
+    return found
+
+
+# --- values ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Small(TwoWay):
+    """TINYINT and SMALLINT in a number of 32 bits."""
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        most = 2 ** (_BITS[self.type.root] - 1)
+        numbers = as_integers(wire)
+        bad = ((numbers < -most) | (numbers >= most)) & np.asarray(wire.is_valid())
+        return as_type(np.where(bad, 0, numbers), arrow_type(nullable(self.type)), wire), bad
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        return values.cast(pa.int32())
+
+
+@dataclass(frozen=True)
+class _Unsigned(TwoWay):
+    """BIGINT of an unsigned number of 32 bits, whose bits the kernel reads as a signed one."""
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        return as_type(as_integers(wire) & 0xFFFFFFFF, pa.int64(), wire), None
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        raise NotImplementedError("`check_writable` refuses it")
+
+
+@dataclass(frozen=True)
+class _OfMessage(TwoWay):
+    """A value in a message of numbers. `members` are the message's fields."""
+
+    members: ClassVar[_Members] = ()
+
+    def numbers(self, wire: pa.StructArray) -> list[_Integers]:
+        """Return the fields as integers; those of a null message are undefined."""
+        return [as_integers(wire.field(place)) for place in range(len(self.members))]
+
+    def struct(self, values: pa.Array, columns: Sequence[_Integers]) -> pa.StructArray:
+        """Return a message for each value that is not null."""
+        types = [arrow_type(kind) for _, kind in self.members]
+        arrays = [pa.array(column.astype(f"i{t.bit_width // 8}"), t) for column, t in zip(columns, types, strict=True)]
+        names = [name for name, _ in self.members]
+        return pa.StructArray.from_arrays(arrays, names=names, mask=values.is_null())
+
+
+@dataclass(frozen=True)
+class _Timestamp(_OfMessage):
+    members: ClassVar[_Members] = (("seconds", _BIGINT), ("nanos", _INT))
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        seconds, nanos = self.numbers(wire)
+        bad = (np.abs(seconds) > _MOST_SECONDS) | (nanos < 0) | (nanos >= _BILLION)
+        bad &= np.asarray(wire.is_valid())
+        micros = np.where(bad, 0, seconds) * _MICROS + nanos // 1000
+        return as_type(micros, arrow_type(nullable(self.type)), wire), bad
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        micros = as_integers(values)
+        return self.struct(values, [micros // _MICROS, micros % _MICROS * 1000])
+
+
+@dataclass(frozen=True)
+class _Date(_OfMessage):
+    members: ClassVar[_Members] = (("year", _INT), ("month", _INT), ("day", _INT))
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        year, month, day = self.numbers(wire)
+        valid = np.asarray(wire.is_valid())
+        bad = (year < 1) | (year > 9999) | (month < 1) | (month > 12) | (day < 1)
+        months = np.where(bad | ~valid, 0, (year - 1970) * 12 + month - 1).astype("datetime64[M]")
+        first, following = (at.astype("datetime64[D]").astype(np.int64) for at in (months, months + 1))
+        bad = (bad | (day > following - first)) & valid
+        return as_type(np.where(bad, 0, first + day - 1), pa.date32(), wire), bad
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        days = as_integers(values).astype("datetime64[D]")
+        months = days.astype("datetime64[M]")
+        number = months.astype(np.int64)
+        day = (days - months.astype("datetime64[D]")).astype(np.int64) + 1
+        return self.struct(values, [number // 12 + 1970, number % 12 + 1, day])
+
+
+@dataclass(frozen=True)
+class _Time(_OfMessage):
+    members: ClassVar[_Members] = (
+        ("hours", _INT),
+        ("minutes", _INT),
+        ("seconds", _INT),
+        ("nanos", _INT),
+    )
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        hours, minutes, seconds, nanos = self.numbers(wire)
+        bad = np.zeros(len(wire), np.bool_)
+        for numbers, limit in ((hours, 24), (minutes, 60), (seconds, 60), (nanos, _BILLION)):
+            bad |= (numbers < 0) | (numbers >= limit)
+        bad &= np.asarray(wire.is_valid())
+        of_day = ((hours * 60 + minutes) * 60 + seconds) * _BILLION + nanos // _MILLION * _MILLION
+        return as_type(np.where(bad, 0, of_day), arrow_type(nullable(self.type)), wire), bad
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        seconds, nanos = np.divmod(as_integers(values) // _MILLION * _MILLION, _BILLION)
+        minutes, hours = seconds // 60, seconds // 3600
+        return self.struct(values, [hours, minutes % 60, seconds % 60, nanos])
+
+
+@dataclass(frozen=True)
+class _Decimal(_OfMessage):
+    members: ClassVar[_Members] = (
+        ("value", _BYTES),
+        ("precision", _INT),
+        ("scale", _INT),
+    )
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        scales = as_integers(wire.field(2))
+        data = pc.if_else(wire.is_valid(), wire.field(0), None)
+        found, bad = decimal_array(data, self.type, scales)
+        places = np.flatnonzero(bad)
+        if len(places):  # no bytes, which are zero, and numbers to round
+            exact = [self._exact(data[place].as_py(), int(scales[place])) for place in places]
+            found = pc.replace_with_mask(found, pa.array(bad), pa.array(exact, found.type))
+            bad[places] = [number is None for number in exact]
+        return found, bad
+
+    def _exact(self, data: bytes, scale: int) -> Decimal | None:
+        number = unscaled_number(data or b"\0", scale)
+        return None if number is None else fit_decimal(number, self.type.precision or 0, self.type.scale or 0)
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        scales = pa.array(np.full(len(values), self.type.scale or 0, np.int32))
+        columns = [unscaled_bytes(values), digit_counts(values), scales]
+        return pa.StructArray.from_arrays(columns, names=[name for name, _ in self.members], mask=values.is_null())
+
+
+_OF_MESSAGES: dict[tuple[str, str], type[_OfMessage]] = {
+    (TIMESTAMP, "TIMESTAMP"): _Timestamp,
+    (TIMESTAMP, "TIMESTAMP_LTZ"): _Timestamp,
+    (DATE, "DATE"): _Date,
+    (TIME_OF_DAY, "TIME"): _Time,
+    (DECIMAL, "DECIMAL"): _Decimal,
+}
+
+
+# --- what contains others --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Nesting(TwoWay):
+    """A conversion of parts; `convert` and `to_wire` convert them."""
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        raise NotImplementedError("its parts are converted")
+
+
+@dataclass(frozen=True)
+class _Row(_Nesting):
+    """ROW. `bindings` has one item for each field, None for one that the message lacks."""
+
+    bindings: tuple[Binding | None, ...] = ()
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        valid = valid_mask(wire)
+
+        def above(places: Ints) -> Ints:
+            return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
+
+        target, children, place = arrow_type(nullable(self.type)), [], 0
+        for field_, binding in zip(self.type.fields, self.bindings, strict=True):
+            if binding is None:
+                children.append(pa.nulls(len(wire), arrow_type(nullable(field_.type))))
+                continue
+            inner = f"{path}.{field_.name}" if path else field_.name
+            children.append(binding.read(wire.field(place), inner, above, errors))
+            place += 1
+        bitmap = None if valid is None else validity(valid)
+        return pa.Array.from_buffers(target, len(wire), [bitmap], children=children)
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        children = values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
+        bound = [(f.name, b.write(c)) for f, b, c in zip(self.type.fields, self.bindings, children, strict=True) if b]
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays([part for _, part in bound], names=[name for name, _ in bound], mask=mask)
+
+
+@dataclass(frozen=True)
+class _Array(_Nesting):
+    inner: Binding = field(default_factory=lambda: Binding(_INT))
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        items = self.inner.read(wire.values, f"{path}.element", row_lookup(wire, rows_of), errors)
+        return with_elements(wire, arrow_type(nullable(self.type)), items)
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        items = self.inner.write(values.values)
+        return with_elements(values, pa.list_(items.type), items)
+
+
+@dataclass(frozen=True)
+class _Map(_Nesting):
+    inner: Binding = field(default_factory=lambda: Binding(_INT))
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        target = arrow_type(nullable(self.type))
+        items = self.inner.read(wire.items, f"{path}.value", row_lookup(wire, rows_of), errors)
+        return with_elements(wire, target, _pairs(target, wire.keys, items))
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        items = self.inner.write(values.items)
+        target = pa.map_(values.type.key_type, items.type)
+        return with_elements(values, target, _pairs(target, values.keys, items))
+
+
+def _pairs(target: pa.MapType, keys: pa.Array, items: pa.Array) -> pa.StructArray:
+    return pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+
+
+@dataclass(frozen=True)
+class _Wrapped(_Nesting):
+    """A value in a message with one field."""
+
+    inner: Binding = field(default_factory=lambda: Binding(_INT))
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        (only,) = wire.flatten()
+        return self.inner.read(only, path, rows_of, errors)
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        inner = self.inner.write(values)
+        mask = values.is_null() if values.null_count else None
+        return pa.StructArray.from_arrays([inner], names=[VALUE], mask=mask)
+
+
+@dataclass(frozen=True)
+class _Entries(_Nesting):
+    """MAP and MULTISET in repeated messages of key and value. A key that is NULL, or comes twice, is an error."""
+
+    pair: tuple[Binding, Binding] = (Binding(_INT), Binding(_INT))
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        above, target = row_lookup(wire, rows_of), arrow_type(nullable(self.type))
+        keys = self.pair[0].read(wire.values.field(0), f"{path}.key", above, errors)
+        items = self.pair[1].read(wire.values.field(1), f"{path}.value", above, errors)
+        bad = np.asarray(keys.is_null()) | _repeated_keys(wire, keys)
+        if bad.any():
+            places = np.flatnonzero(bad)
+            refused = keys.take(pa.array(places)).to_pylist()
+            errors.add(above(places), lambda i: self.reason(refused[i], path))
+            keys = _without_nulls(keys)
+        return with_elements(wire, target, _pairs(target, keys, items))
+
+    def to_wire(self, values: pa.Array) -> pa.Array:
+        keys, items = self.pair[0].write(values.keys), self.pair[1].write(values.items)
+        entries = pa.StructArray.from_arrays([keys, items], names=["key", VALUE])
+        return with_elements(values, pa.list_(entries.type), entries)
+
+
+def _without_nulls(keys: pa.Array) -> pa.Array:
+    """Replace null keys, whose rows are errors, by any value, because a map of Arrow has none."""
+    if not keys.null_count:
+        return keys
+    valid = np.flatnonzero(np.asarray(keys.is_valid()))
+    if not len(valid) and pa.types.is_nested(keys.type):
+        return pa.array([{} if pa.types.is_struct(keys.type) else []] * len(keys), keys.type)
+    if not len(valid):
+        return pa.Array.from_buffers(keys.type, len(keys), [None, *keys.buffers()[1:]], offset=keys.offset)
+    return keys.take(pa.array(np.where(np.asarray(keys.is_valid()), np.arange(len(keys)), valid[0])))
+
+
+def _repeated_keys(lists: pa.Array, keys: pa.Array) -> Mask:
+    """Return which keys come again later in the same list."""
+    if pa.types.is_nested(keys.type) or len(keys) < 2:
+        return np.zeros(len(keys), np.bool_)
+    owners = np.searchsorted(lists.offsets.to_numpy(), np.arange(len(keys)), side="right")
+    codes = pc.fill_null(keys.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
+    marks = owners.astype(np.int64) * (len(keys) + 1) + codes
+    _, first = np.unique(marks, return_index=True)
+    found = np.ones(len(keys), np.bool_)
+    found[first] = False
+    return found

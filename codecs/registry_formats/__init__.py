@@ -1,0 +1,1 @@
+"""Formats with a schema registry: their bases, and what messages of several types need."""

@@ -1,0 +1,209 @@
+"""Columns of Avro messages whose schemas are in a registry: what the messages are, and the columns of their schemas."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from kvformat.codecs.avro.columns import columns_of_schema, merge_records
+from kvformat.codecs.avro.references import parse_complete
+from kvformat.codecs.avro.schema import Schema
+from kvformat.codecs.changes.primary_key import KeyNames, names_of_json, primary_key
+from kvformat.codecs.debezium.columns import MARKED_DESCRIPTION, NAMED_DESCRIPTION
+from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
+from kvformat.codecs.debezium.options import FLATTENED
+from kvformat.codecs.debezium.own_types import MARKS, TYPES, DebeziumColumns
+from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.discovery.message_kinds import (
+    APICURIO,
+    APICURIO_LONG_ID,
+    GLUE,
+    indices_of,
+    schema_id_of,
+)
+from kvformat.codecs.registries.apicurio_client import USE_ID
+from kvformat.codecs.registries.apicurio_frames import GLOBAL_ID, HEADERS
+from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.glue_client import REGION
+from kvformat.codecs.registries.glue_frames import version_of
+from kvformat.codecs.registries.registry import AVRO
+from kvformat.codecs.registry_formats.recognize import (
+    CHANGES,
+    MARKED_ROWS,
+    MAX_IDS,
+    NAMED_ROWS,
+    NOT_ASKED,
+    confluent_frames,
+    options_with_url,
+)
+from kvformat.codecs.registry_formats.record_samples import split_by_type
+from kvformat.codecs.registry_formats.registry_schemas import read_schemas
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySchema, RegistrySettings
+
+if TYPE_CHECKING:
+    from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+
+_FLATTENED_KINDS = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
+_MOST_VERSIONS = 3  # of schemas, in a description
+
+
+def recognize_confluent(sample: MessageSample) -> list[Recognition]:
+    """Recognize records in Confluent's frame: all of them, or only Avro if a registry was asked for their schemas."""
+    frames = sample.computed(confluent_frames)
+    found = []
+    for kind, indices in frames.indices.items():
+        if kind == NOT_ASKED:
+            found.append(Recognition(indices, 0.9, frames.description, options_with_url(sample), notes=frames.notes))
+        elif kind == AVRO:
+            avro = Recognition(indices, 1.0, f"{frames.description}; they are Avro", sample.registry)
+            found += split_by_type(sample, avro, "avro-confluent")
+        elif kind in _FLATTENED_KINDS and sample.part == "key":
+            found.append(_flattened_rows(sample, kind))
+    return found
+
+
+def recognize_debezium_avro(sample: MessageSample) -> list[Recognition]:
+    """Recognize records in Confluent's frame with a schema of Debezium: change events, or flattened rows in values."""
+    frames = sample.computed(confluent_frames)
+    found = []
+    for kind, indices in frames.indices.items():
+        if kind == CHANGES:
+            are = f"{frames.description}; they are Debezium's changes in Avro"
+            found.append(Recognition(indices, 1.0, are, sample.registry))
+        elif kind in _FLATTENED_KINDS and sample.part == "value":
+            rows = _flattened_rows(sample, kind)
+            options = {**sample.registry, FLATTENED.name: "true"}
+            found.append(replace(rows, options=options, format="", without_key=rows))
+    return found
+
+
+def _flattened_rows(sample: MessageSample, kind: str) -> Recognition:
+    frames = sample.computed(confluent_frames)
+    are = f"{frames.description}; they are Avro {_FLATTENED_KINDS[kind]}"
+    marked = kind == MARKED_ROWS
+    return Recognition(frames.indices[kind], 1.0, are, sample.registry, format="avro-confluent", marks_deletes=marked)
+
+
+def recognize_glue(sample: MessageSample) -> list[Recognition]:
+    """Recognize messages in AWS Glue's frame. They are not asked for: nothing says which account has their schemas."""
+    found = indices_of(sample, GLUE)
+    versions = Counter(version_of(sample.values[index] or b"") for index in found)
+    shown = ", ".join(str(version) for version, _ in versions.most_common(_MOST_VERSIONS))
+    more = ", ..." if len(versions) > _MOST_VERSIONS else ""
+    description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
+    url = str(sample.registry.get("url", ""))
+    options = sample.registry if REGION in sample.registry else {"url": url} if url.startswith("file:") else {}
+    return [*split_by_type(sample, Recognition(found, 0.9, description, options), "avro-glue")] if found else []
+
+
+def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
+    """Recognize messages whose records have the id of a schema in one of Apicurio's headers, or with a long id."""
+    options = options_with_url(sample)
+    in_header = f"have the id of a schema in the header {' or '.join(HEADERS[sample.part][:2])}"
+    long_id = "begin with 00 and the id of a schema in eight bytes, the frame of Apicurio 2"
+    of_version_2 = {USE_ID: GLOBAL_ID, **options} if options else {}
+    return [
+        one
+        for known in (
+            Recognition(indices_of(sample, APICURIO), 1.0, in_header, options),
+            Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2),
+        )
+        if known.messages
+        for one in split_by_type(sample, known, "avro-apicurio")
+    ]
+
+
+def propose_registry(
+    sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat, name: str | None = None
+) -> SchemaProposal:
+    """Propose the columns of the newest schema in the messages, and the fields that only older schemas have.
+
+    `name` is the full name of the messages' type, if their schemas may be unions with other types.
+    """
+    notes = Notes()
+    schemas = [branch_of(schema, name) for schema in _schemas(sample, fmt, notes)]
+    if not schemas:
+        return SchemaProposal((), options, (), notes.texts())
+    return columns_of_schema(merge_records(schemas, notes), options, notes)
+
+
+def branch_of(schema: Schema, name: str | None) -> Schema:
+    """Return the branch of a union that has a full name, or the schema itself if there is none."""
+    return next((branch for branch in schema.branches if branch.full_name == name), schema)
+
+
+def propose_debezium_avro(
+    sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat
+) -> SchemaProposal:
+    """Propose the columns of the rows before and after a change, from the schemas in the messages.
+
+    If the schemas have Debezium's own types and `types` is not given, the proposal sets 'types' = 'debezium'.
+    """
+    notes = Notes()
+    flat: bool = fmt.options[FLATTENED.name]
+    schemas = _schemas(sample, fmt, notes)
+    if options.get("types") == "flink":
+        images = [image for schema in schemas if (image := row_of(schema) if flat else image_of(schema)) is not None]
+        if not images:
+            return SchemaProposal((), options, (), notes.texts())
+        found = columns_of_schema(merge_records(images, notes), {**options, "schema": ""}, notes)
+        found = replace(found, options=options)
+    else:
+        typed = DebeziumColumns(fmt.identifier, options, sample.array())
+        for schema in schemas:
+            typed.declare(image_schema_from_avro(schema, flat=flat), without=MARKS if flat else ())
+        more = TYPES if typed.have_own_types or typed.have_moments else {}
+        found = SchemaProposal(typed.columns(notes), {**options, **more})
+    if flat and any(field.name in MARKS for schema in schemas for field in schema.fields):
+        notes.add(f"{' and '.join(MARKS)} say what was done to a row: they are its kind, and not columns")
+    key = primary_key(_key_names(sample, fmt.settings), [field.name for field in found.fields], notes)
+    return replace(found, primary_key=key, notes=notes.texts())
+
+
+def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[KeyNames]:
+    """Count the field names of the keys, which are Avro records of the same registry or JSON objects."""
+    keys = sample.keys or ()
+    ids = Counter[int | str](schema_id for key in keys if key and (schema_id := schema_id_of(key)) is not None)
+    if not ids:
+        return names_of_json(keys)
+    found = Counter[KeyNames]()
+    for schema_id, answer in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(MAX_IDS)]).items():
+        names: KeyNames = ()
+        if isinstance(answer, RegistrySchema) and answer.kind == AVRO:
+            with contextlib.suppress(SchemaError):
+                names = tuple(field.name for field in parse_complete(answer).fields)
+        if names:
+            found[names] += ids[schema_id]
+    return found
+
+
+def row_of(schema: Schema) -> Schema | None:
+    """Return the record schema of a flattened row without the fields in `MARKS`; None if it is not a record."""
+    row = schema if schema.optional is None else schema.optional
+    return replace(row, fields=tuple(f for f in row.fields if f.name not in MARKS)) if row.type == "record" else None
+
+
+def image_of(schema: Schema) -> Schema | None:
+    """Return the record schema of `after`, or else of `before`; None if the envelope has neither."""
+    envelope = schema if schema.optional is None else schema.optional
+    images = [field.schema for field in envelope.fields if field.name in ("after", "before")]
+    return next((image.optional or image for image in images if (image.optional or image).type == "record"), None)
+
+
+def _schemas(sample: MessageSample, fmt: ConfluentAvroFormat, notes: Notes) -> list[Schema]:
+    """Return the schemas of the ids in the messages, the newest first. Ids that cannot be resolved become notes."""
+    messages = pa.array(sample.present(), pa.binary())
+    frames = fmt.read_frames(messages, np.asarray(messages.is_valid()), only_ids=True)
+    ids = Counter((schema_id,) for schema_id in frames.schemas(frames.ids[frames.good].tolist()))
+    other = len(messages) - ids.total()
+    if other:
+        notes.add(f"{other} messages do not begin with {fmt.frame_text}, and are skipped")
+    return read_schemas(ids, AVRO, fmt.settings, notes, parse_complete)

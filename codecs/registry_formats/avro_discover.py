@@ -1,0 +1,218 @@
+"""Looks at Avro messages of a schema registry, by the schemas of their ids.
+
+Messages of `avro-confluent` belong to the table of their topic. Those of `debezium-avro-confluent` name it in `source`.
+A message whose schema is not known or not supported contributes nothing: decoding reports its error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs.avro.columns import columns_of_schema
+from kvformat.codecs.changes.other_messages import find_by_members
+from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
+from kvformat.codecs.debezium.discover import connect_types, row_table
+from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
+from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs.debezium.own_types import MARKS
+from kvformat.codecs.discovery.column_types import STRING, Notes, is_name
+from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.deletions import MARK, DeletionTables
+from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
+from kvformat.codecs.json.value_types import units_of_a_day
+from kvformat.codecs.registry_formats.avro_columns import branch_of, image_of, row_of
+from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+from kvformat.codecs.registry_formats.record_options import TABLES_OF_TYPES
+from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.look import Looked, LookRequest, TableName
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+
+if TYPE_CHECKING:
+    from kvformat.codecs.avro.schema import Schema
+
+_SOURCE = "op STRING, source ROW<db STRING, `schema` STRING, `table` STRING>"
+"""The members that name the table of a Debezium message, and its operation."""
+_FLAT_SOURCE = "__db STRING, __schema STRING, __table STRING"
+_PROVIDED = ("schema", "schema-registry.schema")  # one schema is not that of many tables
+_Types = Mapping[str, FlinkType]
+
+
+class AvroLooker:
+    """Looks at messages of format avro-confluent; see `Looker`."""
+
+    def __init__(self, format: ConfluentAvroFormat, request: LookRequest) -> None:
+        self._format, self._request = format, request
+        self._types: dict[str, _Types] = {}  # by the text of the schema
+        self._by_record = bool(request.options.get(TABLES_OF_TYPES))
+
+    def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
+        """Return what the messages contribute."""
+        found = Findings(len(messages), self._request.known)
+        filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
+        ids, writers = self._format.writers(messages, filled)
+        self._place(messages, topics, ids, writers, found)
+        found.decide(self._format, messages)
+        return found.looked()
+
+    def _place(
+        self, messages: pa.BinaryArray, topics: pa.StringArray, ids: Any, writers: Mapping[int, Schema], found: Findings
+    ) -> None:
+        add = self._adder(found, writers)
+        present = np.asarray(messages.is_valid())
+        for index, (topic, schema_id) in enumerate(zip(topics.to_pylist(), ids.tolist(), strict=True)):
+            if present[index] and topic is not None:
+                add(index, found.table((topic,)), schema_id)
+
+    def _adder(self, found: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
+        """Return a function that gives a message its table, and the table the columns of the message's schema."""
+        done: dict[tuple[int, int], str | None] = {}
+
+        def add(index: int, table: TableFindings, schema_id: int) -> None:
+            key = table.number, schema_id
+            if key not in done:
+                records = self._records(writers[schema_id], table) if schema_id in writers else ()
+                types = [self._types_of(record) for record in records]
+                done[key] = table.add(index, list(self._contributions(types, table)))
+            error = done[key]
+            if error is None:
+                found.set_table(index, table)
+            else:
+                found.fail(index, error)
+
+        return add
+
+    def _records(self, writer: Schema, table: TableFindings) -> Sequence[Schema]:
+        """Return the schemas of a table's rows. Without tables by types, a union has the columns of all its records."""
+        if self._by_record:
+            return [branch_of(writer, table.name[0])]
+        return [branch for branch in writer.branches if branch.type == "record"] or [writer]
+
+    def _contributions(self, types: Sequence[_Types], table: TableFindings) -> Iterator[Contribution]:
+        for place, (name, declared) in enumerate(chain.from_iterable(one.items() for one in types)):
+            known, fixed = table.types.get(name), self._request.fixed.get(name)
+            t = declared if fixed is None else fixed
+            if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
+                yield Contribution(name, place, nullable(t))
+
+    def _types_of(self, writer: Schema) -> _Types:
+        """Return the types of the columns of a schema; none if no table can have them."""
+        if writer.text not in self._types:
+            try:
+                self._types[writer.text] = self._columns(writer)
+            except SchemaError:
+                self._types[writer.text] = {}
+        return self._types[writer.text]
+
+    def _columns(self, writer: Schema) -> _Types:
+        return _types(avro_columns(writer))
+
+
+class DebeziumAvroLooker(AvroLooker):
+    """Looks at messages of format debezium-avro-confluent; see `Looker`."""
+
+    def __init__(self, format: ConfluentAvroFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
+        given = {name: value for name, value in given.items() if name not in _PROVIDED}
+        super().__init__(type(format)(given), request)
+        self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
+        self._deletions = DeletionTables(request.known) if self._flat else None
+        names = {name for spec in ConfluentAvroFormat.option_specs for name in spec.keys(given)}
+        self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
+
+    def _place(
+        self, messages: pa.BinaryArray, topics: pa.StringArray, ids: Any, writers: Mapping[int, Schema], found: Findings
+    ) -> None:
+        add = self._adder(found, writers)
+        skipped = {schema_id for schema_id, writer in writers.items() if self._is_skipped(writer)}
+        filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
+        rows = self._envelopes.decode_batch(messages, _FLAT_SOURCE if self._flat else _SOURCE).rows
+        marked = {schema_id for schema_id, writer in writers.items() if MARK in {field.name for field in writer.fields}}
+        placed: dict[tuple[TableName, int], list[int]] = {}
+        for index, (row, topic, schema_id) in enumerate(
+            zip(rows.to_pylist(), topics.to_pylist(), ids.tolist(), strict=True)
+        ):
+            if not filled[index] and self._deletions is not None:
+                self._deletions.add(index, topic)
+            if not filled[index] or schema_id in skipped:
+                continue
+            envelope = row[0] if row else None
+            name = None if envelope is None else self._table_name(envelope, topic)
+            operation = None if envelope is None else envelope.get("op")
+            other = OTHER_BY_OPERATION.get(operation or "")
+            if other is not None and (name is None or not other.empties_table):
+                continue
+            if name is None:
+                found.leave_to_decoding(index)
+            elif other is not None:
+                found.set_change(index, found.table(name), "truncate")
+            else:
+                if self._deletions is not None:
+                    self._deletions.note(topic, name, marked=schema_id in marked)
+                add(index, found.table(name), schema_id)
+                placed.setdefault((name, schema_id), []).append(index)
+        if self._deletions is not None:
+            self._deletions.place(found)
+        if self._typed:
+            for (name, schema_id), indexes in placed.items():
+                types = self._types_of(writers[schema_id]) if schema_id in writers else {}
+                self._look_at_times(messages, indexes, found.table(name), types)
+
+    def _look_at_times(self, messages: pa.BinaryArray, indexes: list[int], table: TableFindings, types: _Types) -> None:
+        """Make columns STRING whose counts are not all times of a day, as MySQL's TIME may be."""
+        times = {
+            name: t
+            for name, t in types.items()
+            if t.root == "TIME" and table.types.get(name, t).root == "TIME" and name not in self._request.fixed
+        }
+        if not times:
+            return
+        counts_of = pa.schema([(name, pa.int64()) for name in times])
+        rows = self._format.decode_batch(messages.take(pa.array(indexes)), counts_of).rows
+        parents = np.repeat(np.asarray(indexes), np.asarray(rows.value_lengths().fill_null(0)))
+        for place, (name, column) in enumerate(zip(times, rows.flatten().flatten(), strict=False)):  # and own columns
+            counts = column.fill_null(0)
+            outside = pc.or_(pc.less(counts, 0), pc.greater_equal(counts, units_of_a_day(times[name])))
+            first = pc.index(outside, True).as_py()
+            if first >= 0:
+                table.add(int(parents[first]), [Contribution(name, place, STRING)])
+
+    def _table_name(self, envelope: dict[str, Any], topic: str) -> TableName | None:
+        if self._flat:
+            return row_table([envelope["__db"], envelope["__schema"], envelope["__table"]], topic)
+        source = envelope["source"]
+        if not source or not source["table"]:
+            return None
+        return tuple(source[name] for name in ("db", "schema", "table") if source[name])
+
+    def _is_skipped(self, writer: Schema) -> bool:
+        """Whether a schema is that of heartbeats, transactions or schema changes."""
+        return find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields}) is not None
+
+    def _columns(self, writer: Schema) -> _Types:
+        return change_columns(writer, typed=self._typed, flat=self._flat)
+
+
+def change_columns(writer: Schema, *, typed: bool, flat: bool) -> _Types:
+    """Return the columns of the rows in a schema of Debezium's changes; none for a schema of other messages."""
+    if typed:
+        image = image_schema_from_avro(writer, flat=flat)
+        types = {} if image is None else connect_types(image)
+    else:
+        row = row_of(writer) if flat else image_of(writer)
+        types = {} if row is None else _types(avro_columns(row))
+    return {name: t for name, t in types.items() if not (flat and name in MARKS)}
+
+
+def avro_columns(schema: Schema) -> tuple[FlinkField, ...]:
+    """Return the columns of a record schema. Raises `SchemaError` for any other schema."""
+    return columns_of_schema(schema, {"schema": ""}, Notes()).fields
+
+
+def _types(columns: Sequence[FlinkField]) -> dict[str, FlinkType]:
+    return {column.name: column.type for column in columns}

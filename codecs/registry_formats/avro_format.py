@@ -1,0 +1,186 @@
+"""The base class of Avro formats with a schema registry: reading by schema ids, and writing.
+
+avro-confluent, avro-registry                       the datum is a row
+debezium-avro-confluent, avro-debezium-registry     the datum is an envelope with the row before and after a change
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs.avro.fit import fit
+from kvformat.codecs.avro.format import AvroTable, encode_rows
+from kvformat.codecs.avro.read import Decoded, read_batch
+from kvformat.codecs.avro.references import parse_complete
+from kvformat.codecs.avro.resolve import plan
+from kvformat.codecs.avro.schema import Schema
+from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants
+from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.confluent_frames import Frames, distinct_ids
+from kvformat.codecs.registries.registry import AVRO
+from kvformat.codecs.registry_formats.format import RegistryFormat
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
+from kvformat.codecs.registry_formats.record_options import RECORD_NAME
+from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
+from kvformat.registry.contract.schemas import row_type
+from kvformat.registry.contract.types import FlinkType
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+_Mask = npt.NDArray[np.bool_]
+
+
+_read_lists = partial(read_batch, with_nulls=False)
+
+
+class ConfluentAvroFormat(RegistryFormat):
+    """A format whose messages are a datum of Avro after the id of its schema."""
+
+    kind: ClassVar[str] = AVRO
+    option_specs: ClassVar[tuple[Option, ...]] = AVRO_OPTIONS
+    frame_text: ClassVar[str] = "00 and the id of a schema"
+    """What messages begin with, for notes."""
+    legacy: ClassVar[bool] = True
+    """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
+
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Read enum and fixed too, because no table says which fields it needs."""
+        (schema,) = (spec for spec in cls.option_specs if spec.name == "schema")
+        for key in schema.keys(options):
+            raise OptionError(
+                f"the option '{key}' sets one schema, but the columns of each table come from the schemas of its "
+                "messages. Remove the option; a 'projection' in 'transform' selects columns",
+                format=cls.identifier,
+                option=key,
+            )
+        return {"read-enum-and-fixed": "true", **options}
+
+    def prepare(
+        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
+    ) -> pa.Schema:
+        resolved = super().prepare(direction, schema, metadata)
+        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
+        return resolved
+
+    @abstractmethod
+    def table(self, schema: pa.Schema) -> AvroTable:
+        """Return the type and the schema of the datums of a table."""
+
+    @abstractmethod
+    def datum_type(self, row: FlinkType) -> FlinkType:
+        """Return the type of the datums of a table with rows of this type."""
+
+    # --- writing -----------------------------------------------------------------------------------------
+
+    def own_schema(self, schema: pa.Schema) -> RegistrySchema:
+        given = self.options["schema"]
+        if self.options["schema-id"] is None or given is None:
+            return RegistrySchema(AVRO, self.table(schema).schema.text)
+        return self.accepted(RegistrySchema(AVRO, given), schema)
+
+    def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
+        found = parse_complete(latest)
+        self._fitted(found, schema)
+        return RegistrySchema(AVRO, found.text)
+
+    def _fitted(self, written: Schema, schema: pa.Schema) -> Schema:
+        """Return the schema for writing the datums of a table as those of a registered schema."""
+        return fit(written, self.datum_type(row_type(schema)), self.legacy, self.options.get(RECORD_NAME))
+
+    def encode_datums(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
+        """Encode rows of the datums' type as datums after the id to write."""
+        if not self.options[self.latest_option]:
+            self.own_schema(schema)  # raises `SchemaError`, also without rows
+
+        def write(schema_id: int | str, written: RegistrySchema) -> EncodedBatch:
+            found = self._fitted(parse_complete(written), schema)
+            return encode_rows(rows, found, self.datum_type(row_type(schema)), prefix=self.prefix(schema_id))
+
+        return self.encode_with(rows, schema, write)
+
+    # --- reading -----------------------------------------------------------------------------------------
+
+    def decode_datums(
+        self,
+        messages: pa.BinaryArray,
+        reader: Schema,
+        present: _Mask,
+        on_writer: Callable[[int | str, Schema], str | None] | None = None,
+        *,
+        read: Callable[..., Decoded] = _read_lists,
+    ) -> Decoded:
+        """Decode messages with the schemas of their ids.
+
+        reader: the schema of the values. present: which messages are not null.
+        on_writer: called with each id or GUID and its schema; returns an error of the schema's messages, or None.
+        read: reads the datums, with the arguments of `read_batch`.
+        """
+        frames = self.read_frames(messages, present)
+        all_good = bool(frames.good.all())
+        found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
+        schemas = self.schemas_of(found.tolist(), frames)
+        if on_writer is not None:
+            for key, (number, schema) in zip(frames.schemas([*schemas]), schemas.items(), strict=True):
+                error = on_writer(key, schema) if isinstance(schema, Schema) else None
+                schemas[number] = schema if error is None else error
+        writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
+        is_known = np.array([isinstance(schema, Schema) for schema in schemas.values()], np.bool_)
+        writer_index = np.where(is_known, np.cumsum(is_known) - 1, -1)[which] if len(found) > len(writers) else which
+        if not all_good:
+            of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
+            writer_index[frames.good] = of_good
+        plans = [plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
+        decoded = read(frames.messages, plans, reader, writer_index, frames.size)
+        if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
+            return decoded
+        reasons = frames.errors()
+        reasons[frames.good] = np.array([None if isinstance(s, Schema) else s for s in schemas.values()], object)[which]
+        errors, codes = split_codes(pa.array(reasons, pa.string()))
+        if decoded.errors is not None:
+            errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
+        return Decoded(decoded.values, errors, codes)
+
+    def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int64], dict[int, Schema]]:
+        """Return the id of each message, -1 if it has none, and the valid schemas by their ids.
+
+        The id of a message with a GUID is a number that stands for the GUID in this batch only.
+        """
+        frames = self.read_frames(messages, present, only_ids=True)
+        ids = np.where(frames.good, frames.ids, -1)
+        known = self.schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
+        return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
+
+    def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | str]:
+        """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
+        keys = frames.schemas(ids)
+        answers = schemas_by_id(self.settings, keys)
+        return {schema_id: self._schema(key, answers[key]) for schema_id, key in zip(ids, keys, strict=True)}
+
+    def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | str:
+        registry = f"the schema registry at {self.settings.shown_url}"
+        found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
+        if isinstance(found, Refused):
+            return ErrorCode.UNKNOWN_SCHEMA.marked(
+                f"Could not find schema with id {schema_id} in {registry}: {found.reason}"
+            )
+        try:
+            return parse_complete(found)
+        except SchemaError as bad:
+            reason = self.settings.scrubbed(str(bad))
+            return ErrorCode.UNKNOWN_SCHEMA.marked(
+                f"the schema with id {schema_id} in {registry} can't be read: {reason}"
+            )

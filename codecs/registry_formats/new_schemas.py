@@ -1,0 +1,174 @@
+"""Schemas of writers with fields or types that a table does not show: the option `on-new-schema`.
+
+    table a INT            schema a long, b string            b: STRING; a: BIGINT instead of INT
+
+A schema is compared once for each id, table and process, when its first message is read.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kvformat.codecs.registries.cache import compared_once, schemas_by_id
+from kvformat.codecs.registries.confluent_frames import distinct_ids, read_frames
+from kvformat.codecs.registries.registry import JSON
+from kvformat.codecs.registry_formats.options import FAIL, WARN
+from kvformat.codecs.registry_formats.record_types import names_of_schema
+from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.errors import NewSchemaWarning, SchemaError
+from kvformat.registry.contract.samples import columns_text
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+
+Columns = Iterable[FlinkField]
+_MOST_NAMED = 20  # fields that a text names, which may be that of an error of many messages
+_ANY_LENGTH = ("CHAR", "VARCHAR", "BINARY", "VARBINARY")
+_TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
+
+
+@dataclass(frozen=True, slots=True)
+class NewSchemas:
+    """What a table does about the schemas of its messages.
+
+    policy: the value of the option. row: the table's columns in the message. widths: whether wider types count.
+    of_changes: whether the schemas are those of envelopes, whose rows are in `after` and `before`.
+    record: the full name of the rows' type, whose branch of a union counts. None for all branches.
+    """
+
+    policy: str
+    settings: RegistrySettings
+    format: str
+    row: FlinkType
+    widths: bool = True
+    of_changes: bool = False
+    record: str | None = None
+
+    def error(self, schema: int | str, columns: Callable[[], Columns]) -> str | None:
+        """Return the error of the messages of a schema id or GUID; None if the table shows all of it.
+
+        `columns` returns the columns of the schema. With the policy `warn`, warns and returns None.
+        """
+
+        def compare() -> str:
+            try:
+                new = _Difference(self.widths)
+                new.merged(self.row, FlinkType("ROW", fields=self._rows(columns())), "")
+            except SchemaError:
+                return ""  # no table has columns for it, so there is nothing to show
+            return "" if not new.names else f"format '{self.format}': schema {schema} has {new.text(self.row)}"
+
+        text, first = compared_once((self, schema), compare)
+        if text and first and self.policy == WARN:
+            warnings.warn(text, NewSchemaWarning, stacklevel=2)
+        return ErrorCode.UNEXPECTED_FIELD.marked(text) if text and self.policy == FAIL else None
+
+    def refused_json(
+        self, given: pa.BinaryArray, messages: pa.BinaryArray, errors: pa.StringArray | None
+    ) -> tuple[pa.BinaryArray, pa.StringArray | None]:
+        """Return messages of JSON, null where their schema is an error, and the errors with those of the schemas.
+
+        `given` are the messages with their frames. Messages whose schema the registry does not know are read.
+        """
+        frames = read_frames(given, np.asarray(given.is_valid()))
+        found, which = distinct_ids(frames.ids[frames.good])
+        texts: list[str | None] = []
+        for key, answer in schemas_by_id(self.settings, frames.schemas(found.tolist())).items():
+            known = answer if isinstance(answer, Refused) else answer.of_kind(JSON, "it")
+            if isinstance(known, Refused):
+                texts.append(None)
+            else:
+                texts.append(self.error(key, partial(_json_columns, known, self.record)))
+        if not any(texts):
+            return messages, errors
+        reasons = np.full(len(given), None, dtype=object)
+        reasons[frames.good] = np.array(texts, object)[which]
+        more = pa.array(reasons, pa.string())
+        kept = pc.if_else(more.is_null(), messages, pa.scalar(None, pa.binary()))
+        return kept, more if errors is None else pc.coalesce(errors, more)
+
+    def _rows(self, columns: Columns) -> tuple[FlinkField, ...]:
+        if not self.of_changes:
+            return tuple(columns)
+        images = {column.name: column.type for column in columns if column.type.root == "ROW"}
+        image = images.get("after", images.get("before"))
+        return () if image is None else image.fields
+
+
+def _json_columns(schema: RegistrySchema, record: str | None) -> Iterator[FlinkField]:
+    """Yield the columns of a JSON Schema; if it is a union, those of the branch with a name, or of all branches."""
+    from kvformat.codecs.discovery.column_types import Notes
+    from kvformat.codecs.json.schema_columns import columns_of_json_schema
+
+    names = names_of_schema(schema)
+    for name in (record,) if record in names else names:
+        yield from columns_of_json_schema(schema, Notes(), name)
+
+
+@dataclass
+class _Difference:
+    """Collects what the type of a schema has that the type of a table does not have."""
+
+    widths: bool
+    names: list[str] = field(default_factory=list)
+    columns: dict[str, FlinkField] = field(default_factory=dict)
+
+    def merged(self, known: FlinkType, written: FlinkType, path: str) -> FlinkType:
+        """Return the table's type with the fields and the width of the written one, and note them."""
+        if known.root == written.root == "ROW":
+            fields = {one.name: one for one in known.fields}
+            for one in written.fields:
+                place = f"{path}.{one.name}" if path else one.name
+                if one.name not in fields:
+                    self.names.append(place)
+                    fields[one.name] = replace(one, type=nullable(one.type))
+                else:
+                    t = self.merged(fields[one.name].type, one.type, place)
+                    fields[one.name] = replace(one, type=t)
+                if not path and fields[one.name] not in known.fields:
+                    self.columns[one.name] = fields[one.name]
+            return replace(known, fields=tuple(fields.values()))
+        if known.fields and known.root == written.root and len(known.fields) == len(written.fields):
+            parts = (
+                replace(a, type=self.merged(a.type, b.type, path))
+                for a, b in zip(known.fields, written.fields, strict=True)
+            )
+            return replace(known, fields=tuple(parts))
+        if not self.widths or not _is_wider(known, written):
+            return known
+        self.names.append(f"{path} as {written.summary()}")
+        return replace(written, nullable=known.nullable)
+
+    def text(self, row: FlinkType) -> str:
+        """Return the difference in words, and the columns that take it in."""
+        names = ", ".join(self.names[:_MOST_NAMED])
+        more = f" and {len(self.names) - _MOST_NAMED} more" if len(self.names) > _MOST_NAMED else ""
+        known = {one.name for one in row.fields}
+        new = tuple(column for name, column in self.columns.items() if name not in known)
+        changed = tuple(column for name, column in self.columns.items() if name in known)
+        ddl = "; ".join(
+            f"{word} ({columns_text(columns[:_MOST_NAMED])})"
+            for word, columns in (("ADD", new), ("MODIFY", changed))
+            if columns
+        )
+        return (
+            f"fields or types that the table does not show: {names}{more}. Columns that show them, as changes of "
+            f"the table: {ddl}"
+        )
+
+
+def _is_wider(known: FlinkType, written: FlinkType) -> bool:
+    """Return whether the written type has all values of the known one and more. Lengths of texts do not count."""
+    from kvformat.codecs.discovery.declared_types import holds
+
+    if known.root in _ANY_LENGTH or written.root in _ANY_LENGTH:
+        return False
+    if known.root != written.root and (known.root in _TIMES or written.root in _TIMES):
+        return False
+    return not holds(known, written) and holds(written, known)

@@ -1,0 +1,62 @@
+"""The schemas that messages have in a registry: each of them, and the columns of all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from kvformat.codecs.discovery.column_types import Notes, shown
+from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registry_formats.recognize import MAX_IDS
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.schema_registries import Refused, RegistrySettings
+from kvformat.registry.contract.types import FlinkField
+
+Read = TypeVar("Read")
+
+
+def read_schemas(
+    counts: Counter[tuple[Any, ...]], kind: str, settings: RegistrySettings, notes: Notes, read: Callable[..., Read]
+) -> list[Read]:
+    """Read the schemas of the most messages, the newest first, then those of GUIDs. Those that can't be read are notes.
+
+    `counts` has the number of messages by schema id, with further arguments of `read`, such as the path of a type.
+    """
+    usual = [one for one, _ in counts.most_common(MAX_IDS)]
+    answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, *_ in usual)))
+    found: list[Read] = []
+    for schema_id, *more in sorted(usual, key=_age, reverse=True):
+        answer = answers[schema_id]
+        schema = answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
+        about = f"schema {schema_id} of {counts[schema_id, *more]} messages"
+        try:
+            if isinstance(schema, Refused):
+                notes.add(f"{about}: {schema.reason}")
+            else:
+                found.append(read(schema, *more))
+        except SchemaError as bad:
+            notes.add(f"{about}: {settings.scrubbed(str(bad))}")
+    return found
+
+
+def _age(kind: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Sort ids by age; GUIDs, which have none, stay behind them in the order that they have."""
+    schema_id, *more = kind
+    return (1, schema_id, *more) if isinstance(schema_id, int) else (0,)
+
+
+def columns_of_all(rows: Sequence[Sequence[FlinkField]], notes: Notes) -> tuple[FlinkField, ...]:
+    """Return the columns of all rows, with the types of the first one; nullable if a row does not have the column."""
+    fields: dict[str, FlinkField] = {}
+    for row in rows:
+        for field in row:
+            fields.setdefault(field.name, field)
+    missing = {name for name in fields for row in rows if name not in {field.name for field in row}}
+    if missing:
+        notes.add("not in all of the schemas that the messages have: nullable", ", ".join(sorted(map(shown, missing))))
+    return tuple(
+        replace(field, type=replace(field.type, nullable=True)) if name in missing else field
+        for name, field in fields.items()
+    )

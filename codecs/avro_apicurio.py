@@ -12,11 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import ClassVar
 
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.registries.apicurio_client import GROUP, USE_ID
@@ -26,20 +22,17 @@ from kvformat.codecs.registries.apicurio_frames import (
     EIGHT,
     FOUR,
     GLOBAL_ID,
-    HEADERS,
-    add_header,
-    prefix,
-    read_frames,
+    ID_WIDTH,
+    ApicurioFraming,
 )
-from kvformat.codecs.registries.confluent_frames import Frames
+from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS
-from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition
 
-_WIDTH = "id-width"
 _DOCS = {
     "url": "The URL of the registry's REST interface, `http://<host>/apis/registry/v3` or `/v2`; also `file:<folder>` "
     "(`<id>.avsc` files) and `mock://<scope>` (in memory).",
@@ -54,7 +47,7 @@ class AvroApicurioFormat(AvroConfluentFormat):
     """The `avro-apicurio` format."""
 
     identifier: ClassVar[str] = "avro-apicurio"
-    record_headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = ApicurioFraming.headers
     client: ClassVar[str] = "apicurio"
     client_options: ClassVar[tuple[str, ...]] = (GROUP, USE_ID)
     option_specs: ClassVar[tuple[Option, ...]] = (
@@ -74,7 +67,7 @@ class AvroApicurioFormat(AvroConfluentFormat):
             "set. Headers say which id they have.",
         ),
         Option(
-            name=_WIDTH,
+            name=ID_WIDTH,
             type="enum",
             default=AUTO,
             allowed=(AUTO, FOUR, EIGHT),
@@ -90,20 +83,6 @@ class AvroApicurioFormat(AvroConfluentFormat):
 
         return recognize_apicurio(sample)  # avro-confluent recognizes ids before the datum
 
-    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
-        return add_header(messages, headers)
-
-    def read_frames(
-        self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
-    ) -> Frames:
-        return read_frames(messages, present, self.options[_WIDTH], self.options[USE_ID])
-
-    def prefix(self, schema_id: Any) -> bytes:
-        try:
-            return prefix(schema_id, wide=self.options[_WIDTH] == EIGHT)
-        except OverflowError:
-            raise SchemaError(
-                f"format '{self.identifier}': the schema id {schema_id} does not fit in four bytes; set '{_WIDTH}' = "
-                f"'{EIGHT}', which readers must know",
-                format=self.identifier,
-            ) from None
+    @cached_property
+    def framing(self) -> Framing:
+        return ApicurioFraming(self.options[ID_WIDTH], self.options[USE_ID], self.identifier)

@@ -23,7 +23,7 @@ from kvformat.codecs.avro.resolve import choice, plan
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.table import read_rows, read_table
 from kvformat.codecs.avro.types import ROOT, check_provided, provided_schema, schema_text
-from kvformat.codecs.registries.confluent_frames import distinct_ids
+from kvformat.codecs.registries.framing import distinct_ids
 from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
 from kvformat.codecs.registry_formats.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registry_formats.record_format import RecordFormat, beside, schema_of_column
@@ -79,7 +79,7 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
     def decode_at_once(self, messages: pa.BinaryArray, row: FlinkType) -> DecodedBatch | None:
         if self.options[ON_NEW_SCHEMA] != IGNORE or messages.null_count or not len(messages) * len(row.fields):
             return None
-        frames = self.read_frames(messages, np.ones(len(messages), np.bool_))
+        frames = self.framing.read(messages, np.ones(len(messages), np.bool_))
         names = [self.record_columns[column.name] for column in row.fields]
         tables = [self.table(schema_of_column(column.type)) for column in row.fields]
         found, which = distinct_ids(frames.ids)
@@ -124,8 +124,8 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         options = self.options
         schema_id, provided, name = (options[option] for option in ("schema-id", "schema", RECORD_NAME))
-        if schema_id is None:
-            return None  # the id is unknown here
+        if schema_id is None or not self.framing.keeps_datums:
+            return None  # the id is unknown here, or the datum is compressed
         try:
             derived = parse_schema(schema_text(schema, legacy=self.legacy, name=name or ROOT))
         except SchemaError:
@@ -134,7 +134,7 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             return None  # Spark's function matches other fields, and has other types for these columns
         from kvformat.codecs.avro.native import encode_native
 
-        return encode_native(row, derived, schema, self.prefix(schema_id))
+        return encode_native(row, derived, schema, self.framing.prefix(schema_id))
 
 
 @cached_by_identity

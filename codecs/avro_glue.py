@@ -14,27 +14,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.codecs.registries.confluent_frames import Frames
+from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.glue_client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
-from kvformat.codecs.registries.glue_frames import MAX_SIZE, compressed, decompressed, prefix, read_frames
+from kvformat.codecs.registries.glue_frames import MAX_SIZE, GlueFraming
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
-from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySettings
-from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column
+    pass
 
 _NAME, _COMPRESSION = "schema.name", "schema.compression"
 _SHARED = {option.name: option for option in AVRO_OPTIONS}
@@ -46,8 +40,7 @@ class AvroGlueFormat(AvroConfluentFormat):
     """The `avro-glue` format."""
 
     identifier: ClassVar[str] = "avro-glue"
-    record_headers: ClassVar[Mapping[Part, HeaderNames]] = {}
-    frame_text: ClassVar[str] = "03 and the UUID of a schema's version"
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = GlueFraming.headers
     subject_option: ClassVar[str] = _NAME
     register_option: ClassVar[str] = "schema.autoRegistration"
     latest_option: ClassVar[str] = "schema.fetchFromRegistry"
@@ -174,20 +167,6 @@ class AvroGlueFormat(AvroConfluentFormat):
             guids=True,
         )
 
-    def prefix(self, schema_id: Any) -> bytes:
-        return prefix(schema_id)
-
-    def read_frames(
-        self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
-    ) -> Frames:
-        frames, is_zlib = read_frames(messages, present)
-        return frames if only_ids or not is_zlib.any() else decompressed(frames, is_zlib, self.options[MAX_SIZE])
-
-    def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
-        batch = super().encode_records(rows, schema)
-        return batch if self.options[_COMPRESSION] == "NONE" else replace(batch, messages=compressed(batch.messages))
-
-    def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
-        if self.options[_COMPRESSION] != "NONE":
-            return None
-        return super().native_encode(row, schema, row_kind)
+    @cached_property
+    def framing(self) -> Framing:
+        return GlueFraming(self.options[MAX_SIZE], compresses=self.options[_COMPRESSION] != "NONE")

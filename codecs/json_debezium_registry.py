@@ -22,7 +22,8 @@ from kvformat.codecs.debezium.options import FLATTENED, TYPE_OPTIONS
 from kvformat.codecs.debezium_json import DebeziumJsonFormat
 from kvformat.codecs.json.nulls import is_null
 from kvformat.codecs.json.settings import WRITE_OPTIONS, ReadSettings
-from kvformat.codecs.registries.confluent_frames import PREFIX, bodies, body, cut_guids, with_frame_errors
+from kvformat.codecs.registries.confluent_frames import GUID_PREFIX, PREFIX, bodies, body
+from kvformat.codecs.registries.framing import cut, with_frame_errors
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID_TYPES
 from kvformat.codecs.registry_formats.format import RegistryFormat
@@ -80,7 +81,7 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
         if new is not None:
             framed, errors = new.refused_json(messages, framed, errors)
         if size > PREFIX:  # GUIDs; the reader skips as many bytes as an id has
-            framed = cut_guids(framed, np.asarray(framed.is_valid()))
+            framed = cut(framed, np.asarray(framed.is_valid()), GUID_PREFIX - PREFIX)
         return with_frame_errors(DebeziumJsonFormat.decode_arrow(self, framed, schema, metadata=metadata), errors)
 
     def encode_arrow(

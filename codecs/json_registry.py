@@ -26,7 +26,8 @@ from kvformat.codecs.json.read import JsonReader
 from kvformat.codecs.json.settings import TIMESTAMP_OPTION, ReadSettings, WriteSettings
 from kvformat.codecs.json.types import EPOCHS
 from kvformat.codecs.json.write import JsonWriter
-from kvformat.codecs.registries.confluent_frames import bodies, body, prefix, read_after_ids, with_frame_errors
+from kvformat.codecs.registries.confluent_frames import bodies, body, prefix, read_after_ids
+from kvformat.codecs.registries.framing import with_frame_errors
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registry_formats.options import cloud_options
 from kvformat.codecs.registry_formats.record_format import RecordFormat

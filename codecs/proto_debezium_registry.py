@@ -23,12 +23,16 @@ from kvformat.codecs.changes.other_messages import OTHER_MESSAGES
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs.debezium.change_rows import envelope_of, rows_of_envelopes
+from kvformat.codecs.registries.confluent_frames import ConfluentFraming
+from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.codecs.registry_formats.protobuf_messages import decode_messages, is_frame
+from kvformat.codecs.registry_formats.protobuf_frames import is_frame
+from kvformat.codecs.registry_formats.protobuf_messages import decode_messages
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -40,7 +44,6 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
 
     identifier: ClassVar[str] = "proto-debezium-registry"
     kind: ClassVar[str] = PROTOBUF
-    is_frame = staticmethod(is_frame)
     option_specs: ClassVar[tuple[Option, ...]] = (
         *cloud_options("<id>.proto"),
         OTHER_MESSAGES,
@@ -54,6 +57,10 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
         from kvformat.codecs.registry_formats.protobuf_columns import recognize_proto_debezium
 
         return recognize_proto_debezium(sample)
+
+    @cached_property
+    def framing(self) -> Framing:
+        return ConfluentFraming(is_frame)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_debezium

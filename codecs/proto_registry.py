@@ -18,14 +18,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs.protobuf.schema_text import ROOT
-from kvformat.codecs.registries.confluent_frames import prefix
+from kvformat.codecs.registries.confluent_frames import ConfluentFraming
+from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.codecs.registry_formats.protobuf_messages import SchemaWriter, decode_messages, is_frame, text_of
+from kvformat.codecs.registry_formats.protobuf_frames import is_frame
+from kvformat.codecs.registry_formats.protobuf_messages import SchemaWriter, decode_messages, text_of
 from kvformat.codecs.registry_formats.record_format import RecordFormat
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
@@ -38,7 +41,6 @@ class ProtoRegistryFormat(RecordFormat):
 
     identifier: ClassVar[str] = "proto-registry"
     kind: ClassVar[str] = PROTOBUF
-    is_frame = staticmethod(is_frame)
     option_specs: ClassVar[tuple[Option, ...]] = cloud_options(
         "<id>.proto",
         Option(
@@ -54,6 +56,10 @@ class ProtoRegistryFormat(RecordFormat):
         from kvformat.codecs.registry_formats.protobuf_columns import recognize_proto_registry
 
         return recognize_proto_registry(sample)
+
+    @cached_property
+    def framing(self) -> Framing:
+        return ConfluentFraming(is_frame)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_registry
@@ -78,7 +84,7 @@ class ProtoRegistryFormat(RecordFormat):
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
             batch = _writer(row, written, self.identifier).write(rows)
-            head = prefix(schema_id) + b"\0"
+            head = self.framing.prefix(schema_id) + b"\0"
             framed = pc.binary_join_element_wise(pa.scalar(head), batch.messages, pa.scalar(b""))
             return EncodedBatch(framed, batch.errors, batch.codes)
 

@@ -4,7 +4,7 @@
     message   {..., "after": {"id": 1, "v": 2.5}, "source": {"db": "db", "table": "t"}}     fits db.t
 
 A message gets the number of its table if it surely contributes nothing. Every other message goes to `closer`, the
-Python rule of `codecs.json.discover`, which says what it contributes and may replace the tables. So the check may be stricter
+Python rule of `json.discover`, which says what it contributes and may replace the tables. So the check may be stricter
 than the rule, but never less strict.
 
 Members that repeat a declaration in each message, such as `mysqlType`, are compared as bytes with the last ones.

@@ -13,7 +13,7 @@ from kvformat.codecs._arrays import validity
 from kvformat.codecs.changes.other_messages import ERROR
 from kvformat.codecs.changes.upsert import without_before_rows
 from kvformat.codecs.debezium.envelopes import CHANGE
-from kvformat.codecs.registries.confluent_frames import with_frame_errors
+from kvformat.codecs.registries.framing import with_frame_errors
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkField, FlinkType

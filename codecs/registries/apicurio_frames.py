@@ -18,14 +18,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs.registries.confluent_frames import PREFIX, Frames, cut_guids, layout
-from kvformat.registry.contract.format_hooks import Part
+from kvformat.codecs.registries.confluent_frames import PREFIX
+from kvformat.codecs.registries.framing import Frames, Framing, cut, layout
+from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.format_hooks import HeaderNames, Part
 
 LONG_PREFIX = 9
 """Bytes before the datum, with an id of eight bytes."""
@@ -35,12 +38,42 @@ HEADERS: Mapping[Part, tuple[str, ...]] = {
     "value": ("apicurio.value.contentId", "apicurio.value.globalId", "apicurio.value.encoding"),
 }
 """The headers that belong to the key or the value; `add_header` gets them in this order."""
+ID_WIDTH = "id-width"
 AUTO, FOUR, EIGHT = "auto", "4", "8"
-"""Values of the option for the width of ids."""
+"""The option for the width of ids, and its values."""
 _MARKS = {CONTENT_ID: 0xFE, GLOBAL_ID: 0xFD}
 _BAD_HEADER = b"\xff\xffapicurio: "
 _SHOWN = 32  # bytes of a wrong header
 _LONGEST_REASON = 300  # bytes of a reason, which quotes `_SHOWN` bytes
+
+
+class ApicurioFraming(Framing):
+    """Apicurio's frames.
+
+    width: AUTO, FOUR or EIGHT. kind: CONTENT_ID or GLOBAL_ID, what ids before the datum are. format: for errors.
+    """
+
+    text: ClassVar[str] = "00 and the id of a schema"
+    headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
+
+    def __init__(self, width: str, kind: str, format: str) -> None:
+        self._width, self._kind, self._format = width, kind, format
+
+    def prefix(self, schema_id: Any) -> bytes:
+        try:
+            return prefix(schema_id, wide=self._width == EIGHT)
+        except OverflowError:
+            raise SchemaError(
+                f"format '{self._format}': the schema id {schema_id} does not fit in four bytes; set '{ID_WIDTH}' = "
+                f"'{EIGHT}', which readers must know",
+                format=self._format,
+            ) from None
+
+    def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
+        return read_frames(messages, present, self._width, self._kind)
+
+    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
+        return add_header(messages, headers)
 
 
 def prefix(schema_id: int, *, wide: bool) -> bytes:
@@ -105,11 +138,11 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width:
     ids of this kind, or texts such as `globalId 7`.
     """
     if not len(messages):
-        return Frames(messages, np.zeros(0, np.int64), present, present, messages)
+        return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason, size=PREFIX)
     data, starts, lengths, long = layout(messages, present, PREFIX)
     short_ids = np.ndarray((len(data) - PREFIX + 1,), ">i4", data, offset=1, strides=(1,))[starts].astype(np.int64)
     magic = data[starts]
-    plain = Frames(messages, short_ids, long & (magic == 0), present, messages, reason=_reason)
+    plain = Frames(messages, short_ids, long & (magic == 0), present, messages, _reason, size=PREFIX)
     marked = (magic == _MARKS[CONTENT_ID]) | (magic == _MARKS[GLOBAL_ID])
     if width == EIGHT:
         wide = (magic == 0) | marked
@@ -136,7 +169,7 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width:
         found = _with_kinds(found, of_other_kind, kind)
     if (wide == good).all():
         return replace(found, size=LONG_PREFIX)
-    return replace(found, messages=cut_guids(messages, wide, LONG_PREFIX - PREFIX))
+    return replace(found, messages=cut(messages, wide, LONG_PREFIX - PREFIX))
 
 
 def _with_kinds(frames: Frames, of_other_kind: npt.NDArray[np.bool_], kind: str) -> Frames:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import uuid
 import zlib
 from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs.registries.confluent_frames import Frames, layout, numbered
+from kvformat.codecs.registries.framing import Frames, Framing, layout, numbered
 from kvformat.registry.contract.error_codes import ErrorCode
 
 PREFIX = 18
@@ -25,6 +26,32 @@ PREFIX = 18
 MAX_SIZE = "max-size"
 _PLAIN, _ZLIB = b"\3\0", b"\3\5"
 _MOST_OF_A_BATCH = 256 << 20  # bytes of a batch after decompression; a larger one is read in parts
+
+
+class GlueFraming(Framing):
+    """Glue's frames.
+
+    most: bytes of a datum after decompression. compresses: whether datums are compressed when writing.
+    """
+
+    text: ClassVar[str] = "03 and the UUID of a schema's version"
+
+    def __init__(self, most: int, *, compresses: bool) -> None:
+        self._most, self._compresses = most, compresses
+
+    @property
+    def keeps_datums(self) -> bool:
+        return not self._compresses
+
+    def prefix(self, schema_id: Any) -> bytes:
+        return prefix(schema_id)
+
+    def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
+        frames, is_zlib = read_frames(messages, present)
+        return frames if only_ids or not is_zlib.any() else decompressed(frames, is_zlib, self._most)
+
+    def finished(self, messages: pa.BinaryArray) -> pa.BinaryArray:
+        return compressed(messages) if self._compresses else messages
 
 
 def prefix(version: str) -> bytes:
@@ -51,7 +78,7 @@ def compressed(messages: pa.BinaryArray) -> pa.BinaryArray:
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tuple[Frames, npt.NDArray[np.bool_]]:
     """Read the frame of each message of a binary array, and return which datums are compressed."""
     if not len(messages):
-        return Frames(messages, np.zeros(0, np.int64), present, present, messages), present
+        return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason), present
     data, starts, _, long = layout(messages, present, PREFIX)
     found = np.ndarray((len(data) - PREFIX + 1,), f"V{PREFIX}", data, strides=(1,))[starts]
     count, first, all_long = len(found), found[0].tobytes(), bool(long.all())
@@ -59,7 +86,7 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tup
     if all_long and first[:2] == _PLAIN and found.tobytes() == first * count:  # as in most batches
         numbers, guids = numbered(versions[:1].copy())
         ids = np.broadcast_to(numbers, count)
-        return Frames(messages, ids, long, present, messages, guids, PREFIX, _reason), np.zeros(count, np.bool_)
+        return Frames(messages, ids, long, present, messages, _reason, guids, PREFIX), np.zeros(count, np.bool_)
     heads = np.ndarray((count,), ">u2", found, strides=(PREFIX,))
     is_zlib = heads == int.from_bytes(_ZLIB, "big")
     good = is_zlib | (heads == int.from_bytes(_PLAIN, "big"))
@@ -69,7 +96,7 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tup
         is_zlib, good = is_zlib & long, good & long
         ids = np.zeros(count, np.int64)
         ids[good], guids = numbered(versions[good])
-    return Frames(messages, ids, good, present, messages, guids, PREFIX, _reason), is_zlib
+    return Frames(messages, ids, good, present, messages, _reason, guids, PREFIX), is_zlib
 
 
 def decompressed(frames: Frames, is_zlib: npt.NDArray[np.bool_], most: int) -> Frames:

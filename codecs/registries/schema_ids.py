@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._arrays import with_elements
-from kvformat.codecs.registries.confluent_frames import Frames, distinct_ids, read_frames
+from kvformat.codecs.registries.confluent_frames import read_frames
+from kvformat.codecs.registries.framing import Frames, distinct_ids
 from kvformat.registry.contract.batches import DecodedBatch
 
 SCHEMA_ID: Final = "registry.schema-id"

@@ -201,9 +201,9 @@ def image_of(schema: Schema) -> Schema | None:
 def _schemas(sample: MessageSample, fmt: ConfluentAvroFormat, notes: Notes) -> list[Schema]:
     """Return the schemas of the ids in the messages, the newest first. Ids that cannot be resolved become notes."""
     messages = pa.array(sample.present(), pa.binary())
-    frames = fmt.read_frames(messages, np.asarray(messages.is_valid()), only_ids=True)
+    frames = fmt.framing.read(messages, np.asarray(messages.is_valid()), only_ids=True)
     ids = Counter((schema_id,) for schema_id in frames.schemas(frames.ids[frames.good].tolist()))
     other = len(messages) - ids.total()
     if other:
-        notes.add(f"{other} messages do not begin with {fmt.frame_text}, and are skipped")
+        notes.add(f"{other} messages do not begin with {fmt.framing.text}, and are skipped")
     return read_schemas(ids, AVRO, fmt.settings, notes, parse_complete)

@@ -24,7 +24,7 @@ from kvformat.codecs.avro.resolve import plan
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants
 from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.confluent_frames import Frames, distinct_ids
+from kvformat.codecs.registries.framing import Frames, distinct_ids
 from kvformat.codecs.registries.registry import AVRO
 from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
@@ -51,8 +51,6 @@ class ConfluentAvroFormat(RegistryFormat):
 
     kind: ClassVar[str] = AVRO
     option_specs: ClassVar[tuple[Option, ...]] = AVRO_OPTIONS
-    frame_text: ClassVar[str] = "00 and the id of a schema"
-    """What messages begin with, for notes."""
     legacy: ClassVar[bool] = True
     """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
 
@@ -108,7 +106,7 @@ class ConfluentAvroFormat(RegistryFormat):
 
         def write(schema_id: int | str, written: RegistrySchema) -> EncodedBatch:
             found = self._fitted(parse_complete(written), schema)
-            return encode_rows(rows, found, self.datum_type(row_type(schema)), prefix=self.prefix(schema_id))
+            return encode_rows(rows, found, self.datum_type(row_type(schema)), prefix=self.framing.prefix(schema_id))
 
         return self.encode_with(rows, schema, write)
 
@@ -129,7 +127,7 @@ class ConfluentAvroFormat(RegistryFormat):
         on_writer: called with each id or GUID and its schema; returns an error of the schema's messages, or None.
         read: reads the datums, with the arguments of `read_batch`.
         """
-        frames = self.read_frames(messages, present)
+        frames = self.framing.read(messages, present)
         all_good = bool(frames.good.all())
         found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
         schemas = self.schemas_of(found.tolist(), frames)
@@ -159,7 +157,7 @@ class ConfluentAvroFormat(RegistryFormat):
 
         The id of a message with a GUID is a number that stands for the GUID in this batch only.
         """
-        frames = self.read_frames(messages, present, only_ids=True)
+        frames = self.framing.read(messages, present, only_ids=True)
         ids = np.where(frames.good, frames.ids, -1)
         known = self.schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}

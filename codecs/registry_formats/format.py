@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs.registries.cache import id_of_schema, latest_schema
-from kvformat.codecs.registries.confluent_frames import HEADERS, Frames, add_headers, frame_size, prefix, read_frames
+from kvformat.codecs.registries.confluent_frames import ConfluentFraming
+from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
 from kvformat.codecs.registry_formats.new_schemas import NewSchemas
 from kvformat.codecs.registry_formats.options import (
@@ -48,7 +49,7 @@ class RegistryFormat(Format):
     kind: ClassVar[str]
     """The kind of the schemas."""
     metadata_types: Mapping[str, str] = SCHEMA_ID_TYPES
-    record_headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
+    record_headers: ClassVar[Mapping[Part, HeaderNames]] = ConfluentFraming.headers
     reads_only: ClassVar[bool] = False
     """Whether the format can't write."""
     client: ClassVar[str] = ""
@@ -118,25 +119,10 @@ class RegistryFormat(Format):
 
     def schema_ids(self, messages: pa.BinaryArray) -> pa.StringArray:
         """Return the id or the GUID of each message's schema as text, null for a message without a frame."""
-        return ids_of_frames(self.read_frames(messages, np.asarray(messages.is_valid()), only_ids=True))
+        return ids_of_frames(self.framing.read(messages, np.asarray(messages.is_valid()), only_ids=True))
 
     def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
-        return add_headers(messages, headers, self.is_frame)
-
-    def read_frames(
-        self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False
-    ) -> Frames:
-        """Return the frames of messages. With `only_ids`, their datums need not be ready for reading."""
-        return read_frames(messages, present)
-
-    def prefix(self, schema_id: Any) -> bytes:
-        """Return the bytes before the datum that is written."""
-        return prefix(schema_id)
-
-    @staticmethod
-    def is_frame(header: bytes) -> bool:
-        """Return whether the bytes of a header are the id or GUID of a schema, and what the encoding adds to it."""
-        return 0 < frame_size(header) == len(header)
+        return self.framing.add_header(messages, headers)
 
     def for_encoding(self, schema: pa.Schema) -> Format:
         """Return the format with the id to write. Requests the id here, once for all executors.
@@ -200,6 +186,11 @@ class RegistryFormat(Format):
         names = self.options.get(SUBJECT_NAMES)
         subject: str | None = names[0] if names else self.options["subject"]
         return subject
+
+    @cached_property
+    def framing(self) -> Framing:
+        """How messages say which schema they have."""
+        return ConfluentFraming()
 
     @cached_property
     def settings(self) -> RegistrySettings:
@@ -273,4 +264,5 @@ class RegistryFormat(Format):
             error = ErrorCode.UNKNOWN_SCHEMA.marked(found.reason)
             errors = pc.if_else(rows.is_valid(), pa.scalar(error), pa.scalar(None, pa.string()))
             return EncodedBatch(pa.nulls(len(rows), pa.binary()), errors)
-        return write(*found)
+        batch = write(*found)
+        return replace(batch, messages=self.framing.finished(batch.messages))

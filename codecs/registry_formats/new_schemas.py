@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs.registries.cache import compared_once, schemas_by_id
-from kvformat.codecs.registries.confluent_frames import distinct_ids, read_frames
+from kvformat.codecs.registries.confluent_frames import read_frames
+from kvformat.codecs.registries.framing import distinct_ids
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registry_formats.options import FAIL, WARN
 from kvformat.codecs.registry_formats.record_types import names_of_schema

@@ -10,15 +10,12 @@ from kvformat.codecs.changes.row_plan import join_parts
 from kvformat.codecs.protobuf.binding import check_table
 from kvformat.codecs.protobuf.field_columns import bind_row, check_writable
 from kvformat.codecs.protobuf.read import ProtobufReader, Settings
-from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, message_types, read_path
+from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, message_types
 from kvformat.codecs.protobuf.schema_text import ROOT, proto_text
 from kvformat.codecs.protobuf.write import ProtobufWriter
 from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.confluent_frames import (
-    frame_size,
-    read_frames,
-    with_frame_errors,
-)
+from kvformat.codecs.registries.confluent_frames import read_frames
+from kvformat.codecs.registries.framing import with_frame_errors
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.new_schemas import NewSchemas
 from kvformat.codecs.registry_formats.protobuf_frames import SameType, group_of, likely_head, message_groups
@@ -100,13 +97,6 @@ def _columns(schema: RegistrySchema, path: IndexPath) -> tuple[FlinkField, ...]:
     from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
 
     return columns_of_proto_schema(schema, Notes(), path)
-
-
-def is_frame(header: bytes) -> bool:
-    """Return whether the bytes of a header are the id or GUID of a schema, and the path of a message."""
-    size = frame_size(header)
-    found = read_path(header, size) if size else None
-    return found is not None and found[1] == len(header)
 
 
 class SchemaReader:

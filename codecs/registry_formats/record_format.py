@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints, Mask, spread, validity
 from kvformat.codecs.changes.other_messages import ERROR, SKIP
-from kvformat.codecs.registries.confluent_frames import with_frame_errors
+from kvformat.codecs.registries.framing import with_frame_errors
 from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.codecs.registry_formats.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registry_formats.record_options import (
@@ -204,7 +204,7 @@ class RecordFormat(RegistryFormat):
 
     def record_types(self, messages: pa.BinaryArray) -> RecordTypes:
         """Return the types of the messages. Raises `SchemaRegistryError`."""
-        return record_types(messages, self.read_frames, self.kind, self.settings, self.identifier)
+        return record_types(messages, self.framing, self.kind, self.settings, self.identifier)
 
     def _wanted(self, types: RecordTypes, names: list[str]) -> tuple[Ints, pa.StringArray | None]:
         """Return which of the names each message has, and the errors of messages of other types, None for no errors.

@@ -13,7 +13,7 @@ other constants, the value of that member tells the branch.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,14 +21,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import Ints, Mask
+from kvformat.codecs._arrays import Ints
 from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.json.read import JsonReader
 from kvformat.codecs.json.references import SchemaDocuments, required_members
 from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, message_types
 from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.confluent_frames import Frames, distinct_ids
+from kvformat.codecs.registries.framing import Frames, Framing, distinct_ids
 from kvformat.codecs.registries.registry import AVRO, JSON, PROTOBUF
 from kvformat.codecs.registry_formats.protobuf_frames import message_groups, only_group
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -72,7 +72,7 @@ class RecordTypes:
 
 def record_types(
     messages: pa.BinaryArray,
-    read_frames: Callable[[pa.BinaryArray, Mask], Frames],
+    framing: Framing,
     kind: str,
     settings: RegistrySettings,
     format: str,
@@ -83,7 +83,7 @@ def record_types(
         groups, which, frames = [(only.schema_id, only.path)], np.zeros(len(messages), np.int64), None
     else:
         present = np.asarray(messages.is_valid()) if messages.null_count else np.ones(len(messages), np.bool_)
-        frames = read_frames(messages, present)
+        frames = framing.read(messages, present)
         groups, which = _groups(frames, kind)
     types, numbers = RecordTypes(which), np.full(len(groups) + 1, -1, np.int64)
     unions: list[tuple[int, RegistrySchema, int | str, Ints]] = []

@@ -22,7 +22,7 @@ from kvformat.codecs.registries.apicurio_frames import AUTO, CONTENT_ID, add_hea
 from kvformat.codecs.registries.apicurio_frames import HEADERS as APICURIO_HEADERS
 from kvformat.codecs.registries.confluent_frames import HEADERS, frame_size
 from kvformat.codecs.registries.schema_ids import ids_of_frames, schema_ids
-from kvformat.codecs.registry_formats.protobuf_messages import is_frame
+from kvformat.codecs.registry_formats.protobuf_frames import is_frame
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.samples import MessageSample
 from kvformat.registry.table.record_headers import checked_headers, last_header, part_headers

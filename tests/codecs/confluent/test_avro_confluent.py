@@ -24,7 +24,7 @@ import pytest
 
 from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.registries import cache
-from kvformat.codecs.registries.confluent_frames import distinct_ids
+from kvformat.codecs.registries.framing import distinct_ids
 from kvformat.codecs.registries.registry import AVRO
 from kvformat.registry import Format, MissingExtraError, OptionError, SchemaError, SchemaRegistryError, get_format
 from kvformat.registry.contract import fork_safe

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.json.schema_columns import columns_of_json_schema
 from kvformat.codecs.registries import cache
 from kvformat.codecs.registries.registry import JSON
-from kvformat.codecs.json.schema_columns import columns_of_json_schema
 from kvformat.codecs.registry_formats.record_types import names_of_schema
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.connectors.infer.subject import ddl_from_subject

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs.json.value_types import needs_text
+from kvformat.codecs.discovery.findings import needs_text
 from kvformat.ingestion.schemas.types import merge_types
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type

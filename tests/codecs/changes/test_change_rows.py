@@ -48,6 +48,11 @@ _DEBEZIUM: dict[str, list[tuple[Any, ...]] | str] = {
     '{"op":"u","before":{"id":2},"after":{"id":1},"before":{"id":3}}': [("-U", 3, None), ("+U", 1, None)],
     '{"\\u006fp":"\\u0075","before":{"id":2},"after":{"\\u0069d":1}}': [("-U", 2, None), ("+U", 1, None)],
     '[{"op":"u","before":{"id":2},"after":{"id":1}}]': [("-U", 2, None), ("+U", 1, None)],
+    '{"op":"c","source":{"table":"t1"},"after":{"id":"x","id":1}}': [("+I", 1, None)],
+    '{"op":"u","before":{"id":"x","id":2},"source":{"table":"t1"},"after":{"id":"x","name":"a","id":1}}': [
+        ("-U", 2, None),
+        ("+U", 1, "a"),
+    ],
     '{"op":"u","after":{"id":1}}': f"field 'before': {_NO_OLD}",
     '{"op":"u","before":{"id":1},"after":null}': f"field 'after': {_NO_OLD}",
     '{"op":"c","before":{"id":1}}': f"field 'after': {_NO_NEW}",
@@ -91,6 +96,13 @@ _CANAL: dict[str, list[tuple[Any, ...]] | str] = {
     '{"data":[{"id":1}],"old":[{"name":"x"},{"name":"y"}],"type":"UPDATE"}': [("-U", 1, "x"), ("+U", 1, None)],
     '{"data":[{"id":1}],"data":[{"id":2},{"id":3}],"type":"INSERT"}': [("+I", 2, None), ("+I", 3, None)],
     '{"data":[{"id":1}],"old":[{"id":5}],"old":[{"id":6}],"type":"UPDATE"}': [("-U", 6, None), ("+U", 1, None)],
+    '{"data":[{"id":1},{"id":"x","id":2}],"table":"t1","type":"INSERT"}': [("+I", 1, None), ("+I", 2, None)],
+    '{"table":"t1","data":[{"id":1},{"id":"x","id":2}],"old":[{},{"id":"y","id":3}],"type":"UPDATE"}': [
+        ("-U", 1, None),
+        ("+U", 1, None),
+        ("-U", 3, None),
+        ("+U", 2, None),
+    ],
     '{"data":[{"id":1},{"id":2}],"old":[{"id":5}],"type":"UPDATE"}': "field 'old': has 1 rows, but 'data' has 2",
     '{"data":[{"id":1}],"old":null,"type":"UPDATE"}': f"field 'old': {_NO_OLD}",
     '{"data":[{"id":1},{"id":2}],"old":[{},null],"type":"UPDATE"}': f"field 'old[1]': {_NO_OLD}",
@@ -126,6 +138,10 @@ _MAXWELL: dict[str, list[tuple[Any, ...]] | str] = {
     '{"data":{"id":1,"name":"a"},"old":{"id":2,"name":"x"},"type":"update"}': [("-U", 2, "x"), ("+U", 1, "a")],
     '{"data":{"id":1,"name":"a"},"old":{},"type":"update"}': [("-U", 1, "a"), ("+U", 1, "a")],
     '{"data":{},"old":{"id":2},"type":"update"}': [("-U", 2, None), ("+U", None, None)],
+    '{"data":{"id":"x","id":1},"table":"t1","old":{"id":"y","id":2},"type":"update"}': [
+        ("-U", 2, None),
+        ("+U", 1, None),
+    ],
     '{"data":{"id":1},"type":"update"}': f"field 'old': {_NO_OLD}",
     '{"old":{"id":1},"type":"update"}': f"field 'data': {_NO_OLD}",
     '{"data":{"id":1,"name":"a"},"old":{"name":"b","id":"x"},"type":"update"}': "field 'old.id': cannot read \"x\"",
@@ -138,6 +154,7 @@ _FLATTENED: dict[str, list[tuple[Any, ...]] | str] = {
     '{"id":1,"__op":"u","__deleted":"false"}': [("+U", 1, None)],
     '{"name":"a","__deleted":"true","__op":"c"}': [("-D", None, "a")],
     '{"id":1,"id":2,"__op":"c","__op":"d"}': [("-D", 2, None)],
+    '{"id":"x","id":1,"__table":"t1","__op":"c"}': [("+I", 1, None)],
     "{}": [("+U", None, None)],
     '{"name":"a","id":"x"}': "field 'id': cannot read \"x\"",
 }
@@ -184,20 +201,27 @@ CASES = [
         [("-U", None, None), ("+U", 1, None)],
     ),
     *(
-        Case("ogg-json", {}, message.replace('"op":"', '"op_type":"').replace(f'"{op}"', f'"{op_type}"'), wanted)
+        Case(
+            "ogg-json",
+            {},
+            message.replace('"source":{"table":"t1"}', '"table":"t1"')
+            .replace('"op":"', '"op_type":"')
+            .replace(f'"{op}"', f'"{op_type}"'),
+            wanted,
+        )
         for message, wanted in _DEBEZIUM.items()
         for op, op_type in (("c", "I"), ("u", "U"), ("d", "D"))
         if isinstance(wanted, list) and f'"op":"{op}"' in message and message.count('"op"') == 1
     ),
 ]
 _AROUND: dict[str, tuple[str, str]] = {  # a whole row, and a row without a name
-    "debezium-json": ('{"after":{"id":8,"name":"z"},"op":"c"}', '{"before":{"id":9},"op":"d"}'),
-    "ogg-json": ('{"after":{"id":8,"name":"z"},"op_type":"I"}', '{"before":{"id":9},"op_type":"D"}'),
+    "debezium-json": ('{"after":{"id":8,"name":"z"},"op":"c","source":{"table":"t8"}}', '{"before":{"id":9},"op":"d"}'),
+    "ogg-json": ('{"after":{"id":8,"name":"z"},"op_type":"I","table":"t8"}', '{"before":{"id":9},"op_type":"D"}'),
     "canal-json": (
-        '{"data":[{"id":8,"name":"z"}],"old":null,"type":"INSERT"}',
+        '{"data":[{"id":8,"name":"z"}],"old":null,"type":"INSERT","table":"t8"}',
         '{"data":[{"id":9}],"old":null,"type":"DELETE"}',
     ),
-    "maxwell-json": ('{"data":{"id":8,"name":"z"},"type":"insert"}', '{"data":{"id":9},"type":"delete"}'),
+    "maxwell-json": ('{"data":{"id":8,"name":"z"},"type":"insert","table":"t8"}', '{"data":{"id":9},"type":"delete"}'),
 }
 
 
@@ -205,13 +229,19 @@ _AROUND: dict[str, tuple[str, str]] = {  # a whole row, and a row without a name
 def test_a_message_gives_the_rows_of_its_operation(case: Case) -> None:
     whole, omitting = _AROUND[case.format]
     if case.options == _FLAT:
-        whole, omitting = '{"id":8,"name":"z"}', '{"id":9,"__deleted":true}'
+        whole, omitting = '{"id":8,"name":"z","__table":"t8"}', '{"id":9,"__deleted":true}'
     elif case.options == _WRAPPED:
         whole, omitting = f'{{"payload":{whole}}}', f'{{"schema":null,"payload":{omitting}}}'
-    format = get_format(case.format, case.options)
+    format, metadata = get_format(case.format, case.options), ["table"]
+    if case.format == "debezium-json":
+        metadata = ["source.table"]
     messages = [text.encode() for text in (whole, case.message, omitting, case.message, case.message, whole)]
-    batch = decoded(format, messages, _COLUMNS)
-    assert answers(batch) == alone(format, messages, _COLUMNS)
+    batch = decoded(format, messages, _COLUMNS, metadata=metadata)
+    assert answers(batch) == alone(format, messages, _COLUMNS, metadata=metadata)
     first, found, sparse, *_ = readable_rows(batch)
-    assert (first[0][1:], sparse[0][1:]) == ((8, "z"), (9, None))
-    assert (found[: len(case.wanted)] if isinstance(case.wanted, str) else found) == case.wanted
+    assert (first[0][1:], sparse[0][1:]) == ((8, "z", "t8"), (9, None, None))
+    if isinstance(case.wanted, str):
+        assert found[: len(case.wanted)] == case.wanted
+    else:
+        table = "t1" if '"t1"' in case.message else None
+        assert found == [(*row, table) for row in case.wanted]

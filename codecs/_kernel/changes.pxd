@@ -12,8 +12,6 @@ from kvformat.codecs._kernel.reader cimport Reader
 cdef Py_ssize_t FAULT
 cdef Py_ssize_t BAD
 cdef int EXPECTED_COMMA
-cdef int MAX_DEPTH
-cdef int TOO_DEEP
 cdef int TOO_LARGE
 cdef int TOO_MANY_CELLS
 cdef int MOST_COMPARED

@@ -31,12 +31,10 @@ from kvformat.codecs._kernel.codes import (
     BEFORE,
     EXPECTED_COMMA,
     FAULT,
-    MAX_DEPTH,
     MOST_OF_A_BATCH,
     MOST_OF_A_MESSAGE,
     OPERATION,
     PAYLOAD,
-    TOO_DEEP,
     TOO_LARGE,
     TOO_MANY_CELLS,
 )
@@ -170,8 +168,6 @@ class OuterMembers(Members):
     def skip_value(self, r: Reader, number: int, at: int) -> int:
         if number != PAYLOAD or byte(r.data, at, r.end) != LEFT_BRACE:
             return r.skip_cached(at)
-        if r.depth >= MAX_DEPTH:
-            return r.fail(at, TOO_DEEP)
         r.depth += 1
         at = self.payload.find_members(r, at)
         r.depth -= 1

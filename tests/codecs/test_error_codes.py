@@ -268,6 +268,7 @@ def test_without_errors_there_are_no_codes() -> None:
     assert split_codes(pa.array(["[SKIPPED] a", None, "b"]).slice(1, 1)) == (None, None)
 
 
+@pytest.mark.kernel_raises
 def test_large_error_texts_are_split(monkeypatch: pytest.MonkeyPatch) -> None:
     messages = pa.array([b'{"a":1}', b"{", b'{"a":"x"}', None] * 50)
     batch = get_format("json").decode_batch(messages, "a INT")

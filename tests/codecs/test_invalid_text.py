@@ -153,6 +153,7 @@ def test_no_format_returns_invalid_text(tmp_path: Path, lenient: bool) -> None:
     assert tried >= 140
 
 
+@pytest.mark.kernel_raises
 def test_an_exception_may_have_any_characters() -> None:
     class Raising(type(get_format("raw"))):  # type: ignore[misc]
         def decode_arrow(self, messages: Any, schema: Any, *, metadata: Any = ()) -> Any:

@@ -18,13 +18,13 @@ from kvformat.registry import Format, get_format
 from tests.support.decoding import alone, answers, decoded
 from tests.support.protobuf_types import a_format, fields
 
-_NESTED = "x INT, y STRING, z ROW<x INT, y STRING>"
+_NESTED = "x INT, y STRING, z ROW<x INT, y STRING>, k MAP<STRING, INT>"
 _COLUMNS = (
     f"i INT, s STRING, b BYTES, o BOOLEAN, n DECIMAL(10, 2), f DOUBLE, d DATE, t TIME, ts TIMESTAMP(3), "
     f"r ROW<{_NESTED}>, a ARRAY<INT>, l ARRAY<ROW<{_NESTED}>>, aa ARRAY<ARRAY<STRING>>, "
     f"m MAP<STRING, INT>, mr MAP<STRING, ROW<{_NESTED}>>, ma MAP<STRING, ARRAY<INT>>"
 )
-_INNER = '{"x":1,"y":"é","z":{"x":2,"y":"w"}}'
+_INNER = '{"x":1,"y":"é","z":{"x":2,"y":"w"},"k":{"p":1,"q":2}}'
 _ROW = (
     '{"i":7,"s":"text","b":"AQID","o":true,"n":12.34,"f":1.5,"d":"2024-02-29","t":"12:34:56",'
     f'"ts":"2024-02-29 12:34:56.789","r":{_INNER},"a":[1,2],"l":[{_INNER},{_INNER}],"aa":[["u"],["v","w"]],'
@@ -120,7 +120,7 @@ def test_values_of_a_wrapped_message_are_not_in_the_next() -> None:
 def test_values_of_a_damaged_element_are_not_in_the_next_element() -> None:
     """With `ignore-parse-errors` a bad value is NULL. The elements and entries beside it are as without it."""
     format = get_format("json", {"ignore-parse-errors": "true"})
-    values = re.finditer(r'(?<=:)(?:"[^"]*"|[\d.]+|\{"x":2[^}]*\})', _INNER)
+    values = re.finditer(r'(?<=:)(?:"[^"]*"|[\d.]+|\{"(?:x":2|p)[^}]*\})', _INNER)
     damaged = [
         _INNER[: value.start()] + other + _INNER[value.end() :]
         for value in values
@@ -128,7 +128,7 @@ def test_values_of_a_damaged_element_are_not_in_the_next_element() -> None:
     ]
     damaged += ["[]", "5", '"?"', "{}", "null", '{"z":{"x":5,"x":[]}}']
     schema = f"r ROW<{_NESTED}>, l ARRAY<ROW<{_NESTED}>>, mr MAP<STRING, ROW<{_NESTED}>>, q ROW<{_NESTED}>"
-    empty = {"x": None, "y": None, "z": None}
+    empty = {"x": None, "y": None, "z": None, "k": None}
     messages = []
     for one in damaged:
         for other in ("{}", '{"z":{}}'):
@@ -162,7 +162,9 @@ def test_values_of_a_damaged_csv_line_are_not_in_the_next(lenient: str) -> None:
 
 
 def test_values_of_a_damaged_protobuf_message_are_not_in_the_next(tmp_path: Path) -> None:
-    inner = fields("int32 x = 1; string y = 2; .acme.Inner z = 3; repeated int32 a = 4;")
+    inner = fields(
+        "int32 x = 1; string y = 2; .acme.Inner z = 3; repeated int32 a = 4; repeated .acme.Inner.KEntry k = 5;"
+    )
     outer = fields(
         "int32 i = 1; string s = 2; bytes b = 3; double f = 4; .acme.Inner r = 5; repeated int32 a = 6; "
         "repeated .acme.Inner l = 7; repeated string t = 8; repeated .acme.Outer.MEntry m = 9; "
@@ -170,16 +172,17 @@ def test_values_of_a_damaged_protobuf_message_are_not_in_the_next(tmp_path: Path
     )
     entry = 'nested_type {{ name: "{}" options {{ map_entry: true }} {} }}'
     text = f"""name: "outer.proto" package: "acme" syntax: "proto3"
-        message_type {{ name: "Inner" {inner} }}
+        message_type {{ name: "Inner" {inner}
+            {entry.format("KEntry", fields("string key = 1; int32 value = 2;"))} }}
         message_type {{ name: "Outer" {outer}
             {entry.format("MEntry", fields("string key = 1; int32 value = 2;"))}
             {entry.format("NEntry", fields("string key = 1; .acme.Inner value = 2;"))} }}"""
-    nested = "x INT, y STRING, z ROW<x INT, y STRING>, a ARRAY<INT>"
+    nested = "x INT, y STRING, z ROW<x INT, y STRING>, a ARRAY<INT>, k MAP<STRING, INT>"
     schema = (
         f"i INT, s STRING, b BYTES, f DOUBLE, r ROW<{nested}>, a ARRAY<INT>, l ARRAY<ROW<{nested}>>, t ARRAY<STRING>, "
         f"m MAP<STRING, INT>, n MAP<STRING, ROW<{nested}>>"
     )
-    row = {"x": 1, "y": "é", "z": {"x": 2, "y": "w"}, "a": [3, 4]}
+    row = {"x": 1, "y": "é", "z": {"x": 2, "y": "w"}, "a": [3, 4], "k": [("p", 5), ("q", 6), ("r", 7)]}
     whole_row = {"i": 7, "s": "text", "b": b"\x01\x02", "f": 1.5, "r": row, "a": [1, 300], "l": [row, row]}
     whole_row |= {"t": ["u", "v"], "m": [("k", 1), ("l", 2)], "n": [("k", row), ("l", row)]}
     made = a_format(tmp_path, "acme.Outer", text)
@@ -192,6 +195,7 @@ def test_values_of_a_damaged_protobuf_message_are_not_in_the_next(tmp_path: Path
         b"",
         b"\x2a\x00",  # r, empty
         b"\x2a\x02\x1a\x00",  # r with an empty z
+        b"\x3a\x07\x2a\x05\x0a\x01s\x10\x01",  # l with one entry of k
         b"\x3a\x00\x3a\x02\x08\x05",  # l with an empty element, and one with x
         b"\x4a\x00",  # m with an entry without key and value
         b"\x52\x00\x52\x03\x0a\x01k",  # n, the same, and an entry without a value
@@ -202,7 +206,7 @@ def test_values_of_a_damaged_protobuf_message_are_not_in_the_next(tmp_path: Path
 
 
 def test_values_of_a_damaged_avro_message_are_not_in_the_next() -> None:
-    row: dict[str, Any] = {"x": 1, "y": "é", "z": {"x": 2, "y": "w"}}
+    row: dict[str, Any] = {"x": 1, "y": "é", "z": {"x": 2, "y": "w"}, "k": [("p", 5), ("q", 6), ("r", 7)]}
     whole_row = {"i": 7, "s": "text", "b": b"\x01", "o": True, "f": 1.5, "r": row, "a": [1, 300], "l": [row, row]}
     whole_row |= {"aa": [["u"], ["v"]], "m": [("k", 1)], "mr": [("k", row), ("l", row)], "ma": [("k", [1])]}
     columns = re.sub(r"n DECIMAL.*? TIMESTAMP\(3\)", "f DOUBLE", _COLUMNS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -220,6 +221,27 @@ def test_skipped_levels_are_limited_per_message_and_not_by_values_side_by_side(n
     decoded = decode(array(many, most, over, most, over, many), writer, reader)
     assert [text is None for text in texts(decoded)] == [True, True, False, True, False, True]
     assert {row["a"] for row in decoded.values.to_pylist() if row is not None} == {4}
+
+
+@pytest.mark.parametrize(
+    ("values", "one"),
+    [
+        ({"type": "array", "items": "int"}, "020200"),
+        ({"type": "array", "items": ["null", "int"]}, "02020200"),
+        ({"type": "map", "values": "int"}, "0202610200"),
+    ],
+)
+def test_a_skipped_array_or_map_after_the_last_level_must_be_empty(values: dict[str, Any], one: str) -> None:
+    node = record({"name": "n", "type": {"type": "array", "items": "A"}}, {"name": "v", "type": values}, name="A")
+    writer = record({"name": "l", "type": {"type": "array", "items": node}}, {"name": "a", "type": "int"})
+    reader = record({"name": "a", "type": "int"})
+
+    def message(levels: int, innermost: str) -> str:
+        return "02" + "02" * levels + "00" + innermost + "0000" * levels + "00" + "08"
+
+    assert read(message(99, "00"), writer, reader) == read(message(98, one), writer, reader) == {"a": 4}
+    assert "levels" in error(message(99, one), writer, reader)
+    assert "levels" in error(message(100, "00"), writer, reader)
 
 
 def test_an_array_of_recursive_records_is_skipped() -> None:

@@ -357,6 +357,24 @@ def test_a_message_that_is_not_a_flattened_row_is_an_error(message: Any, words: 
     assert words in error_of(decoded("debezium-json", message, **_FLAT))
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    ("message", "words", "empties"),
+    [other[1:] for other in OTHERS if other[0] == "debezium-json" and "op" not in other[1]],
+)
+def test_other_messages_among_flattened_rows_are_errors_or_are_skipped(
+    message: dict[str, Any], words: str, empties: bool, wrapped: bool
+) -> None:
+    whole = {"schema": None, "payload": message} if wrapped else message
+    options = _FLAT | ({"schema-include": "true"} if wrapped else {})
+    assert f". The message is {words}" in error_of(decoded("debezium-json", whole, "k INT", **options))
+    skip = options | {"other-messages": "skip-all" if empties else "skip"}
+    assert rows_of(decoded("debezium-json", whole, "k INT", **skip)) == []
+    row = {**message, "k": 7}
+    whole = {"schema": None, "payload": row} if wrapped else row
+    assert rows_of(decoded("debezium-json", whole, "k INT", **options)) == [("+U", {"k": 7})]
+
+
 def test_the_error_of_a_flattened_message_names_the_option() -> None:
     for row, _ in FLAT[:8]:
         error = error_of(decoded("debezium-json", row))

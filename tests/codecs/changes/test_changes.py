@@ -351,10 +351,60 @@ def test_a_bad_op_ts_of_ogg_is_an_error_of_the_message(text: str, micros: int | 
         assert batch.rows.values.field(1).cast(pa.int64()).to_pylist() == [micros]
 
 
-def test_a_metadata_time_out_of_the_range_of_timestamps_is_an_error() -> None:
-    message = {"after": {"id": 1}, "op": "c", "ts_ms": 9223372036854775807, "source": {"ts_ms": -(2**63)}}
-    for key in ("ingestion-timestamp", "source.timestamp"):
-        assert "out of the range" in _decoded("debezium-json", message, metadata=[key])
+_FLAT = {"flattened": "true"}
+# format, options, message with a number at %, metadata, microseconds of a unit
+_EPOCHS: list[tuple[str, dict[str, str], str, str, int]] = [
+    ("debezium-json", {}, '{"after":{"id":1},"op":"c","ts_ms":%}', "ingestion-timestamp", 1000),
+    ("debezium-json", {}, '{"after":{"id":1},"op":"c","source":{"ts_ms":%}}', "source.timestamp", 1000),
+    ("debezium-json", _FLAT, '{"id":1,"__source_ts_ms":%}', "source.timestamp", 1000),
+    ("canal-json", {}, '{"data":[{"id":1}],"type":"INSERT","ts":%}', "ingestion-timestamp", 1000),
+    ("canal-json", {}, '{"data":[{"id":1}],"type":"INSERT","es":%}', "event-timestamp", 1000),
+    ("maxwell-json", {}, '{"data":{"id":1},"type":"insert","ts":%}', "ingestion-timestamp", 1_000_000),
+]
+
+
+@pytest.mark.parametrize(("format", "options", "message", "key", "unit"), _EPOCHS)
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_metadata_time_out_of_the_range_of_timestamps_is_an_error(
+    format: str, options: dict[str, str], message: str, key: str, unit: int, quoted: bool
+) -> None:
+    most = (2**63 - 1) // unit
+    good, bad = [0, 1, -1, most, -most, 1589362330904], [most + 1, -most - 1, 2**63 - 1, -(2**63)]
+    messages = [message.replace("%", f'"{n}"' if quoted else str(n)).encode() for n in (*good, *bad, *good)]
+    for lenient in ("false", "true"):
+        made = get_format(format, {**options, "ignore-parse-errors": lenient})
+        batch = decoded(made, messages, "id INT", metadata=[key])
+        assert batch.rows.values.field(1).cast(pa.int64()).to_pylist() == [n * unit for n in good] * 2
+        errors = [None] * len(messages) if batch.errors is None else batch.errors.to_pylist()
+        assert [error is None or "the time is out of the range" in error for error in errors] == [True] * len(messages)
+        failed = [None if lenient == "false" else 0] * len(bad)  # the message is skipped
+        assert batch.rows.value_lengths().to_pylist() == [*[1] * len(good), *failed, *[1] * len(good)]
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**29, "", "-", "1.0", "1e3", " 1", "9" * 31])
+def test_the_time_of_a_source_is_a_long_of_java(number: Any) -> None:
+    message = {"after": {"id": 1}, "op": "c", "source": {"ts_ms": str(number)}}
+    error = f"field 'source.ts_ms': cannot read \"{number}\" as milliseconds since 1970"
+    assert _decoded("debezium-json", message, metadata=["source.timestamp"]) == error
+    wrapped = _decoded("debezium-json", {"payload": message}, metadata=["source.timestamp"], schema_include="true")
+    assert wrapped == error.replace("source", "payload.source", 1)
+
+
+def test_a_bad_metadata_time_names_its_member_and_the_payload() -> None:
+    message = {"after": {"id": 1}, "op": "c", "ts_ms": "x"}
+    assert "field 'ts_ms': cannot" in _decoded("debezium-json", message, metadata=["ingestion-timestamp"])
+    wrapped = {"payload": message}
+    error = _decoded("debezium-json", wrapped, metadata=["ingestion-timestamp"], schema_include="true")
+    assert "field 'payload.ts_ms': cannot" in error
+
+
+@pytest.mark.parametrize("lenient", ["false", "true"])
+@pytest.mark.parametrize(("operation", "error"), [("CREATE", False), ("ALTER", False), ("INSERT", True)])
+def test_bad_metadata_of_a_message_without_rows_is_not_an_error(operation: str, error: bool, lenient: str) -> None:
+    options = {"other_messages": "skip", "ignore_parse_errors": lenient}
+    message = {"data": [{"id": 1}], "type": operation, "es": 2**62}
+    found = _decoded("canal-json", message, metadata=["event-timestamp"], **options)
+    assert isinstance(found, str) if error and lenient == "false" else found == []
 
 
 # --- errors ---------------------------------------------------------------------------------------------

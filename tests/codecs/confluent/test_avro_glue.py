@@ -153,6 +153,7 @@ def test_changed_messages_do_not_change_their_neighbours(folder: str) -> None:
     assert sum(isinstance(found, str) for found in alone) > len(broken) / 2
 
 
+@pytest.mark.kernel_raises
 def test_a_batch_of_large_datums_is_read_in_parts(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "_MOST_OF_A_BATCH", 10_000)
     text = b"x" * 4000

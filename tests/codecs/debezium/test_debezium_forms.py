@@ -38,6 +38,10 @@ _TIMES = (ADAPTIVE, MICROSECONDS, CONNECT, NANOSECONDS, MYSQL)
 _FIRST_DAY, _LAST_DAY = -106_751_992, 106_751_991
 _FIRST, _LAST = -9_223_372_036_832_400_000, 9_223_372_036_825_200_000
 _AT_FIVE = 5 * 3600 + 30 * 60
+_LAST_NANO, _AT_HALF = 86_400 * 10**9 - 1, {"minute": 30, "second": 0, "nanos": 0}
+_LAST_CLOCK = {"hour": 23, "minute": 59, "second": 59, "nanos": 999_999_999}
+_NEW_YEAR, _NO_TIME = {"year": 1970, "month": 1, "day": 1}, {"hour": 0, "minute": 0, "second": 0, "nanos": 0}
+_NOTHING = dict.fromkeys(("years", "months", "days", "hours", "minutes", "seconds", "nanos"), 0)
 GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     # booleans
     ({}, "BOOLEAN", True, True),
@@ -119,6 +123,8 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     ]),
     (ISO, "DATE", "2025-03-03Z", 20_150),
     (ISO, "DATE", "+10000-01-01Z", 2_932_897),
+    (ISO, "DATE", "+5881580-07-11Z", 2**31 - 1),
+    (ISO, "DATE", "-5877641-06-23Z", -(2**31)),
     (ISO, "DATE", "-5877611-06-21Z", _LAST_DAY),
     (ISO, "DATE", "-5877611-06-22Z", _FIRST_DAY),
     (ISO, "DATE", "+292278994-08-16Z", _LAST_DAY),
@@ -140,7 +146,32 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     (STRUCTURED, "TIME(6)", {"hour": 7, "minute": 30, "second": 0, "nanos": 0, "offsetSeconds": 7200},
      _AT_FIVE * 10**9),
     (STRUCTURED, "TIME(6)", {"hours": 5, "minutes": 30, "seconds": 0, "nanos": 0, "days": 0}, _AT_FIVE * 10**9),
+    (STRUCTURED, "TIME(6)", _LAST_CLOCK, _LAST_NANO),
+    (STRUCTURED, "TIME(6)", _NO_TIME, 0),
+    (STRUCTURED, "TIME(6)", {**_AT_HALF, "hour": 0, "offsetSeconds": 3600}, (23 * 3600 + 1800) * 10**9),
+    (STRUCTURED, "TIME(6)", {**_AT_HALF, "hour": 23, "offsetSeconds": -3600}, 1800 * 10**9),
+    (STRUCTURED, "TIME(6)", {"hours": 23, "minutes": 59, "seconds": 59, "nanos": 999_999_999}, _LAST_NANO),
+    (STRUCTURED, "TIME(6)", _NOTHING, 0),
+    *((ISO, "TIME(6)", text, nanos) for text, nanos in [
+        ("23:59:59.999999999Z", _LAST_NANO),
+        ("00:30:00+01:00", (23 * 3600 + 1800) * 10**9),
+        ("23:30:00-01:00", 1800 * 10**9),
+        ("05:30:00+00:00:30", (_AT_FIVE - 30) * 10**9),
+        ("05:30:00+23:59:59", (_AT_FIVE + 1) * 10**9),
+    ]),
     # timestamps
+    (STRUCTURED, "TIMESTAMP(6)", {"year": 1969, "month": 12, "day": 31, **_LAST_CLOCK}, -1),
+    (STRUCTURED, "TIMESTAMP(6)", {**_NEW_YEAR, **_NO_TIME, "nanos": 1999}, 1),
+    (STRUCTURED, "TIMESTAMP_LTZ(6)", {**_NEW_YEAR, **_NO_TIME, "hour": 1, "offsetSeconds": 3600}, 0),
+    (STRUCTURED, "TIMESTAMP_LTZ(6)", {**_NEW_YEAR, **_NO_TIME, "hour": 1, "offsetSeconds": -3600}, 7200 * 10**6),
+    *(({}, "TIMESTAMP_LTZ(6)", text, micros) for text, micros in [
+        ("1969-12-31T23:59:59.9999999Z", -1),
+        ("1970-01-01T00:00:00.0000019Z", 1),
+        ("1970-01-01T00:00:00.5Z", 500_000),
+        ("1970-01-01T01:00:00+01:00", 0),
+        ("1969-12-31T23:00:00-01:00", 0),
+        ("1970-01-01T23:59:59+23:59:59", 0),
+    ]),
     (ISO, "TIMESTAMP(6)", "+294247-01-10T04:00:25.2Z", _LAST),
     (ISO, "TIMESTAMP(6)", "+292278994-08-16T23:00:00Z", _LAST),
     (ISO, "TIMESTAMP(6)", "-292275055-05-16T23:00:00Z", _FIRST),
@@ -153,7 +184,19 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     ({}, "INTERVAL DAY TO SECOND", -1, -1),
     ({}, "INTERVAL DAY TO SECOND", "P0Y0M0DT0H0M1.5S", 1_500_000),
     ({}, "INTERVAL DAY TO SECOND", "P0Y0M-3DT-4H0M-0.000001S", -3 * 86_400 * 10**6 - 4 * 3600 * 10**6 - 1),
+    ({}, "INTERVAL DAY TO SECOND", "PT0.0000019S", 1),
+    ({}, "INTERVAL DAY TO SECOND", "PT-0.0000001S", -1),
+    ({}, "INTERVAL DAY TO SECOND", "P106751991DT14454.775807S", 2**63 - 1),
+    ({}, "INTERVAL DAY TO SECOND", "P-106751991DT-14454.775807S", 1 - 2**63),
+    (STRUCTURED, "INTERVAL DAY TO SECOND", {**_NOTHING, "nanos": -1}, -1),
+    (STRUCTURED, "INTERVAL DAY TO SECOND", {**_NOTHING, "nanos": 1999, "days": 1}, 86_400 * 10**6 + 1),
     ({}, "INTERVAL YEAR TO MONTH", "P1Y2M0DT0H0M0S", 14),
+    ({}, "INTERVAL YEAR TO MONTH", "P178956970Y7M", 2**31 - 1),
+    ({}, "INTERVAL YEAR TO MONTH", "P-178956970Y-8M", -(2**31)),
+    # bytes at the end of a type
+    ({}, "TINYINT", "fw==", 127),
+    ({}, "SMALLINT", "/38=", 2**15 - 1),
+    (URL_SAFE, "BYTES", "AP8", b"\0\xff"),
 ]  # fmt: skip
 BAD: list[tuple[dict[str, str], str, Any]] = [
     *(({}, "BOOLEAN", value) for value in (2, -1, 1.0, "yes", "", "1", {}, [])),
@@ -180,6 +223,22 @@ BAD: list[tuple[dict[str, str], str, Any]] = [
     (MICROSECONDS, "DATE", "5"),
     (ISO, "DATE", "+9999999-01-01Z"),
     (ISO, "DATE", 5),
+    (ISO, "DATE", "+5881580-07-12Z"),
+    (ISO, "DATE", "-5877641-06-22Z"),
+    *((STRUCTURED, "TIME(6)", {**_LAST_CLOCK, name: value}) for name, value in (
+        ("hour", 24), ("minute", 60), ("second", 60), ("nanos", 10**9), ("nanos", None), *((n, -1) for n in _LAST_CLOCK)
+    )),
+    *((STRUCTURED, "TIME(6)", {**_NOTHING, name: value}) for name, value in (
+        ("days", 1), ("hours", 24), ("hours", -1), ("nanos", -1), ("seconds", 86_400),
+    )),
+    *((STRUCTURED, "TIMESTAMP(6)", {**_NEW_YEAR, **_NO_TIME, name: value}) for name, value in (
+        ("month", 13), ("month", 0), ("day", 32), ("hour", 24), ("minute", 60), ("second", None), ("offsetSeconds", 0),
+    )),
+    *((STRUCTURED, "INTERVAL DAY TO SECOND", {**_NOTHING, name: 1}) for name in ("years", "months")),
+    *((ISO, "TIME(6)", text) for text in ("24:00:00Z", "05:60:00Z", "05:00:60Z", "05:00:00+24:00", "05:00:00")),
+    *(({}, "TIMESTAMP_LTZ(6)", f"1970-01-01T{text}") for text in (
+        "24:00:00Z", "05:60:00Z", "05:00:60Z", "05:00:00+24:00", "05:00:00.1234567890Z", "05:00:00",
+    )),
     *((mode, "TIME(3)", value) for mode in _TIMES for value in ("24:00:00Z", -1, 86_400 * 10**9, "5", 1.5)),
     *((ADAPTIVE, f"TIME({p})", value) for p in (0, 3) for value in (5, 5_000, 5_000_000, "5000", "05:30:00")),
     *((mode, "TIMESTAMP(3)", value) for mode in _TIMES for value in ("2025-03-03T00:00:00Z", "5", 1.5)),
@@ -187,9 +246,15 @@ BAD: list[tuple[dict[str, str], str, Any]] = [
     (STRUCTURED, "TIMESTAMP(3)", {"year": 2025, "month": 3, "day": 3, "hour": 1, "minute": 1, "second": 1, "nanos": 0,
                                   "offsetSeconds": 60}),
     *(({}, "INTERVAL DAY TO SECOND", value) for value in (
-        "P1Y0M0DT0H0M0S", "P", "5", 1.5, {}, "P999999999DT1S", "PT1",
+        "P1Y0M0DT0H0M0S", "P0Y1M", "P106751991DT14454.775808S", "P-106751991DT-14454.775809S",
+        "P", "5", 1.5, {}, "P999999999DT1S", "PT1",
     )),
-    *(({}, "INTERVAL YEAR TO MONTH", value) for value in ("P0Y0M1DT0H0M0S", "5")),
+    *(({}, "INTERVAL YEAR TO MONTH", value) for value in (
+        "P0Y0M1DT0H0M0S", "P1YT0.000001S", "P178956970Y8M", "P-178956970Y-9M", "5",
+    )),
+    *(({}, type, value) for type, value in (("TINYINT", "gA=="), ("SMALLINT", "AIA="))),
+    (URL_SAFE, "BYTES", "AP8\n"),
+
 ]  # fmt: skip
 
 

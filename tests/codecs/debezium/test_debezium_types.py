@@ -461,6 +461,45 @@ def test_a_value_is_read_by_its_schema(registry: Registry, carrier: str, given: 
     assert batch.rows.to_pylist() == [[{"id": 1, "v": None, "missing": None}]]
 
 
+_MOST = (2**63 - 1) // 1000
+_EACH = {-(2**63): -(2**63), -1: -1, 0: 0, 2**63 - 1: 2**63 - 1}
+_IN_MILLIS = {0: 0, -1: -1000, _MOST: _MOST * 1000, -_MOST: -_MOST * 1000}
+_IN_MILLIS |= dict.fromkeys((_MOST + 1, -_MOST - 1, 2**63 - 1, -(2**63)))
+_IN_NANOS = {0: 0, 999: 0, 1999: 1, -1: -1, -1000: -1, -1001: -2, 9_007_199_254_740_993_000: 9_007_199_254_740_993}
+_FIRST, _LAST = -9_223_372_036_832_400_000, 9_223_372_036_825_200_000  # Postgres's infinity
+COUNTS: list[tuple[str, str, dict[int, Any]]] = [  # counts, with days, microseconds, nanoseconds or None for an error
+    ("Timestamp", "TIMESTAMP(3)", _IN_MILLIS),
+    ("MicroTimestamp", "TIMESTAMP(6)", _EACH),
+    ("NanoTimestamp", "TIMESTAMP(6)", {**_IN_NANOS, 2**63 - 1: _LAST, -(2**63): _FIRST, 2**63 - 2: _MOST}),
+    ("MicroDuration", "INTERVAL DAY TO SECOND", _EACH),
+    ("NanoDuration", "INTERVAL DAY TO SECOND", {**_IN_NANOS, 2**63 - 1: _MOST}),
+    ("Time", "TIME(3)", {0: 0, 86_399_999: 86_399_999 * 10**6, 86_400_000: None, -1: None}),
+    ("MicroTime", "TIME(6)", {0: 0, 86_400 * 10**6 - 1: (86_400 * 10**6 - 1) * 1000, 86_400 * 10**6: None, -1: None}),
+    ("NanoTime", "TIME(6)", {0: 0, 1: 1, 86_400 * 10**9 - 1: 86_400 * 10**9 - 1, 86_400 * 10**9: None, -1: None}),
+    ("Date", "DATE", {-2_440_588: -2_440_588, -2_440_589: None, 2**31 - 1: 2**31 - 1}),
+    ("Date", "STRING", {0: "1970-01-01", -1: "1969-12-31", 2_932_896: "9999-12-31", 2_932_897: "+10000-01-01"}),
+    ("Time", "STRING", {0: "00:00:00", 1000: "00:00:01", 1: "00:00:00.001", -1: "-00:00:00.001", 10: "00:00:00.010"}),
+    ("MicroTime", "STRING", {1: "00:00:00.000001", 1000: "00:00:00.001", 3_600_000_000: "01:00:00"}),
+    ("NanoTime", "STRING", {1: "00:00:00.000000001", 1000: "00:00:00.000001", 10**6: "00:00:00.001"}),
+    ("Timestamp", "STRING", {-1: "1969-12-31T23:59:59.999", 86_399_999: "1970-01-01T23:59:59.999"}),
+    ("MicroTimestamp", "STRING", {-1: "1969-12-31T23:59:59.999999", 86_400 * 10**6: "1970-01-02T00:00:00"}),
+]
+
+
+@pytest.mark.parametrize(("name", "type", "wanted"), COUNTS, ids=[f"{name} {t}" for name, t, _ in COUNTS])
+def test_counts_are_read_up_to_the_limits_of_their_columns(name: str, type: str, wanted: dict[int, Any]) -> None:
+    schema = envelope({"v": Given("int32" if name == "Date" else "int64", f"{_TIME}{name}", None)})
+    events = [event({"v": count}, schema) for count in (*wanted, None, *wanted)]
+    batch = get_format("debezium-json", WITH_SCHEMA).decode_batch(pa.array(events), f"v {type}")
+    values = batch.rows.values.field(0)
+    if pa.types.is_temporal(values.type):
+        values = values.cast(pa.int32() if type == "DATE" else pa.int64())
+    good = [value for value in wanted.values() if value is not None]
+    assert values.to_pylist() == [*good, None, *good]
+    lengths = [None if value is None else 1 for value in wanted.values()]
+    assert batch.rows.value_lengths().to_pylist() == [*lengths, 1, *lengths]
+
+
 @pytest.mark.parametrize("carrier", ["json", "avro"])
 @pytest.mark.parametrize(("given", "type", "words"), BAD, ids=[f"{g.name or g.type}-{t}-{w}" for g, t, w in BAD])
 def test_a_value_that_the_column_cannot_hold_is_an_error(

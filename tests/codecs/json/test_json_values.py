@@ -80,8 +80,10 @@ _TIMES = [
     "10:11:12,5",
     "1:02:03",
     "10:11:12Z",
+    *(f"23:59:59.{digits[:count]}" for digits in ("9876543219", "9999999999", "0000000001") for count in range(11)),
 ]
 _MOMENTS = [f"{day}{mark}{time}" for day in _DATES[:8] for mark in " Tt" for time in _TIMES[:9]]
+_MOMENTS += [f"{day}{mark}{time}" for day in ("2024-02-29", "1969-12-31") for mark in " T" for time in _TIMES[9:]]
 _VALUES = {
     **dict.fromkeys(("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(10, 2)", "BOOLEAN"), _TEXTS),
     "DECIMAL(38, 18)": _TEXTS,
@@ -119,7 +121,7 @@ def _is_json(document: str) -> bool:
 
 
 _CASES = [(name, "SQL", parser) for name in _VALUES for parser in ("true", "false")]
-_CASES += [(name, "ISO-8601", "true") for name in _VALUES if name.startswith("TIMESTAMP")]
+_CASES += [(name, "ISO-8601", parser) for name in _VALUES if "TIME" in name for parser in ("true", "false")]
 
 
 @pytest.mark.parametrize(("name", "standard", "parser"), _CASES)

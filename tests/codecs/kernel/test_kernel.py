@@ -30,6 +30,7 @@ from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.json.types import JsonSchema
 from kvformat.registry import get_format
+from kvformat.registry import Format, get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 from tests.support import json_mutation, vectors
@@ -738,14 +739,35 @@ def test_a_column_by_itself_is_a_list(kind: str) -> None:
         assert array.null_count == model.count(None)
 
 
+def _repeated(rows: int, table: int, database: int = 0) -> bytes:
+    """Return a message of so many rows with metadata of so many bytes."""
+    names = f'"table":"{"t" * table}","database":"{"d" * database}"'
+    return f'{{"data":[{",".join(["{}"] * rows)}],"type":"INSERT",{names}}}'.encode()
+
+
+def _accepted(format: Format, messages: list[bytes]) -> list[bool]:
+    return [a.error is None for a in answers(decoded(format, messages, "id INT", metadata=["table", "database"]))]
+
+
+@_by_itself
+def test_the_limit_of_a_message_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_metadata, "MOST_OF_A_MESSAGE", 1000)
+    sizes = {(0, 2000): True, (1, 2000): True, (2, 500): True, (2, 501): False, (3, 333): True, (3, 334): False}
+    messages = [_repeated(rows, size) for rows, size in sizes]
+    assert _accepted(get_format("canal-json"), [*messages, *messages]) == [*sizes.values(), *sizes.values()]
+    both = [_repeated(2, 300, 200), _repeated(2, 300, 201), _repeated(2, 201, 300)]
+    assert _accepted(get_format("canal-json"), both) == [True, False, False]
+
+
 @_by_itself
 def test_the_limit_of_a_batch_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_metadata, "MOST_OF_A_BATCH", 1000)
-    two = b'{"data":[{},{}],"type":"INSERT","table":"%s"}'
-    messages = [two % (b"t" * size) for size in (200, 200, 200, 50, 60, 40)]
-    one = b'{"data":[{}],"type":"INSERT","table":"%s"}' % (b"t" * 2000)  # it is not repeated
-    batch = decoded(get_format("canal-json"), [*messages, one], "id INT", metadata=["table"])
-    assert [answer.error is None for answer in answers(batch)] == [True, True, False, True, False, True, True]
+    sizes = {200: True, 199: True, 201: False, 50: True, 61: False, 40: True, 11: True, 1: False, 0: True}
+    messages, wanted = [_repeated(2, size) for size in sizes], [*sizes.values()]
+    messages += [_repeated(0, 2000), _repeated(2, 0), _repeated(1, 2000), _repeated(2, 1)]  # one row is not repeated
+    format = get_format("canal-json")
+    for _ in range(2):
+        assert _accepted(format, messages) == [*wanted, True, True, True, False]
 
 
 @_by_itself

@@ -153,6 +153,15 @@ def test_secrets_of_an_inner_format_are_hidden() -> None:
     assert PASSWORD not in str(caught.value)
 
 
+@pytest.mark.parametrize("user", ["ann:begin", "ann:begin-of-a-token"])
+@pytest.mark.parametrize("token", ["ann:begin", "ann:begin-of-a-token"])
+def test_a_secret_that_begins_with_another_is_hidden_in_errors(user: str, token: str) -> None:
+    registry = {"url": "mock://r", "basic-auth.user-info": user, "bearer-auth.token": token}
+    inside = {"payload.format": "avro-confluent", **{f"payload.avro-confluent.{k}": v for k, v in registry.items()}}
+    for format in (AvroConfluentFormat(registry), Wrapped(inside)):
+        assert format._mask_secrets(f"{user} {token} end") == "****** ****** end"
+
+
 def test_an_inner_format_is_validated_for_one_direction() -> None:
     format = Wrapped({"payload.format": "avro-confluent", "payload.avro-confluent.url": "mock://inner"})
     assert format.prepare("decode", "id INT").names == ["id"]

@@ -5,7 +5,7 @@ The author of a format derives from `Format` and writes the methods of its base,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
 
@@ -42,10 +42,10 @@ from kvformat.registry.contract.options import (
     Direction,
     OptionValues,
     display_value,
-    mask_userinfo_in_text,
     parse_options,
 )
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
+from kvformat.registry.contract.secrets import scrubbed
 from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type
 
 if TYPE_CHECKING:
@@ -171,13 +171,15 @@ class Format(FormatHooks):
 
     def _mask_secrets(self, text: str) -> str:
         """Mask the values of secret options, and users and passwords of URLs, in any text."""
+        return scrubbed(text, self._secrets())
+
+    def _secrets(self) -> Iterator[str]:
         for name, value in self._given.items():
             spec = find_nested_option(self.option_specs, name)
-            if spec is not None and spec.sensitive and str(value):
-                text = text.replace(str(value), str(spec.masked(value)))
+            if spec is not None and spec.sensitive:
+                yield str(value)
         for inner in self._inner.values():
-            text = inner._mask_secrets(text)
-        return mask_userinfo_in_text(text)
+            yield from inner._secrets()
 
     def prepare(
         self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()

@@ -315,6 +315,29 @@ def test_the_values_copy_of_a_key_column_wins_also_if_null() -> None:
     ], "a tombstone deletes the row of its key, which is the only one that it has"
 
 
+def test_a_deleted_row_takes_from_the_key_only_what_its_value_does_not_have() -> None:
+    options = {"key.format": "json", "key.fields": "id;n", "value.format": "debezium-json"}
+    kv = KeyValueFormat("id INT, n INT, v STRING", options | {"value.debezium-json.changelog.mode": "upsert"})
+    before = '{"before":%s,"after":null,"op":"d"}'
+    assert _batch(
+        kv,
+        ('{"id":1,"n":5}', before % '{"id":9,"v":"a"}'),
+        ('{"id":2,"n":6}', '{"before":null,"after":{"id":8,"n":4,"v":"b"},"op":"c"}'),
+        ('{"id":3,"n":7}', before % '{"v":"c"}'),
+    ) == [[("-D", 9, 5, "a")], [("+I", 8, 4, "b")], [("-D", 3, 7, "c")]]
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
+def test_a_skipped_message_deletes_nothing_beside_one_that_does(order: int) -> None:
+    kv = KeyValueFormat("id INT, v STRING", {**_UPSERT, "value.json.ignore-parse-errors": "true"}, primary_key=["id"])
+    records = [('{"id":1}', "null"), ('{"id":2}', "{"), ('{"id":3}', " null "), ('{"id":4}', "[")][::order]
+    assert _batch(kv, *records) == [[("-D", 1, None)], [], [("-D", 3, None)], []][::order]
+    keys, values = (pa.array([text.encode() for text in texts]) for texts in zip(*records, strict=True))
+    captured = decode_records.decode_records(kv._plan("decode").layout, keys, values, capture=True)
+    assert captured.codes is not None
+    assert captured.codes.to_pylist() == [None, "SKIPPED", None, "SKIPPED"][::order]
+
+
 def test_a_thousand_pairs_of_key_and_value_rows_are_read_and_one_more_is_an_error() -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     for keys, values, fine in ((10, 100, True), (7, 143, False), (1, 1001, True), (1001, 1, True)):

@@ -331,9 +331,8 @@ class _RowAssembler:
         return TableRows(columns, kinds, counts, records, reasons, parts, codes)
 
     def _has_value_rows_only(self) -> bool:
-        """Return whether the table's rows are exactly the rows of the value, in order: usual without a key."""
-        total = len(self.value.batch.rows.values)
-        return not self.layout.deletes_by_null and int(self.value.counts.sum()) == total
+        """Return whether the rows of a table without a key are exactly those of the value, in order, as is usual."""
+        return int(self.value.counts.sum()) == len(self.value.batch.rows.values)
 
     def _value_rows(self) -> TableRows:
         """Return the rows of the value, with their columns unchanged."""

@@ -348,7 +348,7 @@ def test_a_thousand_pairs_of_key_and_value_rows_are_read_and_one_more_is_an_erro
 def test_the_bytes_that_rows_repeat_are_limited_by_those_of_the_record() -> None:
     """64 KiB, and 16 for each byte of the record; a key of several rows repeats the value in the same way."""
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
-    many = "[" + ",".join(["{}"] * 20) + "]"
+    many = "[" + ",".join(["{}"] * 20) + "   ]"  # 64 bytes, so that the division has no rest
     most = decode_records._MOST_REPEATED
     # 20 rows repeat `length` bytes 20 times, and one row repeats those of `many`: 20 l + m = most + 16 (l + m)
     length = (most + 15 * len(many)) // 4
@@ -388,6 +388,55 @@ def test_the_repetition_of_keys_in_a_batch_is_limited(monkeypatch: pytest.Monkey
     monkeypatch.setattr(decode_records, "MOST_CELLS_OF_A_BATCH", 25_000)
     value = "[" + ",".join(["{}"] * 10) + "]"
     assert [type(rows) for rows in _batch(kv, *[("{}", value)] * 4, ("{}", "{}"))] == [list, list, tuple, tuple, list]
+
+
+def test_cells_are_limited_exactly_and_a_refused_record_takes_nothing_from_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = ", ".join(f"k{n} INT" for n in range(1000))
+    kv = KeyValueFormat(f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))})
+    ten, eleven = ("[" + ",".join(["{}"] * count) + "]" for count in (10, 11))
+    beyond = 1001 * 10 + 2 * 1 - 8 * (len("{}") + len(ten))
+    monkeypatch.setattr(decode_records, "MOST_CELLS", beyond)
+    monkeypatch.setattr(decode_records, "MOST_CELLS_OF_A_BATCH", 2 * beyond)
+    kinds = [type(rows) for rows in _batch(kv, ("{}", eleven), *[("{}", ten)] * 3)]
+    assert kinds == [tuple, list, list, tuple]
+    monkeypatch.setattr(decode_records, "MOST_CELLS", beyond - 1)
+    assert [type(rows) for rows in _batch(kv, ("{}", ten))] == [tuple]
+
+
+def test_key_rows_are_paired_with_the_value_rows_of_their_own_record() -> None:
+    """Each part has four rows, as many as the table."""
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    records = [('[{"id":1},{"id":2}]', '[{"v":"a"},{"v":"b"}]'), ('{"id":3}', "[]"), ('{"id":4}', "[]")]
+    pairs = [("+I", 1, "a"), ("+I", 2, "a"), ("+I", 1, "b"), ("+I", 2, "b")]
+    assert _batch(kv, *records) == [pairs, [], []]
+    turned = [(value.replace("v", "id").replace('"a"', "1").replace('"b"', "2"), key) for key, value in records]
+    assert (
+        _batch(KeyValueFormat("id INT, v STRING", _KAFKA), *turned)
+        == [[("+I", i, None) for i in (1, 2, 1, 2)]] + [[("+I", None, None)]] * 2
+    )
+
+
+@pytest.mark.parametrize("include", ["ALL", "EXCEPT_KEY"])
+def test_a_captured_record_has_one_row_of_nulls_and_the_code_of_its_key_first(include: str) -> None:
+    kv = KeyValueFormat("id INT, n INT", {**_UPSERT, "value.fields-include": include}, primary_key=["id"])
+    records = [
+        ('{"id":1}', "{", "value", "MALFORMED"),
+        ('{"id":2}', '{"n":"x"}', "value", "WRONG_TYPE"),
+        ('{"id":null}', '{"n":3}', "record", "NULL_KEY"),
+        ("{", '{"n":"x"}', "record", "MALFORMED"),
+        ('{"id":"x"}', "{", "record", "WRONG_TYPE"),
+        ('[{"id":7},{"id":8}]', "null", None, None),
+    ]
+    keys, values = (pa.array([record[place].encode() for record in records]) for place in (0, 1))
+    found = decode_records.decode_records(kv._plan("decode").layout, keys, values, capture=True)
+    assert [column.to_pylist() for column in found.columns] == [[None] * 5 + [7, 8], [None] * 7]
+    assert found.counts.tolist() == [1] * 5 + [2]
+    assert found.indexes().to_pylist() == [None] * 5 + [0, 1]
+    assert found.parts is not None
+    assert found.codes is not None
+    assert [*zip(found.parts.to_pylist(), found.codes.to_pylist(), strict=True)] == [record[2:] for record in records]
 
 
 def test_slices_and_texts_are_accepted() -> None:
@@ -601,6 +650,21 @@ def test_rows_between_lists_are_ignored(start: int, monkeypatch: pytest.MonkeyPa
     assert batch.rows.to_pylist() == [[{"v": str(n + start)}] for n in range(3)]
     assert batch.row_kinds is not None
     assert batch.row_kinds.to_pylist() == ["+I"] * 3
+
+
+def test_rows_behind_a_null_list_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hides(ProbeFormat):
+        def decode_arrow(
+            self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+        ) -> DecodedBatch:
+            values = pa.array([{"v": str(n)} for n in range(len(messages))], pa.struct({"v": pa.string()}))
+            offsets = pa.array(range(len(messages) + 1), pa.int32())
+            lists = pa.ListArray.from_arrays(offsets, values, mask=messages.is_null())
+            return DecodedBatch(lists, pa.array(["+I"] * len(values), pa.string()))
+
+    monkeypatch.setitem(discovery._registered, "probe", Hides)
+    batch = KeyValueFormat("v STRING", {"format": "probe"}).decode_batch(None, pa.array([b"a", None, b"c"]))
+    assert batch.rows.to_pylist() == [[{"v": "0"}], [], [{"v": "2"}]]
 
 
 def test_formats_of_other_packages_work_in_tables(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -509,6 +509,25 @@ def test_errors_of_rows_name_the_reason() -> None:
         kv.encode_batch(rows, row_kinds=pa.array(["+I", "X"]))
 
 
+def test_each_column_of_the_primary_key_must_not_be_null() -> None:
+    kv = KeyValueFormat("a INT, b INT", _UPSERT, primary_key=["b", "a"])
+    rows = pa.array([{"a": 1, "b": None}, {"a": None, "b": 1}, {}, {"a": 1, "b": 1}, {"a": None, "b": 2}])
+    batch = kv.encode_batch(rows.cast(pa.struct({"a": pa.int32(), "b": pa.int32()})))
+    names = [None if text is None else text.split("'")[1] for text in batch.errors.to_pylist()]  # type: ignore[union-attr]
+    assert names == ["b", "a", "b", None, "a"]
+
+
+def test_an_error_stays_with_its_row_among_deleted_ones() -> None:
+    kv = KeyValueFormat("id INT, t TIME(0)", _UPSERT, primary_key=["id"])
+    day = 86_400_000_000_000
+    times = pa.array([day, day, 0, day, 1, day], pa.int64()).view(pa.time64("ns"))
+    rows = pa.StructArray.from_arrays([pa.array(range(6), pa.int32()), times], ["id", "t"])
+    batch = kv.encode_batch(rows, row_kinds=pa.array(["-D", "+U", "+I", "-U", "+U", "+U"]))
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, "OUT_OF_RANGE", None, None, None, "OUT_OF_RANGE"]
+    assert [value is None for value in batch.values.to_pylist()] == [True, True, False, True, False, True]
+
+
 def test_deleted_rows_need_only_their_key() -> None:
     kv = KeyValueFormat(
         "id INT, s STRING NOT NULL",

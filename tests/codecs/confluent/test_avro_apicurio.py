@@ -359,7 +359,9 @@ class Fake(ThreadingHTTPServer):
                 return _one(self.versions.get(name, [])[-1:], name)
             case ["groups", _, "artifacts", name, "versions", number, *rest]:
                 _, content = self.versions[name][int(number) - 1]
-                return 200, json.dumps([]).encode() if rest == ["references"] else self.contents[content].encode()
+                if rest == ["references"]:
+                    return 200, json.dumps(self.references.get(content, [])).encode()
+                return 200, self.contents[content].encode()
         return 404, b"<html>no such page</html>"
 
     def _content(self, kind: str, number: int) -> int | None:
@@ -477,6 +479,19 @@ def test_references_are_followed(fake: Fake) -> None:
     fake.references[23] = [{"artifactId": "name", "version": "1", "name": f"N{i}"} for i in range(1001)]
     with pytest.raises(SchemaRegistryError, match="refers to more than 1000 others"):
         _decoded(_format(fake.url), b"\0\0\0\0\x17\x0e")
+
+
+def test_references_of_references_are_followed_each_once(fake: Fake) -> None:
+    for number, (name, types) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 30):
+        fields = [{"name": t.lower(), "type": t} for t in types] or [{"name": "x", "type": "int"}]
+        fake.contents[number] = json.dumps({"type": "record", "name": name, "fields": fields})
+        fake.versions[name] = [(number, number)]
+        fake.references[number] = [{"artifactId": t, "version": "1", "name": t} for t in types]
+    ddl = "b ROW<d ROW<x INT>, e ROW<x INT>>, c ROW<d ROW<x INT>, f ROW<x INT>>"
+    (found,) = _decoded(_format(fake.url), b"\0\0\0\0\x1e\x02\x04\x06\x08", ddl=ddl)
+    assert found == [{"b": {"d": {"x": 1}, "e": {"x": 2}}, "c": {"d": {"x": 3}, "f": {"x": 4}}}]
+    asked = [path for path, _ in fake.asked if path.endswith("/content")]
+    assert len(asked) == len(set(asked)) == 5
 
 
 def test_failures_are_tried_again_if_that_may_help(fake: Fake) -> None:

@@ -643,6 +643,24 @@ def test_the_offset_reset_option_is_checked() -> None:
         KeyValueFormat.from_ddl(ddl.format("newest")).decode_batch(None, nothing)
 
 
+def test_only_a_table_of_one_topic_names_the_subject_of_its_schema() -> None:
+    options = {"format": "avro-confluent", "avro-confluent.url": "mock://x"}
+    one = KeyValueFormat("id INT", options | {"topic": "a"})
+    assert one._plan("encode").layout.value_format.options["subject"] == "a-value"
+    several = KeyValueFormat("id INT", options | {"topic": "a;b"})
+    with pytest.raises(OptionError, match="subject is required"):
+        several.connector_options("encode")
+
+
+def test_a_table_of_a_pattern_of_topics_can_be_written() -> None:
+    options = {"connector": "kafka", "properties.bootstrap.servers": "b", "format": "json", "topic-pattern": "a.*"}
+    options |= {"scan.startup.mode": "earliest-offset"}
+    assert KeyValueFormat("id INT", options).planned().connector_options("encode")["topic"] is None
+    del options["topic-pattern"]
+    with pytest.raises(OptionError, match=r"must be set\. \('topic' is empty\)"):
+        KeyValueFormat("id INT", options | {"topic": ""}).planned().connector_options("encode")
+
+
 def test_a_list_of_key_fields_has_no_gaps() -> None:
     with pytest.raises(OptionError, match=r"Could not find the field '' .*'key\.fields'"):
         KeyValueFormat("id INT, v STRING", {**_KAFKA, "key.fields": "id;;v"})

@@ -566,7 +566,10 @@ def test_prefix_of_value_columns() -> None:
     assert _batch(kv, ('{"id":1}', '{"name":"a"}')) == [[("+I", 1, "a")]]
     for options, message in (
         ({"value.fields-prefix": "va_"}, "field 'val_name' is not prefixed"),
+        ({"value.fields-prefix": "al_"}, "field 'val_name' is not prefixed"),
+        ({"key.fields-prefix": "ey_"}, "field 'key_id' is not prefixed"),
         ({"value.fields-prefix": "k"}, "neither may be a prefix of the other"),
+        ({"value.fields-prefix": "key_v"}, "neither may be a prefix of the other"),
         ({"value.fields-prefix": "val_name"}, "non-whitespace"),
     ):
         with pytest.raises(ConfigurationError, match=message):
@@ -641,6 +644,34 @@ def test_the_offset_reset_option_is_checked() -> None:
     assert len(KeyValueFormat.from_ddl(ddl.format("LATEST")).decode_batch(None, nothing).rows) == 0
     with pytest.raises(OptionError, match=r"auto\.offset\.reset can not be set to newest"):
         KeyValueFormat.from_ddl(ddl.format("newest")).decode_batch(None, nothing)
+    elsewhere = {"scan.startup.mode": "earliest-offset"}  # Flink then leaves it to the client
+    assert KeyValueFormat.from_ddl(ddl.format("newest"), options=elsewhere).decode_batch(None, nothing).errors is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "interval", "wrong"),
+    [
+        ("1", "1 ms", None),
+        ("0", None, None),
+        ("0", "0 s", None),
+        ("1", None, "interval"),
+        ("1", "0 s", "interval"),
+        ("0", "1 ms", "max-rows"),
+        (None, "1 ms", "max-rows"),
+    ],
+)
+def test_both_limits_of_the_sinks_buffer_are_set_or_none(
+    rows: str | None, interval: str | None, wrong: str | None
+) -> None:
+    given = {"sink.buffer-flush.max-rows": rows, "sink.buffer-flush.interval": interval}
+    options = _UPSERT | {key: text for key, text in given.items() if text is not None}
+    kv = KeyValueFormat("id INT, v STRING", options, primary_key=["id"])
+    if wrong is None:
+        assert kv.connector_options("encode")["sink.buffer-flush.max-rows"] == int(rows or 0)
+        return
+    with pytest.raises(OptionError, match="set to be greater than zero") as caught:
+        kv.connector_options("encode")
+    assert caught.value.option == f"sink.buffer-flush.{wrong}"
 
 
 def test_only_a_table_of_one_topic_names_the_subject_of_its_schema() -> None:

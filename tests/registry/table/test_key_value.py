@@ -315,6 +315,29 @@ def test_the_values_copy_of_a_key_column_wins_also_if_null() -> None:
     ], "a tombstone deletes the row of its key, which is the only one that it has"
 
 
+@pytest.mark.parametrize(
+    ("columns", "options", "row"),
+    [
+        ("id INT, v STRING", {"value.fields-include": "ALL"}, ("+I", 9, "a")),
+        ("id INT, v STRING", {"value.fields-include": "EXCEPT_KEY"}, ("+I", 1, "a")),
+        ("v STRING, id INT", {"key.fields": "id;v", "value.fields-include": "ALL"}, ("+I", "a", 9)),
+        ("v STRING, id INT", {"key.fields": "id;v"}, ("+I", "k", 1)),
+        ("k_id INT, id INT, v STRING", {"key.fields": "k_id", "key.fields-prefix": "k_"}, ("+I", 1, 9, "a")),
+        ("id INT, k_v STRING, v STRING", {"key.fields": "k_v", "key.fields-prefix": "k_"}, ("+I", 9, "k", "a")),
+        (
+            "v_id INT, k_id INT, k_v STRING",
+            {"key.fields": "k_v;k_id", "key.fields-prefix": "k_", "value.fields-prefix": "v_"},
+            ("+I", 9, 1, "k"),
+        ),
+    ],
+)
+def test_a_column_is_that_of_its_part_if_key_and_value_disagree(
+    columns: str, options: dict[str, str], row: tuple[Any, ...]
+) -> None:
+    record = ('{"id":1,"v":"k"}', '{"id":9,"v":"a"}')
+    assert _batch(KeyValueFormat(columns, {**_KAFKA, **options}), record) == [[row]]
+
+
 def test_a_deleted_row_takes_from_the_key_only_what_its_value_does_not_have() -> None:
     options = {"key.format": "json", "key.fields": "id;n", "value.format": "debezium-json"}
     kv = KeyValueFormat("id INT, n INT, v STRING", options | {"value.debezium-json.changelog.mode": "upsert"})
@@ -681,6 +704,17 @@ def test_only_a_table_of_one_topic_names_the_subject_of_its_schema() -> None:
     several = KeyValueFormat("id INT", options | {"topic": "a;b"})
     with pytest.raises(OptionError, match="subject is required"):
         several.connector_options("encode")
+
+
+def test_a_metadata_column_must_be_castable_in_the_direction_of_its_use() -> None:
+    """Flink casts a TIMESTAMP to a TIME, and no TIME to a TIMESTAMP."""
+    ddl = """CREATE TABLE t (v STRING, at TIME METADATA FROM 'timestamp' {}) WITH ('connector' = 'kafka', 'topic' = 't',
+        'format' = 'json', 'properties.bootstrap.servers' = 'b', 'properties.group.id' = 'g')"""
+    kv = KeyValueFormat.from_ddl(ddl.format(""))
+    assert [column.name for column in kv._plan("decode").metadata] == ["at"]
+    with pytest.raises(SchemaError, match="must be castable to metadata type 'TIMESTAMP_LTZ"):
+        kv._plan("encode")
+    assert KeyValueFormat.from_ddl(ddl.format("VIRTUAL"))._plan("encode").metadata == ()
 
 
 def test_a_table_of_a_pattern_of_topics_can_be_written() -> None:

@@ -708,10 +708,10 @@ def test_only_a_table_of_one_topic_names_the_subject_of_its_schema() -> None:
 
 def test_a_metadata_column_must_be_castable_in_the_direction_of_its_use() -> None:
     """Flink casts a TIMESTAMP to a TIME, and no TIME to a TIMESTAMP."""
-    ddl = """CREATE TABLE t (v STRING, at TIME METADATA FROM 'timestamp' {}) WITH ('connector' = 'kafka', 'topic' = 't',
+    ddl = """CREATE TABLE t (v STRING, ts TIME METADATA FROM 'timestamp' {}) WITH ('connector' = 'kafka', 'topic' = 't',
         'format' = 'json', 'properties.bootstrap.servers' = 'b', 'properties.group.id' = 'g')"""
     kv = KeyValueFormat.from_ddl(ddl.format(""))
-    assert [column.name for column in kv._plan("decode").metadata] == ["at"]
+    assert [column.name for column in kv._plan("decode").metadata] == ["ts"]
     with pytest.raises(SchemaError, match="must be castable to metadata type 'TIMESTAMP_LTZ"):
         kv._plan("encode")
     assert KeyValueFormat.from_ddl(ddl.format("VIRTUAL"))._plan("encode").metadata == ()

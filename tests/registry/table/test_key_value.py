@@ -528,8 +528,9 @@ def test_errors_of_rows_name_the_reason() -> None:
     ):
         with pytest.raises(SchemaError, match=message):
             kv.encode_batch(pa.array([], wrong))
-    with pytest.raises(SchemaError, match="row_kinds must have"):
-        kv.encode_batch(rows, row_kinds=pa.array(["+I", "X"]))
+    for kinds in (["+I", "X"], ["+I"], ["+I"] * 3):
+        with pytest.raises(SchemaError, match="row_kinds must have"):
+            kv.encode_batch(rows, row_kinds=pa.array(kinds))
 
 
 def test_each_column_of_the_primary_key_must_not_be_null() -> None:

@@ -518,6 +518,29 @@ def test_failures_are_tried_again_if_that_may_help(fake: Fake) -> None:
     assert "HTTP 400: it is disabled" in _decoded(_format(fake.url, registry_timeout="3 s"), FOUR + DATUM)[0]
 
 
+@pytest.mark.parametrize(
+    ("status", "name", "kind"),
+    [
+        *((status, "X", "repeated") for status in (408, 429, 500, 502, 503, 504)),
+        *((status, "X", "refused") for status in (400, 404, 409, 422)),
+        *((status, "", "failed") for status in (400, 404, 409, 422)),
+        *((status, "X", "failed") for status in (401, 403, 405, 501)),
+    ],
+)
+def test_the_status_of_an_answer_decides_whether_it_is_about_the_schema(
+    fake: Fake, status: int, name: str, kind: str
+) -> None:
+    path = "/apis/registry/v3/ids/contentIds/7"
+    fake.answers[path] = [(status, json.dumps({"name": name, "title": "not now"}).encode())]
+    if kind == "failed":
+        with pytest.raises(SchemaRegistryError, match=f"HTTP {status}: not now"):
+            _decoded(_format(fake.url), FOUR + DATUM)
+    else:
+        (found,) = _decoded(_format(fake.url), FOUR + DATUM)
+        assert found == ROW if kind == "repeated" else f"HTTP {status}: not now" in found
+    assert [asked for asked, _ in fake.asked].count(f"GET {path}") == 1 + (kind == "repeated")
+
+
 def test_a_huge_answer_is_an_error(fake: Fake) -> None:
     fake.contents[9] = " " * (9 << 20)
     with pytest.raises(SchemaRegistryError, match="the answer has more than 8388608 bytes"):

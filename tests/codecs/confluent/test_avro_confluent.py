@@ -523,6 +523,42 @@ def test_an_invalid_answer_is_not_bad_data_and_not_retried(registry: Registry, s
     assert caught.value.subject == "s"
 
 
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_failure_that_may_pass_is_requested_again(registry: Registry, status: int) -> None:
+    registry.failing, registry.status = 2, status
+    assert _decoded(_format(registry), _framed(7, b"\x0a\x02z")) == [(5, "z")]
+    assert len(registry.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "refused"),
+    [
+        (409, 409, True),
+        (422, 42201, True),
+        (404, 40400, True),
+        (404, 40499, True),
+        (404, 40399, False),
+        (404, 40500, False),
+        (400, 40403, False),
+        (403, 40301, False),
+        (501, 50101, False),
+    ],
+)
+def test_an_error_about_a_schema_is_an_error_of_its_messages(
+    registry: Registry, status: int, code: int, refused: bool
+) -> None:
+    registry.failing, registry.status = 1, status
+    registry.body = json.dumps({"error_code": code, "message": "not this one"}).encode()
+    if refused:
+        (error,) = _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
+        assert "Could not find schema with id 7" in error
+        assert "not this one" in error
+    else:
+        with pytest.raises(SchemaRegistryError, match="not this one"):
+            _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
+    assert len(registry.requests) == 1
+
+
 def test_a_slow_registry_does_not_hang_a_task(registry: Registry) -> None:
     registry.delay = 30
     with pytest.raises(SchemaRegistryError, match="registry-timeout") as caught:

@@ -482,11 +482,11 @@ def test_references_are_followed(fake: Fake) -> None:
 
 
 def test_references_of_references_are_followed_each_once(fake: Fake) -> None:
-    for number, (name, types) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 30):
-        fields = [{"name": t.lower(), "type": t} for t in types] or [{"name": "x", "type": "int"}]
+    for number, (name, used) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 30):
+        fields = [{"name": t.lower(), "type": t} for t in used] or [{"name": "x", "type": "int"}]
         fake.contents[number] = json.dumps({"type": "record", "name": name, "fields": fields})
         fake.versions[name] = [(number, number)]
-        fake.references[number] = [{"artifactId": t, "version": "1", "name": t} for t in types]
+        fake.references[number] = [{"artifactId": t, "version": "1", "name": t} for t in used]
     ddl = "b ROW<d ROW<x INT>, e ROW<x INT>>, c ROW<d ROW<x INT>, f ROW<x INT>>"
     (found,) = _decoded(_format(fake.url), b"\0\0\0\0\x1e\x02\x04\x06\x08", ddl=ddl)
     assert found == [{"b": {"d": {"x": 1}, "e": {"x": 2}}, "c": {"d": {"x": 3}, "f": {"x": 4}}}]

@@ -343,9 +343,9 @@ def test_a_schema_that_two_others_refer_to_does_not_hide_the_next_one(registry: 
         fields = [{"name": t.lower(), "type": t} for t in types] or [{"name": "x", "type": "int"}]
         return json.dumps({"type": "record", "name": name, "fields": fields})
 
-    for number, (name, types) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 50):
-        registry.ids[number], registry.subjects[name] = record(name, *types), [number]
-        registry.references[number] = [{"name": t, "subject": t, "version": 1} for t in types]
+    for number, (name, used) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 50):
+        registry.ids[number], registry.subjects[name] = record(name, *used), [number]
+        registry.references[number] = [{"name": t, "subject": t, "version": 1} for t in used]
     schema = "b ROW<d ROW<x INT>, e ROW<x INT>>, c ROW<d ROW<x INT>, f ROW<x INT>>"
     (found,) = _decoded(_format(registry), _framed(50, b"\x02\x04\x06\x08"), schema=schema)
     assert found == ({"d": {"x": 1}, "e": {"x": 2}}, {"d": {"x": 3}, "f": {"x": 4}})

@@ -463,7 +463,8 @@ def test_expired_marks_are_refused_if_the_batch_may_have_been_written() -> None:
     assert brokers.kept == {}
     found = take_over(brokers, NAMES, 4, 2, planned=time.time() - 60)
     assert found.unmarked
-    assert not take_over(Brokers(retention=600.0), NAMES, 0, 2, planned=time.time()).unmarked
+    for batch, unmarked in ((0, False), (1, True), (2, True)):
+        assert take_over(Brokers(retention=600.0), NAMES, batch, 2, planned=time.time()).unmarked is unmarked
 
 
 def test_a_mark_whose_batch_has_no_state_any_more_is_refused() -> None:

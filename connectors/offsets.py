@@ -268,7 +268,8 @@ def _to_specific(asked: _Brokers) -> _Bound:
             offset = asked.committed.get(at, asked.first()[at])
         end[at] = offset
     bound = asked.up_to(end, key)
-    return replace(bound, notes={**asked.unknown(key, given), **bound.notes})
+    told = [*asked.unknown(key, given).values(), *bound.notes.values()]
+    return replace(bound, notes={key: "; ".join(told)} if told else {})
 
 
 # --- offsets of the brokers ----------------------------------------------------------------------------------

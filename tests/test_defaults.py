@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.blocks import options as blocks
-from kvformat.registry import available_formats
+from kvformat.registry import available_formats, get_format
 from kvformat.registry.contract.discovery import format_class
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Option, display_value
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
 
 _OF_FORMATS: dict[str, Any] = {
@@ -127,6 +127,12 @@ _OF_SINKS: dict[str, Any] = {
 }
 
 
+_PIPELINES = [
+    *(blocks.SOURCE_OPTIONS, blocks.PIPELINE_OPTIONS, blocks.TRANSFORM_OPTIONS, blocks.ROUTE_OPTIONS),
+    *(*blocks.FORMAT_OPTIONS.values(), *blocks.SINK_FORMAT_OPTIONS.values()),
+]
+
+
 def _defaults(specs: Sequence[Option]) -> dict[str, Any]:
     return {spec.key: spec.default for spec in specs if spec.default is not None}
 
@@ -147,9 +153,7 @@ def test_each_option_of_a_table_has_its_default() -> None:
 
 
 def test_each_option_of_a_pipeline_has_its_default() -> None:
-    groups = [blocks.SOURCE_OPTIONS, blocks.PIPELINE_OPTIONS, blocks.TRANSFORM_OPTIONS, blocks.ROUTE_OPTIONS]
-    groups += [*blocks.FORMAT_OPTIONS.values(), *blocks.SINK_FORMAT_OPTIONS.values()]
-    specs = [spec for group in groups for spec in group]
+    specs = [spec for group in _PIPELINES for spec in group]
     assert len(specs) >= 60
     assert _defaults(specs) == _OF_PIPELINES
 
@@ -158,3 +162,36 @@ def test_each_option_of_a_pipeline_has_its_default() -> None:
 def test_each_option_of_a_sink_has_its_default(sink: str) -> None:
     specs = blocks.SINK_OPTIONS[sink]
     assert _defaults(specs) == {spec.key: _OF_SINKS[spec.key] for spec in specs if spec.key in _OF_SINKS}
+
+
+def test_each_default_can_be_given_as_the_documentation_shows_it() -> None:
+    formats = [format_class(identifier).option_specs for identifier in available_formats()]
+    groups = [*formats, KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS, *_PIPELINES, *blocks.SINK_OPTIONS.values()]
+    specs = [spec for group in groups for spec in group if spec.default is not None]
+    assert len(specs) >= 200
+    for spec in specs:
+        assert spec.parse(display_value(spec.default)) == spec.default, spec.name
+        assert spec.allowed is None or spec.default in spec.allowed, spec.name
+
+
+@pytest.mark.parametrize("identifier", sorted({*available_formats()} - {"protobuf"}))  # which needs a file
+def test_a_format_with_its_defaults_is_the_format_without_options(identifier: str) -> None:
+    specs = format_class(identifier).option_specs
+    needed = {spec.name: "mock://x" for spec in specs if spec.required}
+    defaults = {spec.name: display_value(spec.default) for spec in specs if spec.default is not None}
+    assert dict(get_format(identifier, needed | defaults).options) == dict(get_format(identifier, needed).options)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("30 s", "30 s"),
+        ("2 min", "120 s"),
+        ("500 ms", "500 ms"),
+        ("1001 ms", "1001 ms"),
+        ("7 µs", "7 µs"),
+        ("0", "0 s"),
+    ],
+)
+def test_a_duration_is_shown_with_all_its_digits(text: str, shown: str) -> None:
+    assert display_value(Option(name="x", type="duration").parse(text)) == shown

@@ -18,8 +18,17 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs import inspect_topic
-from kvformat.codecs.raw.format import RawFormat
-from kvformat.registry import KeyValueFormat, KvFormatError, MessageSample, Recognition, SchemaProposal, get_format
+from kvformat.codecs.raw import RawFormat
+from kvformat.registry import (
+    DecodedBatch,
+    Format,
+    KeyValueFormat,
+    KvFormatError,
+    MessageSample,
+    Recognition,
+    SchemaProposal,
+    get_format,
+)
 from kvformat.registry.contract.options import mask_userinfo
 from kvformat.registry.contract.secrets import scrubbed
 from kvformat.registry.sql.connector_options import masked
@@ -110,6 +119,26 @@ def test_an_error_of_a_format_in_recognition_hides_secrets(monkeypatch: pytest.M
     start = "format 'raw' can't recognize messages: ValueError (its text is not shown"
     assert any(note.startswith(start) for note in found.notes)
     assert any("can't connect with {}" in note for note in inspect_topic([b"a"]).notes)
+
+
+@pytest.mark.parametrize("names", [(0, 1), (1, 0)])
+def test_an_exception_of_a_decoder_shows_no_part_of_a_secret(
+    names: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One secret begins with the other; their options have any order."""
+    options = [("ssl.keystore.password", "sesame"), ("bearer-auth.token", "sesame-open")]
+    format = get_format("json-registry", dict(options[name] for name in names))
+    right = type(format).decode_arrow
+
+    def decode(self: Format, messages: pa.BinaryArray, schema: pa.Schema, **more: Any) -> DecodedBatch:
+        if len(messages):
+            raise ValueError(f"sent {options[1][1]}, not {options[0][1]}")
+        return right(self, messages, schema, **more)
+
+    monkeypatch.setattr(type(format), "decode_arrow", decode)
+    errors = format.decode_batch(pa.array([b"a"]), "id INT").errors
+    assert errors is not None
+    assert "sent ******, not ******" in errors[0].as_py()
 
 
 def test_a_missing_option_is_shown_as_none() -> None:

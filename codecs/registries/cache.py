@@ -160,7 +160,7 @@ def latest_schema(settings: RegistrySettings, subject: str) -> tuple[int | str, 
     answer = _registry(settings).latest(subject)
     if isinstance(answer, Refused):
         return answer
-    return _ids.put(key, answer[0]), _schemas.put((settings, answer[0]), answer[1])
+    return _ids.put(key, answer[0], replace=True), _schemas.put((settings, answer[0]), answer[1])
 
 
 def subject_schema(

@@ -214,9 +214,10 @@ def _as_text(value: Any) -> str:
 
 
 def display_value(value: Any) -> str:
-    """Return a parsed value as text for people."""
+    """Return a parsed value as text for people. A number, a duration and a boolean can be parsed again."""
     if isinstance(value, dt.timedelta):
-        return f"{value.total_seconds():g} s"
+        units = {"s": dt.timedelta(seconds=1), "ms": dt.timedelta(milliseconds=1), "µs": dt.timedelta.resolution}
+        return next(f"{value // unit} {name}" for name, unit in units.items() if not value % unit)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

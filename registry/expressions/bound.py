@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -68,6 +68,11 @@ def constant(type_: FlinkType, value: Any) -> Bound:
         return Vector.of_values(type_, [value] * rows.length)
 
     return Bound(type_, evaluate, value)
+
+
+def once(value: Bound) -> Bound:
+    """Return an expression that is evaluated once for the same rows, although several others use it."""
+    return replace(value, evaluate=lambda rows: rows.once(value.evaluate))
 
 
 def by_value(

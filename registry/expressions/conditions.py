@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.expressions.bound import BOOLEAN, NULL, BindError, Bound, constant, may_be_null, shown
+from kvformat.registry.expressions.bound import BOOLEAN, NULL, BindError, Bound, constant, may_be_null, once, shown
 from kvformat.registry.expressions.casts import bind_cast
 from kvformat.registry.expressions.operators import bind_comparison
 from kvformat.registry.expressions.rows import Rows
@@ -95,5 +95,14 @@ def _scattered(type_: FlinkType, parts: Sequence[Vector], places: Sequence[Bools
 
 def bind_nullif(value: Bound, other: Bound, offset: int | None) -> Bound:
     """Return NULL if both are equal, else the first."""
+    value = once(value)
     equal = bind_comparison("=", value, other, offset)
-    return bind_case([equal, constant(value.type, None), value], offset, name="NULLIF")
+    null, result = with_common_type("NULLIF", [constant(value.type, None), value], offset)
+
+    def evaluate(rows: Rows) -> Vector:
+        truths, valid = equal.evaluate(rows).numbers()
+        same = truths & valid
+        parts = [null.evaluate(rows.where(same)), result.evaluate(rows).take(np.flatnonzero(~same))]
+        return _scattered(result.type, parts, [same, ~same])
+
+    return Bound(result.type, evaluate)

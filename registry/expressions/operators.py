@@ -30,6 +30,7 @@ from kvformat.registry.expressions.bound import (
     Bound,
     by_value,
     constant,
+    once,
     shown,
 )
 from kvformat.registry.expressions.casts import bind_cast, converter
@@ -326,7 +327,7 @@ def _exact_key(value: Any) -> Any:
 
 def bind_distinct(left: Bound, right: Bound, offset: int | None, *, distinct: bool) -> Bound:
     """Return `left IS [NOT] DISTINCT FROM right`: a comparison in which NULL equals NULL."""
-    left, right = _with_types(left, right)
+    left, right = map(once, _with_types(left, right))
     equal = bind_comparison("=", left, right, offset)
 
     def evaluate(rows: Rows) -> Vector:

@@ -7,7 +7,7 @@ it does not fail there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +59,7 @@ class Rows:
     failures: dict[int, str] = field(default_factory=dict)
     indexes: npt.NDArray[np.intp] | None = None
     _taken: dict[str, Vector] = field(default_factory=dict)
+    _evaluated: dict[Callable[[Rows], Vector], Vector] = field(default_factory=dict)
 
     def column(self, name: str) -> Vector:
         """Return a column of these rows."""
@@ -68,6 +69,12 @@ class Rows:
                 array = array.take(pa.array(self.indexes))
             self._taken[name] = Vector.of_array(self.types[name], array)
         return self._taken[name]
+
+    def once(self, evaluate: Callable[[Rows], Vector]) -> Vector:
+        """Return the values of an expression for these rows. It is evaluated the first time only."""
+        if evaluate not in self._evaluated:
+            self._evaluated[evaluate] = evaluate(self)
+        return self._evaluated[evaluate]
 
     def where(self, mask: Bools) -> Rows:
         """Return the selected rows."""

@@ -331,9 +331,8 @@ class _RowAssembler:
         return TableRows(columns, kinds, counts, records, reasons, parts, codes)
 
     def _has_value_rows_only(self) -> bool:
-        """Return whether the table's rows are exactly the rows of the value, in order: usual without a key."""
-        total = len(self.value.batch.rows.values)
-        return not self.layout.deletes_by_null and int(self.value.counts.sum()) == total
+        """Return whether the rows of a table without a key are exactly those of the value, in order, as is usual."""
+        return int(self.value.counts.sum()) == len(self.value.batch.rows.values)
 
     def _value_rows(self) -> TableRows:
         """Return the rows of the value, with their columns unchanged."""
@@ -345,8 +344,8 @@ class _RowAssembler:
     def _columns(self, keys: list[pa.Array], values: list[pa.Array], deleted: _Bools) -> list[pa.Array]:
         """Return the table's columns.
 
-        If key and value both contain a column, the value's wins. A deleted row takes the key's, because its value may
-        not have it.
+        If key and value both contain a column, the value's wins. A deleted row takes the key's if its value does not
+        have it.
         """
         of_key = {index: i for i, index in enumerate(self.layout.key_indexes)}
         of_value = {index: i for i, index in enumerate(self.layout.value_indexes)}
@@ -356,7 +355,7 @@ class _RowAssembler:
                 columns.append(keys[of_key[index]])
             elif index in of_key and keys and deleted.any():
                 value = values[of_value[index]]
-                from_key = deleted if self.layout.upsert else deleted & np.asarray(value.is_null())
+                from_key = deleted & np.asarray(value.is_null())
                 columns.append(pc.if_else(pa.array(from_key), keys[of_key[index]], value))
             else:
                 columns.append(values[of_value[index]])

@@ -237,6 +237,14 @@ def test_a_given_end_is_exclusive_and_at_most_that_of_the_topic(
     assert notes == ({key: told} if noted else {})
 
 
+def test_both_notes_on_given_ends_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "scan.bounded.specific-offsets"
+    options = specific("bounded", 8) | {key: "partition:0,offset:8;partition:3,offset:1"}
+    _, notes = spark_offsets(table(one(3, 7), monkeypatch, options), streaming=False)
+    missing, late = f"'{key}' names partitions that do not exist: t-3", f"'{key}' is after the last record"
+    assert notes[key].startswith(f"{missing}; {late}")
+
+
 def test_partitions_without_a_given_end_end_at_the_committed_offset_or_are_not_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

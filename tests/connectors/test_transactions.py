@@ -313,6 +313,15 @@ def test_a_finished_batch_has_the_digest_of_all_its_rows() -> None:
         check_repeated(NAMES, 0, found, [digest(0, others)])
 
 
+@pytest.mark.parametrize(("rows", "digest"), [(2, 6), (4, 6), (3, 7), (3, 5), (3, 6 + 2**63)])
+def test_a_repeated_batch_has_the_same_number_of_rows_and_the_same_digest(rows: int, digest: int) -> None:
+    mark, task = Mark(4, 1, 3, 6, "g"), WrittenTask(0, rows, digest)
+    for found in (TakenOver("g", 1, done=mark), TakenOver("g", 1, written={0: mark})):
+        check_repeated(NAMES, 4, found, [WrittenTask(0, 3, 6)])
+        with pytest.raises(DeliveryError, match="can't be repeated"):
+            check_repeated(NAMES, 4, found, [task])
+
+
 def test_an_attempt_after_a_success_writes_nothing() -> None:
     """Its rows are those of the first attempt, even if it has other ones now."""
     brokers = Brokers()
@@ -463,7 +472,8 @@ def test_expired_marks_are_refused_if_the_batch_may_have_been_written() -> None:
     assert brokers.kept == {}
     found = take_over(brokers, NAMES, 4, 2, planned=time.time() - 60)
     assert found.unmarked
-    assert not take_over(Brokers(retention=600.0), NAMES, 0, 2, planned=time.time()).unmarked
+    for batch, unmarked in ((0, False), (1, True), (2, True)):
+        assert take_over(Brokers(retention=600.0), NAMES, batch, 2, planned=time.time()).unmarked is unmarked
 
 
 def test_a_mark_whose_batch_has_no_state_any_more_is_refused() -> None:

@@ -33,6 +33,11 @@ def test_settings_are_a_new_dict_of_texts(use: Any) -> None:
     assert codecs.recommended_settings is recommended_settings
 
 
+@pytest.mark.parametrize(("use", "most"), [("decode", "2097152"), ("encode", "2147483647")])
+def test_each_direction_has_its_own_size_of_batches(use: Any, most: str) -> None:
+    assert recommended_settings(use) == {MAX_BYTES: most}
+
+
 def test_the_use_of_settings_is_checked() -> None:
     assert recommended_settings() == recommended_settings("decode")
     with pytest.raises(ConfigurationError, match="'decode', 'encode' or 'start', not 'both'"):

@@ -359,7 +359,9 @@ class Fake(ThreadingHTTPServer):
                 return _one(self.versions.get(name, [])[-1:], name)
             case ["groups", _, "artifacts", name, "versions", number, *rest]:
                 _, content = self.versions[name][int(number) - 1]
-                return 200, json.dumps([]).encode() if rest == ["references"] else self.contents[content].encode()
+                if rest == ["references"]:
+                    return 200, json.dumps(self.references.get(content, [])).encode()
+                return 200, self.contents[content].encode()
         return 404, b"<html>no such page</html>"
 
     def _content(self, kind: str, number: int) -> int | None:
@@ -479,6 +481,19 @@ def test_references_are_followed(fake: Fake) -> None:
         _decoded(_format(fake.url), b"\0\0\0\0\x17\x0e")
 
 
+def test_references_of_references_are_followed_each_once(fake: Fake) -> None:
+    for number, (name, used) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 30):
+        fields = [{"name": t.lower(), "type": t} for t in used] or [{"name": "x", "type": "int"}]
+        fake.contents[number] = json.dumps({"type": "record", "name": name, "fields": fields})
+        fake.versions[name] = [(number, number)]
+        fake.references[number] = [{"artifactId": t, "version": "1", "name": t} for t in used]
+    ddl = "b ROW<d ROW<x INT>, e ROW<x INT>>, c ROW<d ROW<x INT>, f ROW<x INT>>"
+    (found,) = _decoded(_format(fake.url), b"\0\0\0\0\x1e\x02\x04\x06\x08", ddl=ddl)
+    assert found == [{"b": {"d": {"x": 1}, "e": {"x": 2}}, "c": {"d": {"x": 3}, "f": {"x": 4}}}]
+    asked = [path for path, _ in fake.asked if path.endswith("/content")]
+    assert len(asked) == len(set(asked)) == 5
+
+
 def test_failures_are_tried_again_if_that_may_help(fake: Fake) -> None:
     path = "/apis/registry/v3/ids/contentIds/7"
     for number, (answers, count) in enumerate(
@@ -501,6 +516,29 @@ def test_failures_are_tried_again_if_that_may_help(fake: Fake) -> None:
         assert [asked for asked, _ in fake.asked].count(f"GET {path}") == count
     fake.answers[path] = [(400, b'{"name": "SomeException", "title": "it is disabled"}')]
     assert "HTTP 400: it is disabled" in _decoded(_format(fake.url, registry_timeout="3 s"), FOUR + DATUM)[0]
+
+
+@pytest.mark.parametrize(
+    ("status", "name", "kind"),
+    [
+        *((status, "X", "repeated") for status in (408, 429, 500, 502, 503, 504)),
+        *((status, "X", "refused") for status in (400, 404, 409, 422)),
+        *((status, "", "failed") for status in (400, 404, 409, 422)),
+        *((status, "X", "failed") for status in (401, 403, 405, 501)),
+    ],
+)
+def test_the_status_of_an_answer_decides_whether_it_is_about_the_schema(
+    fake: Fake, status: int, name: str, kind: str
+) -> None:
+    path = "/apis/registry/v3/ids/contentIds/7"
+    fake.answers[path] = [(status, json.dumps({"name": name, "title": "not now"}).encode())]
+    if kind == "failed":
+        with pytest.raises(SchemaRegistryError, match=f"HTTP {status}: not now"):
+            _decoded(_format(fake.url), FOUR + DATUM)
+    else:
+        (found,) = _decoded(_format(fake.url), FOUR + DATUM)
+        assert found == ROW if kind == "repeated" else f"HTTP {status}: not now" in found
+    assert [asked for asked, _ in fake.asked].count(f"GET {path}") == 1 + (kind == "repeated")
 
 
 def test_a_huge_answer_is_an_error(fake: Fake) -> None:

@@ -341,6 +341,19 @@ def test_schemas_with_references(registry: Registry) -> None:
     assert found == [({"x": 1}, {"x": 2})]
 
 
+def test_a_schema_that_two_others_refer_to_does_not_hide_the_next_one(registry: Registry) -> None:
+    def record(name: str, *types: str) -> str:
+        fields = [{"name": t.lower(), "type": t} for t in types] or [{"name": "x", "type": "int"}]
+        return json.dumps({"type": "record", "name": name, "fields": fields})
+
+    for number, (name, used) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 50):
+        registry.ids[number], registry.subjects[name] = record(name, *used), [number]
+        registry.references[number] = [{"name": t, "subject": t, "version": 1} for t in used]
+    schema = "b ROW<d ROW<x INT>, e ROW<x INT>>, c ROW<d ROW<x INT>, f ROW<x INT>>"
+    (found,) = _decoded(_format(registry), _framed(50, b"\x02\x04\x06\x08"), schema=schema)
+    assert found == ({"d": {"x": 1}, "e": {"x": 2}}, {"d": {"x": 3}, "f": {"x": 4}})
+
+
 def test_types_within_schemas_that_are_referred_to() -> None:
     place = {"type": "record", "name": "Place", "namespace": "geo", "fields": []}
     place["fields"] = [{"name": "land", "type": {"type": "enum", "name": "Land", "symbols": ["DE", "FR"]}}]
@@ -511,6 +524,42 @@ def test_an_invalid_answer_is_not_bad_data_and_not_retried(registry: Registry, s
     with pytest.raises(SchemaRegistryError, match="registering a schema under subject 's'") as caught:
         _encoded(_format(registry, subject="s"), (1, "y"))
     assert caught.value.subject == "s"
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_a_failure_that_may_pass_is_requested_again(registry: Registry, status: int) -> None:
+    registry.failing, registry.status = 2, status
+    assert _decoded(_format(registry), _framed(7, b"\x0a\x02z")) == [(5, "z")]
+    assert len(registry.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "refused"),
+    [
+        (409, 409, True),
+        (422, 42201, True),
+        (404, 40400, True),
+        (404, 40499, True),
+        (404, 40399, False),
+        (404, 40500, False),
+        (400, 40403, False),
+        (403, 40301, False),
+        (501, 50101, False),
+    ],
+)
+def test_an_error_about_a_schema_is_an_error_of_its_messages(
+    registry: Registry, status: int, code: int, refused: bool
+) -> None:
+    registry.failing, registry.status = 1, status
+    registry.body = json.dumps({"error_code": code, "message": "not this one"}).encode()
+    if refused:
+        (error,) = _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
+        assert "Could not find schema with id 7" in error
+        assert "not this one" in error
+    else:
+        with pytest.raises(SchemaRegistryError, match="not this one"):
+            _decoded(_format(registry), _framed(7, b"\x0a\x02z"))
+    assert len(registry.requests) == 1
 
 
 def test_a_slow_registry_does_not_hang_a_task(registry: Registry) -> None:

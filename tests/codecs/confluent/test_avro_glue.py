@@ -426,6 +426,23 @@ def test_failures_of_aws_are_tried_again_if_that_may_help(aws: Any, monkeypatch:
         assert len(asked) == count
 
 
+def test_the_code_of_an_error_decides_whether_it_is_about_the_schema(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    good = {"SchemaVersionId": VERSION, "DataFormat": "AVRO", "SchemaDefinition": SCHEMA}
+    repeated = ("ThrottlingException", "TooManyRequestsException", "RequestTimeout", "OperationTimeoutException")
+    refused = ("EntityNotFoundException", "InvalidInputException", "ResourceNumberLimitExceededException")
+    fmt = _format(**{"schema.name": str(uuid.uuid4()), "registry.name": str(uuid.uuid4())})
+    for error in (*repeated, *refused, "AccessDeniedException", "AlreadyExistsException", "Other"):
+        asked = _answers(monkeypatch, {"GetSchemaVersion": [f"{error} not now", good]})
+        message = _frame(DATUM, str(uuid.uuid4()))
+        if error in (*repeated, *refused):
+            (found,) = _decoded(fmt, message)
+            assert found == ROW if error in repeated else "not now" in found
+        else:
+            with pytest.raises(SchemaRegistryError, match="not now"):
+                _decoded(fmt, message)
+        assert len(asked) == 1 + (error in repeated), error
+
+
 def test_credentials_are_not_shown(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     _answers(
         monkeypatch,

@@ -170,16 +170,18 @@ def test_an_error_is_not_cached_and_other_registries_have_other_answers(
 def test_a_refused_schema_is_requested_again_and_its_id_is_cached_by_subject(
     clock: _Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    registry, settings = _opened(monkeypatch, Refused("no"), 7, 8, 9), _settings()
-    other = RegistrySchema("AVRO", '"int"')
+    others = [RegistrySchema("AVRO", '"int"'), RegistrySchema("JSON", '"long"')]
+    others.append(RegistrySchema("AVRO", '"long"', (("a", '"int"'),)))
+    registry, settings = _opened(monkeypatch, Refused("no"), 7, 8, 9, 10, 11), _settings()
 
     def request(subject: str, schema: RegistrySchema) -> Any:
         return cache.id_of_schema(settings, subject, schema, register=True)
 
     assert request("s", _SCHEMA) == Refused("no")
     assert [request("s", _SCHEMA) for _ in range(2)] == [7, 7]
-    assert [request("t", _SCHEMA), request("s", other), request("s", _SCHEMA)] == [8, 9, 7]
-    assert registry.asked == 4
+    assert [request("t", _SCHEMA), *(request("s", other) for other in others)] == [8, 9, 10, 11]
+    assert request("s", _SCHEMA) == 7
+    assert registry.asked == 6
 
 
 def test_an_id_that_was_unknown_is_known_after_its_schema_is_registered(
@@ -202,6 +204,34 @@ def test_the_latest_schema_is_cached_with_its_id_and_a_refusal_is_not(
     assert cache.latest_schema(settings, "t") == (8, later)
     assert cache.schemas_by_id(settings, [7, 8]) == {7: _SCHEMA, 8: later}
     assert registry.asked == 3
+
+
+def test_the_latest_schema_has_its_own_id_when_it_is_requested_again(
+    clock: _Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache of schemas may have dropped it, while its id is still known."""
+    later = RegistrySchema("AVRO", '"int"')
+    _opened(monkeypatch, (7, _SCHEMA), _SCHEMA, (8, later))
+    monkeypatch.setattr(cache, "_schemas", cache._Cache[RegistrySchema](1))
+    settings = _settings()
+    assert cache.latest_schema(settings, "s") == (7, _SCHEMA)
+    assert cache.schemas_by_id(settings, [1]) == {1: _SCHEMA}
+    assert cache.latest_schema(settings, "s") == cache.latest_schema(settings, "s") == (8, later)
+
+
+def test_a_version_that_is_inspected_is_requested_each_time_by_a_new_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A client has a cache of its own. Only a registry in memory is gone with its client."""
+    opened = list[str]()
+
+    def opens(settings: RegistrySettings) -> SchemaRegistry:
+        opened.append(settings.url)
+        return _Scripted((7, _SCHEMA), (8, _SCHEMA))
+
+    monkeypatch.setattr(cache, "open_registry", opens)
+    settings, in_memory = _settings(), RegistrySettings(f"mock://requests-{next(_NUMBERS)}")
+    assert [cache.subject_schema(settings, "s", version) for version in (None, 1)] == [(7, _SCHEMA)] * 2
+    assert [cache.subject_schema(in_memory, "s", version) for version in (None, 1)] == [(7, _SCHEMA), (8, _SCHEMA)]
+    assert opened == [settings.url, settings.url, in_memory.url]
 
 
 @pytest.mark.parametrize(

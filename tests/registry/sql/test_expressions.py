@@ -11,8 +11,9 @@ import pytest
 
 from kvformat.registry.contract.types import FlinkType, arrow_type
 from kvformat.registry.expressions.bind import functions
-from kvformat.registry.expressions.bound import STRING
+from kvformat.registry.expressions.bound import STRING, Bound
 from kvformat.registry.expressions.rows import Rows, Session
+from kvformat.registry.expressions.vectors import Vector
 from kvformat.registry.sql.create_table import parse_create_table
 from kvformat.registry.sql.expressions import _SPECIAL_CALLS, _WITHOUT_BRACKETS, read_expression, uses_current_time
 from kvformat.registry.sql.table_definition import TableColumn
@@ -181,6 +182,29 @@ def test_unsupported_expressions_are_refused(expression: str, shown: str) -> Non
     assert column.type is None
     assert shown in column.refused.partition(", at line 1, column ")[0]
     assert ", at line 1, column " in column.refused
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("NULLIF(id, 2)", [1, None, None, 3]),
+        ("NULLIF(id, NULLIF(2, id))", [1, 2, None, 3]),
+        ("id IS DISTINCT FROM 2", [True, False, True, True]),
+        ("2 IS NOT DISTINCT FROM id", [False, True, False, False]),
+        ("id IS NOT DISTINCT FROM NULL", [False, False, True, False]),
+    ],
+)
+def test_a_value_that_is_compared_and_returned_is_computed_once(expression: str, values: list[Any]) -> None:
+    given, asked = [1, 2, None, 3], list[int]()
+
+    def evaluate(rows: Rows) -> Vector:
+        asked.append(rows.length)
+        return Vector.of_values(FlinkType("INT"), given)
+
+    bound = read_expression(expression, {"id": FlinkType("INT")}, {"id": Bound(FlinkType("INT"), evaluate)})
+    for _ in range(2):  # a batch is computed anew
+        assert bound.evaluate(Rows({}, {}, 4, Session())).values() == values
+    assert asked == [4] * 2 * expression.count("id")
 
 
 def test_an_error_has_a_position_and_a_next_step() -> None:

@@ -120,7 +120,23 @@ def test_an_error_of_the_value_comes_before_that_of_a_computed_column() -> None:
         failed_rows=lambda rows: computed.evaluate(rows.columns, int(rows.counts.sum()), 0)[1],
     )
     assert rows.codes is not None
+    assert rows.parts is not None
     assert rows.codes.to_pylist() == ["MALFORMED", "COMPUTED_COLUMN"]
+    assert rows.parts.to_pylist() == ["value", "record"]
+
+
+def test_of_several_failed_rows_the_first_one_gives_the_reason_of_its_record() -> None:
+    table = _table("n INT, m INT, x AS 10 / n, y AS 10 / m", "debezium-json")
+    plan, computed = table._plan("decode"), table.computed_columns()
+    assert computed is not None
+    rows = decode_records(
+        plan.layout,
+        None,
+        pa.array([b'{"before":{"n":1,"m":0},"after":{"n":0,"m":1},"op":"u"}'], pa.binary()),
+        failed_rows=lambda rows: computed.evaluate(rows.columns, int(rows.counts.sum()), 0)[1],
+    )
+    assert rows.reasons is not None
+    assert "computed column 'y'" in rows.reasons[0].as_py()
 
 
 def test_a_branch_is_only_evaluated_for_the_rows_that_need_it() -> None:

@@ -315,6 +315,52 @@ def test_the_values_copy_of_a_key_column_wins_also_if_null() -> None:
     ], "a tombstone deletes the row of its key, which is the only one that it has"
 
 
+@pytest.mark.parametrize(
+    ("columns", "options", "row"),
+    [
+        ("id INT, v STRING", {"value.fields-include": "ALL"}, ("+I", 9, "a")),
+        ("id INT, v STRING", {"value.fields-include": "EXCEPT_KEY"}, ("+I", 1, "a")),
+        ("v STRING, id INT", {"key.fields": "id;v", "value.fields-include": "ALL"}, ("+I", "a", 9)),
+        ("v STRING, id INT", {"key.fields": "id;v"}, ("+I", "k", 1)),
+        ("k_id INT, id INT, v STRING", {"key.fields": "k_id", "key.fields-prefix": "k_"}, ("+I", 1, 9, "a")),
+        ("id INT, k_v STRING, v STRING", {"key.fields": "k_v", "key.fields-prefix": "k_"}, ("+I", 9, "k", "a")),
+        (
+            "v_id INT, k_id INT, k_v STRING",
+            {"key.fields": "k_v;k_id", "key.fields-prefix": "k_", "value.fields-prefix": "v_"},
+            ("+I", 9, 1, "k"),
+        ),
+    ],
+)
+def test_a_column_is_that_of_its_part_if_key_and_value_disagree(
+    columns: str, options: dict[str, str], row: tuple[Any, ...]
+) -> None:
+    record = ('{"id":1,"v":"k"}', '{"id":9,"v":"a"}')
+    assert _batch(KeyValueFormat(columns, {**_KAFKA, **options}), record) == [[row]]
+
+
+def test_a_deleted_row_takes_from_the_key_only_what_its_value_does_not_have() -> None:
+    options = {"key.format": "json", "key.fields": "id;n", "value.format": "debezium-json"}
+    kv = KeyValueFormat("id INT, n INT, v STRING", options | {"value.debezium-json.changelog.mode": "upsert"})
+    before = '{"before":%s,"after":null,"op":"d"}'
+    assert _batch(
+        kv,
+        ('{"id":1,"n":5}', before % '{"id":9,"v":"a"}'),
+        ('{"id":2,"n":6}', '{"before":null,"after":{"id":8,"n":4,"v":"b"},"op":"c"}'),
+        ('{"id":3,"n":7}', before % '{"v":"c"}'),
+    ) == [[("-D", 9, 5, "a")], [("+I", 8, 4, "b")], [("-D", 3, 7, "c")]]
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
+def test_a_skipped_message_deletes_nothing_beside_one_that_does(order: int) -> None:
+    kv = KeyValueFormat("id INT, v STRING", {**_UPSERT, "value.json.ignore-parse-errors": "true"}, primary_key=["id"])
+    records = [('{"id":1}', "null"), ('{"id":2}', "{"), ('{"id":3}', " null "), ('{"id":4}', "[")][::order]
+    assert _batch(kv, *records) == [[("-D", 1, None)], [], [("-D", 3, None)], []][::order]
+    keys, values = (pa.array([text.encode() for text in texts]) for texts in zip(*records, strict=True))
+    captured = decode_records.decode_records(kv._plan("decode").layout, keys, values, capture=True)
+    assert captured.codes is not None
+    assert captured.codes.to_pylist() == [None, "SKIPPED", None, "SKIPPED"][::order]
+
+
 def test_a_thousand_pairs_of_key_and_value_rows_are_read_and_one_more_is_an_error() -> None:
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
     for keys, values, fine in ((10, 100, True), (7, 143, False), (1, 1001, True), (1001, 1, True)):
@@ -325,7 +371,7 @@ def test_a_thousand_pairs_of_key_and_value_rows_are_read_and_one_more_is_an_erro
 def test_the_bytes_that_rows_repeat_are_limited_by_those_of_the_record() -> None:
     """64 KiB, and 16 for each byte of the record; a key of several rows repeats the value in the same way."""
     kv = KeyValueFormat("id INT, v STRING", _KAFKA)
-    many = "[" + ",".join(["{}"] * 20) + "]"
+    many = "[" + ",".join(["{}"] * 20) + "   ]"  # 64 bytes, so that the division has no rest
     most = decode_records._MOST_REPEATED
     # 20 rows repeat `length` bytes 20 times, and one row repeats those of `many`: 20 l + m = most + 16 (l + m)
     length = (most + 15 * len(many)) // 4
@@ -365,6 +411,55 @@ def test_the_repetition_of_keys_in_a_batch_is_limited(monkeypatch: pytest.Monkey
     monkeypatch.setattr(decode_records, "MOST_CELLS_OF_A_BATCH", 25_000)
     value = "[" + ",".join(["{}"] * 10) + "]"
     assert [type(rows) for rows in _batch(kv, *[("{}", value)] * 4, ("{}", "{}"))] == [list, list, tuple, tuple, list]
+
+
+def test_cells_are_limited_exactly_and_a_refused_record_takes_nothing_from_the_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    columns = ", ".join(f"k{n} INT" for n in range(1000))
+    kv = KeyValueFormat(f"{columns}, v STRING", {**_KAFKA, "key.fields": ";".join(f"k{n}" for n in range(1000))})
+    ten, eleven = ("[" + ",".join(["{}"] * count) + "]" for count in (10, 11))
+    beyond = 1001 * 10 + 2 * 1 - 8 * (len("{}") + len(ten))
+    monkeypatch.setattr(decode_records, "MOST_CELLS", beyond)
+    monkeypatch.setattr(decode_records, "MOST_CELLS_OF_A_BATCH", 2 * beyond)
+    kinds = [type(rows) for rows in _batch(kv, ("{}", eleven), *[("{}", ten)] * 3)]
+    assert kinds == [tuple, list, list, tuple]
+    monkeypatch.setattr(decode_records, "MOST_CELLS", beyond - 1)
+    assert [type(rows) for rows in _batch(kv, ("{}", ten))] == [tuple]
+
+
+def test_key_rows_are_paired_with_the_value_rows_of_their_own_record() -> None:
+    """Each part has four rows, as many as the table."""
+    kv = KeyValueFormat("id INT, v STRING", _KAFKA)
+    records = [('[{"id":1},{"id":2}]', '[{"v":"a"},{"v":"b"}]'), ('{"id":3}', "[]"), ('{"id":4}', "[]")]
+    pairs = [("+I", 1, "a"), ("+I", 2, "a"), ("+I", 1, "b"), ("+I", 2, "b")]
+    assert _batch(kv, *records) == [pairs, [], []]
+    turned = [(value.replace("v", "id").replace('"a"', "1").replace('"b"', "2"), key) for key, value in records]
+    assert (
+        _batch(KeyValueFormat("id INT, v STRING", _KAFKA), *turned)
+        == [[("+I", i, None) for i in (1, 2, 1, 2)]] + [[("+I", None, None)]] * 2
+    )
+
+
+@pytest.mark.parametrize("include", ["ALL", "EXCEPT_KEY"])
+def test_a_captured_record_has_one_row_of_nulls_and_the_code_of_its_key_first(include: str) -> None:
+    kv = KeyValueFormat("id INT, n INT", {**_UPSERT, "value.fields-include": include}, primary_key=["id"])
+    records = [
+        ('{"id":1}', "{", "value", "MALFORMED"),
+        ('{"id":2}', '{"n":"x"}', "value", "WRONG_TYPE"),
+        ('{"id":null}', '{"n":3}', "record", "NULL_KEY"),
+        ("{", '{"n":"x"}', "record", "MALFORMED"),
+        ('{"id":"x"}', "{", "record", "WRONG_TYPE"),
+        ('[{"id":7},{"id":8}]', "null", None, None),
+    ]
+    keys, values = (pa.array([record[place].encode() for record in records]) for place in (0, 1))
+    found = decode_records.decode_records(kv._plan("decode").layout, keys, values, capture=True)
+    assert [column.to_pylist() for column in found.columns] == [[None] * 5 + [7, 8], [None] * 7]
+    assert found.counts.tolist() == [1] * 5 + [2]
+    assert found.indexes().to_pylist() == [None] * 5 + [0, 1]
+    assert found.parts is not None
+    assert found.codes is not None
+    assert [*zip(found.parts.to_pylist(), found.codes.to_pylist(), strict=True)] == [record[2:] for record in records]
 
 
 def test_slices_and_texts_are_accepted() -> None:
@@ -433,8 +528,28 @@ def test_errors_of_rows_name_the_reason() -> None:
     ):
         with pytest.raises(SchemaError, match=message):
             kv.encode_batch(pa.array([], wrong))
-    with pytest.raises(SchemaError, match="row_kinds must have"):
-        kv.encode_batch(rows, row_kinds=pa.array(["+I", "X"]))
+    for kinds in (["+I", "X"], ["+I"], ["+I"] * 3):
+        with pytest.raises(SchemaError, match="row_kinds must have"):
+            kv.encode_batch(rows, row_kinds=pa.array(kinds))
+
+
+def test_each_column_of_the_primary_key_must_not_be_null() -> None:
+    kv = KeyValueFormat("a INT, b INT", _UPSERT, primary_key=["b", "a"])
+    rows = pa.array([{"a": 1, "b": None}, {"a": None, "b": 1}, {}, {"a": 1, "b": 1}, {"a": None, "b": 2}])
+    batch = kv.encode_batch(rows.cast(pa.struct({"a": pa.int32(), "b": pa.int32()})))
+    names = [None if text is None else text.split("'")[1] for text in batch.errors.to_pylist()]  # type: ignore[union-attr]
+    assert names == ["b", "a", "b", None, "a"]
+
+
+def test_an_error_stays_with_its_row_among_deleted_ones() -> None:
+    kv = KeyValueFormat("id INT, t TIME(0)", _UPSERT, primary_key=["id"])
+    day = 86_400_000_000_000
+    times = pa.array([day, day, 0, day, 1, day], pa.int64()).view(pa.time64("ns"))
+    rows = pa.StructArray.from_arrays([pa.array(range(6), pa.int32()), times], ["id", "t"])
+    batch = kv.encode_batch(rows, row_kinds=pa.array(["-D", "+U", "+I", "-U", "+U", "+U"]))
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, "OUT_OF_RANGE", None, None, None, "OUT_OF_RANGE"]
+    assert [value is None for value in batch.values.to_pylist()] == [True, True, False, True, False, True]
 
 
 def test_deleted_rows_need_only_their_key() -> None:
@@ -475,7 +590,10 @@ def test_prefix_of_value_columns() -> None:
     assert _batch(kv, ('{"id":1}', '{"name":"a"}')) == [[("+I", 1, "a")]]
     for options, message in (
         ({"value.fields-prefix": "va_"}, "field 'val_name' is not prefixed"),
+        ({"value.fields-prefix": "al_"}, "field 'val_name' is not prefixed"),
+        ({"key.fields-prefix": "ey_"}, "field 'key_id' is not prefixed"),
         ({"value.fields-prefix": "k"}, "neither may be a prefix of the other"),
+        ({"value.fields-prefix": "key_v"}, "neither may be a prefix of the other"),
         ({"value.fields-prefix": "val_name"}, "non-whitespace"),
     ):
         with pytest.raises(ConfigurationError, match=message):
@@ -550,6 +668,63 @@ def test_the_offset_reset_option_is_checked() -> None:
     assert len(KeyValueFormat.from_ddl(ddl.format("LATEST")).decode_batch(None, nothing).rows) == 0
     with pytest.raises(OptionError, match=r"auto\.offset\.reset can not be set to newest"):
         KeyValueFormat.from_ddl(ddl.format("newest")).decode_batch(None, nothing)
+    elsewhere = {"scan.startup.mode": "earliest-offset"}  # Flink then leaves it to the client
+    assert KeyValueFormat.from_ddl(ddl.format("newest"), options=elsewhere).decode_batch(None, nothing).errors is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "interval", "wrong"),
+    [
+        ("1", "1 ms", None),
+        ("0", None, None),
+        ("0", "0 s", None),
+        ("1", None, "interval"),
+        ("1", "0 s", "interval"),
+        ("0", "1 ms", "max-rows"),
+        (None, "1 ms", "max-rows"),
+    ],
+)
+def test_both_limits_of_the_sinks_buffer_are_set_or_none(
+    rows: str | None, interval: str | None, wrong: str | None
+) -> None:
+    given = {"sink.buffer-flush.max-rows": rows, "sink.buffer-flush.interval": interval}
+    options = _UPSERT | {key: text for key, text in given.items() if text is not None}
+    kv = KeyValueFormat("id INT, v STRING", options, primary_key=["id"])
+    if wrong is None:
+        assert kv.connector_options("encode")["sink.buffer-flush.max-rows"] == int(rows or 0)
+        return
+    with pytest.raises(OptionError, match="set to be greater than zero") as caught:
+        kv.connector_options("encode")
+    assert caught.value.option == f"sink.buffer-flush.{wrong}"
+
+
+def test_only_a_table_of_one_topic_names_the_subject_of_its_schema() -> None:
+    options = {"format": "avro-confluent", "avro-confluent.url": "mock://x"}
+    one = KeyValueFormat("id INT", options | {"topic": "a"})
+    assert one._plan("encode").layout.value_format.options["subject"] == "a-value"
+    several = KeyValueFormat("id INT", options | {"topic": "a;b"})
+    with pytest.raises(OptionError, match="subject is required"):
+        several.connector_options("encode")
+
+
+def test_a_metadata_column_must_be_castable_in_the_direction_of_its_use() -> None:
+    """Flink casts a TIMESTAMP to a TIME, and no TIME to a TIMESTAMP."""
+    ddl = """CREATE TABLE t (v STRING, ts TIME METADATA FROM 'timestamp' {}) WITH ('connector' = 'kafka', 'topic' = 't',
+        'format' = 'json', 'properties.bootstrap.servers' = 'b', 'properties.group.id' = 'g')"""
+    kv = KeyValueFormat.from_ddl(ddl.format(""))
+    assert [column.name for column in kv._plan("decode").metadata] == ["ts"]
+    with pytest.raises(SchemaError, match="must be castable to metadata type 'TIMESTAMP_LTZ"):
+        kv._plan("encode")
+    assert KeyValueFormat.from_ddl(ddl.format("VIRTUAL"))._plan("encode").metadata == ()
+
+
+def test_a_table_of_a_pattern_of_topics_can_be_written() -> None:
+    options = {"connector": "kafka", "properties.bootstrap.servers": "b", "format": "json", "topic-pattern": "a.*"}
+    options |= {"scan.startup.mode": "earliest-offset"}
+    assert KeyValueFormat("id INT", options).planned().connector_options("encode")["topic"] is None
+    del options["topic-pattern"]
+    with pytest.raises(OptionError, match=r"must be set\. \('topic' is empty\)"):
+        KeyValueFormat("id INT", options | {"topic": ""}).planned().connector_options("encode")
 
 
 def test_a_list_of_key_fields_has_no_gaps() -> None:
@@ -578,6 +753,21 @@ def test_rows_between_lists_are_ignored(start: int, monkeypatch: pytest.MonkeyPa
     assert batch.rows.to_pylist() == [[{"v": str(n + start)}] for n in range(3)]
     assert batch.row_kinds is not None
     assert batch.row_kinds.to_pylist() == ["+I"] * 3
+
+
+def test_rows_behind_a_null_list_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Hides(ProbeFormat):
+        def decode_arrow(
+            self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
+        ) -> DecodedBatch:
+            values = pa.array([{"v": str(n)} for n in range(len(messages))], pa.struct({"v": pa.string()}))
+            offsets = pa.array(range(len(messages) + 1), pa.int32())
+            lists = pa.ListArray.from_arrays(offsets, values, mask=messages.is_null())
+            return DecodedBatch(lists, pa.array(["+I"] * len(values), pa.string()))
+
+    monkeypatch.setitem(discovery._registered, "probe", Hides)
+    batch = KeyValueFormat("v STRING", {"format": "probe"}).decode_batch(None, pa.array([b"a", None, b"c"]))
+    assert batch.rows.to_pylist() == [[{"v": "0"}], [], [{"v": "2"}]]
 
 
 def test_formats_of_other_packages_work_in_tables(monkeypatch: pytest.MonkeyPatch) -> None:

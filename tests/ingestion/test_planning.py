@@ -15,6 +15,7 @@ from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, 
 from kvformat.ingestion.blocks.transform import TransformRule, parse_transforms
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, Planner, PlanRules, WholeTableChange
+from kvformat.ingestion.query import usable_rows
 from kvformat.ingestion.routes import Route, Router
 from kvformat.ingestion.schemas.events import AddColumns, AlterColumnTypes, CreateTable, TruncateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState
@@ -161,7 +162,7 @@ def test_a_declared_table_is_not_created_before_its_first_row() -> None:
 
 def test_dates_in_a_column_of_timestamps_are_read_as_texts() -> None:
     planner = _planner()
-    both = planner.plan(IngestState(), _news("a DATE|TIMESTAMP(0), b TIMESTAMP(0)|TIMESTAMP(3), c DATE"))
+    both = planner.plan(IngestState(), _news("a DATE|TIMESTAMP(0), b TIMESTAMP(0)|TIMESTAMP(3), c DATE, d INT|DOUBLE"))
     assert both.state.sources[ORDERS].value.as_text == {"a"}
     later = planner.plan(both.state, _news("b TIMESTAMP_LTZ(3), c TIMESTAMP(0)"))
     assert later.state.sources[ORDERS].value.as_text == {"a", "b", "c"}
@@ -364,8 +365,9 @@ def test_changes_of_whole_tables_are_in_the_order_of_time_partition_and_offset(
     assert [change.timestamp for change in plan.changes] == [times[offset] for offset in expected]
 
 
-def test_the_key_of_the_first_record_counts_whatever_arrives_first() -> None:
-    keys = (NewKey(ORDERS, ("b", "a"), _at(12)), NewKey(ORDERS, ("a", "b"), _at(11)))
+@pytest.mark.parametrize("later", [_at(12), _at(10, partition=1)])
+def test_the_key_of_the_first_record_counts_whatever_arrives_first(later: Cause) -> None:
+    keys = (NewKey(ORDERS, ("b", "a"), later), NewKey(ORDERS, ("a", "b"), _at(11)))
     sources = _planner().merged(IngestState(), _news("a INT, b INT", keys=keys))
     assert sources[ORDERS].value.key == ("a", "b")
 
@@ -432,3 +434,73 @@ def test_the_key_of_messages_has_the_prefix_of_value_columns() -> None:
     planner = _planner(value_prefix="v_", key_prefix="k_")
     state = planner.plan(IngestState(), _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),))).state
     assert state.schemas.targets[ORDERS].primary_key == ("v_a",)
+
+
+def _planned(planner: Planner, before: IngestState, *tables: TableId, columns: str = "id INT") -> BatchPlan:
+    news = [_news(columns, table=table) for table in tables]
+    return planner.plan(before, BatchNews(dict.fromkeys(tables, _at(0)), sum((one.columns for one in news), ())))
+
+
+ONE, TWO, BOTH = TableId(("shop", "one")), TableId(("shop", "two")), TableId(("ods", "both"))
+
+
+def test_a_failed_table_leaves_a_plan_as_it_was_before_the_batch() -> None:
+    planner = _planner()
+    before = _planned(planner, IngestState(quarantined={BOTH: "earlier"}), ONE, TWO).state
+    plan = _planned(planner, before, ONE, TWO, ORDERS, columns="v STRING")
+    left = planner.without(plan, [ONE, ORDERS], "why", before.schemas)
+    assert [caused.event.table for caused in left.events] == [TWO]
+    assert [change.caused.event.table for change in left.changes] == [TWO]
+    assert {table: _columns(schema) for table, schema in left.state.schemas.sources.items()} == {
+        ONE: "id INT",
+        TWO: "id INT, v STRING",
+    }
+    assert {*left.state.schemas.targets} == {ONE, TWO}, "a table that the batch creates is not created"
+    assert left.state.quarantined == {BOTH: "earlier", ONE: "why", ORDERS: "why"}
+    assert left.failed == {ONE: "why", ORDERS: "why"}
+    again = planner.without(left, [TWO], "too", before.schemas)
+    assert again.failed == {ONE: "why", ORDERS: "why", TWO: "too"}
+    assert again.events == again.changes == ()
+
+
+def test_a_target_that_another_table_feeds_keeps_its_changes() -> None:
+    planner = _planner(evolution=_evolution(routes=[Route(r"shop.\.*", "ods.both")]))
+    plan = _planned(planner, IngestState(), ONE, TWO)
+    left = planner.without(plan, [TWO], "why", IngestState().schemas)
+    assert [change.caused.event.table for change in left.changes] == [BOTH]
+    assert {*left.state.schemas.sources} == {ONE}
+    assert {*left.state.schemas.targets} == {BOTH}
+    none = planner.without(left, [ONE], "why", IngestState().schemas)
+    assert (none.changes, none.state.schemas.targets) == ((), {})
+
+
+def test_the_records_of_a_table_are_refused_with_the_reason() -> None:
+    planner = _planner(evolution=_evolution(exclude=["create.table"]))
+    assert planner.refusal(_planned(planner, IngestState(), ONE).state, ONE) == (
+        "the table is not created, because 'exclude.schema.changes' has 'create.table'"
+    )
+    planner = _planner()
+    state = _planned(planner, IngestState(), ONE).state
+    assert planner.refusal(state, ONE) is None
+    assert planner.refusal(state, TWO) == "the messages have no column with a value yet"
+    assert planner.refusal(replace(state, quarantined={ONE: "why"}), ONE) == "the table is quarantined: why"
+    keyed = planner.plan(IngestState(), _news("v INT", keys=(NewKey(ORDERS, ("id",), _at(0)),))).state
+    assert "the key column 'id' is not a column" in str(planner.refusal(keyed, ORDERS))
+
+
+@pytest.mark.parametrize(
+    ("decoded", "planned", "expected"),
+    [
+        ({ONE: 3}, {ONE: "a", TWO: "b"}, [ONE]),
+        ({ONE: 3, TWO: 2}, {ONE: "a", TWO: "b"}, [ONE, TWO]),
+        ({}, {ONE: "a"}, []),
+        ({ONE: 2}, {ONE: "a"}, None),  # a record is bad
+        ({ONE: 3, TWO: 2}, {ONE: "a", TWO: "other"}, None),  # the columns changed
+        ({ONE: 3}, {}, None),  # the table is refused now
+    ],
+)
+def test_rows_of_the_look_are_used_if_they_are_those_of_the_plan(
+    decoded: dict[TableId, int], planned: dict[TableId, str], expected: list[TableId] | None
+) -> None:
+    news = BatchNews(records={ONE: 3, TWO: 2}, decoded=decoded)
+    assert usable_rows(news, {ONE: "a", TWO: "b"}, planned) == expected

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
+from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.blocks.transform import TransformRule, parse_transforms
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, Planner, PlanRules, WholeTableChange
@@ -26,6 +27,7 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable
 
 ORDERS = TableId(("shop", "orders"))
+ONE, TWO, BOTH = TableId(("shop", "one")), TableId(("shop", "two")), TableId(("ods", "both"))
 
 
 def _evolution(behavior: str = "lenient", routes: Iterable[Route] = (), exclude: Any = None) -> SchemaEvolution:
@@ -298,12 +300,14 @@ def test_equal_keys_of_several_sources_are_told_once(caplog: pytest.LogCaptureFi
     tables = [TableId(("shop", name)) for name in ("a", "b")]
 
     def told(transform: dict[str, str]) -> list[str]:
-        planner = _planner([{"source-table": r"shop.\.*", **transform}], evolution=_evolution(routes=routes))
+        rules = [{"source-table": r"shop.\.*", **transform}]
+        planner, started_again = (_planner(rules, evolution=_evolution(routes=routes)) for _ in range(2))
         caplog.clear()
         state = IngestState()
         with caplog.at_level(logging.WARNING):
             for table in (*tables, *tables):
                 state = planner.plan(state, _news("id BIGINT", table=table)).state
+            started_again.plan(state, _news("id BIGINT", table=TableId(("another",))))
         return [record.getMessage() for record in caplog.records]
 
     (found,) = told({"primary-keys": "id"})
@@ -430,6 +434,32 @@ def test_a_key_with_the_same_columns_in_another_order_is_the_same_key() -> None:
         planner.plan(state, _news(keys=(NewKey(ORDERS, ("b",), _at(3)),)))
 
 
+def test_a_transform_may_name_the_columns_of_the_key_in_another_order() -> None:
+    one, other = (_planner([{"source-table": r"shop.\.*", "primary-keys": keys}]) for keys in ("a, b", "b, a"))
+    state = one.plan(IngestState(), _news("a INT, b INT")).state
+    assert other.plan(state, _news()).entries(state) == []
+
+
+def test_each_table_of_a_batch_has_its_own_key() -> None:
+    tables = dict.fromkeys((ONE, TWO), _at(0))
+    columns = sum((_news("a INT, b INT", table=table).columns for table in tables), ())
+    keys = (NewKey(ONE, ("a",), _at(0)), NewKey(TWO, ("b",), _at(1)))
+    plan = _planner().plan(IngestState(), BatchNews(tables, columns, keys))
+    assert {table: schema.primary_key for table, schema in plan.state.schemas.targets.items()} == {
+        ONE: ("a",),
+        TWO: ("b",),
+    }
+
+
+def test_declared_columns_come_first_in_their_order_and_keep_a_wider_type() -> None:
+    types = {name: parse_type("INT") for name in ("b", "a")}
+    planner = _planner(declared=DeclaredColumns(names=("b", "a"), value=types))
+    assert _target(planner.plan(IngestState(), _news("x INT, a INT"))) == "b INT, a INT, x INT"
+    before = _planner().plan(IngestState(), _news("a BIGINT")).state
+    assert _target(planner.plan(before, _news())) == "a BIGINT, b INT"
+    assert str(planner.known(before).sources[ORDERS].value.columns["a"]) == "BIGINT"
+
+
 def test_the_key_of_messages_has_the_prefix_of_value_columns() -> None:
     planner = _planner(value_prefix="v_", key_prefix="k_")
     state = planner.plan(IngestState(), _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),))).state
@@ -439,9 +469,6 @@ def test_the_key_of_messages_has_the_prefix_of_value_columns() -> None:
 def _planned(planner: Planner, before: IngestState, *tables: TableId, columns: str = "id INT") -> BatchPlan:
     news = [_news(columns, table=table) for table in tables]
     return planner.plan(before, BatchNews(dict.fromkeys(tables, _at(0)), sum((one.columns for one in news), ())))
-
-
-ONE, TWO, BOTH = TableId(("shop", "one")), TableId(("shop", "two")), TableId(("ods", "both"))
 
 
 def test_a_failed_table_leaves_a_plan_as_it_was_before_the_batch() -> None:

@@ -78,6 +78,18 @@ def test_states_are_read_again_after_any_batch(new_store: NewStore, monkeypatch:
     assert [batch for batch, _ in store.history()] == [*batches]
 
 
+def test_everything_is_written_now_and_then_also_if_each_batch_has_a_new_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvformat.ingestion.store._FULL_EVERY", 3)
+    for batch in range(7):
+        store = FileStore(tmp_path)
+        state, _ = store.load(batch)
+        store.write(batch, state, _plan(state, TableId(("t",)), *[f"c{n}" for n in range(batch + 1)]))
+    names = {path.name for path in Path(store.folder, "schemas").iterdir()}
+    assert {name for name in names if name.endswith(".all")} == {"000000002.all", "000000005.all"}
+
+
 def test_a_value_is_chosen_once(new_store: NewStore) -> None:
     store = new_store()
     assert store.chosen("query") is None

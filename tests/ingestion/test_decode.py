@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,8 @@ import pytest
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution
 from kvformat.ingestion.decode import FitStage, TableDecoder, layout_of
-from kvformat.ingestion.decoded_rows import ERROR_FIELDS, ROW_ERROR, TIMESTAMP, error_type, wire_names
+from kvformat.ingestion.decoded_rows import ERROR_FIELDS, ROW_ERROR, TIMESTAMP, DecodedRows, error_type, wire_names
+from kvformat.ingestion.packing import unpack
 from kvformat.ingestion.planning import Planner, PlanRules
 from kvformat.ingestion.routes import Router
 from kvformat.ingestion.schemas.known import IngestState, SourceTable
@@ -187,3 +189,15 @@ def test_an_error_before_a_transform_stays_the_error_of_its_row() -> None:
     assert codes[0] is None
     assert "value 300 of type INT does not fit TINYINT" in codes[1][0]
     assert codes[2:] == [("earlier", "NO_KEY"), ("other", "MALFORMED")]
+
+
+def test_the_rows_of_a_batch_are_packed_with_the_number_of_its_bad_records() -> None:
+    """The stage of Spark is called without Spark here."""
+    errors = [None, {"part": "value", "reason": "why", "code": "X"}]
+    batches = [[0, 0], [1, 0, 1], []]
+    made = [pa.record_batch({ROW_ERROR: pa.array([errors[n] for n in of], error_type())}) for of in batches]
+    records: Any = SimpleNamespace(mapInArrow=lambda stage, _: stage)
+    stage: Any = DecodedRows.of(SHOP, records, lambda _: iter(made), table_schema("id INT"), {}).lines
+    cells = list(stage(iter([])))
+    assert [batch["_kvformat_bad"].to_pylist() for batch in cells] == [[0], [2]]
+    assert [len(rows) for batch in cells for rows in unpack(iter([batch]))] == [2, 3]

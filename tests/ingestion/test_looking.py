@@ -239,6 +239,13 @@ def test_a_table_is_decoded_until_a_record_is_bad_or_changes_its_columns(
     assert news.records[ORDERS] == 4 + len(last)
 
 
+def test_the_rows_that_tasks_decode_are_added_up() -> None:
+    known = {ORDERS.parts: KnownTable({"id": parse_type("STRING")})}
+    stage = LookStage(get_format("debezium-json"), LookRequest(known), decoders={ORDERS: _Decoder()})
+    tasks = [[_records([_change(id=n) for n in of], first=len(of))] for of in ("a", "bc")]
+    assert _news(stage, *tasks).decoded == {ORDERS: 3}
+
+
 @pytest.mark.parametrize("seed", range(case_count(quick=20, all=200)))
 def test_packed_records_come_out_by_table_and_in_their_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)

@@ -27,6 +27,7 @@ from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.targets import sql
 from kvformat.ingestion.targets.delta import DeltaTarget
+from kvformat.ingestion.targets.iceberg import IcebergTarget
 from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.ingestion.targets.types import stored_columns
@@ -296,3 +297,60 @@ def test_a_table_is_written_again_up_to_a_size(size: int | None, reason: str | N
             target.rewrite(TABLE, table_schema("id INT", "v BIGINT"))
     with pytest.raises(UnsupportedChangeError, match="the ingestion has not created it"):
         _Catalog(properties={"kvformat.ingest": "q"}).rewrite(TABLE, PLAIN)
+
+
+# --- Delta Lake and Iceberg ----------------------------------------------------------------------------------
+
+
+def test_a_table_that_is_written_again_keeps_the_properties_that_it_does_not_get_by_itself() -> None:
+    properties = {
+        "a": "1",
+        "kvformat.ingest": "q",
+        "delta.enableTypeWidening": "true",
+        "delta.feature.timestampNtz": "supported",
+        "delta.feature.typeWidening": "supported",
+        "delta.minReaderVersion": "3",
+        "delta.constraints.kvformat_not_null": "`id` IS NOT NULL",
+        "format": "iceberg/parquet",
+        "location": "/x",
+    }
+    names = [*properties]
+    assert [*DeltaTarget().kept_properties(properties)] == [*names[:4], *names[7:]]
+    assert [*IcebergTarget().kept_properties(properties)] == names[:7]
+
+
+class _Delta(_Catalog, DeltaTarget):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("event", "columns"),
+    [
+        (AlterColumnTypes(TABLE, (("id", parse_column_type("BIGINT")),)), ["ALTER COLUMN `id` TYPE BIGINT"]),
+        (DropColumns(TABLE, ("gone",)), []),
+    ],
+)
+def test_a_constraint_of_delta_is_away_while_the_columns_change(event: SchemaEvent, columns: list[str]) -> None:
+    properties = {"delta.constraints.kvformat_not_null": "x", "kvformat.ingest": "q"}
+    target = _Delta("id INT, v STRING", properties)
+    target.change(event, table_schema("id INT", "gone INT", key=["id", "gone"]), BatchWrite("q", 0))
+    begin, end = (
+        "DROP CONSTRAINT IF EXISTS kvformat_not_null",
+        "ADD CONSTRAINT kvformat_not_null CHECK (`id` IS NOT NULL)",
+    )
+    assert [text.removeprefix("ALTER TABLE ") for text in target.statements] == [begin, *columns, end]
+    added = _Delta("id INT", properties)
+    added.change(AddColumns(TABLE, (_added("x"),)), KEYED, BatchWrite("q", 0))
+    assert added.statements == ["ALTER TABLE ADD COLUMNS (`x` INT)"]
+
+
+def test_positions_are_in_the_commits_of_a_table() -> None:
+    delta, iceberg = DeltaTarget().position_settings("q", 17), IcebergTarget().position_settings("q", 17)
+    assert {key.rpartition(".")[2]: value for key, value in delta.items()} == {
+        "txnAppId": "kvformat q",
+        "txnVersion": "17",
+        "userMetadata": "kvformat q 17",
+    }
+    assert [*iceberg.values()] == ["q", "17"]
+    with mock.patch.object(IcebergTarget, "_sql", side_effect=[[(None,)], [("17",)]]):
+        assert [IcebergTarget().written("t", "q") for _ in range(2)] == [-1, 17]

@@ -109,6 +109,18 @@ def test_rows_with_kinds_become_changes() -> None:
     assert len(changes_of_rows(rows.slice(0, 0), pa.array([], pa.string()))) == 0
 
 
+@pytest.mark.parametrize(
+    ("same", "operations"), [((), ["u"]), (("id",), ["u"]), (("v",), ["d", "u"]), (("n",), ["d", "u"]), (("m",), ["u"])]
+)
+def test_only_the_columns_of_the_key_must_be_equal_for_one_update(same: tuple[str, ...], operations: list[str]) -> None:
+    nested = pa.struct([("x", pa.int32())])
+    rows = pa.array(
+        [{"id": 1, "v": v, "n": {"x": v}, "m": {"x": 7}} for v in (1, 2)],
+        pa.struct([("id", pa.int32()), ("v", pa.int32()), ("n", nested), ("m", nested)]),
+    )
+    assert changes_of_rows(rows, pa.array(["-U", "+U"]), same).operations.to_pylist() == operations
+
+
 def test_the_formats_read_what_the_sink_writes() -> None:
     schema = _schema(
         ("id", "BIGINT NOT NULL"),

@@ -248,6 +248,8 @@ def test_columns_keep_their_names_in_the_files(notes: _Notes) -> None:
         ("INT", "STRING", True),
         ("STRING", "INT", False),
         ("TIMESTAMP(6)", "TIMESTAMP(3)", True),
+        ("BINARY(3)", "BYTES", True),
+        ("TIME(3)", "TIME(0)", True),
         ("DECIMAL(5, 2)", "DECIMAL(6, 2)", True),
         ("DECIMAL(5, 2)", "DECIMAL(6, 3)", True),
         ("DECIMAL(5, 2)", "DECIMAL(5, 3)", False),

@@ -12,7 +12,7 @@ import pytest
 from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.sink.frame import RecordStage
-from kvformat.ingestion.sink.records import TableRecords
+from kvformat.ingestion.sink.records import TableRecords, UpsertTableRecords
 from kvformat.ingestion.sink.settings import SinkSettings
 from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry.contract.errors import EncodeError
@@ -49,6 +49,17 @@ def test_an_update_of_the_key_is_two_records_if_records_are_sent_by_their_keys()
     batches = [[(1, 1, "-U")], [(2, 1, "+U")]]
     assert _written(batches) == [[("u", 1, 1)]]
     assert _written(batches, strategy="hash-by-key") == [[("d", 1, None), ("u", None, 1)]]
+
+
+def test_an_update_of_the_key_of_an_upsert_is_a_tombstone_and_a_row() -> None:
+    columns = [pa.array([1, 2], pa.int32()), pa.array([7, 8], pa.int32()), pa.array(["-U", "+U"])]
+    given = pa.RecordBatch.from_arrays(columns, ["id", "v", "kind"])
+    stage = RecordStage("db.t", SCHEMA, functools.partial(UpsertTableRecords, TABLE, SCHEMA))
+    (found,) = stage.mapped()(iter([given]))
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        (b'{"id":1}', None),
+        (b'{"id":2}', b'{"id":2,"v":8}'),
+    ]
 
 
 def test_rows_without_kinds_are_inserts() -> None:

@@ -99,15 +99,20 @@ class Summary:
         columns = [_TABLE, *POSITION, "part", "reason", "code"]
         first = F.min_by(F.struct(*map(exact_column, columns)), F.struct(*map(exact_column, POSITION)))
         rows = errors.groupBy(_TABLE, "code").agg(F.count(F.lit(1)).alias("count"), first.alias("first")).collect()
+        return cls.of_groups([row.asDict(recursive=True) for row in rows], quarantined)
+
+    @classmethod
+    def of_groups(cls, groups: Sequence[Mapping[str, Any]], quarantined: Iterable[TableId]) -> Summary:
+        """Sum up the bad records of each table and code: their `count`, and the `first` of them."""
         names = {looking.table_name(table) for table in quarantined}
-        counted = [row for row in rows if row["code"] != ErrorCode.SKIPPED.value and row[_TABLE] not in names]
-        firsts = [row["first"].asDict() for row in counted]
+        counted = [g for g in groups if g["code"] != ErrorCode.SKIPPED.value and g[_TABLE] not in names]
+        firsts = [group["first"] for group in counted]
         return cls(
-            sum(row["count"] for row in counted),
-            not rows,
+            sum(group["count"] for group in counted),
+            not groups,
             min(firsts, key=lambda error: tuple(error[name] for name in POSITION), default=None),
-            any(row["first"]["part"] == "record" for row in rows),
-            frozenset(looking.table_of(row[_TABLE]) for row in rows if row["code"] == NO_KEY),
+            any(group["first"]["part"] == "record" for group in groups),
+            frozenset(looking.table_of(group[_TABLE]) for group in groups if group["code"] == NO_KEY),
         )
 
 

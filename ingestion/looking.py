@@ -305,7 +305,8 @@ class _Places:
 
     def time(self, row: int) -> int:
         """Return the timestamp of a record in milliseconds, 0 for null."""
-        return int((self._times[row].cast(pa.timestamp("ms", self._times.type.tz)).value) or 0)
+        microseconds = self._times[row].cast(pa.timestamp("us", self._times.type.tz)).value
+        return int((microseconds or 0) // 1000)
 
 
 def _cause_order(cause: Cause) -> tuple[str, int, int]:

@@ -13,7 +13,7 @@ or of the messages, which must agree; for a format of changes, the columns of th
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvformat.codecs.discovery.column_types import folded_name
@@ -31,7 +31,7 @@ from kvformat.ingestion.schemas.events import (
     TruncateTable,
 )
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange, SourceTable
-from kvformat.ingestion.schemas.state import Cause, CausedEvent
+from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, merge_schemas
 from kvformat.ingestion.schemas.types import STRING, merge_types, note_on_merge, parse_column_type
@@ -189,6 +189,42 @@ class Planner:
         self._tell_of_equal_keys(plan)
         return plan
 
+    def targets(self, state: IngestState, table: TableId) -> list[TableId]:
+        """Return the target tables of a source table that are known."""
+        return [t for t in self._rules.evolution.router.targets(table) if t in state.schemas.targets]
+
+    def refusal(self, state: IngestState, table: TableId) -> str | None:
+        """Return why the records of a table are bad with the state of a plan, None if they can be written."""
+        if table in state.quarantined:
+            return f"the table is quarantined: {state.quarantined[table]}"
+        if table not in state.schemas.sources:
+            return self.why_not(state, table) or "the table has no schema"
+        if not self.targets(state, table):
+            return "the table is not created, because 'exclude.schema.changes' has 'create.table'"
+        return None
+
+    def without(self, plan: BatchPlan, failed: Collection[TableId], why: str, before: SchemaState) -> BatchPlan:
+        """Return the plan without the changes of the failed tables; a released table begins before the batch.
+
+        `before` has the schemas before the batch. A target that other tables feed keeps its changes.
+        """
+        planned = plan.state.schemas
+        others = {table: schema for table, schema in planned.sources.items() if table not in failed}
+        fed = {target for table in others for target in self.targets(plan.state, table)}
+        left = {target for table in failed for target in self.targets(plan.state, table)} - fed
+        state = replace(
+            plan.state,
+            schemas=SchemaState(
+                {**others, **{table: before.sources[table] for table in failed if table in before.sources}},
+                {target: s for target, s in planned.targets.items() if target in fed or target in before.targets},
+            ),
+            quarantined={**plan.state.quarantined, **dict.fromkeys(failed, why)},
+        )
+        events = tuple(caused for caused in plan.events if caused.event.table not in failed)
+        changes = tuple(change for change in plan.changes if change.caused.event.table not in left)
+        failures = {**plan.failed, **dict.fromkeys(failed, why)}
+        return replace(plan, state=state, events=events, changes=changes, failed=failures)
+
     # --- columns of the messages ---------------------------------------------------------------------------
 
     def merged(self, state: IngestState, news: BatchNews) -> dict[TableId, SourceTable]:
@@ -213,7 +249,7 @@ class Planner:
         """Return the columns with a new one, or with a wider type of a known one."""
         current = known.columns.get(new.name)
         as_text = known.as_text | {new.name} if new.as_text else known.as_text
-        if new.part == "key" and current is not None and new.name in self._rules.declared.key:
+        if new.part == "key" and new.name in self._rules.declared.key:
             return replace(known, as_text=as_text)
         if frozen or (current is not None and new.name in self._rules.fixed):
             if new.types and current is None:

@@ -30,7 +30,6 @@ from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, Planner, PlanRules
 from kvformat.ingestion.schemas.events import DropTable, TruncateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange
-from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import SchemaStore
@@ -207,7 +206,7 @@ class _BatchRun:
             except _TableFailed as failed:
                 if self.batch.settings.on_table_error == "stop":
                     raise failed.cause from failed.cause.__cause__
-                plan = self._quarantined(plan, failed)
+                plan = memory.planner.without(plan, failed.tables, str(failed.cause), memory.state.schemas)
                 self._store(plan)
         memory.store.check_driver()  # Spark commits the batch next
         memory.state = plan.state
@@ -229,9 +228,9 @@ class _BatchRun:
         """Return a look whose rows are those of the plan's decoders: this one, or a new one without rows."""
         if not looked.decoders:
             return looked
-        same = [t for t in news.decoded if news.decoded[t] == news.records[t] and decoders.get(t) == looked.decoders[t]]
-        if len(same) == len(news.decoded):
-            return replace(looked, decoders={table: decoders[table] for table in same})
+        usable = usable_rows(news, looked.decoders, decoders)
+        if usable is not None:
+            return replace(looked, decoders={table: decoders[table] for table in usable})
         looked.lines.unpersist()
         return self._looked({})
 
@@ -255,25 +254,6 @@ class _BatchRun:
             _LOG.error("batch %d: table %s is quarantined: %s", self.id, table, why)
         self.memory.store.write(self.id, self.memory.state, plan)
 
-    def _quarantined(self, plan: BatchPlan, failed: _TableFailed) -> BatchPlan:
-        """Return the plan without the changes of the failed tables; a released table begins before the batch."""
-        why, before, planned = str(failed.cause), self.memory.state.schemas, plan.state.schemas
-        others = {table: schema for table, schema in planned.sources.items() if table not in failed.tables}
-        fed = {target for table in others for target in self._targets(plan.state, table)}
-        left = {target for table in failed.tables for target in self._targets(plan.state, table)} - fed
-        state = replace(
-            plan.state,
-            schemas=SchemaState(
-                {**others, **{table: before.sources[table] for table in failed.tables if table in before.sources}},
-                {target: s for target, s in planned.targets.items() if target in fed or target in before.targets},
-            ),
-            quarantined={**plan.state.quarantined, **dict.fromkeys(failed.tables, why)},
-        )
-        events = tuple(caused for caused in plan.events if caused.event.table not in failed.tables)
-        changes = tuple(change for change in plan.changes if change.caused.event.table not in left)
-        failures = {**plan.failed, **dict.fromkeys(failed.tables, why)}
-        return replace(plan, state=state, events=events, changes=changes, failed=failures)
-
     # --- from a plan to the targets ------------------------------------------------------------------------
 
     def _ingest(self, plan: BatchPlan, news: BatchNews, looked: Looking) -> None:
@@ -281,14 +261,11 @@ class _BatchRun:
         refused: dict[TableId, str] = {}
         tables = []
         for table in sorted(news.tables):
-            if table in state.quarantined:
-                refused[table] = f"the table is quarantined: {state.quarantined[table]}"
-            elif table not in state.schemas.sources:
-                refused[table] = self.memory.planner.why_not(state, table) or "the table has no schema"
-            elif not self._targets(state, table):
-                refused[table] = "the table is not created, because 'exclude.schema.changes' has 'create.table'"
-            else:
+            why = self.memory.planner.refusal(state, table)
+            if why is None:
                 tables.append(table)
+            else:
+                refused[table] = why
         decoders = {table: self._decoder(state, table, few=news.records[table] <= _FEW) for table in tables}
         looked = self._with_rows(looked, news, decoders)
         found = [rows for table in tables for rows in self._decoded(looked, state, table, decoders[table])]
@@ -329,7 +306,7 @@ class _BatchRun:
         in_spark = self._in_spark(state, table)
         fitted = in_spark if in_spark != schema else None
         if self._is_written_as_decoded(state, table):
-            fitted = self._columns(state, self._targets(state, table)[0])
+            fitted = self._columns(state, self.memory.planner.targets(state, table)[0])
         layout, flat = layout_of(
             state.sources[table],
             schema,
@@ -358,7 +335,10 @@ class _BatchRun:
 
     def _is_written_as_decoded(self, state: IngestState, table: TableId) -> bool:
         """Whether the rows of a source table go to one target, without a transform."""
-        return not transforming.needs_rows(self.memory.rules.rule(table)) and len(self._targets(state, table)) == 1
+        return (
+            not transforming.needs_rows(self.memory.rules.rule(table))
+            and len(self.memory.planner.targets(state, table)) == 1
+        )
 
     def _in_spark(self, state: IngestState, table: TableId) -> TableSchema:
         """Return the columns of a source table before its transform."""
@@ -368,7 +348,7 @@ class _BatchRun:
 
     def _decoded(self, looked: Looking, state: IngestState, table: TableId, decoder: TableDecoder) -> list[_TableRows]:
         """Return the rows of a source table for each of its targets."""
-        targets = self._targets(state, table)
+        targets = self.memory.planner.targets(state, table)
         decoded = decoder.rows(looked)
         if table in looked.decoders:  # no record is bad
             return [_TableRows(table, targets[0], decoded.rows(), (), False)]
@@ -389,10 +369,6 @@ class _BatchRun:
             rows = fitted.rows().where(exact_column(ROW_ERROR).isNull())
             found.append(_TableRows(table, target, rows, (decoded, fitted), True))
         return found
-
-    def _targets(self, state: IngestState, table: TableId) -> list[TableId]:
-        targets = self.memory.rules.evolution.router.targets(table)
-        return [target for target in targets if target in state.schemas.targets]
 
     def _columns(self, state: IngestState, target: TableId) -> TableSchema:
         """Return the columns that rows of a target are fitted to: the target's, as far as it is known."""
@@ -484,8 +460,8 @@ class _BatchRun:
                 records += self._write_part(target, written, after, 1)
             self._done(f"written {target}")
         except SchemaChangeError as error:
-            sources = {rows.source for rows in found} or {t for t in state.sources if target in self._targets(state, t)}
-            raise _TableFailed(sources, error) from error
+            fed = (table for table in state.sources if target in memory.planner.targets(state, table))
+            raise _TableFailed({rows.source for rows in found} or {*fed}, error) from error
         return records
 
     def _options(self, found: list[_TableRows]) -> TableOptions:
@@ -512,6 +488,17 @@ class _BatchRun:
                 rows = rows.drop(ROW_KIND, ROW_INDEX, *POSITION)
         records = self.memory.tables.target.write(target, schema, rows, BatchWrite(self.memory.query, self.id, part))
         return [] if records is None else [records]
+
+
+def usable_rows(
+    news: BatchNews, used: Mapping[TableId, object], planned: Mapping[TableId, object]
+) -> list[TableId] | None:
+    """Return the tables whose rows the look has, None if the plan needs others, or if a record is bad.
+
+    `used` and `planned` are the decoders by table: those of the look, and those of the plan.
+    """
+    good = all(count == news.records[t] and planned.get(t) == used[t] for t, count in news.decoded.items())
+    return [*news.decoded] if good else None
 
 
 def _thread_start(spark: SparkSession) -> Callable[[], Any] | None:

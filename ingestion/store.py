@@ -217,8 +217,7 @@ class SchemaStore:
 
     def _drivers(self) -> list[dict[str, Any]]:
         """Return the last drivers. One that is being written is left out."""
-        rows = note_rows(self._spark, f"{self.folder}/drivers", "text", "value STRING")
-        return [json.loads(row["value"]) for row in rows if _is_complete(row["value"])]
+        return [json.loads(note) for note in self._notes(f"{self.folder}/drivers") if _is_complete(note)]
 
     # --- files ---------------------------------------------------------------------------------------------
 
@@ -259,6 +258,10 @@ class SchemaStore:
         reader = uncached_reader(self._spark).format("binaryFile").option("ignoreMissingFiles", "true")
         found = reader.load(paths).select("path", "content").collect()
         return {row["path"]: bytes(row["content"]).decode(errors="replace") for row in found}
+
+    def _notes(self, folder: str) -> list[str]:
+        """Return the texts of one line below a folder, also while one of them is replaced."""
+        return [row["value"] for row in note_rows(self._spark, folder, "text", "value STRING")]
 
     def _read(self, folder: str) -> dict[str, str]:
         return self._texts(self._listed(folder))

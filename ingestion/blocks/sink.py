@@ -176,8 +176,7 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes:
         if values["topic"] and _MAPPING in given:
             notes.append(f"sink: no effect: '{_MAPPING}', because 'topic' is set")
         values |= _format_values("value", values["value.format"], own, notes)
-        if values["key.format"] != values["value.format"]:
-            values |= _format_values("key", values["key.format"], own, notes)
+        values |= _format_values("key", values["key.format"], own, notes)
     return values
 
 

@@ -227,7 +227,7 @@ def _fit_decimal(value: Any, target: FlinkType) -> Decimal | None:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     unscaled = Decimal(value).scaleb(target.scale, _EXACT)
-    if unscaled != unscaled.to_integral_value() or abs(unscaled) >= 10**target.precision:
+    if unscaled != unscaled.to_integral_value() or unscaled.copy_abs() >= 10**target.precision:
         return None
     return Decimal(int(unscaled)).scaleb(-target.scale, _EXACT)
 
@@ -236,7 +236,8 @@ def _fit_float(value: Any, target: FlinkType) -> float | None:
     nearest = float(value)
     if target.root == "DOUBLE":
         return nearest
-    single = float(np.float32(nearest))
+    with np.errstate(over="ignore"):  # a value beyond FLOAT is infinite, and does not fit
+        single = float(np.float32(nearest))
     return single if not isinstance(value, float) or single == value or math.isnan(value) else None
 
 

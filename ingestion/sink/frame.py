@@ -71,7 +71,7 @@ def records_frame(
         unknown = F.raise_error(F.concat(F.lit(ErrorCode.NULL_VALUE.marked(text)), F.array_join(UNCHANGED, ", ")))
         wire[0] = F.when(F.size(UNCHANGED) > 0, unknown).otherwise(wire[0]).alias("c0")
     result = T.StructType([T.StructField("key", T.BinaryType()), T.StructField("value", T.BinaryType())])
-    records = df.select(*wire).mapInArrow(_Encoder(table, schema, make).mapped(), result)
+    records = df.select(*wire).mapInArrow(RecordStage(table, schema, make).mapped(), result)
     headers = [F.struct(F.lit(name).alias("key"), F.lit(value).alias("value")) for name, value in writer.headers]
     return records.select(
         "key",
@@ -83,7 +83,7 @@ def records_frame(
 
 
 @dataclass(frozen=True)
-class _Encoder:
+class RecordStage:
     """Writes the records of a task in a Python worker; pickled to it.
 
     An input batch has the columns of the schema in their order, and may have the row kind after them.

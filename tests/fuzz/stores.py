@@ -10,9 +10,8 @@ import random
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kvformat.ingestion import store
 from kvformat.ingestion.errors import SchemaChangeError
@@ -23,30 +22,11 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable
+from tests.support.file_store import FileStore
 
 _TYPES = ("BIGINT", "STRING", "DECIMAL(20, 0)", "TIMESTAMP(3)", "ARRAY<STRING>", "ROW<`a` INT>", "VARCHAR(7)")
 _NAMES = ("id", "näme", "a b", "x.y", "`", '"', "\u2028", "1")
 _BYTES = (b"{", b"}", b'"', b"\n", b"\\", b"0", b"9", b"-", b"null", b"\xff", b"", b" ", b"[", b"]", b'"version": 2')
-
-
-class FileStore(store.SchemaStore):
-    """A store that uses files and no session."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(None, str(folder))  # type: ignore[arg-type]
-
-    def _listed(self, folder: str) -> list[str]:
-        return [f"file:{path}" for path in sorted(Path(folder).rglob("part-*"))]
-
-    def _texts(self, paths: list[str]) -> dict[str, str]:
-        found = {path: Path(path.removeprefix("file:")) for path in paths}
-        return {path: file.read_bytes().decode(errors="replace") for path, file in found.items() if file.exists()}
-
-    def _write(self, name: str, entries: Iterable[Mapping[str, Any]], **head: Any) -> None:
-        folder = Path(self.folder, name)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (folder / "part-0").write_text(store.file_text(entries, **head) + "\n", encoding="utf-8")
 
 
 class Damage(NamedTuple):

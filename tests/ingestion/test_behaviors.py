@@ -57,6 +57,8 @@ def test_a_kept_column_is_used_again_when_its_name_comes_back() -> None:
     assert changes == [AlterColumnTypes(TABLE, (("v", parse_column_type("DOUBLE")),))]
     assert state.targets[TABLE].names == ("id", "v")
     assert _after(B.LENIENT, *dropped, _add("v", "INT"))[1] == []
+    digits = parse_column_type("DECIMAL(12, 2)")
+    assert _after(B.LENIENT, *dropped, _add("v", "DECIMAL(5, 2)"))[1] == [AlterColumnTypes(TABLE, (("v", digits),))]
 
     renamed = (create, RenameColumns(TABLE, (("v", "w"),)))
     assert _after(B.LENIENT, *renamed)[1] == [_add("w", "INT")]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from random import Random
 from typing import Any
 
@@ -12,29 +15,57 @@ import pyarrow as pa
 import pytest
 
 from kvformat.ingestion import packing
-from kvformat.ingestion.looking import ERROR, NEWS, TABLE, LookStage, merged_news, table_name
+from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
+from kvformat.ingestion.looking import DECODED, ERROR, NEWS, TABLE, LookStage, merged_news, table_name
 from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
+from kvformat.ingestion.planning import BatchNews, WholeTableChange
+from kvformat.ingestion.schemas.known import IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import get_format
-from kvformat.registry.contract.look import LookRequest
+from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.look import KnownTable, LookRequest
 from tests.support.extent import case_count
+from tests.support.looking import as_bytes
 
 ORDERS, ITEMS = TableId(("shop", "orders")), TableId(("shop", "items"))
 
 
-def _batch(partition: int, first: int, tables: list[str | None]) -> pa.RecordBatch:
-    values = [t and json.dumps({"after": {"id": 1}, "op": "c", "source": {"db": "shop", "table": t}}) for t in tables]
+def _records(
+    values: Sequence[Any], *, partition: int = 0, first: int = 0, keys: Sequence[Any] = (), time: Any = None
+) -> pa.RecordBatch:
+    """Return records with consecutive offsets; a value is an object, bytes or None."""
     count = len(values)
     columns = {
-        "key": pa.nulls(count, pa.binary()),
-        "value": pa.array(values, pa.binary()),
+        "key": pa.array([as_bytes(key) for key in keys or [None] * count], pa.binary()),
+        "value": pa.array([as_bytes(value) for value in values], pa.binary()),
         "topic": pa.array(["shop"] * count),
         "partition": pa.array([partition] * count, pa.int32()),
         "offset": pa.array(range(first, first + count)),
-        "timestamp": pa.array([dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * count, pa.timestamp("us", "UTC")),
+        "timestamp": pa.array([time] * count, pa.timestamp("us", "UTC")),
     }
     return pa.RecordBatch.from_arrays([*columns.values()], [*columns])
+
+
+def _change(table: str = "orders", op: str = "c", **row: Any) -> dict[str, Any]:
+    return {"after": row or None, "op": op, "source": {"db": "shop", "table": table}}
+
+
+def _batch(partition: int, first: int, tables: list[str | None]) -> pa.RecordBatch:
+    return _records([t and _change(t, id=1) for t in tables], partition=partition, first=first)
+
+
+def _news(stage: LookStage, *tasks: list[pa.RecordBatch]) -> BatchNews:
+    """Return the news of tasks, which are the same in any order of the tasks."""
+    found = [pa.Table.from_batches(stage.mapped()(iter(batches)))[NEWS].drop_null().to_pylist() for batches in tasks]
+    one, other = (merged_news(chain.from_iterable(lines)) for lines in (found, found[::-1]))
+    assert (one.tables, one.records, one.errors, one.decoded) == (
+        other.tables,
+        other.records,
+        other.errors,
+        other.decoded,
+    )
+    return one
 
 
 def test_the_news_of_tasks_have_the_first_record_and_the_number_of_records_of_each_table() -> None:
@@ -77,6 +108,142 @@ def test_records_without_a_table_are_packed_with_their_error() -> None:
     (records,) = unpack(iter(lines.slice(1, 1).select([PACKED]).to_batches()))
     assert records["offset"].to_pylist() == [1]
     assert records[ERROR][0].as_py().startswith("[TABLE_ID]")
+
+
+def test_the_news_of_a_task_are_those_of_all_its_batches() -> None:
+    """The batch with the lower offsets comes last."""
+    stage = LookStage(get_format("debezium-json"), LookRequest())
+    later = _records([_change(v="2024-02-29"), b"{", _change()], first=13)
+    earlier = _records([_change(v=1), b"{"], first=11)
+    news = _news(stage, [later, earlier])
+    assert (news.records, news.errors) == ({ORDERS: 3}, 2)
+    assert news.tables == {ORDERS: Cause("shop", 0, 11)}
+    (column,) = news.columns
+    assert (column.cause, [*map(str, column.types)]) == (Cause("shop", 0, 11), ["DATE", "BIGINT"])
+    both = _news(stage, [later], [earlier])
+    assert (both.records, both.errors, both.tables) == (news.records, news.errors, news.tables)
+
+
+def test_the_first_record_is_that_of_the_first_partition() -> None:
+    stage = LookStage(get_format("debezium-json"), LookRequest())
+    batches = [_records([_change(v=n)], partition=n, first=9 - n) for n in (1, 0, 2)]
+    news = _news(stage, batches)
+    assert news.tables == {ORDERS: Cause("shop", 0, 9)}
+    assert [column.cause for column in news.columns] == [Cause("shop", 0, 9)]
+
+
+@pytest.mark.parametrize("first", ["2024-02-29", "x"])
+def test_a_column_is_read_as_text_if_any_batch_of_a_task_says_so(first: str) -> None:
+    known = {ORDERS.parts: KnownTable({"v": parse_type("TIMESTAMP(9)")})}
+    stage = LookStage(get_format("debezium-json"), LookRequest(known))
+    second = {"2024-02-29": "x", "x": "2024-02-29"}[first]
+    (column,) = _news(stage, [_records([_change(v=first)]), _records([_change(v=second)], first=1)]).columns
+    assert ([*map(str, column.types)], column.as_text) == (["STRING"], True)
+
+
+def test_keys_of_messages_are_those_of_the_first_record_that_has_them() -> None:
+    def canal(*names: str) -> dict[str, Any]:
+        row = dict.fromkeys(names, "1")
+        return {"database": "shop", "table": "orders", "type": "INSERT", "data": [row], "pkNames": [*names]}
+
+    stage = LookStage(get_format("canal-json"), LookRequest())
+    news = _news(stage, [_records([canal("b"), canal("a")], first=12), _records([canal("a")], first=11)])
+    assert {key.names: key.cause.offset for key in news.keys} == {("b",): 12, ("a",): 11}
+
+
+@pytest.mark.parametrize(("time", "milliseconds"), [(dt.datetime(2024, 1, 1, 0, 0, 0, 123999), 123), (None, None)])
+def test_a_message_that_truncates_its_table_has_the_time_of_its_record_and_no_rows(
+    time: dt.datetime | None, milliseconds: int | None
+) -> None:
+    stage = LookStage(get_format("debezium-json"), LookRequest())
+    news = _news(stage, [_records([_change(v=1), _change(op="t"), _change(v=2)], first=7, time=time)])
+    assert news.records == {ORDERS: 2}
+    expected = 0 if milliseconds is None else 1_704_067_200_000 + milliseconds
+    assert news.changes == (WholeTableChange(ORDERS, "truncate", Cause("shop", 0, 8), expected),)
+
+
+# --- keys of records -----------------------------------------------------------------------------------------
+
+SHOP = TableId(("shop",))
+
+
+def _with_keys(declared: DeclaredColumns | None = None) -> LookStage:
+    json_format = get_format("json")
+    stage = LookStage(json_format, LookRequest(), json_format, LookRequest(part="key"))
+    return replace(stage, declared=declared or DeclaredColumns())
+
+
+def test_columns_of_keys_have_their_own_types_and_records() -> None:
+    """A record without a value has no table, so its key says nothing."""
+    values, keys = [None, {"id": "x"}, {"w": 1}], [{"no": 1}, {"id": 1}, {"k": True}]
+    news = _news(_with_keys(), [_records(values, keys=keys, first=5)])
+    assert {(c.part, c.name): (str(c.types[0]), c.cause.offset) for c in news.columns} == {
+        ("value", "id"): ("STRING", 6),
+        ("value", "w"): ("BIGINT", 7),
+        ("key", "id"): ("BIGINT", 6),
+        ("key", "k"): ("BOOLEAN", 7),
+    }
+
+
+def test_keys_are_compared_with_the_known_columns_of_keys() -> None:
+    known = SourceTable(KnownTable({"v": parse_type("BIGINT")}), KnownTable({"id": parse_type("BIGINT")}))
+    stage = _with_keys().knowing(IngestState({SHOP: known}))
+    assert _news(stage, [_records([{"v": 1}], keys=[{"id": 1}])]).columns == ()
+
+
+def test_members_that_are_not_columns_contribute_nothing() -> None:
+    declared = DeclaredColumns(key_members=frozenset(["id"]), left_out=frozenset(["id"]))
+    row = {"id": 1, "x": 1}
+    news = _news(_with_keys(declared), [_records([row], keys=[row])])
+    assert {(c.part, c.name) for c in news.columns} == {("key", "id"), ("value", "x")}
+
+
+# --- tables that are decoded at once -------------------------------------------------------------------------
+
+
+class _Decoder:
+    """Decodes each record to its offset; a record with `bad` in it is bad."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+
+    def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        self.asked.append(batch["offset"].to_pylist())
+        errors = ["bad" if b"bad" in value else None for value in batch["value"].to_pylist()]
+        return pa.record_batch({"offset": batch["offset"], ERROR: pa.array(errors, pa.string())})
+
+
+@pytest.mark.parametrize(
+    ("last", "asked", "rows"),
+    [
+        ([_change(id="c")], [[0, 1], [2], [3]], [0, 1, 2, 3]),
+        ([_change(id="bad")], [[0, 1], [2], [3]], [0, 1, 2]),  # and the next batch is not decoded
+        ([_change(id="c"), _change(id="d", new=1)], [[0, 1], [2]], [0, 1, 2]),  # other columns make other rows
+    ],
+)
+def test_a_table_is_decoded_until_a_record_is_bad_or_changes_its_columns(
+    last: list[Any], asked: list[list[int]], rows: list[int]
+) -> None:
+    decoder, known = _Decoder(), {ORDERS.parts: KnownTable({"id": parse_type("STRING")})}
+    stage = LookStage(get_format("debezium-json"), LookRequest(known), decoders={ORDERS: decoder})
+    batches = [[_change(id="a"), _change(id="b")], [_change(id="b"), _change("items", id="x")], last, [_change(id="e")]]
+    first = [0, 2, 3, 9]
+    made = [_records(values, first=n) for values, n in zip(batches, first, strict=True)]
+    lines = pa.Table.from_batches(stage.mapped()(iter(made)))
+    good = rows[-1] == 3
+    assert decoder.asked == [*asked, *([[9]] if good else [])]
+    of_rows = lines.filter(lines[DECODED]).select([PACKED]).to_batches()
+    assert [n for cell in unpack(iter(of_rows)) for n in cell["offset"].to_pylist()] == [*rows, *([9] if good else [])]
+    news = merged_news(lines[NEWS].drop_null().to_pylist())
+    assert news.decoded == {ORDERS: len(rows) + good}
+    assert news.records[ORDERS] == 4 + len(last)
+
+
+def test_the_rows_that_tasks_decode_are_added_up() -> None:
+    known = {ORDERS.parts: KnownTable({"id": parse_type("STRING")})}
+    stage = LookStage(get_format("debezium-json"), LookRequest(known), decoders={ORDERS: _Decoder()})
+    tasks = [[_records([_change(id=n) for n in of], first=len(of))] for of in ("a", "bc")]
+    assert _news(stage, *tasks).decoded == {ORDERS: 3}
 
 
 @pytest.mark.parametrize("seed", range(case_count(quick=20, all=200)))

@@ -180,6 +180,25 @@ def test_the_entries_of_a_secret_list_are_in_no_text(caplog: pytest.LogCaptureFi
     assert SECRET not in _texts(made, caplog)
 
 
+def test_an_entry_of_a_secret_list_has_at_least_three_characters() -> None:
+    """Shorter texts are in many words."""
+    text = _SECRET_OPTIONS.replace("mapping: a:${secret_values.plain}", "mapping: ${secret_values.list}")
+    text = text.replace("  topic: ${secret_values.quoted}\n", "")
+    explained = Pipeline.from_yaml(text, set={**_SECRETS, "secret_values.list": "a:qzx;b:qz"}).explain()
+    assert "topic of a: ******\n  topic of b: qz\n" in explained
+
+
+def test_a_secret_that_begins_with_another_one_is_hidden_as_a_whole() -> None:
+    text = _SECRET_OPTIONS.replace("mapping: a:${secret_values.plain}", "mapping: ${secret_values.list}")
+    topics = ";".join(f"{table}:{SECRET}{end}" for table, end in zip("abcd", ("1", "12", "_12", "_1"), strict=True))
+    made = Pipeline.from_yaml(
+        text.replace("  topic: ${secret_values.quoted}\n", ""), set={**_SECRETS, "secret_values.list": topics}
+    )
+    assert [line for line in made.explain().splitlines() if "topic of" in line][:4] == [
+        f"  topic of {table}: ******" for table in "abcd"
+    ]
+
+
 def test_passwords_that_are_written_down_are_hidden_by_their_names(caplog: pytest.LogCaptureFixture) -> None:
     login = f'x required password="{SECRET}";'
     made = Pipeline(

@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
+from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.blocks.transform import TransformRule, parse_transforms
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, Planner, PlanRules, WholeTableChange
+from kvformat.ingestion.query import usable_rows
 from kvformat.ingestion.routes import Route, Router
 from kvformat.ingestion.schemas.events import AddColumns, AlterColumnTypes, CreateTable, TruncateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState
@@ -25,6 +27,7 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable
 
 ORDERS = TableId(("shop", "orders"))
+ONE, TWO, BOTH = TableId(("shop", "one")), TableId(("shop", "two")), TableId(("ods", "both"))
 
 
 def _evolution(behavior: str = "lenient", routes: Iterable[Route] = (), exclude: Any = None) -> SchemaEvolution:
@@ -124,22 +127,21 @@ def test_batches_of_any_size_give_the_same_types() -> None:
 
 
 def test_a_plan_survives_its_json_form() -> None:
-    planner = _planner(first={ORDERS: KnownTable({"id": parse_type("INT")}, key=("id",))})
+    first = {ORDERS: KnownTable({"id": parse_type("INT")}, key=("id",))}
+    planner = _planner(first=first, evolution=_evolution("evolve"))
     state = IngestState()
-    compared = 0
     for news in (
-        _news("v DECIMAL(5,2)|BIGINT, n ROW<a INT>"),
+        _news("v DECIMAL(5,2)|BIGINT, n ROW<a INT>, t DATE|TIMESTAMP(3)"),
         _news("v STRING", changes=(WholeTableChange(ORDERS, "truncate", _at(9), 12),)),
         replace(_news("w DATE"), keys=(NewKey(ORDERS, ("id",), _at(3)),)),
     ):
         plan = planner.plan(state, news)
         again = BatchPlan.from_entries(state, plan.entries(state))
-        assert (again.events, again.changes) == (plan.events, plan.changes)
-        assert again.state.entries() == plan.state.entries()
+        assert again == plan
         assert list(again.state.sources[ORDERS].value.columns) == list(plan.state.sources[ORDERS].value.columns)
         state = plan.state
-        compared += 1
-    assert compared == 3
+    assert state.sources[ORDERS].value.as_text == {"t"}
+    assert {*IngestState().with_entries(state.entries()).schemas.targets} == {ORDERS}
 
 
 def test_first_schemas_keep_their_types_and_key() -> None:
@@ -161,7 +163,7 @@ def test_a_declared_table_is_not_created_before_its_first_row() -> None:
 
 def test_dates_in_a_column_of_timestamps_are_read_as_texts() -> None:
     planner = _planner()
-    both = planner.plan(IngestState(), _news("a DATE|TIMESTAMP(0), b TIMESTAMP(0)|TIMESTAMP(3), c DATE"))
+    both = planner.plan(IngestState(), _news("a DATE|TIMESTAMP(0), b TIMESTAMP(0)|TIMESTAMP(3), c DATE, d INT|DOUBLE"))
     assert both.state.sources[ORDERS].value.as_text == {"a"}
     later = planner.plan(both.state, _news("b TIMESTAMP_LTZ(3), c TIMESTAMP(0)"))
     assert later.state.sources[ORDERS].value.as_text == {"a", "b", "c"}
@@ -297,12 +299,14 @@ def test_equal_keys_of_several_sources_are_told_once(caplog: pytest.LogCaptureFi
     tables = [TableId(("shop", name)) for name in ("a", "b")]
 
     def told(transform: dict[str, str]) -> list[str]:
-        planner = _planner([{"source-table": r"shop.\.*", **transform}], evolution=_evolution(routes=routes))
+        rules = [{"source-table": r"shop.\.*", **transform}]
+        planner, started_again = (_planner(rules, evolution=_evolution(routes=routes)) for _ in range(2))
         caplog.clear()
         state = IngestState()
         with caplog.at_level(logging.WARNING):
             for table in (*tables, *tables):
                 state = planner.plan(state, _news("id BIGINT", table=table)).state
+            started_again.plan(state, _news("id BIGINT", table=TableId(("another",))))
         return [record.getMessage() for record in caplog.records]
 
     (found,) = told({"primary-keys": "id"})
@@ -364,8 +368,9 @@ def test_changes_of_whole_tables_are_in_the_order_of_time_partition_and_offset(
     assert [change.timestamp for change in plan.changes] == [times[offset] for offset in expected]
 
 
-def test_the_key_of_the_first_record_counts_whatever_arrives_first() -> None:
-    keys = (NewKey(ORDERS, ("b", "a"), _at(12)), NewKey(ORDERS, ("a", "b"), _at(11)))
+@pytest.mark.parametrize("later", [_at(12), _at(10, partition=1)])
+def test_the_key_of_the_first_record_counts_whatever_arrives_first(later: Cause) -> None:
+    keys = (NewKey(ORDERS, ("b", "a"), later), NewKey(ORDERS, ("a", "b"), _at(11)))
     sources = _planner().merged(IngestState(), _news("a INT, b INT", keys=keys))
     assert sources[ORDERS].value.key == ("a", "b")
 
@@ -428,7 +433,100 @@ def test_a_key_with_the_same_columns_in_another_order_is_the_same_key() -> None:
         planner.plan(state, _news(keys=(NewKey(ORDERS, ("b",), _at(3)),)))
 
 
+def test_a_transform_may_name_the_columns_of_the_key_in_another_order() -> None:
+    one, other = (_planner([{"source-table": r"shop.\.*", "primary-keys": keys}]) for keys in ("a, b", "b, a"))
+    state = one.plan(IngestState(), _news("a INT, b INT")).state
+    assert other.plan(state, _news()).entries(state) == []
+
+
+def test_each_table_of_a_batch_has_its_own_key() -> None:
+    tables = dict.fromkeys((ONE, TWO), _at(0))
+    columns = sum((_news("a INT, b INT", table=table).columns for table in tables), ())
+    keys = (NewKey(ONE, ("a",), _at(0)), NewKey(TWO, ("b",), _at(1)))
+    plan = _planner().plan(IngestState(), BatchNews(tables, columns, keys))
+    assert {table: schema.primary_key for table, schema in plan.state.schemas.targets.items()} == {
+        ONE: ("a",),
+        TWO: ("b",),
+    }
+
+
+def test_declared_columns_come_first_in_their_order_and_keep_a_wider_type() -> None:
+    types = {name: parse_type("INT") for name in ("b", "a")}
+    planner = _planner(declared=DeclaredColumns(names=("b", "a"), value=types))
+    assert _target(planner.plan(IngestState(), _news("x INT, a INT"))) == "b INT, a INT, x INT"
+    before = _planner().plan(IngestState(), _news("a BIGINT")).state
+    assert _target(planner.plan(before, _news())) == "a BIGINT, b INT"
+    assert str(planner.known(before).sources[ORDERS].value.columns["a"]) == "BIGINT"
+
+
 def test_the_key_of_messages_has_the_prefix_of_value_columns() -> None:
     planner = _planner(value_prefix="v_", key_prefix="k_")
     state = planner.plan(IngestState(), _news("a INT", keys=(NewKey(ORDERS, ("a",), _at(1)),))).state
     assert state.schemas.targets[ORDERS].primary_key == ("v_a",)
+
+
+def _planned(planner: Planner, before: IngestState, *tables: TableId, columns: str = "id INT") -> BatchPlan:
+    news = [_news(columns, table=table) for table in tables]
+    return planner.plan(before, BatchNews(dict.fromkeys(tables, _at(0)), sum((one.columns for one in news), ())))
+
+
+def test_a_failed_table_leaves_a_plan_as_it_was_before_the_batch() -> None:
+    planner = _planner()
+    before = _planned(planner, IngestState(quarantined={BOTH: "earlier"}), ONE, TWO).state
+    plan = _planned(planner, before, ONE, TWO, ORDERS, columns="v STRING")
+    left = planner.without(plan, [ONE, ORDERS], "why", before.schemas)
+    assert [caused.event.table for caused in left.events] == [TWO]
+    assert [change.caused.event.table for change in left.changes] == [TWO]
+    assert {table: _columns(schema) for table, schema in left.state.schemas.sources.items()} == {
+        ONE: "id INT",
+        TWO: "id INT, v STRING",
+    }
+    assert {*left.state.schemas.targets} == {ONE, TWO}, "a table that the batch creates is not created"
+    assert left.state.quarantined == {BOTH: "earlier", ONE: "why", ORDERS: "why"}
+    assert left.failed == {ONE: "why", ORDERS: "why"}
+    again = planner.without(left, [TWO], "too", before.schemas)
+    assert again.failed == {ONE: "why", ORDERS: "why", TWO: "too"}
+    assert again.events == again.changes == ()
+
+
+def test_a_target_that_another_table_feeds_keeps_its_changes() -> None:
+    planner = _planner(evolution=_evolution(routes=[Route(r"shop.\.*", "ods.both")]))
+    plan = _planned(planner, IngestState(), ONE, TWO)
+    left = planner.without(plan, [TWO], "why", IngestState().schemas)
+    assert [change.caused.event.table for change in left.changes] == [BOTH]
+    assert {*left.state.schemas.sources} == {ONE}
+    assert {*left.state.schemas.targets} == {BOTH}
+    none = planner.without(left, [ONE], "why", IngestState().schemas)
+    assert (none.changes, none.state.schemas.targets) == ((), {})
+
+
+def test_the_records_of_a_table_are_refused_with_the_reason() -> None:
+    planner = _planner(evolution=_evolution(exclude=["create.table"]))
+    assert planner.refusal(_planned(planner, IngestState(), ONE).state, ONE) == (
+        "the table is not created, because 'exclude.schema.changes' has 'create.table'"
+    )
+    planner = _planner()
+    state = _planned(planner, IngestState(), ONE).state
+    assert planner.refusal(state, ONE) is None
+    assert planner.refusal(state, TWO) == "the messages have no column with a value yet"
+    assert planner.refusal(replace(state, quarantined={ONE: "why"}), ONE) == "the table is quarantined: why"
+    keyed = planner.plan(IngestState(), _news("v INT", keys=(NewKey(ORDERS, ("id",), _at(0)),))).state
+    assert "the key column 'id' is not a column" in str(planner.refusal(keyed, ORDERS))
+
+
+@pytest.mark.parametrize(
+    ("decoded", "planned", "expected"),
+    [
+        ({ONE: 3}, {ONE: "a", TWO: "b"}, [ONE]),
+        ({ONE: 3, TWO: 2}, {ONE: "a", TWO: "b"}, [ONE, TWO]),
+        ({}, {ONE: "a"}, []),
+        ({ONE: 2}, {ONE: "a"}, None),  # a record is bad
+        ({ONE: 3, TWO: 2}, {ONE: "a", TWO: "other"}, None),  # the columns changed
+        ({ONE: 3}, {}, None),  # the table is refused now
+    ],
+)
+def test_rows_of_the_look_are_used_if_they_are_those_of_the_plan(
+    decoded: dict[TableId, int], planned: dict[TableId, str], expected: list[TableId] | None
+) -> None:
+    news = BatchNews(records={ONE: 3, TWO: 2}, decoded=decoded)
+    assert usable_rows(news, {ONE: "a", TWO: "b"}, planned) == expected

@@ -19,6 +19,8 @@ def _targets(*routes: Route, table: str, mode: str = "ALL_MATCH") -> list[str]:
 def test_groups_replace_their_numbers_as_in_java() -> None:
     assert _targets(Route(r"mydb.(\.*)_(\.*)", "$2.${1}x".replace("{1}", "1")), table="mydb.a_b") == ["b.ax"]
     assert _targets(Route(r"db.(t)(\d)", r"$12.\$1"), table="db.t7") == ["t2.$1"]
+    twelve = r"db.(t)" + r"(\d)" * 11
+    assert _targets(Route(twelve, "ods.$12_$1_$123"), table="db.t12345678907") == ["ods.7_t_73"]
     assert _targets(Route(r"db.t(x)?", "ods.t$1_"), table="db.t") == ["ods.t_"]
     assert _targets(Route(r"db.t", "ods.$0"), table="db.t") == ["ods.db.t"]
 
@@ -78,6 +80,12 @@ def test_wrong_selectors() -> None:
         with pytest.raises(OptionError, match="'source-table' is") as caught:
             Selector(text, "source-table")
         assert caught.value.option == "source-table"
+
+
+def test_a_selector_needs_a_part_for_each_part_of_a_name() -> None:
+    tables = [TableId.parse(text) for text in ("orders", "shop.orders", "lake.shop.orders", "shop.items")]
+    for text, expected in (("orders", tables[:1]), ("shop.orders", tables[:2]), ("lake.shop.orders", tables[:3])):
+        assert [table for table in tables if Selector(text, "source-table").matches(table)] == expected
 
 
 def test_alternatives_in_a_class_have_a_warning() -> None:

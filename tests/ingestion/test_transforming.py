@@ -11,10 +11,9 @@ from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.testing.targets import table_schema
-from kvformat.ingestion.transforming import analyzed, transformed
+from kvformat.ingestion.transforming import analyzed, needs_rows, transformed
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 
-pytestmark = pytest.mark.spark
 _TOPIC, _PARTITION, _OFFSET = POSITION
 _INTERNAL = (
     f"{ROW_KIND} STRING, {ROW_INDEX} INT, {_TOPIC} STRING, {_PARTITION} INT, {_OFFSET} BIGINT, {TIMESTAMP} BIGINT, "
@@ -22,6 +21,7 @@ _INTERNAL = (
 )
 
 
+@pytest.mark.spark
 def test_a_filter_keeps_the_changes_of_a_partition_in_one_task_and_in_order(spark: Any) -> None:
     """The producer of a topic writes the changes of a key in the order of their task."""
     from pyspark.sql import functions as F
@@ -56,7 +56,45 @@ def test_a_filter_keeps_the_changes_of_a_partition_in_one_task_and_in_order(spar
         assert [(row[_OFFSET], row[ROW_KIND]) for row in own] == wanted
 
 
+@pytest.mark.spark
 def test_a_computed_column_of_a_type_that_no_table_has_is_an_error_of_the_table(spark: Any) -> None:
     (rule,) = parse_transforms([{"source-table": "t", "projection": "id, NULL AS x"}])
     with pytest.raises(SchemaChangeError, match=r"table t: the transform of 't' can't be applied: .*'x'.* by CAST"):
         analyzed(spark, rule, TableId(("t",)), table_schema("id INT"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "needs"),
+    [
+        ({"primary-keys": "id", "partition-keys": "id", "table-options": "a=b"}, False),
+        ({"projection": "id"}, True),
+        ({"filter": "v > 1"}, True),
+        ({"dialect": "flink", "filter": "v > 1"}, True),
+        ({"converter-after-transform": "SOFT_DELETE"}, True),
+    ],
+)
+def test_only_a_rule_that_changes_rows_needs_them(rule: dict[str, str], needs: bool) -> None:
+    (found,) = parse_transforms([{"source-table": "t", **rule}])
+    assert needs_rows(found) is needs
+    assert needs_rows(None) is False
+
+
+@pytest.mark.parametrize(
+    ("rule", "columns", "reason"),
+    [
+        (
+            {"projection": "id, v * 2 AS w"},
+            ["id INT", "v BOOLEAN"],
+            r"column 'w' of the transform of 't' can't be computed",
+        ),
+        ({"filter": "v > 1"}, ["id INT", "v BYTES"], r"the filter of the transform of 't' can't be computed"),
+        ({"projection": "\\*, v * 2 AS id"}, ["id INT", "v INT"], r"have a column 'id', and so has the transform"),
+    ],
+)
+def test_an_expression_of_flink_is_checked_with_the_types_that_columns_have_now(
+    rule: dict[str, str], columns: list[str], reason: str
+) -> None:
+    """Before Spark is asked."""
+    (found,) = parse_transforms([{"source-table": "t", "dialect": "flink", **rule}])
+    with pytest.raises(SchemaChangeError, match=rf"table t: .*{reason}"):
+        analyzed(None, found, TableId(("t",)), table_schema(*columns))  # type: ignore[arg-type]

@@ -243,6 +243,29 @@ def test_hostile_texts_are_errors_soon(name: str) -> None:
     assert len(str(caught.value)) < 500
 
 
+_ALIASES = f"source: {{a: &x [1], b: [{'*x,' * 9997}], "
+
+
+def _lengthy(length: int) -> str:
+    begin, end = "source: {a: '", "'}"
+    return begin + "x" * (length - len(begin) - len(end)) + end
+
+
+@pytest.mark.parametrize(
+    ("text", "more", "reason"),
+    [
+        (_lengthy(2**20), _lengthy(2**20 + 1), "more than 1,048,576 characters"),
+        ("source: " + "{a: " * 7 + "1" + "}" * 7, "source: " + "{a: " * 8 + "1" + "}" * 8, "more than 8 levels"),
+        (_ALIASES + "c: 1}", _ALIASES + "c: 1, d: 1}", "more than 20,000 values"),
+    ],
+    ids=["characters", "levels", "values"],
+)
+def test_the_largest_texts(text: str, more: str, reason: str) -> None:
+    assert parse_document(text).blocks["source"]
+    with pytest.raises(ConfigurationError, match=reason):
+        parse_document(more)
+
+
 def test_a_large_pipeline_is_read() -> None:
     table = f"CREATE TABLE db.t (id BIGINT, {', '.join(f'c{i} VARCHAR(10)' for i in range(20))});"
     assert len(_source(f"{{a: '{table * 2000}'}}")["a"]) > 500_000

@@ -12,7 +12,7 @@ import pytest
 
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
-from kvformat.registry.contract.look import LookRequest, SeenKey
+from kvformat.registry.contract.look import KnownTable, LookRequest, SeenKey
 from tests.support.looking import Known, as_bytes, columns, look, merged, table, types_of
 
 _T = ("topic",)
@@ -89,6 +89,27 @@ def test_primitives_as_strings() -> None:
         ("VARCHAR(3)", "abc", None),
         ("VARCHAR(3)", "abcd", "STRING"),
         ("VARCHAR(3)", 12, None),
+        ("VARCHAR(4)", True, None),
+        ("VARCHAR(4)", False, "BOOLEAN"),
+        ("VARCHAR(5)", False, None),
+        ("TINYINT", 127, None),
+        ("TINYINT", 128, "BIGINT"),
+        ("SMALLINT", -(2**15), None),
+        ("SMALLINT", -(2**15) - 1, "BIGINT"),
+        ("INT", 2**31 - 1, None),
+        ("BIGINT", -(2**63), None),
+        ("BIGINT", -(2**63) - 1, "DECIMAL(20, 0)"),
+        ("DOUBLE", -(2**63), None),
+        ("FLOAT", 1e39, "DOUBLE"),
+        ("DECIMAL(38, 0)", 10**38 - 1, None),
+        ("DECIMAL(38, 0)", 10**38, "STRING"),
+        ("DECIMAL(37, 0)", 10**37, "DECIMAL(38, 0)"),
+        ("TIME(3)", "12:00:00", None),
+        ("TIME(3)", "12:00:00.123", None),
+        ("TIME(6)", "12:00:00.1234", "STRING"),
+        ("TIME(0)", "12:00:00.1", "STRING"),
+        ("TIMESTAMP(3)", "2024-02-29 12:00:00.123", None),
+        ("TIMESTAMP(3)", "2024-02-29 12:00:00.1234", "TIMESTAMP(6)"),
         ("BOOLEAN", 1, "BIGINT"),
         ("BOOLEAN", "true", "STRING"),
         ("DATE", "2024-02-29", None),
@@ -394,6 +415,7 @@ def test_canal_types_of_jdbc() -> None:
 def test_declared_types_merge_in_any_order_and_any_batches() -> None:
     texts = ("time", "time(3)", "datetime", "datetime(3)", "timestamp(6)", "date", "int", "bigint", "decimal(5,2)")
     texts = (*texts, "double", "float", "char(3)", "varchar(3)", "varchar(9)", "bit(1)", "blob")
+    texts = (*texts, "decimal(37,0)", "decimal(38,0)", "decimal(38,1)", "tinyint(1)", "year", "bigint unsigned")
     options = {"infer_schema__strategy": "MYSQL_TYPE"}
     for one, other in itertools.product(texts, repeat=2):
         messages = [_canal(data=[{"v": None}], mysqlType={"v": t}) for t in (one, other)]
@@ -502,6 +524,55 @@ def test_a_thousand_columns_are_not_a_table() -> None:
     assert columns(looked) == {"a": "BIGINT"}
     assert [looked.errors[i].partition("]")[0] for i in (0, 2)] == ["[TOO_LARGE"] * 2
     assert looked.indices.to_pylist() == [None, 0, None]
+
+
+@pytest.mark.parametrize(
+    ("known", "counts", "bad"), [(4_999, [1], []), (5_000, [1], [0]), (4_998, [1, 1, 1], [2]), (4_998, [3, 2], [0])]
+)
+def test_a_table_has_at_most_5000_columns(known: int, counts: list[int], bad: list[int]) -> None:
+    there = KnownTable({f"k{n}": parse_type("BIGINT") for n in range(known)})
+    looked = look("json", [{f"n{i}_{n}": 1 for n in range(c)} for i, c in enumerate(counts)], known={_T: there})
+    assert [*looked.errors] == bad
+    assert looked.indices.to_pylist() == [None if n in bad else 0 for n in range(len(counts))]
+    assert {column.message for column in looked.columns} == {*range(len(counts))} - {*bad}
+
+
+def test_a_column_has_a_name_of_at_most_1024_characters() -> None:
+    assert [*look("json", [{"x" * 1024: 1}, {"x" * 1025: 1}]).errors] == [1]
+
+
+def test_a_message_whose_table_cannot_be_told_has_its_own_error() -> None:
+    good = _debezium(id=1)
+    looked = look("debezium-json", [good, b"{", good, {"op": "c", "after": {"a": 1}}, good])
+    assert {at: error.partition("]")[0] for at, error in looked.errors.items()} == {1: "[MALFORMED", 3: "[TABLE_ID"}
+    assert looked.indices.to_pylist() == [0, None, 0, None, 0]
+
+
+def test_a_key_is_that_of_the_first_message_that_has_it() -> None:
+    messages = [
+        _canal(data=[{"id": "1"}]),
+        *(_canal(data=[{"id": "1"}], pkNames=names) for names in (["id"], ["v"], ["id"])),
+    ]
+    assert {key.names: key.message for key in look("canal-json", messages).keys} == {("id",): 1, ("v",): 2}
+
+
+@pytest.mark.parametrize(("levels", "name"), [(31, "a"), (32, "a"), (33, "a")])
+def test_objects_are_flattened_down_to_32_levels(levels: int, name: str) -> None:
+    message: Any = 1
+    for _ in range(levels):
+        message = {name: message}
+    (found,) = columns(look("json", [message], infer_schema__flatten_nested_columns__enable=True)).items()
+    assert found == (".".join([name] * min(levels, 32)), "BIGINT" if levels <= 32 else "STRING")
+
+
+def test_places_of_columns_count_over_the_rows_of_a_message() -> None:
+    looked = look("json", [[{"a": 1, "b": 1}, {"c": 1}], {"d": 1}])
+    assert [(c.name, c.message, c.place) for c in looked.columns] == [
+        ("a", 0, 0),
+        ("b", 0, 1),
+        ("c", 0, 2),
+        ("d", 1, 0),
+    ]
 
 
 def test_deep_and_hostile_messages() -> None:

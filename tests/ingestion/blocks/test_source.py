@@ -385,8 +385,19 @@ def test_fixed_types_and_the_members_of_the_table_id() -> None:
         **{
             "value.format": "json",
             "json.infer-schema.fixed-types": "id BIGINT NOT NULL, `a.b` VARCHAR(10)",
-            "json.decode.parser-table-id.fields": "col1, col2",
+            "json.decode.parser-table-id.fields": "col1, col2, col3",
         }
     )
     assert {name: str(type_) for name, type_ in found.fixed_types.items()} == {"id": "BIGINT", "a.b": "VARCHAR(10)"}
-    assert found.table_id == ("col1", "col2")
+    assert found.table_id == ("col1", "col2", "col3")
+
+
+@pytest.mark.parametrize(("topic", "subjects"), [("a", ["a-value", "a-key"]), ("a;b", [None, None])])
+def test_only_one_topic_names_the_subjects_of_a_registry(topic: str, subjects: list[str | None]) -> None:
+    formats = {f"{part}.format": "avro-confluent" for part in ("key", "value")}
+    found = source_of(
+        **formats, **{"topic": topic, "avro-confluent.url": "mock://x", "key.avro-confluent.url": "mock://x"}
+    )
+    assert found.value_format is not None
+    assert found.key_format is not None
+    assert [made.options["subject"] for made in (found.value_format, found.key_format)] == subjects

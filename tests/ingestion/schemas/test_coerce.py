@@ -49,6 +49,13 @@ def _converted(values: list[Any], source: str, target: str, zone: str = ZONE) ->
         ("DECIMAL(38, 0)", "DOUBLE", [Decimal(10**37)], [1e37]),
         ("INT", "TINYINT", [-129, -128, 127, 128], [None, -128, 127, None]),
         ("DECIMAL(10, 2)", "DECIMAL(4, 2)", [Decimal("99.99"), Decimal("-100.00")], [Decimal("99.99"), None]),
+        ("DECIMAL(38, 0)", "DECIMAL(37, 0)", [Decimal(10**37 - 1), Decimal(10**37)], [Decimal(10**37 - 1), None]),
+        ("DECIMAL(38, 0)", "BIGINT", [Decimal(2**63 - 1), Decimal(2**63)], [2**63 - 1, None]),
+        ("DECIMAL(38, 38)", "DECIMAL(38, 37)", [Decimal("0.1"), Decimal(1).scaleb(-38)], [Decimal("0.1"), None]),
+        ("DOUBLE", "BIGINT", [2.0**63, -(2.0**63)], [None, -(2**63)]),
+        ("DOUBLE", "FLOAT", [float("inf"), 1e39], [float("inf"), None]),
+        ("TIME(3)", "TIME(0)", [dt.time(1, 2, 3, 4000)], [dt.time(1, 2, 3, 4000)]),
+        ("VARCHAR(4)", "VARCHAR(3)", ["abcd"], ["abcd"]),
         ("STRING", "INT", ["7"], [None]),
         ("INT", "BOOLEAN", [1], [None]),
         ("TIMESTAMP(3)", "DATE", [dt.datetime(2024, 2, 29), dt.datetime(2024, 2, 29, 1)], [dt.date(2024, 2, 29), None]),
@@ -58,6 +65,17 @@ def test_a_narrower_type_holds_what_loses_nothing(
     source: str, target: str, values: list[Any], converted: list[Any]
 ) -> None:
     assert _converted(values, source, target) == converted
+
+
+@pytest.mark.parametrize(("target", "bits"), [("TINYINT", 8), ("SMALLINT", 16), ("INT", 32)])
+def test_an_integer_fits_up_to_the_bounds_of_its_type(target: str, bits: int) -> None:
+    least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    assert _converted([least - 1, least, most, most + 1], "BIGINT", target) == [None, least, most, None]
+
+
+def test_nan_stays_nan() -> None:
+    (value,) = _converted([float("nan")], "DOUBLE", "FLOAT")
+    assert value != value
 
 
 @pytest.mark.parametrize(("zone", "hours"), [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("Z", 0)])
@@ -183,4 +201,17 @@ def test_a_bad_value_never_harms_its_neighbours() -> None:
         None,
         "[SCHEMA] column 'v': the value 70000 of type BIGINT does not fit SMALLINT",
         None,
+    ]
+
+
+def test_the_first_error_of_a_row_is_that_of_its_first_column() -> None:
+    source = _schema(("id", "INT"), ("a", "INT"), ("b", "INT"))
+    target = _schema(("id", "INT NOT NULL"), ("a", "TINYINT"), ("b", "TINYINT NOT NULL"))
+    types = pa.struct([(name, pa.int32()) for name in source.names])
+    rows = pa.array([{"id": None, "a": 300, "b": 300}, {"id": 1, "a": 300}, {"id": 1, "a": 1, "b": 300}], types)
+    texts, _ = split_codes(fit_rows(rows, source, target, ZONE).errors)
+    assert [text.partition(" is ")[0].partition(": the")[0] for text in texts.to_pylist()] == [
+        "column 'id'",
+        "column 'a'",
+        "column 'b'",
     ]

@@ -113,6 +113,12 @@ def test_the_difference_leads_from_one_schema_to_the_other() -> None:
     assert schema_difference(TABLE, merged, TableSchema((W,))) == (DropColumns(TABLE, ("id", "v")),)
 
 
+def test_a_merged_column_keeps_its_default_and_comment() -> None:
+    known, seen = replace(W, type=V.type), SchemaColumn("w", parse_column_type("STRING"), "d", "other")
+    (merged,) = merge_schemas(TableSchema((known,)), TableSchema((seen,))).columns
+    assert merged == W
+
+
 def test_the_state_keeps_its_tables_in_json() -> None:
     state = SchemaState().change_source(EVENTS[0]).change_target(EVENTS[0]).change_target(EVENTS[1])
     text = json.dumps(state.to_json(), sort_keys=True)

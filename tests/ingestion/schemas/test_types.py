@@ -61,6 +61,18 @@ def test_merging_is_commutative_associative_and_idempotent() -> None:
         ("INT", "DECIMAL(5, 2)", "DECIMAL(12, 2)"),
         ("BIGINT", "DECIMAL(30, 20)", "STRING"),
         ("DECIMAL(20, 0)", "DECIMAL(20, 19)", "STRING"),
+        ("DECIMAL(5, 2)", "DECIMAL(36, 0)", "DECIMAL(38, 2)"),
+        ("DECIMAL(5, 2)", "DECIMAL(37, 0)", "STRING"),
+        ("DECIMAL(10, 2)", "DECIMAL(10, 4)", "DECIMAL(12, 4)"),
+        ("TINYINT", "DECIMAL(38, 35)", "DECIMAL(38, 35)"),
+        ("TINYINT", "DECIMAL(38, 36)", "STRING"),
+        ("SMALLINT", "DECIMAL(38, 33)", "DECIMAL(38, 33)"),
+        ("SMALLINT", "DECIMAL(38, 34)", "STRING"),
+        ("INT", "DECIMAL(38, 28)", "DECIMAL(38, 28)"),
+        ("INT", "DECIMAL(38, 29)", "STRING"),
+        ("BIGINT", "DECIMAL(38, 19)", "DECIMAL(38, 19)"),
+        ("BIGINT", "DECIMAL(38, 20)", "STRING"),
+        ("TINYINT", "FLOAT", "FLOAT"),
         ("SMALLINT", "FLOAT", "FLOAT"),
         ("INT", "FLOAT", "DOUBLE"),
         ("DECIMAL(5, 2)", "DOUBLE", "STRING"),
@@ -93,7 +105,8 @@ def test_lossy_changes_have_a_note() -> None:
         return note_on_merge(parse_column_type(one), parse_column_type(other))
 
     assert "need 40 digits together" in note("DECIMAL(5, 2)", "DECIMAL(38, 0)")
-    assert "only up to 2^53" in note("BIGINT", "DOUBLE")
+    for one, other in itertools.permutations(("BIGINT", "DOUBLE", "FLOAT"), 2):
+        assert ("only up to 2^53" in note(one, other)) == ("BIGINT" in (one, other))
     assert "BOOLEAN and INT become STRING, the only type that holds both" in note("BOOLEAN", "INT")
     assert "INT and STRING become STRING" in note("INT", "STRING")
     assert note("INT", "DOUBLE") == note("DECIMAL(5, 2)", "DECIMAL(10, 2)") == note("VARCHAR(5)", "STRING") == ""

@@ -16,6 +16,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.sink.changes import TableChanges, changes_of_rows
+from kvformat.ingestion.sink.connect_payload import connect_values
 from kvformat.ingestion.sink.connect_schema import connect_schema
 from kvformat.ingestion.sink.records import SinkRecords, TableRecords, UpsertTableRecords
 from kvformat.ingestion.sink.settings import SinkSettings
@@ -109,6 +110,18 @@ def test_rows_with_kinds_become_changes() -> None:
     assert len(changes_of_rows(rows.slice(0, 0), pa.array([], pa.string()))) == 0
 
 
+@pytest.mark.parametrize(
+    ("same", "operations"), [((), ["u"]), (("id",), ["u"]), (("v",), ["d", "u"]), (("n",), ["d", "u"]), (("m",), ["u"])]
+)
+def test_only_the_columns_of_the_key_must_be_equal_for_one_update(same: tuple[str, ...], operations: list[str]) -> None:
+    nested = pa.struct([("x", pa.int32())])
+    rows = pa.array(
+        [{"id": 1, "v": v, "n": {"x": v}, "m": {"x": 7}} for v in (1, 2)],
+        pa.struct([("id", pa.int32()), ("v", pa.int32()), ("n", nested), ("m", nested)]),
+    )
+    assert changes_of_rows(rows, pa.array(["-U", "+U"]), same).operations.to_pylist() == operations
+
+
 def test_the_formats_read_what_the_sink_writes() -> None:
     schema = _schema(
         ("id", "BIGINT NOT NULL"),
@@ -158,6 +171,34 @@ def test_upserts_have_a_tombstone_for_a_delete() -> None:
         UpsertTableRecords(TableId(("ods", "t")), _schema(("id", "INT"), key=()))
 
 
+def test_a_key_that_cannot_be_written_is_the_error_of_its_record() -> None:
+    schema = _schema(("m", "MAP<STRING, INT> NOT NULL"), key=("m",))
+    pairs = pa.struct([("key", pa.string()), ("value", pa.int32())])
+    rows = pa.array([{"m": [{"key": key, "value": 1}]} for key in ("a", None)], pa.struct([("m", pa.list_(pairs))]))
+    records = UpsertTableRecords(TABLE, schema).write(changes_of_rows(rows, pa.array(["-D", "-D"])))
+    assert records.keys.to_pylist() == [b'{"m":{"a":1}}', None]
+    assert records.errors is not None
+    assert records.errors.is_valid().to_pylist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("t", "values"),
+    [
+        ("DECIMAL(38, 2)", [Decimal("1.28"), Decimal("-1.29"), None, Decimal(10**35)]),
+        ("TIMESTAMP(3)", [dt.datetime(2024, 1, n) for n in (1, 2, 3, 4)]),
+        ("ARRAY<DECIMAL(4, 1)>", [[Decimal(1)], [Decimal(2), None], None, [Decimal(3)]]),
+        ("ROW<d DECIMAL(4, 1)>", [{"d": Decimal(1)}, None, {"d": Decimal(2)}, {"d": None}]),
+        ("MAP<STRING, DATE>", [[("a", dt.date(1970, 1, 2))], None, [("b", None), ("c", dt.date(1970, 1, 3))], []]),
+    ],
+)
+def test_a_slice_of_values_is_converted_as_the_whole(t: str, values: list[Any]) -> None:
+    parsed = parse_column_type(t)
+    array = pa.array(values, arrow_type(parsed))
+    whole = connect_values(array, parsed).to_pylist()
+    for first in range(len(values)):
+        assert connect_values(array.slice(first), parsed).to_pylist() == whole[first:]
+
+
 def test_a_key_that_is_no_column_is_an_error() -> None:
     with pytest.raises(SchemaError, match="the primary key has 'q', and the columns are id"):
         TableRecords(TABLE, _schema(("id", "INT"), key=("q",)), _settings({}))
@@ -171,7 +212,12 @@ def test_defaults_have_the_type_of_their_column() -> None:
 
     assert [default("7", t) for t in ("INT", "DATE", "DOUBLE", "STRING", "BYTES")] == [7, 7, 7.0, "7", "Nw=="]
     assert [default(text, "BOOLEAN") for text in ("TRUE", "1")] == [True, False]
-    assert [default(text, "SMALLINT") for text in ("32768", "-32768", "x")] == ["none", -32768, "none"]
+    bits = {"TINYINT": 16, "SMALLINT": 16, "INT": 32, "DATE": 32, "BIGINT": 64, "TIME(3)": 64, "TIMESTAMP(3)": 64}
+    for t, count in bits.items():  # those of Connect's types
+        least, most = -(2 ** (count - 1)), 2 ** (count - 1) - 1
+        found = [default(str(number), t) for number in (least - 1, least, most, most + 1)]
+        assert found == ["none", least, most, "none"], t
+    assert default("x", "SMALLINT") == "none"
     assert [default(text, "DECIMAL(5, 2)") for text in ("1.28", "-1.28", "1.275", "x")] == [
         "AIA=",
         "gA==",

@@ -3,19 +3,33 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from kvformat.ingestion.schemas.events import DropTable, TruncateTable
+from kvformat.ingestion.errors import UnsupportedChangeError
+from kvformat.ingestion.schemas.events import (
+    AddColumns,
+    AddedColumn,
+    AlterColumnTypes,
+    DropColumns,
+    DropTable,
+    RenameColumns,
+    TruncateTable,
+)
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.ingestion.targets.path import ParquetTarget, StoredRows, TableState
+from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets.path import ParquetTarget, TableState
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, check_owner
+from kvformat.ingestion.targets.types import stored_type
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.streams.parquet_table import VERSIONS
 
 
 def test_a_failed_assert_of_the_suite_shows_its_values() -> None:
@@ -84,28 +98,38 @@ def test_a_pickled_target_has_no_session_and_keeps_its_options() -> None:
 
 
 class _Notes(ParquetTarget):
-    """Tables whose rows are numbers in memory; their states are those of Parquet tables."""
+    """Tables whose rows are numbers in memory, by the folders of the writes; their states are kept as in files."""
 
     def __init__(self) -> None:
         super().__init__("/lake")
-        vars(self).update(states={}, generations={}, _session=mock.MagicMock())
+        vars(self).update(notes={}, folders={}, _session=mock.MagicMock())
 
     def _state(self, table: TableId) -> TableState | None:
-        return vars(self)["states"].get(table)
+        states = [TableState.from_text(text) for (of, _), text in vars(self)["notes"].items() if of == table]
+        return max(states, key=lambda state: state.number, default=None)
 
     def _note(self, table: TableId, state: TableState) -> None:
-        vars(self)["states"][table] = replace(state, number=state.number + 1)
+        state = replace(state, number=state.number + 1)
+        vars(self)["notes"][table, state.number % VERSIONS] = state.to_text()
 
-    def _append(self, table: TableId, state: TableState, rows: Any, note: Any) -> TableState:
-        count = sum(stored.count for stored in state.stored)
-        written = vars(self)["generations"].setdefault(state.generation, [])
-        written[count:] = [rows]
-        return replace(state, stored=(StoredRows(state.generation, 0, count + 1, ()),))
+    def rows_of(self, row: int, before: Callable[[], object] = lambda: None) -> Any:
+        """Return a frame of one row; `before` is called when it is written."""
 
-    def written(self) -> list[int]:
+        def written(folder: str) -> None:
+            before()
+            vars(self)["folders"][folder] = row
+
+        frame = mock.MagicMock()
+        frame.write.mode().parquet.side_effect = written
+        return frame
+
+    def written(self, table: TableId | None = None) -> list[int]:
         """Return the writes that count."""
-        (state,) = vars(self)["states"].values()
-        return [row for s in state.stored for row in vars(self)["generations"][s.generation][: s.count]]
+        state = self._state(TABLE if table is None else table)
+        assert state is not None
+        places = [(s.generation, s.first + n) for s in state.stored for n in range(s.count)]
+        folder = f"{self._folder(TABLE if table is None else table)}/rows"
+        return [vars(self)["folders"][f"{folder}/{generation}/_kvformat_write={n}"] for generation, n in places]
 
 
 @pytest.fixture
@@ -120,7 +144,7 @@ TABLE, SCHEMA = TableId(("t",)), table_schema("id INT")
 
 
 def _write(target: _Notes, row: int, batch: int, part: int = 0, query: str = "q") -> None:
-    target.write(TABLE, SCHEMA, row, BatchWrite(query, batch, part))  # type: ignore[arg-type]
+    target.write(TABLE, SCHEMA, target.rows_of(row), BatchWrite(query, batch, part))
 
 
 def test_each_part_of_a_batch_is_written_once(notes: _Notes) -> None:
@@ -172,6 +196,105 @@ def test_a_dropped_table_that_a_repeated_batch_creates_again_is_dropped_again(no
     assert found is not None
     assert found.owner == "new"
     assert notes.written() == []
+
+
+def test_rows_after_a_drop_are_kept_if_the_whole_batch_is_repeated(notes: _Notes) -> None:
+    for _ in range(2):
+        _write(notes, 1, 4)
+        notes.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4, 1))
+        notes.create(TABLE, SCHEMA, TableOptions(), "q")
+        _write(notes, 2, 4, 1)
+        assert notes.written() == [2]
+
+
+def test_appends_go_on_behind_those_with_other_columns(notes: _Notes) -> None:
+    wider = AddColumns(TABLE, tuple(AddedColumn(c) for c in table_schema("id INT", "x INT", "y INT").columns))
+    for row in range(6):
+        _write(notes, row, row)
+        if row in (0, 3):
+            notes.change(wider if row else RenameColumns(TABLE, (("id", "n"),)), SCHEMA, BatchWrite("q", row))
+    assert notes.written() == [*range(6)]
+    state = notes._state(TABLE)
+    assert state is not None
+    assert state.schema is not None
+    assert state.schema.names == ("n", "id", "x", "y")
+    assert [(s.first, s.count) for s in state.stored] == [(0, 1), (1, 3), (4, 2)]
+    assert [[c[:2] for c in s.columns] for s in state.stored[:2]] == [[("n", "id")], [("n", "n")]]
+
+
+def test_columns_keep_their_names_in_the_files(notes: _Notes) -> None:
+    _write(notes, 1, 0)
+    for event in (
+        RenameColumns(TABLE, (("id", "n"),)),
+        AddColumns(TABLE, (AddedColumn(table_schema("id INT").columns[0]),)),
+        RenameColumns(TABLE, (("n", "id"),)),  # which is there
+        DropColumns(TABLE, ("id",)),
+        RenameColumns(TABLE, (("n", "m"),)),
+    ):
+        for _ in range(2):
+            notes.change(event, SCHEMA, BatchWrite("q", 0))
+    state = notes._state(TABLE)
+    assert state is not None
+    assert state.schema is not None
+    assert state.schema.names == ("m",)
+    assert [s.columns for s in state.stored] == [(("m", "id", "INT"),)]
+
+
+@pytest.mark.parametrize(
+    ("now", "wanted", "taken"),
+    [
+        ("INT", "BIGINT", True),
+        ("BIGINT", "INT", False),
+        ("INT", "STRING", True),
+        ("STRING", "INT", False),
+        ("TIMESTAMP(6)", "TIMESTAMP(3)", True),
+        ("BINARY(3)", "BYTES", True),
+        ("TIME(3)", "TIME(0)", True),
+        ("DECIMAL(5, 2)", "DECIMAL(6, 2)", True),
+        ("DECIMAL(5, 2)", "DECIMAL(6, 3)", True),
+        ("DECIMAL(5, 2)", "DECIMAL(5, 3)", False),
+    ],
+)
+def test_a_column_gets_a_type_that_holds_its_values(notes: _Notes, now: str, wanted: str, taken: bool) -> None:
+    table = TableId(("u",))
+    notes.create(table, table_schema(f"v {now}"), TableOptions(), "q")
+    event = AlterColumnTypes(table, (("v", parse_column_type(wanted)),))
+    with nullcontext() if taken else pytest.raises(UnsupportedChangeError, match="which does not hold all its values"):
+        notes.change(event, SCHEMA, BatchWrite("q", 0))
+    found = notes.schema(table)
+    assert found is not None
+    assert found.columns["v"].dataType == stored_type(parse_column_type(wanted if taken else now))
+
+
+def test_a_write_beside_another_driver_is_an_error(notes: _Notes) -> None:
+    beside = notes.rows_of(2, before=lambda: _write(notes, 1, 0))
+    with pytest.raises(ConfigurationError, match="another driver has written it"):
+        notes.write(TABLE, SCHEMA, beside, BatchWrite("q", 0))
+
+
+@pytest.mark.parametrize(
+    ("parts", "folder"),
+    [
+        (("shop", "rows"), "/lake/shop/%72ows"),
+        (("notes", "a.b"), "/lake/%6Eotes/a%2Eb"),
+        (("a~b/c", "rows.x"), "/lake/a%7Eb%2Fc/rows%2Ex"),
+        (("a" * 255,), f"/lake/{'a' * 255}"),
+    ],
+)
+def test_each_table_has_its_folder(notes: _Notes, parts: tuple[str, ...], folder: str) -> None:
+    table = TableId(parts)
+    notes.create(table, SCHEMA, TableOptions(), "q")
+    notes.write(table, SCHEMA, notes.rows_of(1), BatchWrite("q", 0))
+    assert [*vars(notes)["folders"]] == [f"{folder}/rows/0/_kvformat_write=0"]
+
+
+def test_long_names_that_begin_alike_have_folders_of_their_own(notes: _Notes) -> None:
+    tables = [TableId(("a" * 255 + end,)) for end in "bc"]
+    for row, table in enumerate(tables):
+        notes.create(table, SCHEMA, TableOptions(), "q")
+        notes.write(table, SCHEMA, notes.rows_of(row), BatchWrite("q", 0))
+    assert [notes.written(table) for table in tables] == [[0], [1]]
+    assert all(len(part) <= 255 for folder in vars(notes)["folders"] for part in folder.split("/"))
 
 
 def test_a_table_that_is_there_keeps_its_owner_when_it_is_created(notes: _Notes) -> None:

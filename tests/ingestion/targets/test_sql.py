@@ -1,0 +1,356 @@
+"""Statements for tables of a catalog, and which writes of a repeated batch they leave out. No Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import pytest
+from pyspark.sql import types as T
+
+from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.schemas.events import (
+    AddColumns,
+    AddedColumn,
+    AlterColumnTypes,
+    DropColumns,
+    DropTable,
+    RenameColumns,
+    SchemaEvent,
+    TruncateTable,
+)
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets import sql
+from kvformat.ingestion.targets.delta import DeltaTarget
+from kvformat.ingestion.targets.iceberg import IcebergTarget
+from kvformat.ingestion.targets.sql import SqlTarget
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions
+from kvformat.ingestion.targets.types import stored_columns
+from kvformat.ingestion.testing.targets import table_schema
+from kvformat.registry.contract.errors import ConfigurationError
+
+TABLE = TableId(("shop", "t"))
+PLAIN, KEYED = table_schema("id INT"), table_schema("id INT", "v STRING", key=["id"])
+_PROPERTY = re.compile(r"'([^']+)' = '((?:[^'\\]|\\.)*)'")
+
+
+class _Catalog(SqlTarget):
+    """One table in memory: `statements` are those that were run, `writes` the rows that were written."""
+
+    def __init__(self, columns: str = "id INT", properties: dict[str, str] | None = None, **options: Any) -> None:
+        super().__init__("lake", **options)
+        found = stored_columns(table_schema(*columns.split(", "))) if columns else None
+        owned = {"kvformat.ingest": "q", "kvformat.table": '["shop", "t"]'} if properties is None else properties
+        self.statements: list[str]
+        self.writes: list[int]
+        session = mock.MagicMock(target=self)
+        vars(self).update(found=found, known=owned, statements=[], writes=[], positions={}, _session=session)
+
+    def _columns(self, name: str) -> Any:
+        return vars(self)["found"]
+
+    def _properties(self, name: str) -> dict[str, str]:
+        return dict(vars(self)["known"])
+
+    def _sql(self, statement: str) -> list[Any]:
+        vars(self)["statements"].append(statement.replace(" `lake`.`shop`.`t`", ""))
+        if " SET TBLPROPERTIES " in statement:
+            vars(self)["known"].update(_PROPERTY.findall(statement))
+        return []
+
+    def write_row(self, row: int, batch: BatchWrite, schema: TableSchema = PLAIN) -> None:
+        """Write one row."""
+        rows = mock.MagicMock()
+        rows.writeTo().append.side_effect = lambda: vars(self)["writes"].append(row)
+        self.write(TABLE, schema, rows, batch)
+
+
+class _Positions(_Catalog):
+    """A catalog whose commits keep their positions."""
+
+    def written(self, name: str, query: str) -> int:
+        found: int = vars(self)["positions"].get(query, -1)
+        return found
+
+    def position_settings(self, query: str, position: int) -> dict[str, str]:
+        return {query: str(position)}
+
+
+@contextmanager
+def _shared(session: Any, query: str, settings: dict[str, str]) -> Iterator[None]:
+    """Keep the position of a write."""
+    yield
+    vars(session.target)["positions"].update({query: int(position) for query, position in settings.items()})
+
+
+@pytest.fixture(autouse=True)
+def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "converted_rows", lambda rows, *_: rows)
+    monkeypatch.setattr(sql, "shared_settings", _shared)
+    monkeypatch.setattr(sql, "_merge", lambda name, rows, keys: rows.writeTo(name).append())
+
+
+# --- writes of a repeated batch ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [_Catalog, _Positions])
+def test_each_part_of_a_batch_is_appended_once(kind: type[_Catalog]) -> None:
+    target = kind()
+    for row, batch, part in [(1, 9, 0), (1, 9, 0), (2, 9, 1), (1, 9, 0), (2, 9, 1), (3, 10, 0), (3, 10, 0)]:
+        target.write_row(row, BatchWrite("q", batch, part))
+    assert target.writes == [1, 2, 3]
+    with pytest.raises(ConfigurationError, match="has batch 10 of this query, but this is batch 9"):
+        target.write_row(4, BatchWrite("q", 9, 5))
+
+
+@pytest.mark.parametrize("kind", [_Catalog, _Positions])
+def test_the_batches_of_another_query_are_counted_from_zero(kind: type[_Catalog]) -> None:
+    target = kind()
+    target.write_row(1, BatchWrite("q", 9))
+    target.own(TABLE, "q2")
+    for _ in range(2):
+        target.write_row(2, BatchWrite("q2", 0))
+    assert target.writes == [1, 2]
+
+
+def test_a_repeated_truncate_keeps_the_rows_that_were_written_after_it() -> None:
+    target = _Positions()
+    session = vars(target)["_session"]
+    session.table().where().writeTo().overwrite.side_effect = lambda _: target.writes.clear()
+    steps: list[Any] = [
+        lambda: target.write_row(1, BatchWrite("q", 4)),
+        lambda: target.change(TruncateTable(TABLE), PLAIN, BatchWrite("q", 4, 1)),
+        lambda: target.write_row(2, BatchWrite("q", 4, 1)),
+    ]
+    found = []
+    with mock.patch("pyspark.sql.functions.lit", return_value=None):
+        for end in (1, 2, 3, 3):
+            for step in steps[:end]:
+                step()
+            found.append([*target.writes])
+    assert found == [[1], [], [2], [2]]
+
+
+def test_a_merge_is_repeated_unless_its_commits_keep_their_position() -> None:
+    schema = KEYED
+    plain, kept = _Catalog("id INT, v STRING"), _Positions("id INT, v STRING")
+    for target in (plain, kept):
+        for batch in (5, 5, 6):
+            target.write_row(batch, BatchWrite("q", batch), schema)
+    assert (plain.writes, kept.writes) == ([5, 5, 6], [5, 6])
+    assert plain.statements == []
+    plain.write_row(5, BatchWrite("q", 5), schema)
+    with pytest.raises(ConfigurationError, match="has batch 6 of this query, but this is batch 5"):
+        kept.write_row(5, BatchWrite("q", 5), schema)
+    kept.write_row(7, BatchWrite("q", 0, counted=False), schema)
+    assert kept.writes[-1] == 7, "batches that are not counted tell nothing about age"
+
+
+def test_a_table_is_truncated_at_most_999_times_in_a_batch() -> None:
+    target = _Positions()
+    target.write_row(1, BatchWrite("q", 1, 999))
+    target.write_row(2, BatchWrite("q", 2, 0))
+    assert target.writes == [1, 2]
+    with pytest.raises(SchemaChangeError, match="is truncated 1000 times in a batch, and 999 is the most"):
+        target.write_row(3, BatchWrite("q", 2, 1000))
+
+
+def test_rows_and_changes_of_a_table_of_another_query_are_errors() -> None:
+    target = _Catalog(properties={"kvformat.ingest": "other"})
+    for step in (
+        lambda: target.write_row(1, BatchWrite("q", 0)),
+        lambda: target.change(TruncateTable(TABLE), PLAIN, BatchWrite("q", 0)),
+    ):
+        with pytest.raises(ConfigurationError, match="take_over"):
+            step()
+    missing = _Catalog("")
+    missing.change(TruncateTable(TABLE), PLAIN, BatchWrite("q", 0))
+    with pytest.raises(SchemaChangeError, match="there is no table"):
+        missing.write_row(1, BatchWrite("q", 0))
+
+
+@pytest.mark.parametrize(
+    ("texts", "position"),
+    [
+        (["kvformat q 5", "kvformat q 12", "kvformat q 7"], 12),
+        (["kvformat q2 9", "kvformat q 5", None, "VACUUM"], 5),
+        (["kvformat q2 9", "q 5", "kvformat q x 3"], -1),
+    ],
+)
+def test_delta_finds_the_last_write_of_the_query_in_its_history(texts: list[str | None], position: int) -> None:
+    with mock.patch.object(DeltaTarget, "_sql", return_value=[{"userMetadata": text} for text in texts]):
+        assert DeltaTarget().written("t", "q") == position
+
+
+# --- statements ----------------------------------------------------------------------------------------------
+
+
+def test_a_table_is_created_with_its_keys_partitions_and_properties() -> None:
+    target = _Catalog("", provider="p")
+    vars(target)["properties"] = {"a": "1", "b": "1"}
+    schema = table_schema("id INT", "v ROW<`x y` INT>", "d DATE", key=["id"])
+    options = TableOptions(("d", "id"), {"b": "2"})
+    target.create(TABLE, schema, options, "q")
+    made, table = target.statements
+    assert made == "CREATE NAMESPACE IF NOT EXISTS `lake`.`shop`"
+    assert table == (
+        "CREATE TABLE IF NOT EXISTS (`id` INT NOT NULL, `v` STRUCT<`x y`: INT>, `d` DATE) USING p "
+        "PARTITIONED BY (`d`, `id`) TBLPROPERTIES ('a' = '1', 'b' = '2', 'kvformat.ingest' = 'q', "
+        """'kvformat.table' = '["shop", "t"]', 'kvformat.partition-keys' = '["d", "id"]')"""
+    )
+    there = _Catalog()
+    there.create(TABLE, schema, options, "other")
+    assert there.statements == []
+    with pytest.raises(SchemaChangeError, match="'create-tables' is false"):
+        _Catalog("", create_tables=False).create(TABLE, schema, options, "q")
+
+
+def test_a_table_of_changes_has_no_key() -> None:
+    target = _Catalog("", write_mode="append")
+    target.create(TABLE, KEYED, TableOptions(), "q")
+    columns = target.statements[1].partition(" TBLPROPERTIES")[0]
+    assert columns == (
+        "CREATE TABLE IF NOT EXISTS (`id` INT NOT NULL, `v` STRING, `row_kind` STRING, `_kvformat_topic` STRING, "
+        "`_kvformat_partition` INT, `_kvformat_offset` BIGINT, `row_index` INT)"
+    )
+    made = _Catalog("id INT, row_kind STRING, _kvformat_topic STRING, row_index INT", write_mode="append")
+    found = made.schema(TABLE)
+    assert found is not None
+    assert (found.columns.names, found.owner) == (["id"], "q")
+
+
+def test_texts_in_statements_are_escaped() -> None:
+    assert sql.literal("it's \\n") == r"'it\'s \\n'"
+
+
+def test_a_table_that_the_catalog_folds_with_another_one_is_an_error() -> None:
+    with pytest.raises(SchemaChangeError, match=r"has it already, as .* for the table Shop\.t"):
+        _Catalog(properties={"kvformat.table": '["Shop", "t"]'}).schema(TABLE)
+    assert _Catalog(properties={}).schema(TABLE) is not None, "a table that somebody else made"
+
+
+def _added(name: str, place: Any = "LAST", beside: str | None = None) -> AddedColumn:
+    return AddedColumn(
+        SchemaColumn(name, parse_column_type("INT"), comment="it's" if name == "c" else None), place, beside
+    )
+
+
+@pytest.mark.parametrize(
+    ("event", "statements"),
+    [
+        (
+            AddColumns(TABLE, (_added("a"), _added("x"), _added("c"))),
+            ["ADD COLUMNS (`x` INT, `c` INT COMMENT 'it\\'s')"],
+        ),
+        (AddColumns(TABLE, (_added("a"),)), []),
+        (AddColumns(TABLE, (_added("x", "FIRST"),)), ["ADD COLUMNS (`x` INT FIRST)"]),
+        (AddColumns(TABLE, (_added("x", "AFTER", "a"),)), ["ADD COLUMNS (`x` INT AFTER `a`)"]),
+        (AddColumns(TABLE, (_added("x", "BEFORE", "a"),)), ["ADD COLUMNS (`x` INT FIRST)"]),
+        (
+            AddColumns(TABLE, (_added("x", "BEFORE", "b"), _added("y", "AFTER", "x"), _added("z", "AFTER", "gone"))),
+            ["ADD COLUMNS (`x` INT AFTER `a`)", "ADD COLUMNS (`y` INT AFTER `x`)", "ADD COLUMNS (`z` INT)"],
+        ),
+        (RenameColumns(TABLE, (("a", "x"), ("gone", "y"), ("a", "b"))), ["RENAME COLUMN `a` TO `x`"]),
+        (DropColumns(TABLE, ("gone", "b", "a")), ["DROP COLUMNS (`b`, `a`)"]),
+        (DropColumns(TABLE, ("gone",)), []),
+        (AlterColumnTypes(TABLE, (("gone", parse_column_type("INT")), ("a", parse_column_type("INT NOT NULL")))), []),
+        (AlterColumnTypes(TABLE, (("a", parse_column_type("INT")),)), ["ALTER COLUMN `a` DROP NOT NULL"]),
+        (AlterColumnTypes(TABLE, (("b", parse_column_type("BIGINT")),)), ["ALTER COLUMN `b` TYPE BIGINT"]),
+        (DropTable(TABLE), ["DROP TABLE IF EXISTS"]),
+    ],
+)
+def test_a_change_that_was_made_is_not_made_again(event: SchemaEvent, statements: list[str]) -> None:
+    target = _Catalog()
+    vars(target)["found"] = stored_columns(table_schema("a INT", "b INT", key=["a"]))
+    with mock.patch.object(_Catalog, "widens", lambda _, one, other: (one, other) == (T.IntegerType(), T.LongType())):
+        target.change(event, PLAIN, BatchWrite("q", 0))
+    assert [text.removeprefix("ALTER TABLE ") for text in target.statements] == statements
+
+
+def test_a_type_that_the_table_cannot_get_in_place_is_an_error_with_the_statement() -> None:
+    event = AlterColumnTypes(TABLE, (("id", parse_column_type("STRING")),))
+    with pytest.raises(UnsupportedChangeError, match=r"'id' from INT to STRING in place \(.*`id` TYPE STRING"):
+        _Catalog().change(event, PLAIN, BatchWrite("q", 0))
+
+
+def test_the_options_without_which_a_table_was_created_are_named() -> None:
+    target = _Catalog(properties={"a": "1", "kvformat.partition-keys": '["d", "e"]'})
+    assert target.unlike(TABLE, TableOptions(("d", "e"), {"a": "1"})) == []
+    assert target.unlike(TABLE, TableOptions(("e", "d"), {"a": "2", "b": "1"})) == ["a", "b", "partition-keys"]
+
+
+@pytest.mark.parametrize(
+    ("size", "reason"), [(100, None), (101, r"It has 101 bytes, .* is 100:"), (None, "has an unknown size")]
+)
+def test_a_table_is_written_again_up_to_a_size(size: int | None, reason: str | None) -> None:
+    target = _Catalog("id INT, v INT", rewrite_max_bytes=100)
+    with mock.patch.object(_Catalog, "size", return_value=size):
+        if reason is None:
+            target.rewrite(TABLE, table_schema("id INT", "v BIGINT"))
+            return
+        with pytest.raises(UnsupportedChangeError, match=reason):
+            target.rewrite(TABLE, table_schema("id INT", "v BIGINT"))
+    with pytest.raises(UnsupportedChangeError, match="the ingestion has not created it"):
+        _Catalog(properties={"kvformat.ingest": "q"}).rewrite(TABLE, PLAIN)
+
+
+# --- Delta Lake and Iceberg ----------------------------------------------------------------------------------
+
+
+def test_a_table_that_is_written_again_keeps_the_properties_that_it_does_not_get_by_itself() -> None:
+    properties = {
+        "a": "1",
+        "kvformat.ingest": "q",
+        "delta.enableTypeWidening": "true",
+        "delta.feature.timestampNtz": "supported",
+        "delta.feature.typeWidening": "supported",
+        "delta.minReaderVersion": "3",
+        "delta.constraints.kvformat_not_null": "`id` IS NOT NULL",
+        "format": "iceberg/parquet",
+        "location": "/x",
+    }
+    names = [*properties]
+    assert [*DeltaTarget().kept_properties(properties)] == [*names[:4], *names[7:]]
+    assert [*IcebergTarget().kept_properties(properties)] == names[:7]
+
+
+class _Delta(_Catalog, DeltaTarget):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("event", "columns"),
+    [
+        (AlterColumnTypes(TABLE, (("id", parse_column_type("BIGINT")),)), ["ALTER COLUMN `id` TYPE BIGINT"]),
+        (DropColumns(TABLE, ("gone",)), []),
+    ],
+)
+def test_a_constraint_of_delta_is_away_while_the_columns_change(event: SchemaEvent, columns: list[str]) -> None:
+    properties = {"delta.constraints.kvformat_not_null": "x", "kvformat.ingest": "q"}
+    target = _Delta("id INT, v STRING", properties)
+    target.change(event, table_schema("id INT", "gone INT", key=["id", "gone"]), BatchWrite("q", 0))
+    begin, end = (
+        "DROP CONSTRAINT IF EXISTS kvformat_not_null",
+        "ADD CONSTRAINT kvformat_not_null CHECK (`id` IS NOT NULL)",
+    )
+    assert [text.removeprefix("ALTER TABLE ") for text in target.statements] == [begin, *columns, end]
+    added = _Delta("id INT", properties)
+    added.change(AddColumns(TABLE, (_added("x"),)), KEYED, BatchWrite("q", 0))
+    assert added.statements == ["ALTER TABLE ADD COLUMNS (`x` INT)"]
+
+
+def test_positions_are_in_the_commits_of_a_table() -> None:
+    delta, iceberg = DeltaTarget().position_settings("q", 17), IcebergTarget().position_settings("q", 17)
+    assert {key.rpartition(".")[2]: value for key, value in delta.items()} == {
+        "txnAppId": "kvformat q",
+        "txnVersion": "17",
+        "userMetadata": "kvformat q 17",
+    }
+    assert [*iceberg.values()] == ["q", "17"]
+    with mock.patch.object(IcebergTarget, "_sql", side_effect=[[(None,)], [("17",)]]):
+        assert [IcebergTarget().written("t", "q") for _ in range(2)] == [-1, 17]

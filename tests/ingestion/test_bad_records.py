@@ -1,0 +1,93 @@
+"""The bad records of a batch in numbers, and how many of them a query may have. No Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kvformat.ingestion.bad_records import Summary, check_count, first_error
+from kvformat.ingestion.looking import table_name
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.registry.contract.errors import DecodeError
+from tests.support.file_store import FileStore
+
+ORDERS, ITEMS = TableId(("shop", "orders")), TableId(("shop", "items"))
+
+
+def _group(
+    code: str,
+    count: int,
+    table: TableId | None = ORDERS,
+    place: tuple[str, int, int] = ("t", 0, 7),
+    part: str = "record",
+) -> dict[str, Any]:
+    name = None if table is None else table_name(table)
+    position = dict(zip(("_kvformat_topic", "_kvformat_partition", "_kvformat_offset"), place, strict=True))
+    first = {"_kvformat_table": name, **position, "part": part, "reason": f"why {place[2]}", "code": code}
+    return {"_kvformat_table": name, "code": code, "count": count, "first": first}
+
+
+def test_records_of_quarantined_tables_and_skipped_records_do_not_count() -> None:
+    groups = [_group("SCHEMA", 2), _group("MALFORMED", 3, None), _group("SKIPPED", 5), _group("SCHEMA", 7, ITEMS)]
+    assert Summary.of_groups(groups, []).count == 12
+    found = Summary.of_groups(groups, [ITEMS])
+    assert (found.count, found.is_empty) == (5, False)
+    skipped = Summary.of_groups(groups[2:], [ITEMS])
+    assert (skipped.count, skipped.is_empty, skipped.first) == (0, False, None)
+    assert Summary.of_groups([], []) == Summary()
+
+
+@pytest.mark.parametrize(
+    ("places", "first"),
+    [
+        ([("t", 0, 103), ("t", 0, 101), ("t", 0, 102)], 101),
+        ([("t", 1, 8), ("t", 0, 9), ("t", 2, 7)], 9),
+        ([("b", 0, 8), ("a", 1, 9), ("c", 0, 7)], 9),
+    ],
+)
+def test_the_first_bad_record_has_the_lowest_topic_partition_and_offset(
+    places: list[tuple[str, int, int]], first: int
+) -> None:
+    found = Summary.of_groups([_group(f"C{n}", 1, place=place) for n, place in enumerate(places)], [])
+    assert found.first is not None
+    assert found.first["_kvformat_offset"] == first
+
+
+def test_only_errors_of_rows_say_that_records_have_rows() -> None:
+    unread = _group("MALFORMED", 1, None, part="value")
+    assert not Summary.of_groups([unread], []).of_rows
+    assert Summary.of_groups([unread, _group("SCHEMA", 1)], []).of_rows
+
+
+def test_tables_that_need_a_key_are_named() -> None:
+    found = Summary.of_groups([_group("NO_KEY", 1), _group("SCHEMA", 1, ITEMS)], [])
+    assert found.tables_without_key == {ORDERS}
+
+
+def test_the_error_of_a_bad_record_says_where_it_is() -> None:
+    first = _group("SCHEMA", 1)["first"]
+    with pytest.raises(DecodeError, match=r"record: table shop\.orders, topic t, partition 0, offset 7: why 7\. To go"):
+        raise first_error(first)
+    with pytest.raises(DecodeError, match=r"record: topic t, partition 0, offset 7: why 7\. To go"):
+        raise first_error(_group("MALFORMED", 1, None)["first"])
+
+
+@pytest.mark.parametrize("most", [0, 1, 5])
+def test_a_query_has_at_most_so_many_bad_records(tmp_path: Path, most: int) -> None:
+    store = FileStore(tmp_path)
+    for _ in range(2):  # the batch is repeated
+        check_count(store, 0, Summary.of_groups([_group("SCHEMA", most)] if most else [], []), most)
+    check_count(store, 1, Summary(), most)
+    one_more = Summary.of_groups([_group("SCHEMA", 1)], [])
+    for _ in range(2):
+        with pytest.raises(DecodeError, match=rf"has {most + 1} bad records .* allows {most}\. One of them: why 7"):
+            check_count(store, 2, one_more, most)
+    check_count(store, 2, Summary(), most)  # with another format, the batch has none
+
+
+def test_without_a_limit_bad_records_are_only_counted(tmp_path: Path) -> None:
+    store = FileStore(tmp_path)
+    check_count(store, 0, Summary.of_groups([_group("SCHEMA", 10**6)], []), -1)
+    assert store.errors() == 10**6

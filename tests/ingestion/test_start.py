@@ -1,0 +1,143 @@
+"""What is checked before a query starts, and how the stream is written. Session and records are mocks here."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from kvformat.ingestion import Pipeline
+from kvformat.ingestion.query import IngestBatch
+from kvformat.ingestion.start import start_query
+from kvformat.ingestion.targets.values import ValuesTarget
+from kvformat.registry.contract.errors import ConfigurationError
+from tests.ingestion.history import SOURCE
+
+COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp"]
+
+
+def _started(
+    source: dict[str, str] | None = None, *, zone: str = "UTC", columns: list[str] | None = None, **more: Any
+) -> dict[str, Any]:
+    """Start a query of given records, and return how its stream is written."""
+    blocks = {name: more.pop(name) for name in ("pipeline", "transform") if name in more}
+    pipeline = Pipeline({**SOURCE, **(source or {})}, {"type": "values"}, **blocks)
+    records = mock.MagicMock(isStreaming=more.pop("streaming", True), columns=columns or COLUMNS)
+    spark: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _: zone))
+    more.setdefault("checkpoint_location", "/c")
+    start_query(pipeline, spark, records=records, target=ValuesTarget(), probe=False, **more)
+    calls = records.writeStream.foreachBatch.mock_calls
+    (batch,) = calls[0].args
+    assert isinstance(batch, IngestBatch)
+    found: dict[str, Any] = {"settings": batch.settings}
+    for call in calls[1:]:
+        name = call[0].rpartition(".")[2]
+        found[name] = call.kwargs or call.args
+    return found
+
+
+@pytest.mark.parametrize(
+    ("source", "pipeline", "given", "trigger"),
+    [
+        ({}, {}, None, None),
+        ({"scan.bounded.mode": "latest-offset"}, {}, None, {"availableNow": True}),
+        ({"scan.bounded.mode": "latest-offset"}, {"trigger": "5 s"}, None, {"processingTime": "5000 milliseconds"}),
+        ({}, {"trigger": "1500 ms"}, None, {"processingTime": "1500 milliseconds"}),
+        ({}, {"execution.runtime-mode": "BATCH"}, None, {"availableNow": True}),
+        ({}, {"trigger": "5 s"}, {"once": True}, {"once": True}),
+    ],
+)
+def test_the_trigger_is_that_of_the_call_or_of_the_pipeline(
+    source: dict[str, str], pipeline: dict[str, str], given: dict[str, Any] | None, trigger: dict[str, Any] | None
+) -> None:
+    assert _started(source, pipeline=pipeline, trigger=given).get("trigger") == trigger
+
+
+def test_the_checkpoint_and_the_name_are_those_of_the_call_or_of_the_pipeline() -> None:
+    pipeline = {"checkpoint": "/other", "name": "shop"}
+    found = _started(pipeline=pipeline, checkpoint_location=None)
+    assert (found["option"], found["queryName"]) == (("checkpointLocation", "/other"), ("shop",))
+    assert found["settings"].checkpoint == "/other"
+    found = _started(pipeline=pipeline, query_name="mine")
+    assert (found["option"], found["queryName"]) == (("checkpointLocation", "/c"), ("mine",))
+    assert "queryName" not in _started()
+    with pytest.raises(ConfigurationError, match="needs a checkpoint"):
+        _started(checkpoint_location=None)
+
+
+def test_the_settings_of_a_query_are_those_of_the_call() -> None:
+    plain = _started()["settings"]
+    assert (plain.on_table_error, plain.take_over, plain.logs_bad_records, plain.dead_letters) == (
+        "stop",
+        False,
+        False,
+        None,
+    )
+    found = _started(on_table_error="quarantine", take_over=True, dead_letters="/dead")["settings"]
+    assert (found.on_table_error, found.take_over, found.dead_letters.to) == ("quarantine", True, "/dead")
+    with pytest.raises(ConfigurationError, match="writes the records of a failed table to dead letters"):
+        _started(on_table_error="quarantine")
+    with pytest.raises(ConfigurationError, match="must be 'stop' or 'quarantine', not 'skip'"):
+        _started(on_table_error="skip")
+
+
+@pytest.mark.parametrize(
+    ("collector", "to", "logs"),
+    [
+        ({}, None, False),
+        ({"type": "logger"}, None, True),
+        ({"type": "path", "location": "dead"}, "./dead", False),
+        ({"type": "path", "location": "/dead"}, "/dead", False),
+        ({"type": "path", "location": "s3://b/dead"}, "s3://b/dead", False),
+        ({"type": "topic", "location": "dead"}, "dead", False),
+    ],
+)
+def test_bad_records_go_where_the_pipeline_says(collector: dict[str, str], to: str | None, logs: bool) -> None:
+    settings = _started(pipeline={"dirty-data.collector": collector})["settings"]
+    assert (settings.dead_letters and settings.dead_letters.to, settings.logs_bad_records) == (to, logs)
+
+
+def test_dead_letters_of_the_call_count_before_those_of_the_pipeline() -> None:
+    collector = {"type": "logger"}
+    settings = _started(pipeline={"dirty-data.collector": collector}, dead_letters="/mine")["settings"]
+    assert (settings.dead_letters.to, settings.logs_bad_records) == ("/mine", True)
+    with pytest.raises(ConfigurationError, match=r"cannot go to the topic that is read, 'shop'"):
+        _started({"topic": "items;shop"}, dead_letters="shop")
+
+
+@pytest.mark.parametrize("missing", COLUMNS)
+def test_records_have_the_columns_of_a_kafka_stream(missing: str) -> None:
+    assert _started(columns=[*COLUMNS, "headers"])["settings"]
+    with pytest.raises(ConfigurationError, match=f"no column '{missing}'"):
+        _started(columns=[name for name in COLUMNS if name != missing])
+    with pytest.raises(ConfigurationError, match="must be a stream"):
+        _started(streaming=False)
+
+
+@pytest.mark.parametrize(
+    ("source", "transform"),
+    [
+        ({}, {"dialect": "flink", "filter": "v > 1"}),
+        ({}, {"dialect": "flink", "projection": "\\*, v + 1 AS w"}),
+        ({"value.format": "json", "table.columns": "v INT, t TIMESTAMP(3) METADATA FROM 'timestamp'"}, None),
+    ],
+)
+def test_spark_evaluates_in_the_zone_of_the_session_only(
+    source: dict[str, str], transform: dict[str, str] | None
+) -> None:
+    rules = [{"source-table": "t", **transform}] if transform else []
+    blocks: dict[str, Any] = {"pipeline": {"local-time-zone": "Asia/Tokyo"}, "transform": rules}
+    assert _started(source, zone="Asia/Tokyo", **blocks)
+    with pytest.raises(ConfigurationError, match=r"set spark\.sql\.session\.timeZone = Asia/Tokyo"):
+        _started(source, **blocks)
+    assert _started(source, transform=rules)
+    plain = [{"source-table": "t", "primary-keys": "v", "dialect": "flink"}]
+    assert _started(pipeline=blocks["pipeline"], transform=plain), "nothing is evaluated"
+
+
+def test_what_only_the_source_refuses_does_not_count_for_given_records() -> None:
+    assert _started({"scan.bounded.mode": "timestamp", "scan.bounded.timestamp-millis": "5"})
+    with pytest.raises(ConfigurationError, match=r"can't be started:\n- .*'avro'"):
+        _started({"value.format": "avro"})

@@ -29,7 +29,6 @@ from kvformat.codecs._kernel.memory import Bytes, Hashes
 from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.json.types import JsonSchema
-from kvformat.registry import get_format
 from kvformat.registry import Format, get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable

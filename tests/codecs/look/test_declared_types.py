@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvformat.codecs._infer import declared_types as inferred
-from kvformat.codecs._look.declared_types import holds, jdbc_column_type, mysql_column_type
+from kvformat.codecs.discovery.declared_types import AS_FLINK_READS, Ingested, holds, jdbc_type, mysql_type, wider
 from kvformat.ingestion.schemas.types import merge_types
 from kvformat.registry.contract.ddl import parse_type
 
@@ -81,7 +80,7 @@ _PROPOSED = {
 
 @pytest.mark.parametrize(("text", "expected"), [*_BOTH.items(), *_INGESTION.items()])
 def test_types_of_mysql_for_ingestion(text: str, expected: str) -> None:
-    assert str(mysql_column_type(text, local_timestamps=True, boolean_tinyint=True)) == expected
+    assert str(mysql_type(text, Ingested())) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,12 +95,12 @@ def test_types_of_mysql_for_ingestion(text: str, expected: str) -> None:
 def test_options_choose_the_types_of_timestamp_and_tinyint(
     text: str, local: bool, boolean: bool, expected: str
 ) -> None:
-    assert str(mysql_column_type(text, local_timestamps=local, boolean_tinyint=boolean)) == expected
+    assert str(mysql_type(text, Ingested(local, boolean))) == expected
 
 
 @pytest.mark.parametrize(("text", "expected"), [*_BOTH.items(), *_PROPOSED.items()])
 def test_types_of_mysql_in_a_proposed_table(text: str, expected: str) -> None:
-    assert str(inferred.mysql_type(text)) == expected
+    assert str(mysql_type(text, AS_FLINK_READS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -130,13 +129,13 @@ def test_types_of_mysql_in_a_proposed_table(text: str, expected: str) -> None:
     ],
 )
 def test_types_of_jdbc(number: int, ingestion: str, proposed: str) -> None:
-    assert str(jdbc_column_type(str(number))) == ingestion
-    assert str(inferred.jdbc_type(str(number))) == proposed
+    assert str(jdbc_type(str(number), Ingested())) == ingestion
+    assert str(jdbc_type(str(number), AS_FLINK_READS)) == proposed
 
 
 def test_the_next_wider_integer_type_holds_unsigned_numbers() -> None:
     names = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20, 0)")
-    assert [str(inferred.wider(parse_type(name))) for name in names] == [*names[1:], "None"]
+    assert [str(wider(parse_type(name))) for name in names] == [*names[1:], "None"]
 
 
 _TYPES = (

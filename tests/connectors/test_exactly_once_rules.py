@@ -17,6 +17,7 @@ from kvformat.connectors.exactly_once import ExactlyOnce, job_query
 from kvformat.connectors.transaction_client import TransactionSettings
 from kvformat.connectors.transactions import Mark, QueryNames, TakenOver, WrittenTask
 from kvformat.registry import ConfigurationError, DeliveryError, KafkaSinkWarning, MissingExtraError
+from tests.connectors.test_sink_steps import Frame as Recorder
 
 SETTINGS = TransactionSettings.of({"properties.bootstrap.servers": "b:1"}, ["t"], "p")
 
@@ -298,3 +299,16 @@ def test_hashes_are_not_written() -> None:
     batch = pa.RecordBatch.from_pydict({"key": [b"k"], "__kvformat_hash": pa.array([7], pa.int64()), "value": [b"v"]})
     ((rows, count, digest),) = exactly_once._hashed(iter([batch]))
     assert (rows.schema.names, count, digest) == (["key", "value"], 1, np.uint64(7))
+
+
+def test_the_hash_of_a_record_covers_its_contents_and_each_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    functions = pytest.importorskip("pyspark.sql.functions")
+    for name in ("xxhash64", "unix_millis", "lit", "when"):
+        monkeypatch.setattr(functions, name, lambda *given, name=name: (name, *given))
+    monkeypatch.setattr(functions, "col", lambda name: SimpleNamespace(isNull=lambda: name))
+    records = Recorder("records", ["headers", "topic", "key", "value", "partition", "timestamp"], [])
+    exactly_once._parted(records, 3)  # type: ignore[arg-type]
+    assert [call[-1] for call in records.done if call[1] == "withColumn"] == [
+        ("unix_millis", "timestamp"),
+        ("xxhash64", "topic", "key", "value", "headers", "timestamp"),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -336,6 +337,20 @@ def transaction(producer: Any, given: TransactionSettings | None = None) -> Kafk
 
 
 ROWS = pa.RecordBatch.from_pydict({"key": [b"k", None], "value": [b"v", b"w"]})
+
+
+def test_a_request_is_repeated_until_the_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each attempt has the rest of the time."""
+    clock, waits = itertools.count(0, 30), list[float]()
+    monkeypatch.setattr(transaction_client, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+
+    def call(seconds: float) -> None:
+        waits.append(seconds)
+        raise KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading", False, True))
+
+    with pytest.raises(BrokerError, match="could not begin of 'p-q-3': COORDINATOR_LOAD_IN_PROGRESS"):
+        transaction(Producer())._done("begin", call)
+    assert waits == [90, 30]
 
 
 def test_a_record_waits_for_room_in_the_queue() -> None:

@@ -104,6 +104,8 @@ def test_frames_of_both_widths_are_read(folder: str) -> None:
         (b"\0\xff\xff\xff\xff" + DATUM, "UNKNOWN_SCHEMA", "Could not find schema with id -1 in"),
         (FOUR + DATUM[:-1], "MALFORMED", ""),
         (b"\xfe" + bytes(5), "MALFORMED", "the message has 6 bytes"),
+        (EIGHT, "MALFORMED", ""),
+        (b"\xfe" + EIGHT[1:], "MALFORMED", ""),
     ],
 )
 def test_a_bad_frame_is_an_error_of_its_message(folder: str, message: bytes, code: str, text: str) -> None:
@@ -481,17 +483,32 @@ def test_references_are_followed(fake: Fake) -> None:
         _decoded(_format(fake.url), b"\0\0\0\0\x17\x0e")
 
 
-def test_references_of_references_are_followed_each_once(fake: Fake) -> None:
+@pytest.mark.parametrize("interface", ["v2", "v3"])
+def test_references_of_references_are_followed_each_once(fake: Fake, interface: str) -> None:
+    """A reference without a group is to the group `default`, whatever the group of the table is."""
+    groups = {"B": None, "C": "shop", "D": "other", "E": None, "F": "default"}
     for number, (name, used) in enumerate({"O": "BC", "B": "DE", "C": "DF", "D": "", "E": "", "F": ""}.items(), 30):
         fields = [{"name": t.lower(), "type": t} for t in used] or [{"name": "x", "type": "int"}]
         fake.contents[number] = json.dumps({"type": "record", "name": name, "fields": fields})
         fake.versions[name] = [(number, number)]
-        fake.references[number] = [{"artifactId": t, "version": "1", "name": t} for t in used]
+        fake.references[number] = [{"groupId": groups[t], "artifactId": t, "version": "1", "name": t} for t in used]
     ddl = "b ROW<d ROW<x INT>, e ROW<x INT>>, c ROW<d ROW<x INT>, f ROW<x INT>>"
-    (found,) = _decoded(_format(fake.url), b"\0\0\0\0\x1e\x02\x04\x06\x08", ddl=ddl)
+    fmt = _format(fake.url.replace("v3", interface), group_id="shop")
+    (found,) = _decoded(fmt, b"\0\0\0\0\x1e\x02\x04\x06\x08", ddl=ddl)
     assert found == [{"b": {"d": {"x": 1}, "e": {"x": 2}}, "c": {"d": {"x": 3}, "f": {"x": 4}}}]
-    asked = [path for path, _ in fake.asked if path.endswith("/content")]
-    assert len(asked) == len(set(asked)) == 5
+    paths = [path.partition("/groups/")[2] for path, _ in fake.asked if "/versions/" in path]
+    end = "" if interface == "v2" else "/content"
+    assert sorted(path for path in paths if not path.endswith("/references")) == sorted(
+        f"{group or 'default'}/artifacts/{name}/versions/1{end}" for name, group in groups.items()
+    )
+
+
+def test_a_page_of_another_server_is_not_a_missing_schema(fake: Fake) -> None:
+    fake.answers["/apis/registry/v2/groups/default/artifacts/s/meta"] = [(404, b"<html>no such page</html>")]
+    fmt = _format(fake.url.replace("v3", "v2"), subject="s")
+    with pytest.raises(SchemaRegistryError, match="no such page"):
+        fmt.encode_batch(pa.array([{"id": 7, "name": "Ada"}]), DDL)
+    assert "s" not in fake.versions
 
 
 def test_failures_are_tried_again_if_that_may_help(fake: Fake) -> None:

@@ -107,6 +107,8 @@ def test_frames_are_read(folder: str) -> None:
     ]
     expected = [ROW, None, [{"id": 4, "name": None}], ROW, [{"id": 5, "name": None}], ROW]
     assert _decoded(fmt, *mixed) == expected
+    between = [_frame(DATUM), _frame(b"\x08", OTHER), _frame(DATUM)]
+    assert _decoded(fmt, *between) == [ROW, [{"id": 4, "name": None}], ROW]
     sliced = pa.array([b"x", *mixed, b"y"], pa.binary())[1:-1]
     assert fmt.decode_batch(sliced, DDL).rows.to_pylist() == expected
     assert _decoded(fmt) == []
@@ -119,6 +121,7 @@ def test_frames_are_read(folder: str) -> None:
         (b"", "MALFORMED", "the message has 0 bytes, fewer than the 18 of AWS Glue's frame"),
         (b"\x03", "MALFORMED", "the message has 1 bytes"),
         (_frame(b"")[:17], "MALFORMED", "the message has 17 bytes, fewer than the 18"),
+        (_frame(DATUM, compress=True)[:17], "MALFORMED", "the message has 17 bytes, fewer than the 18"),
         (b"\x02" + _frame(DATUM)[1:], "MALFORMED", "begins with 02, not with 03"),
         (b"\0\0\0\0\1" + DATUM, "MALFORMED", "format 'avro-confluent' reads it"),
         (b"\x03\x01" + _frame(DATUM)[2:], "MALFORMED", "is 01: it must be 00 (none) or 05 (zlib)"),
@@ -160,6 +163,13 @@ def test_a_batch_of_large_datums_is_read_in_parts(folder: str, monkeypatch: pyte
     large = _frame(b"\x0e\x02" + b"\xc0\x3e" + text, compress=True)
     found = _decoded(get_format("avro-glue", {"url": folder}), *[large, _frame(DATUM)] * 5)
     assert found == [[{"id": 7, "name": text.decode()}], ROW] * 5
+
+
+def test_a_datum_may_have_as_many_bytes_as_allowed(folder: str) -> None:
+    size, message = len(DATUM), _frame(DATUM, compress=True)
+    assert _decoded(get_format("avro-glue", {"url": folder, "max-size": f"{size} b"}), message) == [ROW]
+    (error,) = _decoded(get_format("avro-glue", {"url": folder, "max-size": f"{size - 1} b"}), message)
+    assert f"more than 'max-size' = {size - 1} bytes" in error
 
 
 def test_a_bomb_takes_no_memory(folder: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from kvformat.codecs.registries import cache, requests
 from kvformat.codecs.registries.registry import Folder, registry_error, shorten
 from kvformat.codecs.registries.requests import Requests
-from kvformat.registry import SchemaRegistryError
+from kvformat.registry import SchemaRegistryError, get_format
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 
 _SCHEMA = RegistrySchema("AVRO", '"long"')
@@ -120,6 +120,20 @@ def test_an_error_has_the_id_or_the_subject_of_its_request(clock: _Clock) -> Non
         with pytest.raises(SchemaRegistryError, match=what) as caught:
             call()  # type: ignore[no-untyped-call]
         assert (caught.value.schema_id, caught.value.subject) == (schema_id, subject)
+
+
+@pytest.mark.parametrize(("given", "retries"), [("0", 0), ("-5", 0), ("1", 1), (None, 3)])
+@pytest.mark.parametrize("format", ["avro-confluent", "avro-glue", "avro-apicurio", "json-registry"])
+def test_an_option_sets_the_number_of_further_attempts(format: str, given: str | None, retries: int) -> None:
+    options = {"url": "http://r"} | ({} if given is None else {"registry-retries": given})
+    assert get_format(format, options).settings.retries == retries  # type: ignore[attr-defined]
+
+
+def test_an_option_of_flink_has_priority_over_a_property_of_the_client() -> None:
+    name = "basic.auth.user.info"
+    given = {"url": "http://r", "basic-auth.user-info": "a:b", f"properties.{name}": "c:d", "properties": "x:y"}
+    settings = get_format("avro-confluent", given).settings  # type: ignore[attr-defined]
+    assert dict(settings.properties) == {name: "a:b", "x": "y"}
 
 
 # --- caches ------------------------------------------------------------------------------------------------

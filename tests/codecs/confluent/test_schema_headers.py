@@ -138,6 +138,15 @@ def test_guids_and_ids_may_be_in_one_batch(registry: Registry) -> None:
     assert sorted(registry.requests) == asked
 
 
+def test_a_message_may_have_nothing_after_its_id_or_guid(registry: Registry) -> None:
+    """Its type then has no fields."""
+    registry.ids[60] = json.dumps({"type": "record", "name": "Empty", "fields": []})
+    messages = [b"\0" + (60).to_bytes(4, "big"), b"\1" + uuid.UUID(registry.guid(60)).bytes]
+    for given in (messages, messages[:1], messages[1:]):
+        batch = get_format("avro-confluent", {"url": registry.url}).decode_batch(pa.array(given), "a INT")
+        assert (batch.errors, batch.rows.to_pylist()) == (None, [[{"a": None}]] * len(given))
+
+
 def test_a_registry_without_guids_refuses_the_messages_and_not_the_batch(registry: Registry) -> None:
     registry.has_guids = False
     fmt = get_format("avro-confluent", {"url": registry.url})

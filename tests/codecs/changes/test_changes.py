@@ -546,6 +546,25 @@ def test_canals_bytes_are_latin_1_texts_if_the_option_says_so() -> None:
         fmt.encode_batch(pa.array([{"id": 1}]), "id INT")
 
 
+@pytest.mark.parametrize("format", ["canal-json", "maxwell-json"])
+@pytest.mark.parametrize("database", ["shop", "shops", "hop"])
+@pytest.mark.parametrize("table", ["order", "orders", "rder"])
+def test_a_message_is_read_if_its_database_and_its_table_match(format: str, database: str, table: str) -> None:
+    def message(database: str, table: str) -> bytes:
+        row = {"id": 1} if format == "maxwell-json" else [{"id": 1}]
+        kind = "insert" if format == "maxwell-json" else "INSERT"
+        return json.dumps({"data": row, "type": kind, "database": database, "table": table}).encode()
+
+    names = [(d, t) for d in ("shop", "shops", "hop") for t in ("order", "orders", "rder")]
+    for options in ({"database.include": database}, {"table.include": table}):
+        wanted = [int((d if "database.include" in options else t) == next(iter(options.values()))) for d, t in names]
+        found = decoded(get_format(format, options), [message(*name) for name in names], "id INT")
+        assert found.rows.value_lengths().to_pylist() == wanted
+    both = get_format(format, {"database.include": database, "table.include": table})
+    found = decoded(both, [message(*name) for name in names], "id INT")
+    assert found.rows.value_lengths().to_pylist() == [int(name == (database, table)) for name in names]
+
+
 @pytest.mark.parametrize("lenient", ["false", "true"])
 def test_a_filter_that_takes_too_long_is_an_error_of_that_message_only(lenient: str) -> None:
     compile_java.cache_clear()  # a cached pattern has less time left

@@ -184,3 +184,20 @@ def test_a_bad_value_never_harms_its_neighbours() -> None:
         "[SCHEMA] column 'v': the value 70000 of type BIGINT does not fit SMALLINT",
         None,
     ]
+
+
+def test_the_first_error_of_a_row_counts() -> None:
+    source = _schema(("a", "BIGINT"), ("b", "BIGINT"), ("c", "INT"))
+    target = _schema(("c", "INT NOT NULL"), ("b", "TINYINT NOT NULL"), ("a", "SMALLINT"))
+    given = [(70000, 300, 1), (70000, 300, None), (70000, 1, 1), (1, None, 1), (1, 1, 1)]
+    rows = pa.array(
+        [{"a": a, "b": b, "c": c} for a, b, c in given],
+        pa.struct([("a", pa.int64()), ("b", pa.int64()), ("c", pa.int32())]),
+    )
+    assert fit_rows(rows, source, target, ZONE).errors.to_pylist() == [
+        "[SCHEMA] column 'b': the value 300 of type BIGINT does not fit TINYINT NOT NULL",
+        "[SCHEMA] column 'c' is INT NOT NULL, and the row has no value for it",
+        "[SCHEMA] column 'a': the value 70000 of type BIGINT does not fit SMALLINT",
+        "[SCHEMA] column 'b' is TINYINT NOT NULL, and the row has no value for it",
+        None,
+    ]

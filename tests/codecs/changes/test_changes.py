@@ -398,6 +398,19 @@ def test_a_bad_metadata_time_names_its_member_and_the_payload() -> None:
     assert "field 'payload.ts_ms': cannot" in error
 
 
+@pytest.mark.parametrize("value", [5, "x", [], [1], True, None, {}, {"db": "a"}])
+def test_metadata_of_a_map_has_no_entries_if_its_member_is_not_an_object(value: Any) -> None:
+    entries = value if value is None else [*value.items()] if isinstance(value, dict) else []
+    database = value.get("db") if isinstance(value, dict) else None
+    keys = ["source.properties", "source.database"]
+    event = {"after": {"id": 1}, "op": "c", "source": value}
+    assert _decoded("debezium-json", event, "id INT", metadata=keys) == [("+I", (1, entries, database))]
+    numbers = {"id": 4} if isinstance(value, dict) and value else value
+    entries = [("id", 4)] if isinstance(value, dict) and value else entries
+    change = {"data": [{"id": 1}], "type": "INSERT", "sqlType": numbers}
+    assert _decoded("canal-json", change, "id INT", metadata=["sql-type"]) == [("+I", (1, entries))]
+
+
 @pytest.mark.parametrize("lenient", ["false", "true"])
 @pytest.mark.parametrize(("operation", "error"), [("CREATE", False), ("ALTER", False), ("INSERT", True)])
 def test_bad_metadata_of_a_message_without_rows_is_not_an_error(operation: str, error: bool, lenient: str) -> None:

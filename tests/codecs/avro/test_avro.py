@@ -369,3 +369,34 @@ def test_fastavro_reads_our_messages_and_we_read_its_messages(rows: list[dict[st
     assert _decoded(schema, *written) == as_pairs
     for encoding in ("binary", "json"):
         assert _decoded(schema, *_encoded(schema, *as_pairs, encoding=encoding), encoding=encoding) == as_pairs
+
+
+_MOST = (2**63 - 1) // 1000
+_LIMITS: dict[str, dict[int, int | None]] = {  # numbers by the type of their column, with None for an error
+    "TINYINT": {127: 127, -128: -128, 128: None, -129: None},
+    "SMALLINT": {2**15 - 1: 2**15 - 1, -(2**15): -(2**15), 2**15: None, -(2**15) - 1: None},
+    "INT": {2**31 - 1: 2**31 - 1, -(2**31): -(2**31)},
+    "BIGINT": {2**63 - 1: 2**63 - 1, -(2**63): -(2**63)},
+    "DATE": {2**31 - 1: 2**31 - 1, -(2**31): -(2**31)},
+    "TIME(3)": {0: 0, 86_399_999: 86_399_999 * 10**6, 86_400_000: None, -1: None},
+    "TIMESTAMP(3)": {-1: -1000, _MOST: _MOST * 1000, -_MOST: -_MOST * 1000, _MOST + 1: None, -_MOST - 1: None},
+}
+
+
+@pytest.mark.parametrize("type", _LIMITS)
+@pytest.mark.parametrize("optional", [False, True])
+def test_numbers_are_read_up_to_the_limits_of_their_columns(type: str, optional: bool) -> None:
+    def message(number: int) -> bytes:
+        left, found = 2 * number if number >= 0 else -2 * number - 1, b"\2" if optional else b""
+        while left > 127:
+            found, left = found + bytes([left & 127 | 128]), left >> 7
+        return found + bytes([left])
+
+    wanted = _LIMITS[type]
+    messages = [message(number) for number in (*wanted, *wanted)]
+    schema = f"v {type}" + ("" if optional else " NOT NULL")
+    batch = get_format("avro").decode_batch(pa.array(messages), schema)
+    values = batch.rows.flatten().field(0)
+    values = values.cast(pa.int32() if type == "DATE" else pa.int64())
+    assert values.to_pylist() == [value for value in wanted.values() if value is not None] * 2
+    assert batch.rows.value_lengths().to_pylist() == [None if value is None else 1 for value in wanted.values()] * 2

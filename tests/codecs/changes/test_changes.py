@@ -398,6 +398,19 @@ def test_a_bad_metadata_time_names_its_member_and_the_payload() -> None:
     assert "field 'payload.ts_ms': cannot" in error
 
 
+@pytest.mark.parametrize("value", [5, "x", [], [1], True, None, {}, {"db": "a"}])
+def test_metadata_of_a_map_has_no_entries_if_its_member_is_not_an_object(value: Any) -> None:
+    entries = value if value is None else [*value.items()] if isinstance(value, dict) else []
+    database = value.get("db") if isinstance(value, dict) else None
+    keys = ["source.properties", "source.database"]
+    event = {"after": {"id": 1}, "op": "c", "source": value}
+    assert _decoded("debezium-json", event, "id INT", metadata=keys) == [("+I", (1, entries, database))]
+    numbers = {"id": 4} if isinstance(value, dict) and value else value
+    entries = [("id", 4)] if isinstance(value, dict) and value else entries
+    change = {"data": [{"id": 1}], "type": "INSERT", "sqlType": numbers}
+    assert _decoded("canal-json", change, "id INT", metadata=["sql-type"]) == [("+I", (1, entries))]
+
+
 @pytest.mark.parametrize("lenient", ["false", "true"])
 @pytest.mark.parametrize(("operation", "error"), [("CREATE", False), ("ALTER", False), ("INSERT", True)])
 def test_bad_metadata_of_a_message_without_rows_is_not_an_error(operation: str, error: bool, lenient: str) -> None:
@@ -544,6 +557,25 @@ def test_canals_bytes_are_latin_1_texts_if_the_option_says_so() -> None:
     assert rows == [[{"id": 1, "b": b"\x80"}, {"id": 1, "b": b"\xff"}]]
     with pytest.raises(OptionError, match=r"'bytes\.encoding' = 'ISO-8859-1' is for reading only"):
         fmt.encode_batch(pa.array([{"id": 1}]), "id INT")
+
+
+@pytest.mark.parametrize("format", ["canal-json", "maxwell-json"])
+@pytest.mark.parametrize("database", ["shop", "shops", "hop"])
+@pytest.mark.parametrize("table", ["order", "orders", "rder"])
+def test_a_message_is_read_if_its_database_and_its_table_match(format: str, database: str, table: str) -> None:
+    def message(database: str, table: str) -> bytes:
+        row = {"id": 1} if format == "maxwell-json" else [{"id": 1}]
+        kind = "insert" if format == "maxwell-json" else "INSERT"
+        return json.dumps({"data": row, "type": kind, "database": database, "table": table}).encode()
+
+    names = [(d, t) for d in ("shop", "shops", "hop") for t in ("order", "orders", "rder")]
+    for options in ({"database.include": database}, {"table.include": table}):
+        wanted = [int((d if "database.include" in options else t) == next(iter(options.values()))) for d, t in names]
+        found = decoded(get_format(format, options), [message(*name) for name in names], "id INT")
+        assert found.rows.value_lengths().to_pylist() == wanted
+    both = get_format(format, {"database.include": database, "table.include": table})
+    found = decoded(both, [message(*name) for name in names], "id INT")
+    assert found.rows.value_lengths().to_pylist() == [int(name == (database, table)) for name in names]
 
 
 @pytest.mark.parametrize("lenient", ["false", "true"])

@@ -235,6 +235,25 @@ def test_an_update_of_the_key_deletes_the_row_with_the_old_key(name: str, tmp_pa
     assert [len(rows.as_py() or []) for rows in batch.rows] == [0, len(wanted), 0, len(wanted)]
 
 
+@pytest.mark.parametrize("by_message", [False, True])
+def test_a_change_of_any_column_of_the_key_deletes_the_row_with_the_old_key(by_message: bool) -> None:
+    format = get_format("canal-json", {"changelog.mode": "upsert"})
+    names: dict[str, Any] = {"pkNames": ["a", "b"]} if by_message else {}
+    if not by_message:
+        format = format.for_rows(("a", "b"), in_record=False)
+    old: list[Any] = [{"a": 0}, {"n": 0}, {"b": 0}, {"a": 0, "b": 0}, {"a": None}, {}, {"b": None}]
+    rows = [{"a": number, "b": number, "n": 1} for number in range(1, len(old) + 1)]
+    one = {"data": rows, "old": old, "type": "UPDATE", **names}
+    others = [{**one, "data": [row], "old": [before]} for row, before in zip(rows, old, strict=True)]
+    messages = [json.dumps(message).encode() for message in (one, *others)]
+    wanted = [
+        *(("-D", 0, 1, 1), ("+U", 1, 1, 1), ("+U", 2, 2, 1), ("-D", 3, 0, 1), ("+U", 3, 3, 1), ("-D", 0, 0, 1)),
+        *(("+U", 4, 4, 1), ("-D", None, 5, 1), ("+U", 5, 5, 1), ("+U", 6, 6, 1), ("-D", 7, None, 1), ("+U", 7, 7, 1)),
+    ]
+    first, *found = _rows(format, [*messages], "a INT, b INT, n INT")
+    assert first == [row for rows in found for row in rows] == wanted
+
+
 _KEYS: list[tuple[str, Any, Any]] = [
     ("BIGINT", 1, 2),
     ("STRING", "a", None),

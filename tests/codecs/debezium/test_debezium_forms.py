@@ -193,7 +193,17 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     ({}, "INTERVAL YEAR TO MONTH", "P1Y2M0DT0H0M0S", 14),
     ({}, "INTERVAL YEAR TO MONTH", "P178956970Y7M", 2**31 - 1),
     ({}, "INTERVAL YEAR TO MONTH", "P-178956970Y-8M", -(2**31)),
-    # bytes at the end of a type
+    # numbers at the end of a type, as bits, numbers and texts
+    *(({}, type, value, int(float(value)) if isinstance(value, float) else int(value)) for type, value in [
+        ("TINYINT", 127), ("TINYINT", 127.0), ("TINYINT", -128.0), ("TINYINT", "127"), ("TINYINT", "-128"),
+        ("SMALLINT", 2**15 - 1), ("SMALLINT", -(2**15)), ("SMALLINT", "32767"), ("SMALLINT", "-32768"),
+        ("INT", 2**31 - 1), ("INT", -(2**31)), ("INT", "2147483647"), ("INT", "-2147483648"),
+        ("BIGINT", 2**63 - 1), ("BIGINT", -(2**63)), ("BIGINT", str(2**63 - 1)), ("BIGINT", str(-(2**63))),
+    ]),
+    *((mode, "DECIMAL(10, 2)", value, Decimal("99999999.99")) for mode, value in [
+        (PRECISE, "AlQL4/8="), (PRECISE, {"scale": 2, "value": "AlQL4/8="}), (PRECISE, 99999999.99),
+        (STRING, "99999999.99"), (STRING, "99999999.990"), (DOUBLE, 99999999.99),
+    ]),
     ({}, "TINYINT", "fw==", 127),
     ({}, "SMALLINT", "/38=", 2**15 - 1),
     (URL_SAFE, "BYTES", "AP8", b"\0\xff"),
@@ -253,6 +263,16 @@ BAD: list[tuple[dict[str, str], str, Any]] = [
         "P0Y0M1DT0H0M0S", "P1YT0.000001S", "P178956970Y8M", "P-178956970Y-9M", "5",
     )),
     *(({}, type, value) for type, value in (("TINYINT", "gA=="), ("SMALLINT", "AIA="))),
+    *(({}, type, value) for type, values in (
+        ("TINYINT", (128.0, -129, "128", "-129")),
+        ("SMALLINT", (2**15, -(2**15) - 1, "32768", "-32769")),
+        ("INT", (2**31, -(2**31) - 1, "2147483648", "-2147483649")),
+        ("BIGINT", (-(2**63) - 1, str(2**63), str(-(2**63) - 1), "1" * 40)),
+    ) for value in values),
+    *((mode, "DECIMAL(10, 2)", value) for mode, value in (
+        (PRECISE, "AlQL5AA="), (PRECISE, {"scale": 2, "value": "AlQL5AA="}), (PRECISE, 100000000.0),
+        (STRING, "100000000.00"), (STRING, "-100000000"), (DOUBLE, 99999999.995), (DOUBLE, 1e8),
+    )),
     (URL_SAFE, "BYTES", "AP8\n"),
 
 ]  # fmt: skip

@@ -1,0 +1,56 @@
+"""`raw`: numbers in both byte orders, in slices of batches, beside nulls and messages of another size."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import get_format
+from kvformat.registry.contract.schemas import resolve_schema, row_type
+from kvformat.registry.contract.types import arrow_type
+
+_NUMBERS: dict[str, tuple[str, list[Any]]] = {
+    "TINYINT": ("b", [0, 1, -1, 127, -128]),
+    "SMALLINT": ("h", [0, 1, -1, 2**15 - 1, -(2**15)]),
+    "INT": ("i", [0, 1, -1, 2**31 - 1, -(2**31)]),
+    "BIGINT": ("q", [0, 1, -1, 2**63 - 1, -(2**63)]),
+    "FLOAT": ("f", [0.0, 1.5, -(2.0**-149), float("inf"), 1.0]),
+    "DOUBLE": ("d", [0.0, 0.1, -5e-324, float("inf"), 1.0]),
+    "BOOLEAN": ("?", [False, True]),
+}
+
+
+@pytest.mark.parametrize("type", _NUMBERS)
+@pytest.mark.parametrize(("endianness", "order"), [("big-endian", ">"), ("little-endian", "<")])
+def test_numbers_are_read_and_written_in_any_slice_of_a_batch(type: str, endianness: str, order: str) -> None:
+    code, numbers = _NUMBERS[type]
+    format, schema = get_format("raw", {"endianness": endianness}), f"a {type}"
+    wanted: dict[bytes | None, Any] = {struct.pack(order + code, number): number for number in numbers}
+    size = struct.calcsize(code)
+    bad = dict.fromkeys((b"", b"\1" * (size - 1), b"\1" * (size + 1), b"\1" * 2 * size))
+    for messages in (list(wanted), [None, *wanted, None], [*bad, *wanted, None, *bad, *wanted]):
+        whole = pa.array([b"12345678", *messages, b"?"], pa.binary())
+        for start in range(1, len(messages) + 1):
+            some = whole.slice(start, len(messages) + 1 - start)
+            batch = format.decode_batch(some, schema)
+            batch.rows.validate(full=True)
+            given = some.to_pylist()
+            assert batch.rows.to_pylist() == [None if m in bad else [{"a": wanted.get(m)}] for m in given]
+            errors = [None] * len(given) if batch.errors is None else batch.errors.to_pylist()
+            ends = [f"type is not {size}, but {len(message or b'')}" for message in given]
+            told = [error is not None and error.endswith(end) for error, end in zip(errors, ends, strict=True)]
+            assert told == [message in bad for message in given]
+    rows = pa.array([{"a": numbers[0]}, None, *({"a": number} for number in (*numbers, None, *numbers))])
+    rows = rows.cast(pa.struct([("a", arrow_type(row_type(resolve_schema(schema)).fields[0].type))]))
+    written = format.encode_batch(rows.slice(1), schema)
+    assert written.errors is None
+    assert written.messages.to_pylist() == [None, *wanted, None, *wanted]
+
+
+def test_any_byte_but_zero_is_true() -> None:
+    messages: list[bytes | None] = [bytes([byte]) for byte in range(256)]
+    batch = get_format("raw").decode_batch(pa.array(messages), "a BOOLEAN")
+    assert batch.rows.values.field("a").to_pylist() == [False] + [True] * 255

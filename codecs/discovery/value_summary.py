@@ -70,7 +70,6 @@ def form_of(text: str) -> tuple[str, int]:
 class ValueSummary:
     """Summary of all values of a column or field."""
 
-    nulls: int = 0
     booleans: int = 0
     integers: int = 0
     fractions: int = 0
@@ -105,8 +104,8 @@ class ValueSummary:
     def add(self, node: Node, depth: int = 0) -> None:
         """Add a value to the summary."""
         if node is None:
-            self.nulls += 1
-        elif isinstance(node, bool):
+            return
+        if isinstance(node, bool):
             self.booleans += 1
         elif isinstance(node, Integer):
             self._add_integer(node)
@@ -182,7 +181,7 @@ def _add_summary(found: ValueSummary, other: ValueSummary) -> None:
     if other.integers:
         found.least = min(found.least, other.least) if found.integers else other.least
         found.most = max(found.most, other.most) if found.integers else other.most
-    for name in ("nulls", "booleans", "integers", "fractions", "texts", "objects", "arrays"):
+    for name in ("booleans", "integers", "fractions", "texts", "objects", "arrays"):
         setattr(found, name, getattr(found, name) + getattr(other, name))
     for name in ("whole_digits", "scale", "second_digits"):
         setattr(found, name, max(getattr(found, name), getattr(other, name)))

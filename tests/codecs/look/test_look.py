@@ -57,6 +57,15 @@ def test_type_of_a_value(value: Any, expected: str) -> None:
     assert looked.indices.to_pylist() == [0]
 
 
+@pytest.mark.parametrize(
+    ("values", "types"),
+    [((5, 6, "x"), ["STRING"]), (("x", 5), ["STRING"]), ((5, 6), ["BIGINT"]), ((5, True, 6), ["BIGINT", "BOOLEAN"])],
+)
+def test_a_column_has_each_type_once_and_text_alone(values: tuple[Any, ...], types: list[str]) -> None:
+    (column,) = look("json", [{"v": value} for value in values]).columns
+    assert [*map(str, column.types)] == types
+
+
 def test_timestamps_of_the_other_standard() -> None:
     found = look("json", [{"v": "2024-02-29T12:00:00Z"}], given={"timestamp-format.standard": "ISO-8601"})
     assert columns(found) == {"v": "TIMESTAMP_LTZ(0)"}
@@ -333,6 +342,15 @@ def test_keys_of_debezium_are_looked_at_without_their_schemas() -> None:
     assert columns(looked) == {"id": "INT"}
 
 
+def test_null_in_the_wrapper_of_connect_is_a_record_without_a_value() -> None:
+    null, row = {"schema": None, "payload": None}, {"id": 1, "__op": "c"}
+    wrapped = {"schema": None, "payload": row}
+    given = {"flattened": "true", "schema-include": "true"}
+    found = look("debezium-json", [null, wrapped, None], given=given, topic="x")
+    assert [found.tables[i] for i in found.indices.to_pylist()] == [("x",)] * 3
+    assert (dict(found.errors), columns(found)) == ({}, {"id": "BIGINT"})
+
+
 def _canal(**more: Any) -> dict[str, Any]:
     message = {"database": "d", "table": "t", "type": "INSERT", "isDdl": False, "data": [], "old": None}
     return {**message, **more}
@@ -399,6 +417,22 @@ def test_canal_types_of_mysql() -> None:
                   given={"bytes.encoding": "ISO-8859-1"}, **options)  # fmt: skip
     found = columns(looked)
     assert (found["a"], found["e"], found["g"]) == ("TINYINT", "TIMESTAMP_LTZ(0) as text", "BYTES")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("2024-02-29 12:00:00", "TIMESTAMP(0)"),
+        ("2024-02-29T12:00:00", "TIMESTAMP(0) as text"),
+        ("2024-02-29", "TIMESTAMP(0) as text"),
+        ("2024-02-29 12:00:00.5", "STRING"),
+        ("0000-00-00 00:00:00", "STRING"),
+    ],
+)
+def test_declared_timestamps_are_read_in_both_standards(text: str, expected: str) -> None:
+    message = _canal(data=[{"v": text}], mysqlType={"v": "datetime"})
+    found = columns(look("canal-json", [message], **{"infer-schema__strategy": "MYSQL_TYPE"}))
+    assert found == {"v": expected}
 
 
 def test_canal_types_of_jdbc() -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_type
 from tests.support.looking import columns, look, merged, table, types_of
 from tests.support.registry_server import Registry
 
@@ -111,3 +112,38 @@ def test_a_record_that_contains_itself_has_its_other_columns(registry: Registry)
     (error,) = fmt.decode_batch(pa.array([value]), "a INT").errors.to_pylist()
     assert error.endswith("does not show: b. Columns that show them, as changes of the table: ADD (`b` STRING)")
     assert fmt.decode_batch(pa.array([value]), "a INT, b STRING").rows.to_pylist() == [[{"a": 1, "b": "x"}]]
+
+
+def test_changes_behind_messages_that_change_no_row_are_found(registry: Registry) -> None:
+    def change(op: str) -> bytes:
+        source = {"db": "shop", "table": "orders"}
+        return _message(registry, _ENVELOPE, {"before": None, "after": _VALUE, "source": source, "op": op})
+
+    messages = [None, b"", change("m"), change("c"), None, change("t"), change("m"), change("u")]
+    found = look("debezium-avro-confluent", messages, given={"url": registry.url})
+    assert (found.tables, dict(found.errors)) == ((("shop", "orders"),), {})
+    assert found.indices.to_pylist() == [None, None, None, 0, None, 0, None, 0]
+    assert found.changes == {5: "truncate"}
+
+
+@pytest.mark.parametrize(("count", "expected"), [(86_399_999_999, "TIME(6)"), (86_400_000_000, "STRING")])
+def test_a_count_that_is_no_time_of_a_day_makes_its_column_text(registry: Registry, count: int, expected: str) -> None:
+    micros = {"type": "long", "connect.version": 1, "connect.name": "io.debezium.time.MicroTime"}
+    row = {"type": "record", "name": "Value", "fields": [{"name": "t", "type": micros}]}
+    envelope = json.loads(json.dumps(_ENVELOPE))
+    envelope["fields"][0]["type"][1] = row
+    source = {"db": "shop", "table": "orders"}
+    message = _message(registry, envelope, {"before": None, "after": {"t": count}, "source": source, "op": "c"})
+    given = {"url": registry.url, "types": "debezium"}
+    assert columns(look("debezium-avro-confluent", [message], given=given)) == {"t": expected}
+    declared = {"t": parse_type("TIME(6)")}
+    assert columns(look("debezium-avro-confluent", [message], given=given, fixed=declared)) == {"t": "TIME(6)"}
+
+
+def test_each_type_of_records_has_its_table(registry: Registry) -> None:
+    records = [{"type": "record", "name": name, "fields": [{"name": name[0], "type": "long"}]} for name in ("A", "B")]
+    messages = [_message(registry, record, {record["name"][0]: 1}) for record in (*records, records[0])]
+    given = {"url": registry.url}
+    found = look("avro-confluent", [*messages, None], given=given, **{"tables-by-record-name": True})
+    assert [None if i is None else found.tables[i] for i in found.indices.to_pylist()] == [("A",), ("B",), ("A",), None]
+    assert dict(found.errors) == {}

@@ -85,6 +85,9 @@ def test_a_raw_key_stands_beside_columns_of_the_value() -> None:
         assert encoded.keys is not None
         assert encoded.keys.to_pylist() == [b"one", None]
         assert encoded.values.to_pylist() == [b'{"id":1}', b'{"id":2}']
+    beside_others = asked.encode_batch(rows, metadata={"h": "headers", "k": "__raw_key__"})
+    assert beside_others.keys is not None
+    assert beside_others.keys.to_pylist() == [b"one", None]
     assert asked.encode_batch(rows).keys is None
     assert asked.encode_batch(rows, metadata={"k": "headers"}).keys is None  # not part of the message
     with pytest.raises(SchemaError, match="the rows lack the column 'k', which is written as metadata '__raw_key__'"):

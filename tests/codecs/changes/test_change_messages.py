@@ -426,6 +426,21 @@ def test_flattened_messages_are_read_by_debeziums_types() -> None:
     assert rows_of(decoded("debezium-json", bare, columns, **modes)) == [("+U", {"id": 7, "at": at})]
 
 
+@pytest.mark.parametrize(
+    ("message", "include", "hint"),
+    [
+        (b"null", "false", True),
+        ({"schema": None, "payload": None}, "true", True),
+        ({"schema": None}, "true", True),
+        (b"5", "false", False),
+        ({"schema": None, "payload": 5}, "true", False),
+    ],
+)
+def test_the_error_of_a_flattened_null_says_who_knows_the_deleted_row(message: Any, include: str, hint: bool) -> None:
+    error = error_of(decoded("debezium-json", message, "id INT", **_FLAT, **{"schema-include": include}))
+    assert ("If it is a deletion, the record's key says which row was deleted" in error) is hint, error
+
+
 def test_flattened_messages_are_in_upsert_mode() -> None:
     fmt = get_format("debezium-json", _FLAT)
     assert pickle.loads(pickle.dumps(fmt)).changelog_mode is fmt.changelog_mode is ChangelogMode.UPSERT

@@ -37,7 +37,7 @@ def _toasted(text: str) -> dict[str, tuple[str, Any, Any]]:
         "texts": ("ARRAY<STRING>", [text], [text, text]),
         "uuids": ("ARRAY<STRING>", [named], []),
         "many": ("ARRAY<BYTES>", [base64.b64encode(octets).decode()], [None]),
-        "numbers": ("ARRAY<INT>", list(octets), list(octets[:-1])),
+        "numbers": ("ARRAY<INT>", list(octets), [*octets[:-1], 0]),
         "longs": ("ARRAY<BIGINT>", list(octets), [1]),
         "pairs": ("MAP<STRING, STRING>", {text: text}, {text: "x"}),
         "hstore": ("STRING", json.dumps({text: text}, separators=(",", ":"), ensure_ascii=False), "{}"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +11,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kvformat.registry.contract.errors import EncodeError
-from kvformat.registry.spark.settings import allows_time
+from kvformat.registry.spark.settings import allows_time, recommended_settings
+from kvformat.registry.spark.workers import _is_ours
+from kvformat.registry.table.decode_frame import _quoted_bytes
 from kvformat.registry.table.encode_records import checked_kinds
 
 
@@ -40,3 +44,23 @@ def test_time_is_allowed_unless_the_setting_is_false(value: str | None, allowed:
 def test_the_error_of_row_kinds_names_the_first_wrong_one(kinds: list[str | None], wrong: str) -> None:
     with pytest.raises(EncodeError, match=f"must be '\\+I', '-U', '\\+U' or '-D', not {wrong}"):
         checked_kinds(pa.array(kinds, pa.string()))
+
+
+def test_recommended_sizes_of_batches_are_what_spark_can_parse() -> None:
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    assert (recommended_settings()[name], recommended_settings("encode")[name]) == ("2097152", "2147483647")
+
+
+def test_only_the_drivers_own_python_is_known_to_have_the_library(tmp_path: Path) -> None:
+    link = tmp_path / "python"
+    link.symlink_to(Path(sys.executable).resolve())
+    pythons = {sys.executable: True, str(link): False, str(tmp_path / "missing"): False, "/bin/sh": False}
+    assert {python: _is_ours(python) for python in pythons} == pythons
+
+
+@pytest.mark.parametrize(
+    ("length", "more"), [(0, ""), (100, ""), (101, " and 1 more bytes"), (250, " and 150 more bytes")]
+)
+def test_an_error_quotes_a_hundred_bytes_of_a_record(length: int, more: str) -> None:
+    assert _quoted_bytes(b"x" * length) == f"{b'x' * min(length, 100)!r}{more}"
+    assert _quoted_bytes(None) == "null"

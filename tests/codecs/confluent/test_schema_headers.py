@@ -82,7 +82,8 @@ def _records(table: KeyValueFormat, *records: tuple[bytes | None, list[_Header] 
 
 def test_the_last_header_with_a_name_counts() -> None:
     x, other = {"key": "x", "value": b"1"}, {"key": "y", "value": b"2"}
-    lists = [[x], None, [other, x, {"key": "x", "value": b"3"}], [], [{"key": "x", "value": None}], [x, other]]
+    nameless = {"key": None, "value": b"4"}
+    lists = [[x], None, [other, x, {"key": "x", "value": b"3"}], [], [{"key": "x", "value": None}], [x, nameless]]
     headers = pa.array(lists, HEADERS_TYPE)
     wanted = [b"1", None, b"3", None, None, b"1"]
     for start in range(len(lists) + 1):

@@ -89,7 +89,8 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             if isinstance(writer, str) or name not in names:
                 return None
             number = names.index(name)
-            plans.append(choice(plan(writer, tables[number].schema, self.options["read-enum-and-fixed"]), number))
+            plain = self.options["read-enum-and-fixed"]
+            plans.append(choice(plan(writer, tables[number].schema, plain, self.legacy), number))
         if not plans:
             return None
         readers = _choices(row, *(table.schema for table in tables))

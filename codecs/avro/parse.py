@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from kvformat.codecs.avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
+from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
 from kvformat.registry.java.parse import BLANKS, parse_double, python_float_text
 
@@ -353,6 +353,8 @@ def _logical(kind: str, node: dict[str, Any]) -> LogicalType | None:
         return _decimal(kind, node)
     if name == "uuid":
         return LogicalType(name) if kind == "string" or (kind == "fixed" and size == _UUID_BYTES) else None
+    if name == BIG_DECIMAL:
+        return LogicalType(name) if kind == "bytes" else None
     if name == "duration":
         return LogicalType(name) if kind == "fixed" and size == _DURATION_BYTES else None
     return LogicalType(name) if _LOGICAL_ON.get(name) == kind else None

@@ -141,7 +141,7 @@ class ConfluentAvroFormat(RegistryFormat):
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        plans = [plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
+        plans = [plan(writer, reader, self.options["read-enum-and-fixed"], self.legacy) for writer in writers]
         decoded = read(frames.messages, plans, reader, writer_index, frames.size)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded

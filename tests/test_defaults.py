@@ -15,7 +15,7 @@ import pytest
 from kvformat.ingestion.blocks import options as blocks
 from kvformat.registry import available_formats
 from kvformat.registry.contract.discovery import format_class
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Option, display_value
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS
 
 _OF_FORMATS: dict[str, Any] = {
@@ -158,3 +158,46 @@ def test_each_option_of_a_pipeline_has_its_default() -> None:
 def test_each_option_of_a_sink_has_its_default(sink: str) -> None:
     specs = blocks.SINK_OPTIONS[sink]
     assert _defaults(specs) == {spec.key: _OF_SINKS[spec.key] for spec in specs if spec.key in _OF_SINKS}
+
+
+def _all_specs() -> list[tuple[str, Option]]:
+    groups = {name: format_class(name).option_specs for name in available_formats()}
+    groups |= {"kafka": [*KAFKA_OPTIONS, *UPSERT_KAFKA_OPTIONS], "source": blocks.SOURCE_OPTIONS}
+    groups |= {
+        "pipeline": blocks.PIPELINE_OPTIONS,
+        "transform": blocks.TRANSFORM_OPTIONS,
+        "route": blocks.ROUTE_OPTIONS,
+    }
+    groups |= blocks.FORMAT_OPTIONS | blocks.SINK_FORMAT_OPTIONS | blocks.SINK_OPTIONS
+    return [(name, spec) for name, specs in groups.items() for spec in specs]
+
+
+def test_every_documented_default_is_accepted_and_means_the_default() -> None:
+    found = [(name, spec) for name, spec in _all_specs() if spec.default is not None]
+    assert len(found) >= 150
+    for name, spec in found:
+        assert spec.parse(display_value(spec.default)) == spec.default, (name, spec.key)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0.5 s", 0.5),
+        ("500 ms", 0.5),
+        ("1.5min", 90),
+        ("2", 0.002),
+        ("0.25 h", 900),
+        ("PT0.5S", 0.5),
+        ("1.5 d", 129600),
+    ],
+)
+def test_a_duration_may_have_a_fraction(text: str, seconds: float) -> None:
+    spec = Option(name="d", type="duration")
+    assert spec.parse(text) == dt.timedelta(seconds=seconds)
+    assert spec.parse(display_value(dt.timedelta(seconds=seconds))) == dt.timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", [".5 s", "1. s", "1e3 s", "-1 s", "1,5 s", "0.5.5 s", "0.5 x", "s"])
+def test_other_durations_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="expected a duration"):
+        Option(name="d", type="duration").parse(text)

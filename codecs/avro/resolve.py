@@ -171,6 +171,7 @@ class _Resolver:
         self, writer: Schema, reader: Schema, named_as_plain: bool, legacy: bool = True, *, with_way_out: bool = True
     ) -> None:
         self._named_as_plain, self._legacy, self._with_way_out = named_as_plain, legacy, with_way_out
+        self._root = reader
         self._names: dict[str, str] = {}
         self._fields: dict[str, dict[str, str]] = {}
         self._known: dict[tuple[int, int], Action] = {}
@@ -188,6 +189,8 @@ class _Resolver:
         """Add to the error of a type what reads all values of `w`."""
         if not isinstance(action, Fail) or not action.of_types or not self._with_way_out:
             return action
+        if r is self._root:
+            return Fail(f"{action.reason}. The fields of a record are the columns of a table")
         how = way_out(w, r, _reads_all, named_as_plain=self._named_as_plain, legacy=self._legacy)
         return Fail(action.reason + how)
 

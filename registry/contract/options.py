@@ -10,6 +10,7 @@ import datetime as dt
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, Literal
 
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
@@ -216,7 +217,8 @@ def _as_text(value: Any) -> str:
 def display_value(value: Any) -> str:
     """Return a parsed value as text for people."""
     if isinstance(value, dt.timedelta):
-        return f"{value.total_seconds():g} s"
+        seconds, rest = divmod(value, dt.timedelta(seconds=1))
+        return f"{value / dt.timedelta(milliseconds=1):g} ms" if rest else f"{seconds} s"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -267,11 +269,11 @@ def _double(text: str) -> float:
         raise ValueError("expected a number") from None
 
 
-def _measure(text: str, units: Mapping[str, int], bare: str, what: str) -> int:
-    match = re.fullmatch(r"(\d+)\s*([a-zµ]*)", text.strip().lower())
+def _measure(text: str, units: Mapping[str, int], bare: str, what: str, number: str = r"\d+") -> int:
+    match = re.fullmatch(rf"({number})\s*([a-zµ]*)", text.strip().lower())
     if not match or (match[2] or bare) not in units:
         raise ValueError(f"expected {what}, with one of the units {', '.join(units)}")
-    return int(match[1]) * units[match[2] or bare]
+    return int(Fraction(match[1]) * units[match[2] or bare])
 
 
 def _duration(text: str) -> dt.timedelta:
@@ -283,7 +285,8 @@ def _duration(text: str) -> dt.timedelta:
             if match[1] and length:
                 raise ValueError("a duration can't be negative")
             return length
-        return dt.timedelta(microseconds=_measure(text, _UNITS, "ms", "a duration such as '10 s' or 'PT10S'") / 1000)
+        what, number = "a duration such as '10 s', '0.5 s' or 'PT10S'", r"\d+(?:\.\d+)?"  # Flink knows no fractions
+        return dt.timedelta(microseconds=_measure(text, _UNITS, "ms", what, number) / 1000)
     except OverflowError:
         raise ValueError(f"a duration can't be longer than {dt.timedelta.max.days} days") from None
 

@@ -29,6 +29,7 @@ class RegistrySettings:
     format: the format that errors name.
     client: the entry point of the registry, empty for the one of the URL's scheme.
     guids: whether messages name their schemas by GUIDs, so that a registered schema needs one.
+    subject: a subject with a context, such as `:.stg:orders-value`, whose context has the ids. Otherwise empty.
     """
 
     url: str = field(repr=False)
@@ -39,6 +40,7 @@ class RegistrySettings:
     format: str = "avro-confluent"
     client: str = ""
     guids: bool = False
+    subject: str = ""
 
     @property
     def shown_url(self) -> str:

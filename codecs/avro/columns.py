@@ -88,6 +88,9 @@ def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] =
     if schema.values is not None:
         values = _readable(schema.values, f"{path}{{}}", notes, around)
         return None if values is None else replace(schema, values=values)
+    if schema.type == "fixed" and schema.size == 0:
+        notes.add("a fixed without bytes, which no column has: left out", path)
+        return None
     logical = schema.logical
     if logical is None or logical.name in ("date", "time-millis", "timestamp-millis"):
         return schema

@@ -163,7 +163,7 @@ def plan(writer: Schema, reader: Schema, named_as_plain: bool = False, legacy: b
     Raises `SchemaError` if a table's column can't have the type of a part of the reader's schema.
     """
     _ = reader.arrow_type
-    return _Resolver(writer, reader, named_as_plain, legacy).resolve(writer, reader)
+    return _Resolver(writer, reader, named_as_plain, legacy).root_action()
 
 
 class _Resolver:
@@ -171,12 +171,21 @@ class _Resolver:
         self, writer: Schema, reader: Schema, named_as_plain: bool, legacy: bool = True, *, with_way_out: bool = True
     ) -> None:
         self._named_as_plain, self._legacy, self._with_way_out = named_as_plain, legacy, with_way_out
-        self._root = reader
+        self._writer, self._root = writer, reader
         self._names: dict[str, str] = {}
         self._fields: dict[str, dict[str, str]] = {}
         self._known: dict[tuple[int, int], Action] = {}
         if writer != reader:
             self._gather_aliases(reader, set())
+
+    def root_action(self) -> Action:
+        """Return the action that reads a datum. The datum null of a union is a message without a row, not an error."""
+        w, r = self._writer, self._root
+        action = self.resolve(w, r)
+        if not isinstance(action, Union) or r.type == "union":
+            return action
+        nulls = (branch.type == "null" for branch in w.branches)
+        return Union(tuple(Null() if is_null else one for is_null, one in zip(nulls, action.branches, strict=True)))
 
     def resolve(self, w: Schema, r: Schema) -> Action:
         """Return the action that reads a value of `w` as `r`. Cached, because unions repeat pairs."""
@@ -443,9 +452,9 @@ def _default(f: Field) -> Action:
 
 
 def _value(schema: Schema, value: Any) -> Any:
-    """Convert a JSON default to the value of a `Constant`. A union's default belongs to its first branch."""
+    """Convert a JSON default to the value of a `Constant`. A union takes the first branch that fits."""
     if schema.type == "union":
-        return _value(schema.branches[0], value)
+        return _value(next(branch for branch in schema.branches if is_valid_default(branch, value)), value)
     if schema.type in ("float", "double"):
         return float(value)
     if schema.type in ("bytes", "fixed"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.schema_registries import RegistrySchema
+from kvformat.registry.contract.schema_registries import BYTE_ORDER_MARK, RegistrySchema
 
 _CONDITIONS = {"required", "not", "type", "title", "description", "$comment"}
 _MOST_STEPS = 100
@@ -26,8 +26,11 @@ class SchemaDocuments:
     def of(cls, schema: RegistrySchema) -> SchemaDocuments:
         """Parse a schema and its references. Raises `SchemaError` for a text that is not JSON."""
         try:
-            others = {name: _absolute(json.loads(text), name) for name, text in schema.references}
-            return cls(json.loads(schema.text), others)
+            others = {
+                name: _absolute(json.loads(text.removeprefix(BYTE_ORDER_MARK)), name)
+                for name, text in schema.references
+            }
+            return cls(json.loads(schema.text.removeprefix(BYTE_ORDER_MARK)), others)
         except (ValueError, RecursionError) as bad:
             raise SchemaError(f"the JSON Schema is not valid JSON: {bad}") from None
 

@@ -393,6 +393,8 @@ def reads_all(action: Action) -> bool:
             return all(map(reads_all, action.branches))
         case Choice():
             return reads_all(action.action)
+        case Enum():
+            return None not in action.texts
         case _:
             return True
 

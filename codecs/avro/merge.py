@@ -76,7 +76,8 @@ def _merged_not_null(parts: Sequence[Schema]) -> Schema:
         return replace(parts[0], items=_merged([part.items for part in parts if part.items is not None]))
     if types == {"map"}:
         return replace(parts[0], values=_merged([part.values for part in parts if part.values is not None]))
-    exact, rounding = [], []
+    exact: list[Schema] = []
+    rounding: list[Schema] = []
     for candidate in _candidates(parts):
         if _is_readable(candidate, parts):
             (exact if _is_exact(candidate, parts) else rounding).append(candidate)
@@ -119,6 +120,8 @@ def _is_readable(candidate: Schema, parts: Sequence[Schema]) -> bool:
 
 
 def _is_exact(candidate: Schema, parts: Sequence[Schema]) -> bool:
+    if candidate.type == "string" and any(part.type == "bytes" for part in parts):
+        return False  # bytes that are not UTF-8 would change
     actions = [plan(part, candidate, True) for part in parts]
     return not any(isinstance(action, Number) and action.divisor > 1 for action in actions)
 

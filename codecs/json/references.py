@@ -63,7 +63,7 @@ class SchemaDocuments:
         Most schemas do not say which version they have, and the versions only differ in the words for identifiers.
         """
         try:
-            from referencing import Registry, Resource
+            from referencing import Registry
             from referencing.jsonschema import DRAFT7, DRAFT202012
         except ImportError as cause:
             raise MissingExtraError(
@@ -73,7 +73,7 @@ class SchemaDocuments:
         documents = [*self.others.items(), (_ROOT, self.root)]
         found = []
         for specification in (DRAFT202012, DRAFT7):
-            resources = [(name, Resource(content, specification)) for name, content in documents]
+            resources = [(name, specification.create_resource(content)) for name, content in documents]
             own = [(name, r) for _, r in resources if isinstance(name := _identifier(r.contents), str)]
             registry = Registry().with_resources([*resources, *own])
             with contextlib.suppress(TypeError, ValueError, AttributeError, KeyError):  # a word has a wrong type

@@ -112,11 +112,11 @@ def _bind(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
         wire = replace(t, fields=(t.fields[0], FlinkField(VALUE, value.wire)))
         return Binding(t) if value.conversion is None else Binding(wire, _Map(t, "", value))
     if entry is not None and t.root == "ARRAY" and t.fields[0].type.root == "ROW":
-        pair = bind_row(t.fields[0].type, entry, types)
-        parts = {part.name: part.type for part in pair.wire.fields}
-        if parts.keys() == {"key", VALUE}:
-            wire = FlinkType("MAP", fields=tuple(FlinkField(name, parts[name]) for name in ("key", VALUE)))
-            return Binding(wire, _MapAsRows(t, "a map", pair))
+        rows = bind_row(t.fields[0].type, entry, types)
+        members = {part.name: part.type for part in rows.wire.fields}
+        if members.keys() == {"key", VALUE}:
+            wire = FlinkType("MAP", fields=tuple(FlinkField(name, members[name]) for name in ("key", VALUE)))
+            return Binding(wire, _MapAsRows(t, "a map", rows))
     if not field.repeated:
         return _bind_value(t, field, types)
     if t.root == "ARRAY":

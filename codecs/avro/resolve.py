@@ -198,8 +198,6 @@ class _Resolver:
         """Add to the error of a type what reads all values of `w`."""
         if not isinstance(action, Fail) or not action.of_types or not self._with_way_out:
             return action
-        if r is self._root:
-            return Fail(f"{action.reason}. The fields of a record are the columns of a table")
         how = way_out(w, r, _reads_all, named_as_plain=self._named_as_plain, legacy=self._legacy)
         return Fail(action.reason + how)
 
@@ -264,7 +262,11 @@ class _Resolver:
         return _PROMOTED.get(w.type, ())
 
     def _mismatch(self, w: Schema, r: Schema, more: str = "") -> Fail:
-        return Fail(mismatch_text(w, r, legacy=self._legacy) + more, of_types=not more)
+        if more:
+            return Fail(f"Found {w}, expecting {r.full_name}{more}")
+        if r is self._root and (r.optional or r).type == "record":
+            return Fail(f"Found {w}, expecting a record, whose fields are the columns of the table")
+        return Fail(mismatch_text(w, r, legacy=self._legacy), of_types=True)
 
     # --- names ------------------------------------------------------------------------------------------
 

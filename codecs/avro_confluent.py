@@ -10,7 +10,8 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -35,7 +36,7 @@ from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -89,7 +90,8 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             if isinstance(writer, str) or name not in names:
                 return None
             number = names.index(name)
-            plans.append(choice(plan(writer, tables[number].schema, self.options["read-enum-and-fixed"]), number))
+            plain = self.options["read-enum-and-fixed"]
+            plans.append(choice(plan(writer, tables[number].schema, plain, self.legacy), number))
         if not plans:
             return None
         readers = _choices(row, *(table.schema for table in tables))
@@ -111,12 +113,14 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             return None
         from kvformat.codecs.registry_formats.avro_discover import avro_columns
 
-        def columns(writer: Schema) -> Iterator[FlinkField]:
-            records = [branch for branch in writer.branches if branch.type == "record"]
-            for record in [branch for branch in records if branch.full_name == new.record] or records or [writer]:
-                yield from avro_columns(record)
+        def error(schema: int | str, writer: Schema) -> str | None:
+            branches = [branch for branch in writer.branches if branch.type == "record"]
+            records = [branch for branch in branches if branch.full_name == new.record] or branches or [writer]
+            reads_one = len(records) == 1 and self.options["schema"] is None
+            reading = self.reading(records[0]) if reads_one else None
+            return new.error(schema, lambda: chain.from_iterable(map(avro_columns, records)), reading)
 
-        return lambda schema, writer: new.error(schema, lambda: columns(writer))
+        return error
 
     def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         return self.encode_datums(rows, schema)

@@ -144,13 +144,20 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
             filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
+        from kvformat.codecs.registry_formats.avro_columns import image_of, row_of
+
         flat, seen, new = self.options[FLATTENED.name], list[Schema](), self.new_schemas(row)
 
         def on_writer(schema: int | str, writer: Schema) -> str | None:
             seen.append(writer)
             if self.options["types"] != DEBEZIUM:
                 _warn_of_types(row, writer, flat)
-            return None if new is None else new.error(schema, lambda: self._columns_of(writer))
+            if new is None:
+                return None
+            reads_row = self.options["types"] != DEBEZIUM and self.options["schema"] is None
+            image = None if not reads_row else row_of(writer) if flat else image_of(writer)
+            reading = None if image is None else self.reading(image)
+            return new.error(schema, lambda: self._columns_of(writer), reading)
 
         if flat or self.options["types"] == DEBEZIUM:
             batch = self._decode_by_schemas(messages, row, present, filled, on_writer)

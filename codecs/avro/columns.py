@@ -88,6 +88,9 @@ def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] =
     if schema.values is not None:
         values = _readable(schema.values, f"{path}{{}}", notes, around)
         return None if values is None else replace(schema, values=values)
+    if schema.type == "fixed" and schema.size == 0:
+        notes.add("a fixed without bytes, which no column has: left out", path)
+        return None
     logical = schema.logical
     if logical is None or logical.name in ("date", "time-millis", "timestamp-millis"):
         return schema
@@ -114,28 +117,6 @@ def _readable_union(schema: Schema, path: str, notes: Notes, around: tuple[str, 
 def _readable_field(field: Field, path: str, notes: Notes, around: tuple[str, ...]) -> Field | None:
     schema = _readable(field.schema, f"{path}.{shown(field.name)}" if path else shown(field.name), notes, around)
     return None if schema is None else replace(field, schema=schema)
-
-
-def merge_records(schemas: list[Schema], notes: Notes) -> Schema:
-    """Merge record schemas, the newest first. Fields that some schema lacks become nullable."""
-    first, *others = [schema if schema.optional is None else schema.optional for schema in schemas]
-    records = [schema for schema in others if schema.type == "record"]
-    if first.type != "record" or not records:
-        return first
-    fields = {field.name: field for field in first.fields}
-    for record in records:
-        for field in record.fields:
-            fields.setdefault(field.name, field)
-    missing = {name for name in fields for record in (first, *records) if name not in {f.name for f in record.fields}}
-    if missing:
-        notes.add("not in all of the schemas that the messages have: nullable", ", ".join(sorted(map(shown, missing))))
-    return replace(first, fields=tuple(_optional(f) if f.name in missing else f for f in fields.values()))
-
-
-def _optional(field: Field) -> Field:
-    """Return the field as a nullable field with the default null."""
-    branches = (branch for branch in field.schema.branches or (field.schema,) if branch.type != "null")
-    return replace(field, schema=Schema("union", branches=(Schema("null"), *branches)), default=None)
 
 
 # --- container files -------------------------------------------------------------------------------------

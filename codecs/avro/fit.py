@@ -30,7 +30,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from kvformat.codecs.avro.schema import CONSTANT, MISSING, Field, Schema
+from kvformat.codecs.avro.schema import BIG_DECIMAL, CONSTANT, MISSING, Field, Schema
 from kvformat.codecs.avro.types import row_of_schema
 from kvformat.codecs.avro.write_datum import BadDatum, write_default
 from kvformat.registry.contract.cache import cached_by_identity
@@ -122,7 +122,7 @@ def _scalar(schema: Schema, t: FlinkType, legacy: bool) -> Schema | None:
         return schema
     shortest = t.length if t.root == "BINARY" else 0
     never = schema.type == "fixed" and not (shortest or 0) <= schema.size <= (t.length or 1)
-    return None if never or logical == "decimal" else schema
+    return None if never or logical in ("decimal", BIG_DECIMAL) else schema
 
 
 def _decimal(schema: Schema, t: FlinkType) -> Schema | None:

@@ -14,8 +14,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
-from kvformat.codecs.avro.schema import MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
+from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
+from kvformat.registry.contract.schema_registries import BYTE_ORDER_MARK
 from kvformat.registry.java.parse import BLANKS, parse_double, python_float_text
 
 MAX_DEPTH: Final = 64
@@ -62,7 +63,7 @@ copyreg.pickle(Schema, _reduce)
 @functools.lru_cache(maxsize=1024)
 def _parsed(text: str, check_defaults: bool) -> Schema:
     try:
-        node = _json(text)
+        node = _json(text.removeprefix(BYTE_ORDER_MARK))
     except RecursionError:
         raise _too_deep("") from None
     except ValueError as cause:
@@ -99,12 +100,9 @@ def check_name(name: Any, path: str = "") -> None:
         _fail(f"Illegal character in: {name}. A name has letters, digits and '_'", path)
 
 
-def is_valid_default(schema: Schema, value: Any, *, any_branch: bool = False) -> bool:
-    """Return whether a JSON value is a valid default of the schema.
-
-    Of a union, the first branch counts; with `any_branch` all of them, as since Avro 1.12.
-    """
-    is_valid, kind = functools.partial(is_valid_default, any_branch=any_branch), schema.type
+def is_valid_default(schema: Schema, value: Any) -> bool:
+    """Return whether a JSON value is a valid default of the schema; of a union, of any branch, as since Avro 1.12."""
+    is_valid, kind = is_valid_default, schema.type
     if kind == "null":
         return value is None
     if kind == "boolean":
@@ -117,7 +115,7 @@ def is_valid_default(schema: Schema, value: Any, *, any_branch: bool = False) ->
     if kind in ("string", "bytes", "enum", "fixed"):
         return isinstance(value, str)
     if kind == "union":
-        return any(is_valid(branch, value) for branch in schema.branches[: None if any_branch else 1])
+        return any(is_valid(branch, value) for branch in schema.branches)
     if schema.items is not None:
         items = schema.items
         return isinstance(value, list) and all(is_valid(items, item) for item in value)
@@ -353,6 +351,8 @@ def _logical(kind: str, node: dict[str, Any]) -> LogicalType | None:
         return _decimal(kind, node)
     if name == "uuid":
         return LogicalType(name) if kind == "string" or (kind == "fixed" and size == _UUID_BYTES) else None
+    if name == BIG_DECIMAL:
+        return LogicalType(name) if kind == "bytes" else None
     if name == "duration":
         return LogicalType(name) if kind == "fixed" and size == _DURATION_BYTES else None
     return LogicalType(name) if _LOGICAL_ON.get(name) == kind else None

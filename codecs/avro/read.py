@@ -21,7 +21,7 @@ from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import Pairs
 from kvformat.codecs.avro.bounds import added_per_item
-from kvformat.codecs.avro.decimals import DecimalReading
+from kvformat.codecs.avro.decimals import BigDecimalReading, DecimalReading
 from kvformat.codecs.avro.errors import PLACED, decimal_error, describe, path_words
 from kvformat.codecs.avro.resolve import (
     Action,
@@ -259,6 +259,8 @@ def _number_reader(action: Number, column: Any) -> avro_wire.AvroReader:
 
 def _bytes_reader(action: ByteString, column: Any) -> avro_wire.AvroReader:
     if action.decimal is not None:
+        if isinstance(action.decimal, BigDecimalReading):
+            return avro.DecimalReader(column, -1, action.decimal.value, decimal_error, most=-1, times=1, divisor=1)
         return _decimal_reader(action.decimal, -1 if action.size is None else action.size, column)
     return avro.ByteStringReader(column) if action.size is None else avro.FixedReader(column, action.size)
 

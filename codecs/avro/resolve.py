@@ -5,12 +5,14 @@ Rules: "Schema Resolution" of the Avro specification, as implemented by Java's `
 - A part that does not match is an error only for messages that have it.
 - The name of a record does not count. The name of an enum or a fixed counts, without its namespace.
 - Two unions that only differ in namespaces are matched branch by branch.
-- In any other union of the reader, an enum or a fixed matches the branch of its full name. A record matches by its
-  full name, or else by its fields.
+- In any other union of the reader, an enum or a fixed matches the branch of its full name, and a record the only
+  record. If its fields do not match, the error says which, and not only that the union has no such record.
 - A union of the reader has one type, or one type and null: a table's column can have no other union.
 - Timestamps, times and decimals are converted from the writer's unit or scale to the reader's, unlike in Java's
-  library. A coarser unit rounds down, and a decimal that would lose digits is an error. Between a date, a time and a
-  timestamp, the bare number is taken, as in Java. A decimal with too many digits is null, as in Flink.
+  library. A coarser unit rounds down, and a decimal that would lose digits is an error. A decimal with too many digits
+  is null, as in Flink.
+- What values mean must match too, unlike in Java's library: a date is not a time, a text is not a decimal, and a
+  decimal is not a text (`_means_another`). A type without a logical type gets the reader's, or loses the writer's.
 """
 
 from __future__ import annotations
@@ -21,8 +23,9 @@ from decimal import Decimal
 from typing import Any, Final
 
 from kvformat.codecs.avro import decimals
+from kvformat.codecs.avro.mismatch import mismatch_text, way_out
 from kvformat.codecs.avro.parse import is_valid_default
-from kvformat.codecs.avro.schema import MISSING, NAMED, Field, LogicalType, Schema
+from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, Field, LogicalType, Schema
 from kvformat.registry.contract.cache import cached_by_identity
 
 _PROMOTED: Final = {
@@ -34,6 +37,9 @@ _PROMOTED: Final = {
 }
 _PLAIN: Final = {"enum": "string", "fixed": "bytes"}
 _DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
+_DECIMALS: Final = ("decimal", BIG_DECIMAL)
+_DEFAULT: Final = ", or give it a default in the option 'schema' if that is set"
+_COUNTS: Final = ("int", "long")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +63,7 @@ class ByteString:
 
     reader: str
     size: int | None = None
-    decimal: decimals.DecimalReading | None = None
+    decimal: decimals.DecimalReading | decimals.BigDecimalReading | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,9 +83,10 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fail:
-    """Fails, because the schemas do not match here."""
+    """Fails, because the schemas do not match here. `of_types`: the type of a column is the reason."""
 
     reason: str
+    of_types: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -148,43 +155,67 @@ def choice(action: Action, number: int) -> Choice:
 
 
 @cached_by_identity
-def plan(writer: Schema, reader: Schema, named_as_plain: bool = False) -> Action:
+def plan(writer: Schema, reader: Schema, named_as_plain: bool = False, legacy: bool = True) -> Action:
     """Return the plan to read data of the writer's schema with the reader's schema. Plans are cached.
 
     named_as_plain: whether an enum is also read as a string, and a fixed as bytes. Java's library refuses both.
+    legacy: Flink's option `timestamp_mapping.legacy`, for the types of columns in errors.
     Raises `SchemaError` if a table's column can't have the type of a part of the reader's schema.
     """
     _ = reader.arrow_type
-    return _Resolver(writer, reader, named_as_plain).resolve(writer, reader)
+    return _Resolver(writer, reader, named_as_plain, legacy).root_action()
 
 
 class _Resolver:
-    def __init__(self, writer: Schema, reader: Schema, named_as_plain: bool) -> None:
-        self._named_as_plain = named_as_plain
+    def __init__(
+        self, writer: Schema, reader: Schema, named_as_plain: bool, legacy: bool = True, *, with_way_out: bool = True
+    ) -> None:
+        self._named_as_plain, self._legacy, self._with_way_out = named_as_plain, legacy, with_way_out
+        self._writer, self._root = writer, reader
         self._names: dict[str, str] = {}
         self._fields: dict[str, dict[str, str]] = {}
         self._known: dict[tuple[int, int], Action] = {}
         if writer != reader:
             self._gather_aliases(reader, set())
 
+    def root_action(self) -> Action:
+        """Return the action that reads a datum. The datum null of a union is a message without a row, not an error."""
+        w, r = self._writer, self._root
+        action = self.resolve(w, r)
+        if not isinstance(action, Union) or r.type == "union":
+            return action
+        nulls = (branch.type == "null" for branch in w.branches)
+        return Union(tuple(Null() if is_null else one for is_null, one in zip(nulls, action.branches, strict=True)))
+
     def resolve(self, w: Schema, r: Schema) -> Action:
         """Return the action that reads a value of `w` as `r`. Cached, because unions repeat pairs."""
         key = id(w), id(r)
         if key not in self._known:
-            self._known[key] = self._resolve(w, r)
+            self._known[key] = self._complete(self._resolve(w, r), w, r)
         return self._known[key]
+
+    def _complete(self, action: Action, w: Schema, r: Schema) -> Action:
+        """Add to the error of a type what reads all values of `w`."""
+        if not isinstance(action, Fail) or not action.of_types or not self._with_way_out:
+            return action
+        how = way_out(w, r, _reads_all, named_as_plain=self._named_as_plain, legacy=self._legacy)
+        return Fail(action.reason + how)
 
     def _resolve(self, w: Schema, r: Schema) -> Action:
         if w.type == "union" and self._equivalent(w, r, {}):
-            return Union(tuple(map(self.resolve, w.branches, r.branches)))
+            return Union(
+                tuple(self._branch(of_w, of_r, w, r) for of_w, of_r in zip(w.branches, r.branches, strict=True))
+            )
         if w.type == "union":
-            return Union(tuple(self.resolve(branch, r) for branch in w.branches))
+            return Union(tuple(self._branch(branch, r, w, r) for branch in w.branches))
         if r.type == "union":
             branch = self._same_branch(w, r) or self._promoted_branch(w, r)
-            return self._mismatch(w, r) if branch is None else self.resolve(w, branch)
+            return self._mismatch(w, r) if branch is None else self._part(w, branch, r)
         if w.type == r.type:
             return self._same_type(w, r)
         if r.type not in self._promoted(w):
+            return self._mismatch(w, r)
+        if _means_another(w, r):
             return self._mismatch(w, r)
         if w.type == "enum":
             return Enum(w.symbols, w.symbols)
@@ -194,9 +225,20 @@ class _Resolver:
             return ByteString(r.type, decimal=self._decimal(w, r))
         return self._number(w, r)
 
+    def _branch(self, of_w: Schema, of_r: Schema, w: Schema, r: Schema) -> Action:
+        """Return the action that reads a branch of `w` as one of `r`. Its error says what reads all branches."""
+        return self._complete(self._part(of_w, of_r, r), w, r)
+
+    def _part(self, w: Schema, of_r: Schema, r: Schema) -> Action:
+        """Return the action that reads `w` as a branch of `r`. Its error names the type of `r`, which columns have."""
+        action = self._resolve(w, of_r)
+        return self._mismatch(w, r) if isinstance(action, Fail) and action.of_types else action
+
     def _same_type(self, w: Schema, r: Schema) -> Action:
         if w.type == "null":
             return Null()
+        if _means_another(w, r):
+            return self._mismatch(w, r)
         if w.type in ("string", "bytes"):
             return ByteString(r.type, decimal=self._decimal(w, r))
         if w.type == "fixed":
@@ -220,7 +262,11 @@ class _Resolver:
         return _PROMOTED.get(w.type, ())
 
     def _mismatch(self, w: Schema, r: Schema, more: str = "") -> Fail:
-        return Fail(f"Found {self._name(w)}, expecting {r.full_name}{more}")
+        if more:
+            return Fail(f"Found {w}, expecting {r.full_name}{more}")
+        if r is self._root and (r.optional or r).type == "record":
+            return Fail(f"Found {w}, expecting a record, whose fields are the columns of the table")
+        return Fail(mismatch_text(w, r, legacy=self._legacy), of_types=True)
 
     # --- names ------------------------------------------------------------------------------------------
 
@@ -255,19 +301,16 @@ class _Resolver:
     def _number(self, w: Schema, r: Schema) -> Action:
         if w.logical is None or r.logical is None:
             return Number(w.type, r.type)
-        (family, digits), (wanted, wanted_digits) = _quantity_and_digits(w.logical), _quantity_and_digits(r.logical)
-        if family != wanted:
-            return Number(w.type, r.type)  # for example a date as a time: the bare number, as in Java
-        finer = wanted_digits - digits
+        finer = _quantity_and_digits(r.logical)[1] - _quantity_and_digits(w.logical)[1]
         return Number(w.type, r.type, 10 ** max(finer, 0), 10 ** max(-finer, 0))
 
-    def _decimal(self, w: Schema, r: Schema) -> decimals.DecimalReading | None:
+    def _decimal(self, w: Schema, r: Schema) -> decimals.DecimalReading | decimals.BigDecimalReading | None:
         if r.logical is None or r.logical.name != "decimal":
             return None
-        scale = r.logical.scale
-        if w.logical is not None and w.logical.name == "decimal":
-            scale = w.logical.scale
-        return decimals.DecimalReading(r.logical.precision, r.logical.scale, scale, overflow_as_null=True)
+        precision, scale = r.logical.precision, r.logical.scale
+        if _kind(w) == BIG_DECIMAL:
+            return decimals.BigDecimalReading(precision, scale)
+        return decimals.DecimalReading(precision, scale, _written_scale(w, scale), overflow_as_null=True)
 
     def _enum(self, w: Schema, r: Schema) -> Action:
         if self._short_name(w) != r.name:
@@ -284,7 +327,7 @@ class _Resolver:
             if f.name in written:
                 continue
             if f.default is MISSING:
-                return self._mismatch(w, r, f", missing required field {f.name}")
+                return self._mismatch(w, r, f", missing required field {f.name}. Declare it without NOT NULL{_DEFAULT}")
             defaults[f.name] = _default(f)
         wanted = {f.name: f.schema for f in r.fields}
         steps = [self._step(name, f, wanted.get(name)) for name, f in named]
@@ -325,16 +368,71 @@ class _Resolver:
         alike = next((branch for branch in r.branches if branch.type == w.type), None)
         if alike is None or w.type not in NAMED or alike.full_name == self._name(w):
             return alike
-        return alike if w.type == "record" and self._fits(w, alike) else None
-
-    def _fits(self, w: Schema, r: Schema) -> bool:
-        """Return whether all fields of two records match at their top level."""
-        action = self.resolve(w, r)
-        return isinstance(action, Record) and not any(isinstance(step.action, Fail) for step in action.steps)
+        return alike if w.type == "record" else None
 
     def _promoted_branch(self, w: Schema, r: Schema) -> Schema | None:
         kinds = self._promoted(w)
         return next((branch for branch in r.branches if branch.type in kinds), None)
+
+
+def _reads_all(w: Schema, r: Schema, named_as_plain: bool) -> bool:
+    """Return whether a reader's schema reads all values of a writer's schema."""
+    return reads_all(_Resolver(w, r, named_as_plain, with_way_out=False).resolve(w, r))
+
+
+def reads_all(action: Action) -> bool:
+    """Return whether no part of a plan fails."""
+    match action:
+        case Fail():
+            return False
+        case Record():
+            return all(map(reads_all, (*(step.action for step in action.steps), *action.defaults.values())))
+        case Array():
+            return reads_all(action.item)
+        case Map():
+            return reads_all(action.value)
+        case Union():
+            return all(map(reads_all, action.branches))
+        case Choice():
+            return reads_all(action.action)
+        case Enum():
+            return None not in action.texts
+        case _:
+            return True
+
+
+# --- what values mean ----------------------------------------------------------------------------------------
+
+
+def _kind(schema: Schema) -> str:
+    """Return the name of a logical type, empty for a plain type."""
+    return "" if schema.logical is None else schema.logical.name
+
+
+def _means_another(w: Schema, r: Schema) -> bool:
+    """Return whether values of `w` would become other values as `r`, although their types match.
+
+    A decimal's bytes are not a text, and a text's are not a decimal. A date is not a time of a day or a timestamp.
+    """
+    written, wanted = _kind(w), _kind(r)
+    if r.type == "string":
+        return written in _DECIMALS
+    if wanted == "decimal":
+        return w.type == "string" or written not in ("", *_DECIMALS)
+    if w.logical is None or r.logical is None or w.type not in _COUNTS or r.type not in _COUNTS:
+        return False
+    return _quantity_and_digits(w.logical)[0] != _quantity_and_digits(r.logical)[0]
+
+
+def _written_scale(w: Schema, scale: int) -> int:
+    """Return the scale of a writer's decimal; without a decimal the reader's, as in Java.
+
+    A decimal whose precision is not valid still says where its point is. Java's library ignores it.
+    """
+    if w.logical is not None and w.logical.name == "decimal":
+        return w.logical.scale
+    declared = w.properties.get("scale", 0) if w.properties.get("logicalType") == "decimal" else scale
+    return declared if isinstance(declared, int) and declared >= 0 else scale
 
 
 def _quantity_and_digits(logical: LogicalType) -> tuple[str, int]:
@@ -358,9 +456,9 @@ def _default(f: Field) -> Action:
 
 
 def _value(schema: Schema, value: Any) -> Any:
-    """Convert a JSON default to the value of a `Constant`. A union's default belongs to its first branch."""
+    """Convert a JSON default to the value of a `Constant`. A union takes the first branch that fits."""
     if schema.type == "union":
-        return _value(schema.branches[0], value)
+        return _value(next(branch for branch in schema.branches if is_valid_default(branch, value)), value)
     if schema.type in ("float", "double"):
         return float(value)
     if schema.type in ("bytes", "fixed"):

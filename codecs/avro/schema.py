@@ -16,7 +16,7 @@
 | time-millis, time-micros | time32[ms], time64[us] |
 | timestamp-millis, -micros, -nanos | timestamp of that unit, UTC |
 | local-timestamp-millis, -micros, -nanos | timestamp of that unit, without a zone |
-| uuid, duration | the underlying type: string or 16 bytes; 12 bytes |
+| uuid, duration, big-decimal | the underlying type: string or 16 bytes; 12 bytes; bytes |
 | null, other unions, decimals of more digits, recursive records | none: a table's column can't have this type |
 
 Rules: the Avro specification 1.12 and `org.apache.avro.Schema`. A logical type that does not fit its type is ignored.
@@ -38,6 +38,7 @@ from kvformat.registry.contract.fork_safe import cached_property
 PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAMED: Final = ("record", "enum", "fixed")
 CONSTANT: Final = "constant"
+BIG_DECIMAL: Final = "big-decimal"
 UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 _TYPES: Final = (*PRIMITIVES, *NAMED, "array", "map", "union")
 _MOST_DIGITS = 38  # of a DECIMAL

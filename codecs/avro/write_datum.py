@@ -189,11 +189,11 @@ def write_default(schema: Schema, default: Any) -> bytes:
 
 
 def _write_default(schema: Schema, value: Any, out: bytearray) -> None:
-    branch = next((i for i, one in enumerate(schema.branches) if is_valid_default(one, value, any_branch=True)), None)
+    branch = next((i for i, one in enumerate(schema.branches) if is_valid_default(one, value)), None)
     if branch is not None:
         _write_long(branch, out)
         _write_default(schema.branches[branch], value, out)
-    elif schema.type == "union" or not is_valid_default(schema, value, any_branch=True):
+    elif schema.type == "union" or not is_valid_default(schema, value):
         raise _bad_default(schema, value)
     elif schema.type == "record":
         for f in schema.fields:

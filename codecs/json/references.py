@@ -1,16 +1,25 @@
-"""A JSON Schema of a registry with the schemas that it refers to."""
+"""A JSON Schema of a registry with the schemas that it refers to.
+
+A reference is resolved as the specification says, by the package `referencing`: pointers (`#/$defs/Item`), anchors,
+identifiers of schemas inside of others, absolute ones, and those relative to the identifiers around them.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Mapping
+import urllib.parse
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.schema_registries import RegistrySchema
+from kvformat.registry.contract.errors import MissingExtraError, SchemaError
+from kvformat.registry.contract.fork_safe import cached_property
+from kvformat.registry.contract.schema_registries import BYTE_ORDER_MARK, RegistrySchema
 
 _CONDITIONS = {"required", "not", "type", "title", "description", "$comment"}
+_ROOT = "urn:kvformat:schema"
+"""The identifier of a schema that has none."""
 _MOST_STEPS = 100
 """References that are followed from one to the next."""
 
@@ -26,18 +35,62 @@ class SchemaDocuments:
     def of(cls, schema: RegistrySchema) -> SchemaDocuments:
         """Parse a schema and its references. Raises `SchemaError` for a text that is not JSON."""
         try:
-            others = {name: _absolute(json.loads(text), name) for name, text in schema.references}
-            return cls(json.loads(schema.text), others)
+            others = {name: json.loads(text.removeprefix(BYTE_ORDER_MARK)) for name, text in schema.references}
+            return cls(json.loads(schema.text.removeprefix(BYTE_ORDER_MARK)), others)
         except (ValueError, RecursionError) as bad:
             raise SchemaError(f"the JSON Schema is not valid JSON: {bad}") from None
 
     def followed(self, node: Any) -> Any:
         """Follow a reference, in this schema (`#/$defs/Item`) or to another (`item.json`). None if it leads nowhere."""
-        name, _, pointer = node["$ref"].partition("#")
-        found = self.others.get(name, self.others.get(name.rpartition("/")[2])) if name else self.root
-        for step in filter(None, pointer.split("/")):
-            step = step.replace("~1", "/").replace("~0", "~")
-            found = found.get(step) if isinstance(found, dict) else None
+        from referencing.exceptions import Unresolvable
+
+        reference = str(node["$ref"])
+        uri, hash_sign, fragment = reference.partition("#")
+        shortened = f"{uri.rpartition('/')[2]}{hash_sign}{fragment}"  # a registry may name a schema without its folder
+        for registries, base in ((self._registries, self._bases.get(id(node), _ROOT)), (self._registries, _ROOT)):
+            for registry in registries:
+                for text in dict.fromkeys((reference, shortened)):
+                    try:
+                        return registry.resolver(base).lookup(text).contents
+                    except (Unresolvable, ValueError):
+                        continue
+        return None
+
+    @cached_property
+    def _registries(self) -> list[Any]:
+        """The schemas by their identifiers, read by the rules of the newest version and of the seventh draft.
+
+        Most schemas do not say which version they have, and the versions only differ in the words for identifiers.
+        """
+        try:
+            from referencing import Registry
+            from referencing.jsonschema import DRAFT7, DRAFT202012
+        except ImportError as cause:
+            raise MissingExtraError(
+                "references of JSON Schemas are resolved by the package 'referencing', which is not installed: "
+                "pip install 'kvformat[confluent]'"
+            ) from cause
+        documents = [*self.others.items(), (_ROOT, self.root)]
+        found = []
+        for specification in (DRAFT202012, DRAFT7):
+            resources = [(name, specification.create_resource(content)) for name, content in documents]
+            own = [(name, r) for _, r in resources if isinstance(name := _identifier(r.contents), str)]
+            registry = Registry().with_resources([*resources, *own])
+            with contextlib.suppress(TypeError, ValueError, AttributeError, KeyError):  # a word has a wrong type
+                registry = registry.crawl()
+            found.append(registry)
+        return found
+
+    @cached_property
+    def _bases(self) -> dict[int, str]:
+        """The identifier around each reference."""
+        found: dict[int, str] = {}
+        try:
+            for name, content in [*self.others.items(), (_ROOT, self.root)]:
+                for node, base in _references(content, name):
+                    found[id(node)] = base
+        except RecursionError:
+            raise SchemaError("the JSON Schema has too many levels") from None
         return found
 
     def target(self, node: Any) -> dict[str, Any]:
@@ -58,15 +111,35 @@ class SchemaDocuments:
         title = self.target(node).get("title")
         if isinstance(title, str) and title:
             return title
-        return str(node["$ref"]).rpartition("/")[2].partition("#")[0] if is_reference(node) else ""
+        if not is_reference(node):
+            return ""
+        last = str(node["$ref"]).rpartition("/")[2]
+        name = last.partition("#")[0] or last.lstrip("#")
+        return urllib.parse.unquote(name).replace("~1", "/").replace("~0", "~")
 
 
 def alternatives(node: Mapping[str, Any]) -> list[Any]:
     """Return the schemas of `oneOf` or `anyOf`. An object whose alternatives only require members is no union."""
     given = [node[word] for word in ("oneOf", "anyOf") if isinstance(node.get(word), list)]
     if isinstance(node.get("properties"), dict):
-        given = [branches for branches in given if not all(map(_is_condition, branches))]
+        given = [branches for branches in given if not (all(map(_is_condition, branches)) or _are_more(branches))]
     return given[0] if given else []
+
+
+def more_members(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the schemas without names that add members to some objects: of oneOf, anyOf, then, else and others."""
+    found = [node[word] for word in ("then", "else") if isinstance(node.get(word), dict)]
+    if isinstance(node.get("dependentSchemas"), dict):
+        found += node["dependentSchemas"].values()
+    if isinstance(node.get("properties"), dict):
+        for word in ("oneOf", "anyOf"):
+            found += node[word] if isinstance(node.get(word), list) and _are_more(node[word]) else []
+    return [one for one in found if isinstance(one, dict) and isinstance(one.get("properties"), dict)]
+
+
+def _are_more(branches: list[Any]) -> bool:
+    """Return whether alternatives beside an object's own members only add members to it, and have no names."""
+    return all(isinstance(one, dict) and "properties" in one and not one.get("title") for one in branches)
 
 
 def _is_condition(node: Any) -> bool:
@@ -85,12 +158,20 @@ def is_reference(node: Any) -> bool:
     return isinstance(node, dict) and isinstance(node.get("$ref"), str)
 
 
-def _absolute(node: Any, name: str) -> Any:
-    """Return another schema in which references to itself begin with its name."""
+def _identifier(node: Any) -> str | None:
+    """Return the identifier of a schema; None if it has none, or only that of a part (`#item`)."""
+    found = node.get("$id") if isinstance(node, dict) else None
+    return found if isinstance(found, str) and not found.startswith("#") else None
+
+
+def _references(node: Any, base: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yield the references in a schema, each with the identifier around it."""
     if isinstance(node, list):
-        return [_absolute(item, name) for item in node]
-    if not isinstance(node, dict):
-        return node
-    inner = {word: _absolute(value, name) for word, value in node.items()}
-    target = node.get("$ref")
-    return {**inner, "$ref": name + target} if isinstance(target, str) and target.startswith("#") else inner
+        for item in node:
+            yield from _references(item, base)
+    elif isinstance(node, dict):
+        base = urllib.parse.urljoin(base, _identifier(node) or "")
+        if is_reference(node):
+            yield node, base
+        for value in node.values():
+            yield from _references(value, base)

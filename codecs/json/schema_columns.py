@@ -12,6 +12,7 @@
 | array with the `connect.type` map | ARRAY<ROW<`key` k, `value` v>>, with a note |
 | oneOf, anyOf or a list of types with null and one other | the other, nullable |
 | allOf of objects | ROW with the members of all |
+| members of only some objects: then, else, dependentSchemas; oneOf and anyOf beside properties | nullable fields |
 | anything else: other unions, what contains itself, true | STRING, which holds any JSON, with a note |
 
 A member that is not `required` is nullable. Members are in the order of `connect.index`, if they have one.
@@ -38,7 +39,13 @@ from kvformat.codecs.json.json_schema import (
     FLINK_TYPE,
     NUMBERS,
 )
-from kvformat.codecs.json.references import SchemaDocuments, alternatives, is_reference, required_members
+from kvformat.codecs.json.references import (
+    SchemaDocuments,
+    alternatives,
+    is_reference,
+    more_members,
+    required_members,
+)
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
@@ -52,6 +59,8 @@ _MOST_LEVELS = 64
 _MOST_TYPES = 100_000
 """Types of one schema: a small schema whose parts refer to others many times could stand for any number."""
 _NULL = {"type": "null"}
+_NOT_BESIDE_REFERENCES = {"properties", "additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "items"}
+"""Words that say more of a value than the reference beside them. Versions before 2019-09 ignore them."""
 _Node = Mapping[str, Any]
 
 
@@ -106,6 +115,9 @@ class _Reading:
         for _ in range(_MOST_LEVELS):
             if not is_reference(node):
                 return node
+            beside = sorted(node.keys() & _NOT_BESIDE_REFERENCES)
+            if beside:
+                self._notes.add(f"{', '.join(beside)} beside a reference: left out", path)
             found = self._documents.followed(node)
             if found is None:
                 self._notes.add(f"the reference {node['$ref'][:100]!a} leads nowhere: kept as text", path)
@@ -189,8 +201,19 @@ class _Reading:
 
     def _object(self, node: _Node, path: str, inside: Sequence[int]) -> FlinkType | None:
         properties, more = node.get("properties"), node.get("additionalProperties")
-        if isinstance(properties, dict) and properties:
-            return self._row(properties, required_members(node), path, inside)
+        more_of_some = more_members(node)
+        if isinstance(properties, dict) and (properties or more_of_some):
+            for word in ("additionalProperties", "patternProperties"):
+                if isinstance(node.get(word), dict):
+                    self._notes.add(f"members by {word!a} beside the named ones have no column: left out", path)
+            members, twice = dict(properties), set[str]()
+            for one in more_of_some:
+                twice |= (members.keys() - properties.keys()) & one["properties"].keys()
+                for name, member in one["properties"].items():
+                    members.setdefault(name, member)
+            if twice:
+                self._notes.add(f"several schemas for {', '.join(map(shown, sorted(twice)))}: the first one", path)
+            return self._row(members, required_members(node), path, inside)
         if isinstance(more, dict):
             value = self.type(more, f"{path}{{}}", inside)
             key = _not_null(STRING)

@@ -5,7 +5,10 @@
 | google.protobuf.Timestamp | TIMESTAMP, TIMESTAMP_LTZ |
 | google.type.Date, google.type.TimeOfDay, confluent.type.Decimal | DATE, TIME, DECIMAL |
 | int32 and others of 32 bits | TINYINT, SMALLINT |
-| uint32, fixed32 | BIGINT, when reading |
+| uint32, fixed32, sfixed32 | BIGINT, when reading |
+| int64 and others of 64 bits | TINYINT, SMALLINT, INT, when reading: another number is an error |
+| float | DOUBLE, when reading |
+| repeated, map | the type of its element, ARRAY of ROW, when reading (`evolve.py`) |
 | google.protobuf.Int64Value and the other wrappers | the type of their value |
 | a message whose only field is repeated | ARRAY, MAP, MULTISET |
 | repeated messages of key and value | MAP, MULTISET |
@@ -45,12 +48,15 @@ from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_byte
 from kvformat.codecs.protobuf.registry_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
 from kvformat.codecs.protobuf.schema_text import VALUE, WRAPPED
 from kvformat.codecs.protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
+from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.java.parse import fit_decimal
 
-_INT, _BIGINT = FlinkType("INT"), FlinkType("BIGINT")
-_BITS = {"TINYINT": 8, "SMALLINT": 16}
+_INT, _BIGINT, _FLOAT = FlinkType("INT"), FlinkType("BIGINT"), FlinkType("FLOAT")
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32}
+_UNSIGNED = ("uint32", "fixed32", "uint64", "fixed64")
+_OF_64_BITS = ("int64", "sint64", "sfixed64", "uint64", "fixed64")
 _OF_32_BITS = ("int32", "sint32", "sfixed32", "uint32", "fixed32")
 WRAPPERS = tuple(
     f"google.protobuf.{kind}Value"
@@ -105,6 +111,12 @@ def _bind(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
         value = _bind_value(t.fields[1].type, entry.fields[1], types)
         wire = replace(t, fields=(t.fields[0], FlinkField(VALUE, value.wire)))
         return Binding(t) if value.conversion is None else Binding(wire, _Map(t, "", value))
+    if entry is not None and t.root == "ARRAY" and t.fields[0].type.root == "ROW":
+        rows = bind_row(t.fields[0].type, entry, types)
+        members = {part.name: part.type for part in rows.wire.fields}
+        if members.keys() == {"key", VALUE}:
+            wire = FlinkType("MAP", fields=tuple(FlinkField(name, members[name]) for name in ("key", VALUE)))
+            return Binding(wire, _MapAsRows(t, "a map", rows))
     if not field.repeated:
         return _bind_value(t, field, types)
     if t.root == "ARRAY":
@@ -119,32 +131,56 @@ def _bind(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
             pair = FlinkType("ROW", fields=(FlinkField("key", parts[0].wire), FlinkField(VALUE, parts[1].wire)))
             wire = FlinkType("ARRAY", fields=(FlinkField("element", pair),))
             return Binding(wire, _Entries(t, "the entries", parts))
+    if entry is None and t.root not in _REPEATED:
+        inner = _bind_value(t, field, types)
+        wire = FlinkType("ARRAY", fields=(FlinkField("element", inner.wire),))
+        return Binding(wire, _OneOf(t, f"repeated {field.kind}", inner))
     return Binding(t)
 
 
 def _bind_value(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
     """Bind a single value: of a field, or of an element of a repeated one."""
     if field.kind != MESSAGE:
-        if t.root in _BITS and field.kind in _OF_32_BITS:
-            return Binding(_INT, _Small(t, field.kind))
-        if t.root == "BIGINT" and field.kind in ("uint32", "fixed32"):
-            return Binding(_INT, _Unsigned(t, field.kind))
-        return Binding(t)
-    message = types.messages[field.type_name]
-    made = _OF_MESSAGES.get((field.type_name, t.root))
-    if made is not None:
+        return _bind_scalar(t, field)
+    if is_of_message(t, field):
+        made = _OF_MESSAGES[field.type_name, t.root]
         members = tuple(FlinkField(name, kind) for name, kind in made.members)
         return Binding(FlinkType("ROW", fields=members), made(t, field.type_name))
-    if t.root == "ROW" and not (len(message.fields) == 1 and (WRAPPED, "true") in field.params):
-        return bind_row(t, message, types)
-    if len(message.fields) == 1:
-        (only,) = message.fields
-        is_wrapper = field.type_name in WRAPPERS or (WRAPPED, "true") in field.params
-        if is_wrapper or (t.root in _REPEATED and only.repeated):
-            inner = _bind(t, only, types)
-            wire = FlinkType("ROW", fields=(FlinkField(only.name, inner.wire),))
-            return Binding(wire, _Wrapped(t, "", inner))
-    return Binding(t)
+    only = only_value(t, field, types)
+    if only is not None:
+        inner = _bind(t, only, types)
+        wire = FlinkType("ROW", fields=(FlinkField(only.name, inner.wire),))
+        return Binding(wire, _Wrapped(t, "", inner))
+    return bind_row(t, types.messages[field.type_name], types) if t.root == "ROW" else Binding(t)
+
+
+def _bind_scalar(t: FlinkType, field: FieldType) -> Binding:
+    if t.root in _BITS and t.root != "INT" and field.kind in _OF_32_BITS:
+        return Binding(_INT, _Small(t, field.kind))
+    if t.root in _BITS and field.kind in _OF_64_BITS:
+        return Binding(_BIGINT, _Narrowed(t, field.kind))
+    if t.root == "BIGINT" and field.kind in ("uint32", "fixed32"):
+        return Binding(_INT, _Unsigned(t, field.kind))
+    if t.root == "BIGINT" and field.kind == "sfixed32":
+        return Binding(_INT, _Widened(t, field.kind))
+    return Binding(_FLOAT, _Widened(t, field.kind)) if t.root == "DOUBLE" and field.kind == "float" else Binding(t)
+
+
+def is_of_message(t: FlinkType, field: FieldType) -> bool:
+    """Return whether a column has the value that a message stands for, such as a TIMESTAMP."""
+    return (field.type_name, t.root) in _OF_MESSAGES
+
+
+def only_value(t: FlinkType, field: FieldType, types: MessageTypes) -> FieldType | None:
+    """Return the only field of a message whose value a column has, None for other messages and other fields."""
+    fields = types.messages[field.type_name].fields if field.kind == MESSAGE else ()
+    if len(fields) != 1:
+        return None
+    is_wrapped = (WRAPPED, "true") in field.params
+    if t.root == "ROW":
+        return fields[0] if is_wrapped else None
+    is_value = is_wrapped or field.type_name in WRAPPERS or (t.root in _REPEATED and fields[0].repeated)
+    return fields[0] if is_value else None
 
 
 def check_writable(row: FlinkType, binding: Binding, format: str) -> None:
@@ -152,10 +188,10 @@ def check_writable(row: FlinkType, binding: Binding, format: str) -> None:
     for name, part in _parts(row, binding):
         if part is None:
             raise SchemaError(f"the message has no field for column '{name}'", format=format, field=name)
-        if isinstance(part.conversion, _Unsigned):
+        if isinstance(part.conversion, _ReadOnly):
             raise SchemaError(
-                f"column '{name}' is BIGINT, but its field is {part.conversion.source}: it can only be read. Declare "
-                "it as INT to write its bits",
+                f"column '{name}' is {part.conversion.type.summary()}, but its field is {part.conversion.source}: it "
+                f"can only be read. {part.conversion.to_write}",
                 format=format,
                 field=name,
             )
@@ -167,7 +203,7 @@ def _parts(row: FlinkType, binding: Binding) -> Sequence[tuple[str, Binding | No
     names: Sequence[str] = ()
     if isinstance(conversion, _Row):
         parts, names = conversion.bindings, [field.name for field in conversion.type.fields]
-    elif isinstance(conversion, _Array | _Map | _Wrapped):
+    elif isinstance(conversion, _Array | _Map | _Wrapped | _OneOf):
         parts, names = (conversion.inner,), ("",)
     elif isinstance(conversion, _Entries):
         parts, names = conversion.pair, ("key", VALUE)
@@ -189,7 +225,8 @@ class _Small(TwoWay):
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         most = 2 ** (_BITS[self.type.root] - 1)
         numbers = as_integers(wire)
-        bad = ((numbers < -most) | (numbers >= most)) & np.asarray(wire.is_valid())
+        least = 0 if self.source in _UNSIGNED else -most  # a negative number is one of more than 31 or 63 bits
+        bad = ((numbers < least) | (numbers >= most)) & np.asarray(wire.is_valid())
         return as_type(np.where(bad, 0, numbers), arrow_type(nullable(self.type)), wire), bad
 
     def to_wire(self, values: pa.Array) -> pa.Array:
@@ -197,14 +234,40 @@ class _Small(TwoWay):
 
 
 @dataclass(frozen=True)
-class _Unsigned(TwoWay):
-    """BIGINT of an unsigned number of 32 bits, whose bits the kernel reads as a signed one."""
+class _ReadOnly(TwoWay):
+    """A conversion of another type, or of another number of values, which `check_writable` refuses to write."""
 
-    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        return as_type(as_integers(wire) & 0xFFFFFFFF, pa.int64(), wire), None
+    to_write: ClassVar[str] = "Declare it as the type of the field"
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         raise NotImplementedError("`check_writable` refuses it")
+
+
+@dataclass(frozen=True)
+class _Narrowed(_ReadOnly, _Small):
+    """TINYINT, SMALLINT and INT of a number of 64 bits."""
+
+    to_write: ClassVar[str] = "Declare it as BIGINT"
+
+
+@dataclass(frozen=True)
+class _Widened(_ReadOnly):
+    """BIGINT and DOUBLE of 32 bits."""
+
+    to_write: ClassVar[str] = "Declare it as the type of the field, INT or FLOAT"
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        return wire.cast(arrow_type(nullable(self.type))), None
+
+
+@dataclass(frozen=True)
+class _Unsigned(_ReadOnly):
+    """BIGINT of an unsigned number of 32 bits, whose bits the kernel reads as a signed one."""
+
+    to_write: ClassVar[str] = "Declare it as INT to write its bits"
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        return as_type(as_integers(wire) & 0xFFFFFFFF, pa.int64(), wire), None
 
 
 @dataclass(frozen=True)
@@ -376,6 +439,50 @@ class _Array(_Nesting):
     def to_wire(self, values: pa.Array) -> pa.Array:
         items = self.inner.write(values.values)
         return with_elements(values, pa.list_(items.type), items)
+
+
+@dataclass(frozen=True)
+class _OneOf(_ReadOnly):
+    """The only element of a list. More elements are an error, because all but one would be lost."""
+
+    to_write: ClassVar[str] = "Declare it as an ARRAY"
+    inner: Binding = field(default_factory=lambda: Binding(_INT))
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        counts = pc.fill_null(pc.list_value_length(wire), 0).to_numpy()
+        bad = counts > 1
+        if bad.any():
+            places = np.flatnonzero(bad)
+            errors.add(rows_of(places), lambda i: self._several(int(counts[places[i]]), path))
+        first = np.asarray(wire.offsets)[:-1]
+        items = wire.values.take(pa.array(first, pa.int64(), mask=counts != 1))
+        return self.inner.read(items, path, rows_of, errors)
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        raise NotImplementedError("its element is converted")
+
+    def _several(self, count: int, path: str) -> str:
+        wanted = f"ARRAY<{self.type.summary()}>"
+        text = f"field '{path}': {count} values of a {self.source}, but the column has one. Declare it as {wanted}"
+        return ErrorCode.WRONG_TYPE.marked(text)
+
+
+@dataclass(frozen=True)
+class _MapAsRows(_ReadOnly):
+    """ARRAY of rows of key and value of a map."""
+
+    to_write: ClassVar[str] = "Declare it as a MAP"
+    pair: Binding = field(default_factory=lambda: Binding(_INT))
+
+    def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
+        names = [part.name for part in self.pair.wire.fields]
+        parts = {"key": wire.keys, VALUE: wire.items}
+        rows = pa.StructArray.from_arrays([parts[name] for name in names], names=names)
+        items = self.pair.read(rows, f"{path}.element", row_lookup(wire, rows_of), errors)
+        return with_elements(wire, arrow_type(nullable(self.type)), items)
+
+    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
+        raise NotImplementedError("its entries are converted")
 
 
 @dataclass(frozen=True)

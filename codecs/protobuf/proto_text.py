@@ -8,11 +8,14 @@ Rules: protobuf's language specifications of proto2, proto3 and editions.
 
 from __future__ import annotations
 
+import math
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.schema_registries import BYTE_ORDER_MARK
 
 FIELD_META = 1088
 """The number of the extension `(confluent.field_meta)` of `FieldOptions`; its field 2 is a map of parameters."""
@@ -32,15 +35,20 @@ _SCALARS = {
 """FieldDescriptorProto.Type."""
 _GROUP, _MESSAGE = 10, 11
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
-_ESCAPE = re.compile(r"\\(?:([abfnrtv\\'\"?])|([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))")
-_ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_ESCAPE = re.compile(
+    rb"\\(?:([abfnrtv\\'\"?])|([0-7]{1,3})|[xX]([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))"
+)
+_ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
+_FLOATS = {1: (sys.float_info.max, sys.float_info.min), 2: ((2 - 2**-23) * 2.0**127, 2.0**-126)}
+"""The largest and the smallest numbers of double and float: a descriptor pool refuses others."""
+_NUMBERS = {number for word, number in _SCALARS.items() if word not in ("bool", "string", "bytes")}
 _Option = tuple[list[str], Any]
 """The parts of an option's name, an extension in parentheses, and its value."""
 
 
 def parse_proto(text: str, name: str) -> Any:
     """Parse a file. Returns a `FileDescriptorProto` with this name; raises `SchemaError` with the line of an error."""
-    return _Parser(text).file(name)
+    return _Parser(text.removeprefix(BYTE_ORDER_MARK)).file(name)
 
 
 class _Parser:
@@ -100,12 +108,12 @@ class _Parser:
         if self._levels > _MAX_LEVELS:
             self._fail(self._tokens[self._at - 1][2], f"more than {_MAX_LEVELS} levels")
 
-    def _string(self) -> str:
+    def _string(self) -> _Text:
         """Read a text, which may be written in several parts."""
         parts = [self._next("text")[1:-1]]
         while self._at < len(self._tokens) and self._tokens[self._at][0] == "text":
             parts.append(self._next()[1:-1])
-        return _ESCAPE.sub(_unescaped, "".join(parts))
+        return _Text(b"".join(_ESCAPE.sub(_unescaped, part.encode("utf-8", "replace")) for part in parts))
 
     def _type_name(self) -> str:
         """Read a name with dots, which may begin with one."""
@@ -127,11 +135,11 @@ class _Parser:
         return number
 
     def _skip_statement(self) -> None:
-        """Skip everything up to the next semicolon, or a block in braces."""
+        """Skip everything up to the next semicolon, or a block in braces. Both may be in brackets, which go on."""
         depth = 0
         while True:
             token = self._next()
-            depth += (token == "{") - (token == "}")
+            depth += (token in ("{", "[")) - (token in ("}", "]"))
             if depth <= 0 and token in (";", "}"):
                 return
 
@@ -142,6 +150,7 @@ class _Parser:
 
         file = FileDescriptorProto(name=name)
         while self._at < len(self._tokens):
+            self._skip_visibility()
             word = self._next()
             if word in ("syntax", "edition"):
                 self._expect("=")
@@ -151,9 +160,10 @@ class _Parser:
                 file.package = self._type_name()
                 self._expect(";")
             elif word == "import":
-                if self._peek() in ("public", "weak"):
-                    self._next()
-                file.dependency.append(self._string())
+                kind = self._next() if self._peek() in ("public", "weak", "option") else ""
+                imported = self._string()
+                if kind != "option":  # whose file only has options, which are not read
+                    file.dependency.append(imported)
                 self._expect(";")
             elif word == "option":
                 self._apply([self._option()], file.options)
@@ -167,6 +177,11 @@ class _Parser:
             elif word != ";":
                 self._fail(self._tokens[self._at - 1][2], f"an unexpected {word[:40]!a}")
         return file
+
+    def _skip_visibility(self) -> None:
+        """Skip the word before a type that says, from edition 2024 on, which files may use it."""
+        if self._peek() in ("export", "local") and self._peek(1) in ("message", "enum") and self._peek(3) == "{":
+            self._next()
 
     def _set_syntax(self, file: Any, word: str, value: str) -> None:
         from google.protobuf.descriptor_pb2 import Edition
@@ -184,6 +199,7 @@ class _Parser:
         self._deeper()
         optional: list[Any] = []
         while not self._skip("}"):
+            self._skip_visibility()
             word = self._peek()  # protoc takes these words for keywords, too, even where they could name a type
             if word == ";":
                 self._next()
@@ -280,11 +296,37 @@ class _Parser:
         self._apply(found, field.options)
         for path, value in found:
             if path == ["default"]:
-                field.default_value = value if isinstance(value, str) else str(value)
+                field.default_value = self._default(field.type if field.HasField("type") else 0, value)
             elif path[0].lstrip("(.").removesuffix(")") == "confluent.field_meta" and isinstance(value, dict):
                 params = [entry for entry in value.get("params", ()) if isinstance(entry, dict)]
                 pairs = [(str(entry.get("key", [""])[0]), str(entry.get("value", [""])[0])) for entry in params]
                 field.options.MergeFromString(_encoded_params(pairs))
+
+    def _default(self, kind: int, value: Any) -> str:
+        """Return the default of a field as a descriptor has it, which is not always as a file has it."""
+        from google.protobuf import text_encoding
+
+        if kind == _SCALARS["bytes"] and isinstance(value, _Text):
+            return str(text_encoding.CEscape(value.data, False))
+        if kind not in _NUMBERS or not isinstance(value, _Word):
+            return str(value)
+        sign, digits = ("-", value[1:]) if value.startswith("-") else ("", str(value))
+        try:
+            whole = int(digits, 8) if re.fullmatch(r"0[0-7]+", digits) else int(digits, 0)
+            if kind not in _FLOATS:
+                return f"{sign}{whole}"
+            number = float(whole)
+        except OverflowError:
+            number = math.inf
+        except ValueError:
+            try:
+                number = float(digits)
+            except ValueError:
+                self._fail(self._tokens[self._at - 1][2], f"the default {value[:40]!a} is not a number")
+        if math.isnan(number):
+            return "nan"
+        most, least = _FLOATS[kind]
+        return sign + ("inf" if number > most else "0" if number < least else repr(number))
 
     def _enum(self, enum: Any) -> None:
         self._expect("{")
@@ -377,13 +419,28 @@ class _Word(str):
     __slots__ = ()
 
 
-def _unescaped(found: re.Match[str]) -> str:
-    character, octal, *hexadecimal = found.groups()
+class _Text(str):
+    """A value that is a text. `data` are its bytes, which need not be UTF-8."""
+
+    __slots__ = ("data",)
+    data: bytes
+
+    def __new__(cls, data: bytes) -> _Text:
+        made = super().__new__(cls, data.decode("utf-8", "replace"))
+        made.data = data
+        return made
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    character, octal, hexadecimal, *unicode = found.groups()
     if character is not None:
         return _ESCAPED.get(character, character)
     if octal is not None:
-        return chr(int(octal, 8))
-    return chr(int(next(digits for digits in hexadecimal if digits is not None), 16))
+        return bytes([int(octal, 8) & 255])
+    if hexadecimal is not None:
+        return bytes([int(hexadecimal, 16)])
+    number = int(next(digits for digits in unicode if digits is not None), 16)
+    return chr(min(number, 0x10FFFF)).encode("utf-8", "replace")
 
 
 def _encoded_params(params: list[tuple[str, str]]) -> bytes:

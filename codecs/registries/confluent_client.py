@@ -23,6 +23,9 @@ _T = TypeVar("_T")
 _NOT_FOUND = range(40400, 40500)  # error codes of a registry; a web server without this page has the code 404
 _RETRIED = (408, 429, 500, 502, 503, 504)
 _REFUSALS = (409, 422)
+_MOVED = (301, 302, 303)
+"""Redirects that turn a request that changes something into one that reads."""
+_CONTEXT = re.compile(r":\.[^:]*:")
 
 
 class Confluent(SchemaRegistry):
@@ -33,9 +36,12 @@ class Confluent(SchemaRegistry):
         self._client, self._schema_class, self._error_class = _client(settings)
 
     def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
-        by_guid = isinstance(schema_id, str)
-        ask = self._client.get_schema_by_guid if by_guid else self._client.get_schema
-        return self._answer(lambda: self._complete(ask(schema_id)), by_guid=by_guid)
+        subject = self._settings.subject  # an id is another schema in another context; a GUID is not
+        if isinstance(schema_id, str):
+            return self._answer(
+                lambda: self._complete(self._client.get_schema_by_guid(schema_id), subject), by_guid=True
+            )
+        return self._answer(lambda: self._complete(self._client.get_schema(schema_id, subject or None), subject))
 
     def register(self, subject: str, schema: RegistrySchema) -> int | Refused:
         given = self._schema_class(schema.text, schema.kind)
@@ -60,21 +66,25 @@ class Confluent(SchemaRegistry):
         return self._answer(lambda: _check_id(self._client.lookup_schema(subject, given).schema_id))
 
     def latest(self, subject: str) -> tuple[int, RegistrySchema] | Refused:
-        return self._answer(lambda: self._id_and_schema(self._client.get_latest_version(subject)))
+        return self._answer(lambda: self._id_and_schema(self._client.get_latest_version(subject), subject))
 
     def version(self, subject: str, version: int) -> tuple[int, RegistrySchema] | Refused:
-        return self._answer(lambda: self._id_and_schema(self._client.get_version(subject, version)))
+        return self._answer(lambda: self._id_and_schema(self._client.get_version(subject, version), subject))
 
     def is_transient(self, error: Exception) -> bool:
         if isinstance(error, self._error_class):
             return getattr(error, "http_status_code", None) in _RETRIED
         return super().is_transient(error)
 
-    def _id_and_schema(self, found: Any) -> tuple[int, RegistrySchema]:
-        return _check_id(found.schema_id), self._complete(found.schema)
+    def _id_and_schema(self, found: Any, subject: str) -> tuple[int, RegistrySchema]:
+        return _check_id(found.schema_id), self._complete(found.schema, subject)
 
-    def _complete(self, schema: Any) -> RegistrySchema:
-        """Return a schema with those that it refers to. Raises `ValueError` if it has no text."""
+    def _complete(self, schema: Any, subject: str) -> RegistrySchema:
+        """Return a schema with those that it refers to, which are in the context of its subject.
+
+        Raises `ValueError` if it has no text.
+        """
+        context = context_of(subject)
         if not isinstance(schema.schema_str, str):
             raise ValueError("the answer has no schema")
         texts: dict[str, str] = {}
@@ -85,7 +95,8 @@ class Confluent(SchemaRegistry):
                     continue
                 if len(texts) >= MOST_REFERENCES:
                     raise ValueError(f"the schema refers to more than {MOST_REFERENCES} others")
-                waiting.append(self._client.get_version(reference.subject, reference.version).schema)
+                of = reference.subject if context_of(reference.subject) else context + reference.subject
+                waiting.append(self._client.get_version(of, reference.version).schema)
                 texts[reference.name] = waiting[-1].schema_str
         kind = shorten(self._settings.scrubbed(schema.schema_type or AVRO))  # errors name it
         return RegistrySchema(kind, schema.schema_str, tuple(texts.items()))
@@ -111,6 +122,12 @@ class Confluent(SchemaRegistry):
         if status == 404 and by_guid:
             return Refused(f"{error}. Registries before Confluent Platform 8.0 do not know GUIDs")
         return None
+
+
+def context_of(subject: str) -> str:
+    """Return the context that a subject begins with, such as `:.stg:`; empty if it begins with none."""
+    found = _CONTEXT.match(subject)
+    return found[0] if found else ""
 
 
 def _check_id(found: Any) -> int:
@@ -166,8 +183,10 @@ def _limit_responses(session: Any, seconds: float) -> None:
     The timeouts of httpx restart with each chunk of an answer, and it does not limit the size.
     """
     session.headers["Accept-Encoding"] = "identity"  # a small compressed answer can be huge
+    session.follow_redirects = True  # which `_check_redirect` allows
 
     def read(response: Any) -> None:
+        _check_redirect(response)
         deadline, pieces, size = time.monotonic() + seconds, [], 0
         if response.headers.get("Content-Encoding", "identity").lower() != "identity":
             raise ValueError("the answer is compressed, although the request did not allow it")
@@ -181,6 +200,22 @@ def _limit_responses(session: Any, seconds: float) -> None:
         response._content = b"".join(pieces)  # as `response.read()` does, which has no limits
 
     session.event_hooks = {**session.event_hooks, "response": [read]}
+
+
+def _check_redirect(response: Any) -> None:
+    """Raise `ValueError` for a redirect to another server, or one that would not repeat a request that registers."""
+    if not response.has_redirect_location:
+        return
+    asked = response.request
+    target = asked.url.join(response.headers["Location"])
+    shown = f"{target.scheme}://{target.netloc.decode('ascii')}{target.path}"  # without user, password and query
+    why = ""
+    if (target.scheme, target.host, target.port) != (asked.url.scheme, asked.url.host, asked.url.port):
+        why = "another server, to which no credentials are sent. If that is the registry, set the option 'url' to it"
+    elif asked.method != "GET" and response.status_code in _MOVED:
+        why = f"which would not repeat the {asked.method} request. Set the option 'url' to it"
+    if why:
+        raise ValueError(f"the registry redirects (HTTP {response.status_code}) to {shown}, {why}")
 
 
 def _add_token_expiry(provider: Any) -> None:

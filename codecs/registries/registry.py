@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from kvformat.registry.contract.errors import SchemaRegistryError
-from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
+from kvformat.registry.contract.schema_registries import (
+    BYTE_ORDER_MARK,
+    Refused,
+    RegistrySchema,
+    RegistrySettings,
+    SchemaRegistry,
+)
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 """Kinds of schemas, by the names of Confluent's REST interface."""
@@ -76,7 +82,11 @@ class Folder(SchemaRegistry):
         self._check()
         files = [self._folder / f"{schema_id}{ending}" for ending in _ENDINGS]
         found = next((file for file in files if file.is_file()), None)
-        return Refused(f"there is no file {files[0].name}") if found is None else self._read(found)
+        try:
+            return Refused(f"there is no file {files[0].name}") if found is None else self._read(found)
+        except UnicodeDecodeError as bad:
+            assert found is not None
+            return Refused(f"the file {found.name} is not text in {bad.encoding}: {bad.reason}. Store it in UTF-8")
 
     def register(self, subject: str, schema: RegistrySchema) -> int | str | Refused:
         while True:
@@ -108,7 +118,9 @@ class Folder(SchemaRegistry):
 
     @staticmethod
     def _read(file: Path) -> RegistrySchema:
-        return RegistrySchema(_ENDINGS[file.suffix], file.read_text("utf-8"))
+        """Read a file. Raises `ValueError` if it is not text; its encoding is that of its first bytes, as in JSON."""
+        data = file.read_bytes()
+        return RegistrySchema(_ENDINGS[file.suffix], data.decode(json.detect_encoding(data)))
 
     def _numbers(self) -> dict[int, Path]:
         return {int(file.stem): file for file in self._files() if file.stem.isascii() and file.stem.isdigit()}
@@ -132,4 +144,6 @@ def _guid_of(schema: RegistrySchema) -> str:
 
 def _canonical(schema: RegistrySchema) -> tuple[str, object]:
     """Return what equal schemas have in common. Raises `ValueError` for text that is not JSON but should be."""
-    return schema.kind, schema.text.strip() if schema.kind == PROTOBUF else json.loads(schema.text)
+    return schema.kind, schema.text.strip() if schema.kind == PROTOBUF else json.loads(
+        schema.text.removeprefix(BYTE_ORDER_MARK)
+    )

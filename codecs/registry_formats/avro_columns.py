@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs.avro.columns import columns_of_schema, merge_records
+from kvformat.codecs.avro.columns import columns_of_schema
+from kvformat.codecs.avro.merge import merge_records, unread_fields
+from kvformat.codecs.avro.parse import parse_schema
 from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.avro.schema import Schema
+from kvformat.codecs.avro.types import schema_text
 from kvformat.codecs.changes.primary_key import KeyNames, names_of_json, primary_key
 from kvformat.codecs.debezium.columns import MARKED_DESCRIPTION, NAMED_DESCRIPTION
 from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs.debezium.options import FLATTENED
 from kvformat.codecs.debezium.own_types import MARKS, TYPES, DebeziumColumns
-from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.discovery.column_types import Notes, shown
 from kvformat.codecs.discovery.message_kinds import (
     APICURIO,
     APICURIO_LONG_ID,
@@ -33,6 +36,7 @@ from kvformat.codecs.registries.cache import schemas_by_id
 from kvformat.codecs.registries.glue_client import REGION
 from kvformat.codecs.registries.glue_frames import version_of
 from kvformat.codecs.registries.registry import AVRO
+from kvformat.codecs.registry_formats.options import READ_ENUM_AND_FIXED
 from kvformat.codecs.registry_formats.recognize import (
     CHANGES,
     MARKED_ROWS,
@@ -47,6 +51,7 @@ from kvformat.codecs.registry_formats.registry_schemas import read_schemas
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema, RegistrySettings
+from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
@@ -124,7 +129,7 @@ def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
 def propose_registry(
     sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat, name: str | None = None
 ) -> SchemaProposal:
-    """Propose the columns of the newest schema in the messages, and the fields that only older schemas have.
+    """Propose columns that read all schemas in the messages. What they do not read is a note.
 
     `name` is the full name of the messages' type, if their schemas may be unions with other types.
     """
@@ -132,7 +137,30 @@ def propose_registry(
     schemas = [branch_of(schema, name) for schema in _schemas(sample, fmt, notes)]
     if not schemas:
         return SchemaProposal((), options, (), notes.texts())
-    return columns_of_schema(merge_records(schemas, notes), options, notes)
+    found = columns_of_schema(merge_records(schemas, notes), options, notes)
+    return _checked(found, schemas, fmt, notes)
+
+
+def _checked(found: SchemaProposal, schemas: list[Schema], fmt: ConfluentAvroFormat, notes: Notes) -> SchemaProposal:
+    """Return a proposal with the option that reads its sample, and with notes for what it does not read.
+
+    Fields without a column were notes before.
+    """
+    row = FlinkType("ROW", nullable=False, fields=found.fields)
+    try:
+        reader = parse_schema(str(found.options.get("schema") or schema_text(row, legacy=True)))
+        plain = bool(fmt.options[READ_ENUM_AND_FIXED])
+        if not plain and any(unread_fields(schema, reader, False) for schema in schemas):
+            as_plain = [unread_fields(schema, reader, True) for schema in schemas]
+            if as_plain != [unread_fields(schema, reader, False) for schema in schemas]:
+                plain, found = True, replace(found, options={**found.options, READ_ENUM_AND_FIXED: "true"})
+        for schema in schemas:
+            types = {field.name: field.schema for field in (schema.optional or schema).fields}
+            for name in unread_fields(schema, reader, plain) or ():
+                notes.add(f"{types[name]} in some schemas, which no column reads with the others: errors", shown(name))
+    except SchemaError:
+        return found
+    return replace(found, notes=notes.texts())
 
 
 def branch_of(schema: Schema, name: str | None) -> Schema:

@@ -26,6 +26,7 @@ from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants
 from kvformat.codecs.registries.cache import schemas_by_id
 from kvformat.codecs.registries.framing import Frames, distinct_ids
 from kvformat.codecs.registries.registry import AVRO
+from kvformat.codecs.registry_formats.avro_reading import AvroReading
 from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME
@@ -81,6 +82,10 @@ class ConfluentAvroFormat(RegistryFormat):
     @abstractmethod
     def datum_type(self, row: FlinkType) -> FlinkType:
         """Return the type of the datums of a table with rows of this type."""
+
+    def reading(self, record: Schema) -> AvroReading:
+        """Return how the rows of a record schema are read."""
+        return AvroReading(record, self.options["read-enum-and-fixed"], self.legacy)
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -141,7 +146,7 @@ class ConfluentAvroFormat(RegistryFormat):
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        plans = [plan(writer, reader, self.options["read-enum-and-fixed"]) for writer in writers]
+        plans = [plan(writer, reader, self.options["read-enum-and-fixed"], self.legacy) for writer in writers]
         decoded = read(frames.messages, plans, reader, writer_index, frames.size)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs.registries.cache import id_of_schema, latest_schema
+from kvformat.codecs.registries.confluent_client import context_of
 from kvformat.codecs.registries.confluent_frames import ConfluentFraming
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
@@ -209,6 +210,7 @@ class RegistryFormat(Format):
             backoff=options["registry-backoff"].total_seconds(),
             format=self.identifier.replace("debezium-", ""),
             client=self.client if url.lstrip().lower().startswith("http") else "",
+            subject=self.subject if self.subject and context_of(self.subject) else "",
         )
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:

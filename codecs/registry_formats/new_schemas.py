@@ -20,6 +20,7 @@ from kvformat.codecs.registries.cache import compared_once, schemas_by_id
 from kvformat.codecs.registries.confluent_frames import read_frames
 from kvformat.codecs.registries.framing import distinct_ids
 from kvformat.codecs.registries.registry import JSON
+from kvformat.codecs.registry_formats.avro_reading import AvroReading
 from kvformat.codecs.registry_formats.options import FAIL, WARN
 from kvformat.codecs.registry_formats.record_types import names_of_schema
 from kvformat.registry.contract.error_codes import ErrorCode
@@ -27,6 +28,7 @@ from kvformat.registry.contract.errors import NewSchemaWarning, SchemaError
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.sql.common_types import merge_types
 
 Columns = Iterable[FlinkField]
 _MOST_NAMED = 20  # fields that a text names, which may be that of an error of many messages
@@ -51,21 +53,30 @@ class NewSchemas:
     of_changes: bool = False
     record: str | None = None
 
-    def error(self, schema: int | str, columns: Callable[[], Columns]) -> str | None:
+    def error(
+        self, schema: int | str, columns: Callable[[], Columns], reading: AvroReading | None = None
+    ) -> str | None:
         """Return the error of the messages of a schema id or GUID; None if the table shows all of it.
 
-        `columns` returns the columns of the schema. With the policy `warn`, warns and returns None.
+        `columns` returns the columns of the schema, `reading` says what is read of an Avro schema. With the policy
+        `warn`, warns and returns None.
         """
 
         def compare() -> str:
             try:
-                new = _Difference(self.widths)
-                new.merged(self.row, FlinkType("ROW", fields=self._rows(columns())), "")
+                new, written = _Difference(self.widths), self._rows(columns())
+                whole = new.merged(self.row, FlinkType("ROW", fields=written), "")
             except SchemaError:
                 return ""  # no table has columns for it, so there is nothing to show
-            return "" if not new.names else f"format '{self.format}': schema {schema} has {new.text(self.row)}"
+            option = ""
+            if reading is not None:
+                new.change(written, reading.changed(whole))
+                fields = (new.columns.get(one.name, one) for one in whole.fields)
+                option = reading.option(replace(whole, fields=tuple(fields)))
+            text = ". ".join(filter(None, (new.text(self.row), option)))
+            return f"format '{self.format}': schema {schema} has {text}" if new.names or option else ""
 
-        text, first = compared_once((self, schema), compare)
+        text, first = compared_once((self, schema, reading is not None and reading.plain), compare)
         if text and first and self.policy == WARN:
             warnings.warn(text, NewSchemaWarning, stacklevel=2)
         return ErrorCode.UNEXPECTED_FIELD.marked(text) if text and self.policy == FAIL else None
@@ -141,10 +152,18 @@ class _Difference:
                 for a, b in zip(known.fields, written.fields, strict=True)
             )
             return replace(known, fields=tuple(parts))
-        if not self.widths or not _is_wider(known, written):
+        wider = _wider(known, written) if self.widths else None
+        if wider is None:
             return known
         self.names.append(f"{path} as {written.summary()}")
-        return replace(written, nullable=known.nullable)
+        return replace(wider, nullable=known.nullable)
+
+    def change(self, written: Columns, names: Iterable[str]) -> None:
+        """Note columns that do not read what is written, and change them to its types."""
+        for one in written:
+            if one.name in names:
+                self.names.append(f"{one.name} as {one.type.summary()}")
+                self.columns[one.name] = replace(one, type=nullable(one.type))
 
     def text(self, row: FlinkType) -> str:
         """Return the difference in words, and the columns that take it in."""
@@ -153,6 +172,8 @@ class _Difference:
         known = {one.name for one in row.fields}
         new = tuple(column for name, column in self.columns.items() if name not in known)
         changed = tuple(column for name, column in self.columns.items() if name in known)
+        if not self.names:
+            return "types that the table does not read"
         ddl = "; ".join(
             f"{word} ({columns_text(columns[:_MOST_NAMED])})"
             for word, columns in (("ADD", new), ("MODIFY", changed))
@@ -162,6 +183,14 @@ class _Difference:
             f"fields or types that the table does not show: {names}{more}. Columns that show them, as changes of "
             f"the table: {ddl}"
         )
+
+
+def _wider(known: FlinkType, written: FlinkType) -> FlinkType | None:
+    """Return the type for a column with values that the known type does not have, None if it has all values."""
+    if known.root == written.root == "DECIMAL":
+        merged = merge_types(known, written)
+        return None if merged == replace(known, nullable=merged.nullable) or merged.root != "DECIMAL" else merged
+    return written if _is_wider(known, written) else None
 
 
 def _is_wider(known: FlinkType, written: FlinkType) -> bool:

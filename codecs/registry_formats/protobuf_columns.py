@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from kvformat.codecs.discovery.column_types import STRING, Notes, array_of
+from kvformat.codecs.discovery.column_types import BYTES, STRING, Notes, array_of
 from kvformat.codecs.discovery.message_kinds import schema_id_of
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.codecs.protobuf.field_columns import WRAPPERS
@@ -62,6 +62,7 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.sql.common_types import BINARY_ROOTS, INTEGER_DIGITS, TEXT_ROOTS, merge_types
 
 if TYPE_CHECKING:
     from kvformat.codecs.registry_formats.format import RegistryFormat
@@ -134,7 +135,25 @@ def propose_proto_registry(
     )
     if len({path for _, path in counts}) > 1:
         notes.add("the messages have several types; the table has the columns of all of them")
-    return SchemaProposal(columns_of_all(rows, notes), options, (), notes.texts())
+    return SchemaProposal(columns_of_all(rows, notes, _common), options, (), notes.texts())
+
+
+def _common(one: FlinkType, other: FlinkType) -> FlinkType | None:
+    """Return the type of a column that reads fields of two types, as `evolve.py` reads them; None if there is none."""
+    roots = {one.root, other.root}
+    integers = roots & INTEGER_DIGITS.keys()
+    if roots <= {"BOOLEAN", *integers} and len(integers) == 1:
+        return one if one.root in integers else other
+    if len(roots) == 1 or roots == integers or roots == {"FLOAT", "DOUBLE"}:
+        merged = merge_types(one, other)
+        return merged if merged.root in roots else None
+    if roots & {*TEXT_ROOTS} and roots & {*BINARY_ROOTS}:
+        return BYTES
+    if "ARRAY" in roots:
+        array, single = (one, other) if one.root == "ARRAY" else (other, one)
+        element = _common(array.fields[0].type, single) if single.root != "ROW" else single
+        return None if element is None else array_of(element)
+    return None
 
 
 def _type_of(message: bytes) -> tuple[int | str, IndexPath] | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 from kvformat.codecs._conversions import RowErrors
 from kvformat.codecs.changes.row_plan import join_parts
 from kvformat.codecs.protobuf.binding import check_table
+from kvformat.codecs.protobuf.evolve import evolved_types
 from kvformat.codecs.protobuf.field_columns import bind_row, check_writable
 from kvformat.codecs.protobuf.read import ProtobufReader, Settings
 from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, message_types
@@ -103,7 +104,7 @@ class SchemaReader:
     """Reads messages of one type as rows. Raises `SchemaError` if a column does not fit its field."""
 
     def __init__(self, row: FlinkType, schema: RegistrySchema, path: IndexPath, format: str) -> None:
-        types = message_types(schema, path, format)
+        types = evolved_types(row, message_types(schema, path, format))
         self._binding = bind_row(row, types.message, types)
         check_table(self._binding.wire, types, format)
         self._reader = ProtobufReader(self._binding.wire, types, _READING)

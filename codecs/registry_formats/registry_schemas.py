@@ -12,7 +12,8 @@ from kvformat.codecs.registries.cache import schemas_by_id
 from kvformat.codecs.registry_formats.recognize import MAX_IDS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySettings
-from kvformat.registry.contract.types import FlinkField
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.sql.common_types import merge_types
 
 Read = TypeVar("Read")
 
@@ -47,12 +48,25 @@ def _age(kind: tuple[Any, ...]) -> tuple[Any, ...]:
     return (1, schema_id, *more) if isinstance(schema_id, int) else (0,)
 
 
-def columns_of_all(rows: Sequence[Sequence[FlinkField]], notes: Notes) -> tuple[FlinkField, ...]:
-    """Return the columns of all rows, with the types of the first one; nullable if a row does not have the column."""
+def columns_of_all(
+    rows: Sequence[Sequence[FlinkField]],
+    notes: Notes,
+    common: Callable[[FlinkType, FlinkType], FlinkType | None] = merge_types,
+) -> tuple[FlinkField, ...]:
+    """Return columns that read all rows; nullable if a row does not have the column.
+
+    `common` returns the type that reads two types, None if there is none. Then it is the first one, with a note.
+    """
     fields: dict[str, FlinkField] = {}
     for row in rows:
         for field in row:
-            fields.setdefault(field.name, field)
+            known = fields.setdefault(field.name, field)
+            t = _merged(known.type, field.type, common)
+            if t is None:
+                what = f"{field.type.summary()} in some schemas, which no column reads with the others: errors"
+                notes.add(what, shown(field.name))
+            else:
+                fields[field.name] = replace(known, type=t)
     missing = {name for name in fields for row in rows if name not in {field.name for field in row}}
     if missing:
         notes.add("not in all of the schemas that the messages have: nullable", ", ".join(sorted(map(shown, missing))))
@@ -60,3 +74,32 @@ def columns_of_all(rows: Sequence[Sequence[FlinkField]], notes: Notes) -> tuple[
         replace(field, type=replace(field.type, nullable=True)) if name in missing else field
         for name, field in fields.items()
     )
+
+
+def _merged(
+    one: FlinkType, other: FlinkType, common: Callable[[FlinkType, FlinkType], FlinkType | None]
+) -> FlinkType | None:
+    """Return the type that reads two types, also inside of nested ones; None if there is none."""
+    t: FlinkType | None
+    if one.root == other.root == "ROW":
+        others = {field.name: field.type for field in other.fields}
+        names = [field.name for field in one.fields]
+        fields = []
+        for field in one.fields:
+            own = nullable(field.type) if field.name not in others else None
+            merged = own or _merged(field.type, others[field.name], common)
+            if merged is None:
+                return None
+            fields.append(FlinkField(field.name, merged))
+        fields += [replace(field, type=nullable(field.type)) for field in other.fields if field.name not in names]
+        t = replace(one, fields=tuple(fields))
+    elif one.fields and one.root == other.root and len(one.fields) == len(other.fields):
+        parts = [_merged(a.type, b.type, common) for a, b in zip(one.fields, other.fields, strict=True)]
+        if None in parts:
+            return None
+        t = replace(
+            one, fields=tuple(replace(f, type=part or f.type) for f, part in zip(one.fields, parts, strict=True))
+        )
+    else:
+        t = common(one, other)
+    return None if t is None else replace(t, nullable=one.nullable or other.nullable)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import importlib.metadata
 import re
 import sys
@@ -13,7 +12,7 @@ import click
 from kvformat.connectors.cli._output import json_option, show, table, write_json
 from kvformat.registry.contract.discovery import GROUP, available_formats, format_class
 from kvformat.registry.contract.errors import ConfigurationError, UnknownFormatError, did_you_mean, listed
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Option, display_value
 from kvformat.registry.sql import connector_options
 
 _REQUIREMENT = re.compile(r"([A-Za-z0-9][\w.-]*).*;.*\bextra == ['\"]([\w-]+)['\"]")
@@ -113,11 +112,7 @@ def _specs(name: str) -> tuple[Option, ...]:
 
 
 def _default(spec: Option) -> str:
-    if isinstance(spec.default, dt.timedelta):
-        return f"{spec.default.total_seconds():g} s"
-    if isinstance(spec.default, bool):
-        return str(spec.default).lower()
-    return "" if spec.default is None else str(spec.default)
+    return "" if spec.default is None else display_value(spec.default)
 
 
 def _shown(spec: Option) -> dict[str, Any]:

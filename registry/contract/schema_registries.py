@@ -18,6 +18,8 @@ from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import mask_userinfo
 from kvformat.registry.contract.secrets import scrubbed
 
+BYTE_ORDER_MARK = "\ufeff"
+"""The character that some editors put before a text. Schemas are read without it."""
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")
 _KINDS = {"AVRO": "an Avro schema", "JSON": "a JSON Schema", "PROTOBUF": "a Protobuf schema"}
 
@@ -29,6 +31,7 @@ class RegistrySettings:
     format: the format that errors name.
     client: the entry point of the registry, empty for the one of the URL's scheme.
     guids: whether messages name their schemas by GUIDs, so that a registered schema needs one.
+    subject: a subject with a context, such as `:.stg:orders-value`, whose context has the ids. Otherwise empty.
     """
 
     url: str = field(repr=False)
@@ -39,6 +42,7 @@ class RegistrySettings:
     format: str = "avro-confluent"
     client: str = ""
     guids: bool = False
+    subject: str = ""
 
     @property
     def shown_url(self) -> str:

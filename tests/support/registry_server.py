@@ -39,6 +39,8 @@ class Registry:
     echo: a function from the headers of a request to the answer.
     has_guids: whether the registry knows GUIDs, as Confluent's does from version 8.0.
     bearer: a function that accepts or rejects a bearer token, or None if no token is required.
+    moved: the URL that requests are redirected to, with their path; `moved_status` is the status of these answers.
+    contexts: the registry of each context, such as `.stg`.
     """
 
     ids: dict[int, str] = field(default_factory=dict)
@@ -64,6 +66,9 @@ class Registry:
     echo: Callable[[dict[str, str]], tuple[int, bytes]] | None = None
     has_guids: bool = True
     bearer: Callable[[str], bool] | None = None
+    moved: str = ""
+    moved_status: int = 308
+    contexts: dict[str, Registry] = field(default_factory=dict)
     url: str = ""
 
     def answer(self, method: str, path: list[str], body: Any) -> Answer:
@@ -167,6 +172,17 @@ class RegistryServer:
                 registry = registries.get(name)
                 if registry is None:
                     self.reply(404, b"", Registry())
+                    return
+                query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query).get("subject", [])
+                for number, text in enumerate([*path, *query]):
+                    named = re.match(r":(\.[^:]*):", text)
+                    if named:
+                        registry = registry.contexts[named[1]]
+                        path[number:] = [text[named.end() :], *path[number + 1 :]] if number < len(path) else []
+                if registry.moved:
+                    registry.requests.append(f"{self.command} /{'/'.join(path)}")
+                    rest = self.path.split("/", 2)[2]
+                    self.reply(registry.moved_status, b"", Registry(headers={"Location": f"{registry.moved}/{rest}"}))
                     return
                 if registry.delay:
                     time.sleep(registry.delay)

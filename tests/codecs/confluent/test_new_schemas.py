@@ -170,3 +170,79 @@ def test_the_branch_of_a_union_is_compared(format: str, registry: Registry) -> N
     assert all(error.endswith(_TEXT) for error in first_rows(get_format(format, common), row, *framed))
     every = first_rows(get_format(format, common), f"{row}, more STRING", *framed)
     assert [found["more"] for found in every] == [None, "x"]
+
+
+_ENUM = {"type": "enum", "name": "E", "symbols": ["P"]}
+_FIXED = {"type": "fixed", "name": "F", "size": 2}
+
+
+def _decimal(precision: int, scale: int, base: str = "bytes", **more: Any) -> dict[str, Any]:
+    return {"type": base, "logicalType": "decimal", "precision": precision, "scale": scale, **more}
+
+
+def _read_by(table: str, schema: Any, data: str, registry: Registry, **options: str) -> Any:
+    text = json.dumps({"type": "record", "name": "A", "fields": [{"name": "a", "type": "int"}, schema]})
+    registry.ids = {1: text}
+    fmt = get_format("avro-confluent", {"url": registry.url, "on-new-schema": "fail", **options})
+    return fmt.decode_batch(pa.array([bytes.fromhex("000000000102" + data)]), table)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "data", "named", "ddl"),
+    [
+        (None, _ENUM, "00", "e", "ADD (`e` STRING)"),
+        (None, ["null", _ENUM], "0200", "e", "ADD (`e` STRING)"),
+        (None, _FIXED, "6162", "e", "ADD (`e` VARBINARY(2))"),
+        (None, _decimal(4, 2, "fixed", name="D", size=2), "007d", "e", "ADD (`e` DECIMAL(4, 2))"),
+        (None, {"type": "array", "items": _ENUM}, "020000", "e", "ADD (`e` ARRAY<STRING>)"),
+        (
+            None,
+            {"type": "record", "name": "I", "fields": [{"name": "k", "type": _ENUM}]},
+            "00",
+            "e",
+            "ADD (`e` ROW<`k` STRING>)",
+        ),
+        ("e STRING", _ENUM, "00", "e", None),
+        ("e BYTES", _FIXED, "6162", "e", None),
+        ("e INT", "string", "0261", "e as STRING", "MODIFY (`e` STRING)"),
+        ("e DECIMAL(10, 2)", "string", "0261", "e as STRING", "MODIFY (`e` STRING)"),
+        ("e DECIMAL(10, 2)", _decimal(10, 4), "027d", "e as DECIMAL(10, 4)", "MODIFY (`e` DECIMAL(12, 4))"),
+        ("e DECIMAL(10, 2)", _decimal(12, 2), "027d", "e as DECIMAL(12, 2)", "MODIFY (`e` DECIMAL(12, 2))"),
+        (
+            "e TIMESTAMP(3)",
+            {"type": "long", "logicalType": "timestamp-micros"},
+            "02",
+            "e as BIGINT",
+            "MODIFY (`e` BIGINT)",
+        ),
+        ("e DATE", {"type": "int", "logicalType": "time-millis"}, "02", "e as TIME(3)", "MODIFY (`e` TIME(3))"),
+        ("e STRING", _decimal(4, 2), "027d", "e as DECIMAL(4, 2)", "MODIFY (`e` DECIMAL(4, 2))"),
+        ("e INT", "long", "02", "e as BIGINT", "MODIFY (`e` BIGINT)"),
+        ("e INT", _ENUM, "00", "e as STRING", "MODIFY (`e` STRING)"),
+    ],
+)
+def test_the_advice_names_what_is_lost_and_reads_it(
+    column: str | None, kind: Any, data: str, named: str, ddl: str | None, registry: Registry
+) -> None:
+    table = f"a INT, {column}" if column else "a INT"
+    (text,) = _read_by(table, {"name": "e", "type": kind}, data, registry).errors.to_pylist()
+    assert ddl is None or f"does not show: {named}. Columns that show them, as changes of the table: {ddl}" in text
+    options = {"read-enum-and-fixed": "true"} if "Set 'read-enum-and-fixed' = 'true', which e needs" in text else {}
+    assert bool(options) == ("enum" in str(kind) or "fixed" in str(kind))
+    changed = table if ddl is None else f"a INT, {ddl.partition('(')[2][:-1]}"
+    assert _read_by(changed, {"name": "e", "type": kind}, data, registry, **options).errors is None
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "data"),
+    [
+        ("e BIGINT", "int", "02"),
+        ("e BIGINT", {"type": "long", "logicalType": "timestamp-millis"}, "02"),
+        ("e INT", {"type": "int", "logicalType": "date"}, "02"),
+        ("e BYTES", "string", "0261"),
+        ("e DECIMAL(12, 4)", _decimal(10, 2), "027d"),
+        ("e DOUBLE", "float", "0000c03f"),
+    ],
+)
+def test_columns_that_read_all_of_a_schema_are_no_news(column: str, kind: Any, data: str, registry: Registry) -> None:
+    assert _read_by(f"a INT, {column}", {"name": "e", "type": kind}, data, registry).errors is None

@@ -65,7 +65,10 @@ def test_rows_with_enum_and_fixed(registry: Registry) -> None:
     batch = get_format("avro-confluent", given).decode_batch(pa.array([message]), _TABLE)
     assert (batch.errors, batch.rows.values.to_pylist()) == (None, [_VALUE])
     as_flink = get_format("avro-confluent", {"url": registry.url}).decode_batch(pa.array([message]), _TABLE)
-    assert "Found State, expecting union" in as_flink.errors[0].as_py()
+    assert (
+        "Found enum State, expecting string: the column is STRING. Set 'read-enum-and-fixed'"
+        in as_flink.errors[0].as_py()
+    )
 
 
 @pytest.mark.parametrize("option", ["schema", "schema-registry.schema"])

@@ -276,13 +276,13 @@ def fit_columns(
     return [fitted.rows.field(n) for n in range(len(target.columns))], fitted.errors
 
 
-def _converted(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str) -> pa.Array:
+def _converted(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str, forms: int | None) -> pa.Array:
     """Convert values as `coerce` does, and parse texts of a column that became STRING, while the target kept its type.
 
     A text that is written in another way than the value, such as '007', does not fit.
     """
     if source.root not in TEXT_ROOTS or target.root not in _PARSED:
-        return coerce(values, source, target, time_zone)
+        return coerce(values, source, target, time_zone, forms)
     texts = values.cast(pa.string())
     plain = pc.if_else(pc.match_substring_regex(texts, _NOT_PLAIN), pa.scalar(None, pa.string()), texts)
     return from_texts(plain, replace(target, nullable=True), time_zone)

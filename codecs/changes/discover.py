@@ -216,6 +216,7 @@ class ChangeLooker:
                 self._request.fixed,
                 self._declared,
                 trusted=self._layout.trusted,
+                static=self._request.static,
                 fresh=table.fresh,
                 key=key,
                 declaration=declaration,

@@ -352,6 +352,8 @@ class Planner:
         found = self._in_order(self.row_schema(state, table))
         if rule is not None and rule.columns is not None and found.columns:
             found = replace(self._analyze(rule, table, found), primary_key=found.primary_key)
+        elif rule is not None and rule.filter and found.columns:
+            self._analyze(rule, table, found)
         if rule is not None and rule.primary_keys:
             found = replace(found, primary_key=rule.primary_keys)
         before = state.schemas.sources.get(table)

@@ -36,6 +36,8 @@ DIGITS, WORDS = 1 << 47, 1 << 48
 """A BOOLEAN as 0 and 1, as false and true."""
 INFERRED: Final = 1 << 49
 """The type of the column comes from its texts, not from a declaration."""
+NUMBER: Final = 255 << 50
+"""Bytes as the number that they are, big-endian: bit 49 + n, and those above it, for n bytes."""
 FRACTIONS: Final = FIXED | TRIMMED | GROUPED | AT_LEAST_ONE
 _SEPARATORS, _ZONES, _TRUTHS = DAY | SPACE | LETTER, LOCAL | ZONED, DIGITS | WORDS
 _GROUPS = (FRACTIONS, _SEPARATORS, _ZONES, _TRUTHS)
@@ -113,6 +115,17 @@ def forms_of_number(token: Integer | Fraction, *, as_written: bool) -> int:
 
 WHOLE_NUMBERS: Final = ANY & ~FRACTIONS | TRIMMED | 1
 """The forms of whole numbers."""
+
+
+def forms_of_bits(size: int) -> int:
+    """Return the forms of a BIT column of so many bytes, at most eight: those of all longer ones, too."""
+    return ANY | (NUMBER << size - 1 & NUMBER)
+
+
+def size_of_bits(forms: int | None) -> int:
+    """Return how many bytes the numbers of a BIT column have; 0 for other columns."""
+    found = 0 if forms is None else forms & NUMBER
+    return (found & -found).bit_length() - 50 if found else 0
 
 
 def writes_all(forms: int) -> bool:

@@ -13,7 +13,7 @@ from kvformat.codecs._kernel import look_codes as kernel
 from kvformat.codecs._kernel.look import LookTable
 from kvformat.codecs.discovery import text_forms
 from kvformat.codecs.discovery.declared_types import holds
-from kvformat.codecs.discovery.text_forms import TRACKED
+from kvformat.codecs.discovery.text_forms import TRACKED, size_of_bits
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, ValueRules, is_inferred, units_of_a_day
 from kvformat.registry.contract.look import KnownTable, TableName
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
@@ -70,6 +70,11 @@ def prepared_table(
         elif own is None:
             own_values = replace(values, texts=False, flexible_booleans=False) if name in fresh else values
             rule = _rule(t, own_values, as_text=name in known.as_text, declared=False)
+        elif own.root == "BINARY":
+            size = own.length or 0
+            if not _is_string(t) and size_of_bits(known.forms.get(name)) < size:
+                return None
+            rule = kernel.WHOLE | kernel.NUMBER_TEXT, min(256**size - 1, _LONG), 0, 0
         elif not holds(t, own):
             return None
         else:

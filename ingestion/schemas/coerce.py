@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._timestamps.texts import TEXT, date_texts, timestamp_texts, without_zeros
-from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, TRACKED, ZONED, text_steps
+from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, TRACKED, ZONED, size_of_bits, text_steps
 from kvformat.codecs.json.settings import WriteSettings
 from kvformat.codecs.json.write import JsonWriter, base64_texts
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
@@ -169,6 +169,8 @@ def texts_of(values: pa.Array, t: FlinkType, forms: int | None = None, time_zone
     `forms` say how messages write the values (`codecs/discovery/text_forms.py`). Without them, or without a form that
     writes all of them, times have the ISO form.
     """
+    if t.root in BINARY_ROOTS and size_of_bits(forms):
+        return pa.array([None if v is None else str(int.from_bytes(v, "big")) for v in values.to_pylist()], pa.string())
     if forms and t.root in TRACKED:
         return _texts_in_form(values, t, forms, time_zone).cast(pa.string())
     return _TEXTS[t.root](values, t).cast(pa.string())

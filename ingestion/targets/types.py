@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
-from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, ZONED, text_steps
+from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, ZONED, size_of_bits, text_steps
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, quoted, spark_type
@@ -157,6 +157,11 @@ def converted(value: Column, source: DataType, target: DataType, forms: int | No
     if source == target:
         return value
     if isinstance(target, StringType) and not isinstance(source, StringType):
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import BinaryType
+
+        if isinstance(source, BinaryType) and size_of_bits(forms):
+            return F.conv(F.hex(value), 16, 10)
         root = _ROOTS.get(type(source).__name__, "")
         return _text_in_form(value, root, forms) if forms and root else _text(value, source)
     return value.cast(target)

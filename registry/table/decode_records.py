@@ -345,8 +345,8 @@ class _RowAssembler:
     def _columns(self, keys: list[pa.Array], values: list[pa.Array], deleted: _Bools) -> list[pa.Array]:
         """Return the table's columns.
 
-        If key and value both contain a column, the value's wins. A deleted row takes the key's, because its value may
-        not have it.
+        If key and value both contain a column, the value's wins: of an update that changes the key, only the value has
+        the old one. A deleted row whose value does not have the column takes the key's.
         """
         of_key = {index: i for i, index in enumerate(self.layout.key_indexes)}
         of_value = {index: i for i, index in enumerate(self.layout.value_indexes)}
@@ -356,7 +356,7 @@ class _RowAssembler:
                 columns.append(keys[of_key[index]])
             elif index in of_key and keys and deleted.any():
                 value = values[of_value[index]]
-                from_key = deleted if self.layout.upsert else deleted & np.asarray(value.is_null())
+                from_key = deleted & np.asarray(value.is_null())
                 columns.append(pc.if_else(pa.array(from_key), keys[of_key[index]], value))
             else:
                 columns.append(values[of_value[index]])

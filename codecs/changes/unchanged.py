@@ -184,7 +184,11 @@ def _texts_of_placeholder(placeholder: bytes) -> list[str]:
     singles = [text, _name_of(placeholder), *(each.decode() for each in encoded)]
     numbers = np.frombuffer(placeholder, np.int8).tolist()
     nested: list[Any] = [{text: text}, numbers, *([single] for single in singles)]
-    found = [json.dumps(each, separators=marks) for each in nested for marks in ((",", ":"), (", ", ": "))]
+    found = [
+        json.dumps(each, separators=marks, ensure_ascii=False)
+        for each in nested
+        for marks in ((",", ":"), (", ", ": "))
+    ]
     return [*singles, *found]
 
 

@@ -56,6 +56,7 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
         hidden=frozenset(MARKS),
         placeholder=None if placeholder is None else placeholder.decode(errors="replace"),
         deletions=DeletionTables(request.known) if flat else None,
+        no_table_advice=f". '{format.identifier}.{TABLE_FIELDS}' names other members",
     )
     return ChangeLooker(format, ROW_ALONE if flat else CHANGE, request, layout)
 
@@ -113,7 +114,8 @@ def _table(flat: bool, fields: Sequence[str]) -> Callable[[Object, str], TableNa
         return fields_table(source, fields) if isinstance(source, dict) else None
 
     def by_source(change: Object, topic: str) -> TableName | None:
-        return source_table(change.get("source"), topic)
+        source = change.get("source")
+        return source_table(source, topic) if source is not None or type(change.get("op")) is str else None
 
     return by_fields if fields else row_table if flat else by_source
 

@@ -223,8 +223,11 @@ class Findings:
         """Say that the table of a message can't be told: `decide` asks the format what the message is."""
         self._undecided.append(message)
 
-    def decide(self, format: Format, messages: pa.BinaryArray) -> None:
-        """Decode the messages whose table can't be told. One with rows is an error: its table is missing."""
+    def decide(self, format: Format, messages: pa.BinaryArray, advice: str = "") -> None:
+        """Decode the messages whose table can't be told. One with rows is an error: its table is missing.
+
+        `advice` is the end of that error.
+        """
         if not self._undecided:
             return
         some = messages.take(pa.array(self._undecided, pa.int64()))
@@ -236,7 +239,7 @@ class Findings:
             if error is not None:
                 self._errors[message] = ErrorCode[code or ErrorCode.BAD_RECORD.value].marked(error)
             elif rows:
-                self._errors[message] = no_table(format)
+                self._errors[message] = no_table(format) + advice
 
     def looked(self) -> Looked:
         """Return the answer for the batch."""

@@ -186,7 +186,8 @@ class DebeziumAvroLooker(AvroLooker):
     def _table_name(self, envelope: dict[str, Any], topic: str) -> TableName | None:
         if self._flat:
             return row_table(envelope, topic)
-        return source_table(envelope["source"], topic)
+        source = envelope["source"]
+        return source_table(source, topic) if source else None
 
     def _is_skipped(self, writer: Schema) -> bool:
         """Whether a schema is that of heartbeats, transactions or schema changes."""

@@ -179,3 +179,81 @@ def test_numbers_that_become_text_do_not_depend_on_where_batches_end(value_forma
         rows = [f'{{"before": null, "after": {row}, {source}}}' for row in rows]
     folds = _folds(value_format, rows)
     assert all(folded.tables() == folds[0].tables() for folded in folds)
+
+
+PLACEHOLDER = "__debezium_unavailable_value"
+UNCHANGED = {
+    "a text": ("big", PLACEHOLDER),
+    "texts": (["x", "y"], [PLACEHOLDER]),
+    "numbers": ([1, 2], [ord(c) for c in PLACEHOLDER]),
+    "a UUID": (["6f1c1e9e-7a0e-4c34-9d3c-2a4f0e7d8a11"], ["1c2f4f34-6d18-3a5c-8e7e-9d2c4b7a6f10"]),
+    "bytes": ("AAEC", base64.b64encode(PLACEHOLDER.encode()).decode()),
+    "hexadecimal bytes": ("000102", PLACEHOLDER.encode().hex()),
+    "arrays of bytes": (["AAEC"], [base64.b64encode(PLACEHOLDER.encode()).decode()]),
+    "a map": ({"k": "v"}, {PLACEHOLDER: PLACEHOLDER}),
+}
+
+
+@pytest.mark.parametrize(("value", "placeholder"), UNCHANGED.values(), ids=UNCHANGED)
+def test_values_that_did_not_change_are_kept_without_schemas(value: Any, placeholder: Any) -> None:
+    if isinstance(value, list) and "-" in str(value[0]):
+        digest = hashlib.md5(PLACEHOLDER.encode(), usedforsecurity=False).digest()
+        placeholder = [str(uuid.UUID(bytes=digest, version=3))]
+    options = {"debezium-json.unchanged.columns": "keep", "debezium-json.changelog.mode": "upsert"}
+    messages = [
+        change("c", None, {"id": 1, "a": value, "v": 1}),
+        change("u", None, {"id": 1, "a": placeholder, "v": 2}),
+    ]
+    for folded in _folds("debezium-json", messages, options):
+        (row,) = folded.tables()["shop.o"]
+        shown = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+        assert row == {"id": 1, "a": shown, "v": 2}
+
+
+@pytest.mark.parametrize(
+    ("size", "number", "expected"),
+    [(8, "200", b"\xc8"), (64, "200", bytes(7) + b"\xc8"), (9, "256", b"\1\0"), (64, str(2**64 - 1), b"\xff" * 8)],
+)
+def test_bits_of_canal_are_the_bytes_of_their_number(size: int, number: str, expected: bytes) -> None:
+    options = {"canal-json.infer-schema.strategy": "MYSQL_TYPE"}
+    for folded in _folds("canal-json", _as_canal([number, None], f"bit({size})"), options):
+        assert [row["v"] for row in folded.tables()["shop.o"]] == [expected, None]
+
+
+def test_a_decimal_that_is_declared_without_digits_has_those_of_its_values() -> None:
+    options = {"canal-json.infer-schema.strategy": "MYSQL_TYPE"}
+    for folded in _folds("canal-json", _as_canal(["12.34", "5", "1234567890.5"], "decimal"), options):
+        assert folded.types("shop.o")["v"] == "DECIMAL(12, 2)"
+
+
+@pytest.mark.parametrize("value_format", ["debezium-json", "canal-json", "maxwell-json"])
+def test_fixed_types_hold_for_change_data(value_format: str) -> None:
+    options = {f"{value_format}.infer-schema.fixed-types": "v STRING"}
+    for folded in _folds(value_format, WRITERS[value_format]([NOON, DAY]), options):
+        assert folded.types("shop.o")["v"] == "STRING"
+
+
+def test_a_random_history_gives_the_same_tables_in_all_batchings() -> None:
+    rng = random.Random(41)
+    writers: list[Callable[[], Any]] = [
+        lambda: NOON,
+        lambda: f"{DAY} 0{rng.randrange(10)}:00:00.{rng.randrange(1000):03}",
+        lambda: f"{DAY} 00:00:00.{rng.randrange(1, 10)}",
+        lambda: f"2024-02-{rng.randrange(10, 29)}",
+        lambda: rng.choice(["", "abc", "0000-00-00", "007", "1.50"]),
+        lambda: rng.choice([5, True, None, [1], {"a": 1.5}]),
+        lambda: rng.choice([2.5, 1.25, 7]),
+    ]
+    cases = case_count(20, 200)
+    for _ in range(cases):
+        chosen = rng.choices(writers, k=rng.randrange(1, 4))
+        values = [writer() for writer in (chosen[min(n // 2, len(chosen) - 1)] for n in range(rng.randrange(2, 6)))]
+        messages = _as_debezium(values)
+        messages += [
+            change("d", {"id": 0, "v": values[0]}),
+            change("u", {"id": 1, "v": None}, {"id": 1, "v": values[-1]}),
+        ]
+        folds = _folds("debezium-json", messages)
+        assert all(f.tables() == folds[0].tables() for f in folds), values
+        assert all(f.types("shop.o") == folds[0].types("shop.o") for f in folds), values
+    print(f"{cases} histories")

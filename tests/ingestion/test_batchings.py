@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
+import random
+import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.ingestion.folding import Folded, batchings, change
+from tests.support.extent import case_count
 
 NOON, DAY = "2024-02-29 12:00:00", "2024-02-29"
 
@@ -244,7 +250,7 @@ def test_a_random_history_gives_the_same_tables_in_all_batchings() -> None:
         lambda: rng.choice([5, True, None, [1], {"a": 1.5}]),
         lambda: rng.choice([2.5, 1.25, 7]),
     ]
-    cases = case_count(20, 200)
+    cases = case_count(quick=20, all=200)
     for _ in range(cases):
         chosen = rng.choices(writers, k=rng.randrange(1, 4))
         values = [writer() for writer in (chosen[min(n // 2, len(chosen) - 1)] for n in range(rng.randrange(2, 6)))]

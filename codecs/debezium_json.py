@@ -24,6 +24,7 @@ from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelo
 from kvformat.codecs.changes.format import CHANGE_OPTIONS, JsonChangeFormat
 from kvformat.codecs.changes.read import ChangeReader
 from kvformat.codecs.changes.reading_only import check_reading_only
+from kvformat.codecs.changes.record_keys import ConnectSchemaKeyFormat
 from kvformat.codecs.changes.row_plan import PlannedReader, join_parts
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
@@ -99,7 +100,9 @@ class DebeziumJsonFormat(JsonChangeFormat):
 
     def for_key(self, key: Format) -> Format:
         typed = self.options["types"] == DEBEZIUM or self.options.get("schema-include", False)
-        return ConnectKeyFormat.beside(key, self) if typed and key.identifier == "json" else key
+        if key.identifier != "json":
+            return key
+        return ConnectKeyFormat.beside(key, self) if typed else ConnectSchemaKeyFormat(key._given)
 
     def is_tombstone(self, message: bytes) -> bool:
         return self.nulls_delete and is_null(message, wrapped=self.options.get("schema-include", False))

@@ -22,9 +22,11 @@ from kvformat.codecs.changes.format import CHANGE_OPTIONS
 from kvformat.codecs.changes.metadata import TEXTS, Epoch, PlainMember
 from kvformat.codecs.changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
 from kvformat.codecs.changes.other_messages import OtherMessage
+from kvformat.codecs.changes.record_keys import MaxwellKeyFormat
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
+from kvformat.registry.format import Format
 
 _OTHERS = {
     **dict.fromkeys(("bootstrap-start", "bootstrap-complete"), OtherMessage("the start or end of a bootstrap")),
@@ -75,6 +77,9 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         types = ("insert", "update", "delete", "bootstrap-insert", "bootstrap-start", "bootstrap-complete")
         has_row = isinstance(message.get("data"), dict) and message.get("type") in types
         return has_row and ("database" in message or message.keys() <= {"type", "data", "old"})
+
+    def for_key(self, key: Format) -> Format:
+        return MaxwellKeyFormat(key._given) if key.identifier == "json" else key
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.changes.discover import (

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs.discovery.text_forms import size_of_bits
 from kvformat.ingestion.decoded_rows import (
     ERROR_FIELDS,
     POSITION,
@@ -34,11 +35,11 @@ from kvformat.ingestion.packing import PACKED, unpack
 from kvformat.ingestion.planning import PlanRules
 from kvformat.ingestion.schemas.coerce import arrow_type_of, coerce, fit_rows
 from kvformat.ingestion.schemas.flattened import FlattenedColumns
-from kvformat.ingestion.schemas.from_texts import from_texts
+from kvformat.ingestion.schemas.from_texts import from_numbers, from_texts
 from kvformat.ingestion.schemas.known import SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
-from kvformat.ingestion.schemas.types import INTEGER_DIGITS, STRING, TEXT_ROOTS
+from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
 from kvformat.registry.contract.error_codes import ErrorCode, split_codes
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.schemas import arrow_schema
@@ -230,7 +231,9 @@ class TableDecoder:
             if pa.types.is_string(texts.type) and arrow_type_of(column.type) != texts.type:
                 if column.type.root in INTEGER_DIGITS:
                     texts = _with_whole_numbers(texts)
-                columns[place] = from_texts(texts, replace(column.type, nullable=True), self.time_zone)
+                size = size_of_bits(column.forms) if column.type.root in BINARY_ROOTS else 0
+                wanted = replace(column.type, nullable=True)
+                columns[place] = from_numbers(texts, size) if size else from_texts(texts, wanted, self.time_zone)
                 lost = np.asarray(texts.is_valid()) & np.asarray(columns[place].is_null())
                 errors.add(
                     pa.array(~lost), f"column {column.name!r}: a text does not fit {column.type}", ErrorCode.SCHEMA
@@ -276,13 +279,13 @@ def fit_columns(
     return [fitted.rows.field(n) for n in range(len(target.columns))], fitted.errors
 
 
-def _converted(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str) -> pa.Array:
+def _converted(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str, forms: int | None) -> pa.Array:
     """Convert values as `coerce` does, and parse texts of a column that became STRING, while the target kept its type.
 
     A text that is written in another way than the value, such as '007', does not fit.
     """
     if source.root not in TEXT_ROOTS or target.root not in _PARSED:
-        return coerce(values, source, target, time_zone)
+        return coerce(values, source, target, time_zone, forms)
     texts = values.cast(pa.string())
     plain = pc.if_else(pc.match_substring_regex(texts, _NOT_PLAIN), pa.scalar(None, pa.string()), texts)
     return from_texts(plain, replace(target, nullable=True), time_zone)

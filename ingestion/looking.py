@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs.discovery.text_forms import merged_forms
 from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
@@ -30,7 +31,7 @@ from kvformat.ingestion.schemas.state import Cause
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.look import KnownTable, Looked, LookRequest
+from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, SeenColumn
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.format import Format
 from kvformat.registry.table.record_headers import headers_of, with_header
@@ -227,7 +228,7 @@ class _TaskLook:
         for column in found.columns:
             cause = places.cause(int(rows[column.message]))
             table = table_of(column.table[0])
-            self._add(NewColumn(table, "key", column.name, column.types, cause, column.place, column.as_text))
+            self._add(_new_column(table, "key", column, cause))
 
     def _note(self, found: Looked, tables: pa.Int32Array, places: _Places) -> None:
         """Remember what a batch contributes; `tables` are the tables of the records with rows."""
@@ -242,8 +243,7 @@ class _TaskLook:
         self._is_empty = False
         for column in found.columns:
             cause = places.cause(column.message)
-            table = TableId(column.table)
-            self._add(NewColumn(table, "value", column.name, column.types, cause, column.place, column.as_text))
+            self._add(_new_column(TableId(column.table), "value", column, cause))
         for key in found.keys:
             new = NewKey(TableId(key.table), key.names, places.cause(key.message))
             known = self._new_keys.setdefault((table_name(new.table), new.names), new)
@@ -257,7 +257,8 @@ class _TaskLook:
         if known is not None:
             types = dict.fromkeys((*known.types, *new.types))
             first = min(known, new, key=NewColumn.order)
-            new = replace(first, types=tuple(types), as_text=known.as_text or new.as_text)
+            forms = merged_forms(known.forms, new.forms)
+            new = replace(first, types=tuple(types), as_text=known.as_text or new.as_text, forms=forms)
         self._columns[key] = new
 
     def news_line(self) -> Iterator[pa.RecordBatch]:
@@ -275,6 +276,10 @@ class _TaskLook:
         )
         line = pa.nulls(1, pa.string()), pa.nulls(1, pa.binary()), pa.nulls(1, pa.bool_())
         yield _lines(*line, pa.array([news_to_text(news)]))
+
+
+def _new_column(table: TableId, part: Part, seen: SeenColumn, cause: Cause) -> NewColumn:
+    return NewColumn(table, part, seen.name, seen.types, cause, seen.place, seen.as_text, seen.forms)
 
 
 def _messages(records: pa.RecordBatch, part: Part, format: Format | None) -> pa.BinaryArray:
@@ -321,7 +326,7 @@ def news_to_text(news: BatchNews) -> str:
     found = {
         "tables": [[t.parts, news.records[t], *_cause_order(cause)] for t, cause in news.tables.items()],
         "columns": [
-            [c.table.parts, c.part, c.name, [*map(str, c.types)], *_cause_order(c.cause), c.place, c.as_text]
+            [c.table.parts, c.part, c.name, [*map(str, c.types)], *_cause_order(c.cause), c.place, c.as_text, c.forms]
             for c in news.columns
         ],
         "keys": [[key.table.parts, key.names, *_cause_order(key.cause)] for key in news.keys],
@@ -350,9 +355,9 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
             cause, table = Cause(*place), TableId(tuple(parts))
             records[table] = records.get(table, 0) + count
             tables[table] = min(tables.get(table, cause), cause, key=_cause_order)
-        for parts, part, name, types, topic, partition, offset, place, as_text in found["columns"]:
+        for parts, part, name, types, topic, partition, offset, *more in found["columns"]:
             cause, parsed = Cause(topic, partition, offset), tuple(map(parse_column_type, types))
-            columns.append(NewColumn(TableId(tuple(parts)), part, name, parsed, cause, place, as_text))
+            columns.append(NewColumn(TableId(tuple(parts)), part, name, parsed, cause, *more))
         keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in found["keys"])
         for parts, kind, *at, timestamp in found["changes"]:
             changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from kvformat.codecs.discovery.column_types import folded_name
+from kvformat.codecs.discovery.text_forms import INFERRED, WHOLE_NUMBERS, merged_forms, writes_all
 from kvformat.ingestion.behaviors import SchemaEvolution
 from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.blocks.transform import TransformRule
@@ -34,7 +35,14 @@ from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChan
 from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, merge_schemas
-from kvformat.ingestion.schemas.types import STRING, merge_types, note_on_merge, parse_column_type
+from kvformat.ingestion.schemas.types import (
+    INTEGER_DIGITS,
+    STRING,
+    TEXT_ROOTS,
+    merge_types,
+    note_on_merge,
+    parse_column_type,
+)
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import KnownTable
@@ -62,6 +70,7 @@ class NewColumn:
     cause: Cause
     place: int = 0
     as_text: bool = False
+    forms: int | None = None
 
     def order(self) -> tuple[str, int, int, int, str]:
         """Return what orders the new columns of a table."""
@@ -116,7 +125,7 @@ class PlanRules:
     known table never changes. metadata: types of the columns from the record. has_changes: whether the format of the
     values has updates and deletes. quarantine: whether a table that can't be planned is left out, not an error.
     has_time: whether Spark has the type TIME; otherwise such columns are STRING. declared: the columns that each table
-    has from its beginning.
+    has from its beginning. advice: how a user sets the type of a column.
     """
 
     evolution: SchemaEvolution
@@ -131,6 +140,7 @@ class PlanRules:
     quarantine: bool = False
     has_time: bool = True
     declared: DeclaredColumns = field(default_factory=DeclaredColumns)
+    advice: str = "'scan.value.initial-schemas.ddls' of a new query sets another type"
 
     def rule(self, table: TableId) -> TransformRule | None:
         """Return the transform of a table: the first that matches."""
@@ -249,6 +259,7 @@ class Planner:
         """Return the columns with a new one, or with a wider type of a known one."""
         current = known.columns.get(new.name)
         as_text = known.as_text | {new.name} if new.as_text else known.as_text
+        forms = _forms(known, new)
         if new.part == "key" and new.name in self._rules.declared.key:
             return replace(known, as_text=as_text)
         if frozen or (current is not None and new.name in self._rules.fixed):
@@ -261,17 +272,27 @@ class Planner:
         types = [nullable(t) for t in new.types]
         if new.name in self._rules.fixed and new.part == "value":
             types = [nullable(self._rules.fixed[new.name])]
+        types = [*types] if current is None else [current, *types]
         if not types:
-            return replace(known, as_text=as_text) if current is not None else known
-        merged, *others = types if current is None else [current, *types]
+            return known
+        merged, *others = types
         for other in others:
             note = note_on_merge(merged, other)
             if note:
-                self._tell(f"table {new.table}, column {new.name!r}: {note}. 'fixed-types' sets another type")
+                self._tell(f"table {new.table}, column {new.name!r}: {note}. {self._rules.advice}")
             merged = merge_types(merged, other)
-        if merged.root in _TIMES and any(t.root != merged.root for t in (current, *types) if t is not None):
+        if forms is not None and forms & INFERRED and not writes_all(forms) and merged.root not in TEXT_ROOTS:
+            self._tell(
+                f"table {new.table}, column {new.name!r}: {merged} can't give back its texts, which are written in "
+                f"several ways: the column becomes STRING. {self._rules.advice}"
+            )
+            merged = STRING
+        if merged.root in _TIMES and any(t.root != merged.root for t in types):
             as_text = as_text | {new.name}  # a date is not a text that the formats read as a timestamp
-        return replace(known, columns={**known.columns, new.name: merged}, as_text=as_text)
+        all_forms = dict(known.forms)
+        if forms is not None and merged.root not in TEXT_ROOTS:  # those of a former type stay
+            all_forms[new.name] = forms if writes_all(forms) else 0
+        return replace(known, columns={**known.columns, new.name: merged}, as_text=as_text, forms=all_forms)
 
     # --- events of one table -------------------------------------------------------------------------------
 
@@ -302,8 +323,26 @@ class Planner:
             for target_change in planned:
                 schemas = schemas.change_target(target_change)
                 changes.append(PlannedChange(CausedEvent(target_change, caused.cause), times.get(number, 0)))
+        if table in news.tables and before is not None:
+            schemas = self._with_forms(schemas, table, before.forms())
         state = replace(plan.state, schemas=schemas)
         return replace(plan, state=state, events=(*plan.events, *events), changes=tuple(changes))
+
+    def _with_forms(self, schemas: SchemaState, table: TableId, forms: Mapping[str, int]) -> SchemaState:
+        """Return the schemas with the forms of a source table's texts, also in its targets."""
+        sources = (
+            {**schemas.sources, table: schemas.sources[table].with_forms(forms)} if table in schemas.sources else {}
+        )
+        targets = dict(schemas.targets)
+        for target in self._rules.evolution.router.targets(table):
+            if target not in targets:
+                continue
+            common: dict[str, int] = {}
+            for other, schema in sources.items():
+                if target in self._rules.evolution.router.targets(other):
+                    common.update({name: common.get(name, own) & own for name, own in schema.forms().items()})
+            targets[target] = targets[target].with_forms(common)
+        return SchemaState(sources, targets)
 
     def _tell_of_equal_keys(self, plan: BatchPlan) -> None:
         """Log that rows of several tables with equal keys overwrite each other, unless the key has the table."""
@@ -349,13 +388,15 @@ class Planner:
         found = self._in_order(self.row_schema(state, table))
         if rule is not None and rule.columns is not None and found.columns:
             found = replace(self._analyze(rule, table, found), primary_key=found.primary_key)
+        elif rule is not None and rule.filter and found.columns:
+            self._analyze(rule, table, found)
         if rule is not None and rule.primary_keys:
             found = replace(found, primary_key=rule.primary_keys)
         before = state.schemas.sources.get(table)
         if before is not None:
             if {*before.primary_key} != {*found.primary_key}:
                 raise _changed_key(table, before.primary_key, found.primary_key, None)
-            found = merge_schemas(before, _with_key(found))
+            found = merge_schemas(before, _with_key(found)).with_forms(found.forms())
         return _with_key(found)
 
     def _in_order(self, schema: TableSchema) -> TableSchema:
@@ -401,7 +442,11 @@ class Planner:
             key = tuple(rules.value_prefix + name for name in known.value.key)
         else:
             key = tuple(keys) if rules.has_changes else ()
-        return TableSchema(tuple(SchemaColumn(name, nullable(t)) for name, t in columns.items()), key)
+        forms = {rules.key_prefix + name: f for name, f in known.key.forms.items()}
+        forms = {name: f for name, f in forms.items() if name not in values}
+        forms |= {rules.value_prefix + name: f for name, f in known.value.forms.items()}
+        schema = TableSchema(tuple(SchemaColumn(name, nullable(t)) for name, t in columns.items()), key)
+        return schema.with_forms(forms)
 
     def why_not(self, state: IngestState, table: TableId) -> str | None:
         """Return why the rows of a table can't be written yet, None if they can."""
@@ -430,6 +475,17 @@ def _with_types(known: KnownTable, declared: Mapping[str, FlinkType]) -> KnownTa
     """Return a table with declared columns, with the types that hold the known ones, too."""
     types = {name: merge_types(known.columns.get(name, t), t) for name, t in declared.items()}
     return replace(known, columns={**known.columns, **types})
+
+
+def _forms(known: KnownTable, new: NewColumn) -> int | None:
+    """Return the forms of a column's texts. A column that was there without texts has a declared type."""
+    before, own, current = known.forms.get(new.name), new.forms, known.columns.get(new.name)
+    if before is None and current is not None:
+        if current.root in INTEGER_DIGITS:
+            before = WHOLE_NUMBERS
+        elif own is not None:
+            own &= ~INFERRED
+    return merged_forms(before, own)
 
 
 def _with_key(schema: TableSchema) -> TableSchema:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kvformat.ingestion.behaviors import SchemaEvolution
-from kvformat.ingestion.blocks.options import FORMAT_OPTIONS
+from kvformat.ingestion.blocks.options import FIXED_TYPES, FORMAT_OPTIONS
 from kvformat.ingestion.looking import LookStage
 from kvformat.ingestion.planning import PlanRules
 from kvformat.ingestion.routes import Router
@@ -43,7 +43,14 @@ def plan_rules(pipeline: Pipeline, *, quarantine: bool, has_time: bool = True) -
         quarantine,
         has_time,
         source.declared,
+        **_advice(source.value_format),
     )
+
+
+def _advice(format: Format) -> dict[str, str]:
+    if all(spec.name != FIXED_TYPES for spec in FORMAT_OPTIONS.get(format.identifier, ())):
+        return {}
+    return {"advice": f"'{format.identifier}.{FIXED_TYPES}' sets another type"}
 
 
 def look_stage(pipeline: Pipeline) -> LookStage:

@@ -84,7 +84,8 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
     except AnalysisException as error:
         raise SchemaChangeError(
             f"table {table}: the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
-            f"columns are {', '.join(schema.names)}",
+            f"columns are {', '.join(schema.names)}. A column whose values were all NULL is not known yet: "
+            "'table.columns' or 'scan.value.initial-schemas.ddls' declares it",
             table=str(table),
         ) from error
     computed = _computed_types(rule, schema)

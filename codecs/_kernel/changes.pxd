@@ -70,6 +70,7 @@ cdef class ChangeBatch(Batch):
     cdef object message_node(self, Py_ssize_t at)
     cdef object array_lengths(self)
     cdef Py_ssize_t read_rows(self, OperationRows operation) except -1
+    cdef bint lacks_before(self) except -1
     cdef bint is_delete_without_row(self, OperationRows operation) except -1
     @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t read_row_arrays(self, OperationRows operation) except -1

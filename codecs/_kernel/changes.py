@@ -94,6 +94,10 @@ class ChangePlan(Protocol):
     rows: Column
     payload: Rows
 
+    def without_before(self, operation: OperationRows) -> OperationRows:
+        """The rows of an operation whose message lacks BEFORE. They are the same if it is needed."""
+        ...
+
     def find_operation(self, node: Any, message: Any) -> OperationRows:
         """The rows of an operation that the lookup missed; raises an error for an unknown operation.
 
@@ -389,6 +393,8 @@ class ChangeBatch(Batch):
                 return 0
             self.image.truncate(self.rows)
         r.cells = 0
+        if operation.count > 1 and operation.overlays[0] > 0 and self.lacks_before():
+            operation = self.plan.without_before(operation)
         if self.in_arrays:
             return self.read_row_arrays(operation)
         if self.is_delete_without_row(operation):
@@ -397,6 +403,11 @@ class ChangeBatch(Batch):
             self.rows += 1
             return 0
         return self.read_row_pair(operation, self.members.places[BEFORE], self.members.places[AFTER], -1)
+
+    def lacks_before(self) -> bool:
+        """Whether BEFORE is missing or null."""
+        offset = self.members.places[BEFORE]
+        return offset < 0 or byte(self.reader.data, offset, self.reader.end) == LOWER_N
 
     def is_delete_without_row(self, operation: OperationRows) -> bool:
         """Whether a deletion has no row, and gives a row of nulls because the record's key says what it deletes."""

@@ -22,6 +22,8 @@ from kvformat.codecs._kernel.containers import Names
 from kvformat.codecs._kernel.look_codes import (
     ANY,
     ARRAY,
+    AS_WRITTEN,
+    AT_LEAST_ONE,
     BOOLEAN,
     CLOCK,
     CLOSER,
@@ -29,15 +31,18 @@ from kvformat.codecs._kernel.look_codes import (
     DECIMAL,
     DOUBLE,
     FLOAT,
+    GROUPED,
     LATIN,
     LOCAL,
     MAP,
+    MOST_FIXED,
     NESTED,
     NUMBER_TEXT,
     ROW,
     SHORT,
     STRIDE,
     TIMES,
+    TRIMMED,
     TRUTH_TEXT,
     WHOLE,
     WITH_LETTER,
@@ -252,10 +257,11 @@ class LookBatch(TextBatch):
             return CLOSER
         if c == MINUS or DIGIT_0 <= c <= DIGIT_9:
             end = self.usual_number(table, place, at)
-            if end > 0:
-                return end
-            end = r.number(at)
-            if end >= 0 and not self.is_number_of(table, place, at, end):
+            if end <= 0:
+                end = r.number(at)
+                if end >= 0 and not self.is_number_of(table, place, at, end):
+                    return CLOSER
+            if end > 0 and flags & DOUBLE and not self.has_number_forms(table, place, at, end):
                 return CLOSER
             return end
         return self.nested_value(table, number, at) if flags & NESTED else CLOSER
@@ -362,7 +368,7 @@ class LookBatch(TextBatch):
             end = r.number(at + 1)
             if end < 0 or byte(r.data, end, r.end) != QUOTE or not self.is_number_of(table, place, at + 1, end):
                 return CLOSER
-            return end + 1
+            return end + 1 if self.has_forms(table.rules[place + 4], at + 1, end) else CLOSER
         if flags & TRUTH_TEXT:
             c = byte(r.data, at + 1, r.end)
             return at + 3 if DIGIT_0 <= c <= DIGIT_0 + 1 and byte(r.data, at + 2, r.end) == QUOTE else CLOSER
@@ -370,8 +376,56 @@ class LookBatch(TextBatch):
             return self.latin(at)
         if flags & CLOCK:
             end = self.clock(at + 1, table.rules[place + 3])
-            return end + 1 if end >= 0 and byte(r.data, end, r.end) == QUOTE else CLOSER
+            if end < 0 or byte(r.data, end, r.end) != QUOTE:
+                return CLOSER
+            return end + 1 if self.has_forms(table.rules[place + 4], at + 1, end) else CLOSER
         return CLOSER
+
+    def has_number_forms(self, table: LookTable, place: int, at: int, end: int) -> bool:
+        """Return whether a number of JSON has the forms of a column of DOUBLEs."""
+        r = self.reader
+        forms = table.rules[place + 4]
+        if forms == 0:
+            return True
+        if table.rules[place] & AS_WRITTEN:
+            return self.has_forms(forms, at, end)
+        found = TRIMMED
+        while at < end:
+            c = byte(r.data, at, end)
+            at += 1
+            if c == POINT:
+                found = AT_LEAST_ONE
+            elif c in (LOWER_E, UPPER_E):
+                return False
+            elif found == AT_LEAST_ONE and c != DIGIT_0:
+                found = TRIMMED | AT_LEAST_ONE
+        return found & forms == forms
+
+    def has_forms(self, forms: int, at: int, end: int) -> bool:
+        """Return whether a number or a time of day has these forms; see `codecs/discovery/text_forms.py`."""
+        r = self.reader
+        if forms == 0:
+            return True
+        while at < end and byte(r.data, at, end) != POINT:
+            if byte(r.data, at, end) in (LOWER_E, UPPER_E):
+                return False
+            at += 1
+        at = at + 1 if at < end else end
+        digits = end - at
+        zeros = 0
+        while zeros < digits and byte(r.data, end - 1 - zeros, end) == DIGIT_0:
+            zeros += 1
+        found = 1
+        if digits > MOST_FIXED:
+            return False
+        found <<= digits
+        if zeros == 0:
+            found |= TRIMMED
+        if digits in (0, 3, 6) and zeros < 3:
+            found |= GROUPED
+        if digits == 1 or (digits and zeros == 0):
+            found |= AT_LEAST_ONE
+        return found & forms == forms
 
     def latin(self, at: int) -> int:
         """Return the end of a string without escapes and with characters up to U+00FF, or CLOSER."""
@@ -398,8 +452,9 @@ class LookBatch(TextBatch):
             return at + 1 if flags & DATE else CLOSER
         if not (c == SPACE and flags & WITH_SPACE) and not (c == UPPER_T and flags & WITH_LETTER):
             return CLOSER
-        at = self.clock(at + 1, table.rules[place + 3])
-        if at < 0:
+        clock = at + 1
+        at = self.clock(clock, table.rules[place + 3])
+        if at < 0 or not self.has_forms(table.rules[place + 4], clock, at):
             return CLOSER
         c = byte(r.data, at, r.end)
         if c == QUOTE:

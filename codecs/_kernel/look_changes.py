@@ -57,7 +57,8 @@ class EnvelopeLookBatch(LookBatch):
     members: the names of the first and the second row, the operation, the key, the declared types, and of the member
     that is true for a statement, "" for those that the format does not have; then the parts of the table's name.
     source: the member with the parts, "" if they are members of the envelope. A part that is missing or null is left
-    out; the last one must be there, and the others too unless `optional`. others: names of members that are skipped.
+    out; the first and the last one must be there, and the others too unless `optional`. The first may be null then.
+    others: names of members that are skipped.
     operations: those with rows, of at most eight bytes. With `wrapped` a message is an object of `schema`, the
     declaration, and `payload`.
 
@@ -211,6 +212,8 @@ class EnvelopeLookBatch(LookBatch):
         for number in range(self.part_count):
             start = self.starts[number]
             c = byte(r.data, start, r.end) if start else LOWER_N
+            if start == 0 and number == 0:
+                return False
             if c == QUOTE and self.stops[number] - start > 2:
                 append(self.name, r.data, start, self.stops[number])
             elif c != LOWER_N or not self.optional or number == self.part_count - 1:

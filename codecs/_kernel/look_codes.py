@@ -22,9 +22,15 @@ CLOCK = 32768
 ROW = 65536
 ARRAY = 131072
 MAP = 262144
+AS_WRITTEN = 524288
 NESTED = ROW | ARRAY | MAP
-STRIDE = 4
-"""Numbers of a column: flags, largest whole number or length, digits before the point, digits after the point."""
+STRIDE = 5
+"""Numbers of a column: flags, largest whole number or length, digits before the point, digits after the point, and the
+forms that each text must have (`codecs/discovery/text_forms.py`)."""
+TRIMMED, GROUPED, AT_LEAST_ONE = 1 << 39, 1 << 40, 1 << 41
+MOST_FIXED = 38
+ALL_FORMS = (1 << 42) - 1
+"""Forms that no text has together."""
 TIMES = DATE | LOCAL | ZONED
 CLOSER = -5
 """The result of a check: the value may not fit, so the Python rule looks at the message."""

@@ -79,6 +79,7 @@ class ChangeLayout:
     `trusted` is that of `RowRules`. `ddl` is the member that is true for statements. `placeholder` is a text in place
     of a value that did not change. `shape` is None if the kernel can't look at such messages.
     `deletions` finds the tables of records without a value, if they delete the rows of their keys.
+    `no_table_advice` is the end of the error of a message that does not name its table.
     """
 
     table: Callable[[Object, str], TableName | None]
@@ -92,6 +93,7 @@ class ChangeLayout:
     trusted: bool = False
     shape: KernelShape | None = None
     deletions: DeletionTables | None = None
+    no_table_advice: str = ""
 
 
 def value_rules(
@@ -161,10 +163,10 @@ class ChangeLooker:
             for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
                 self._look_at(index, message, topic, found)
         else:
-            self._look_by_kernel(*self._kernel, messages, found)
+            self._look_by_kernel(*self._kernel, messages, topics, found)
         if self._layout.deletions is not None:
             self._layout.deletions.place(found)
-        found.decide(self._format, messages)
+        found.decide(self._format, messages, self._layout.no_table_advice)
         return found.looked()
 
     def _made_kernel(self, layout: ChangeLayout) -> tuple[EnvelopeLookBatch, EnvelopeLookBatch] | None:
@@ -191,7 +193,12 @@ class ChangeLooker:
         return made(), made()
 
     def _look_by_kernel(
-        self, batch: EnvelopeLookBatch, finder: EnvelopeLookBatch, messages: pa.BinaryArray, found: Findings
+        self,
+        batch: EnvelopeLookBatch,
+        finder: EnvelopeLookBatch,
+        messages: pa.BinaryArray,
+        topics: pa.StringArray,
+        found: Findings,
     ) -> None:
         """Look at messages that the kernel can't tell to fit, and tell it what their tables look like."""
         batch.forget(*(name for name in self._changed))
@@ -202,7 +209,7 @@ class ChangeLooker:
         def closer(index: int) -> None:
             message = messages[index].as_py()
             self._declared = None
-            name = self._look_at(index, message, "", found)
+            name = self._look_at(index, message, topics[index].as_py(), found)
             if name is None:
                 return
             text, key, declaration = finder.spans(message)
@@ -216,6 +223,7 @@ class ChangeLooker:
                 self._request.fixed,
                 self._declared,
                 trusted=self._layout.trusted,
+                static=self._request.static,
                 fresh=table.fresh,
                 key=key,
                 declaration=declaration,

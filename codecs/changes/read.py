@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.changes import ChangeBatch
-from kvformat.codecs._kernel.codes import BEFORE
+from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.flattened import FlatBatch
 from kvformat.codecs._kernel.message_metadata import MemberColumn
 from kvformat.codecs._kernel.operation_rows import OperationRows
-from kvformat.codecs.changes.envelope import ChangeSettings, Envelope, RowImage
+from kvformat.codecs.changes.envelope import KINDS, ChangeSettings, Envelope, RowImage
 from kvformat.codecs.changes.metadata import TEXT, TEXTS, ColumnPresence, Metadata
 from kvformat.codecs.changes.operations import NO_ROWS, kind_texts, operation_rows, read_rows
 from kvformat.codecs.changes.other_messages import find_by_members
@@ -29,6 +29,7 @@ from kvformat.registry.java.parse import replace_lone_surrogates
 from kvformat.registry.java.regex import SlowMatchError
 
 _NEEDED_BY = {"+I": "an insert", "-U": "an update", "+U": "an update", "-D": "a deletion"}
+_AFTER_ALONE = OperationRows([(KINDS.index("+U"), AFTER, False)], [])
 _PAYLOAD = "payload"
 """The member of a wrapped message that has the envelope."""
 
@@ -172,6 +173,10 @@ class EnvelopePlan:
         return [columns[reader] if entry is None else columns[reader].field(entry) for reader, entry in self._places]
 
     # --- rare messages, and errors ---------------------------------------------------------------------
+
+    def without_before(self, operation: OperationRows) -> OperationRows:
+        """The rows of an update that lacks the old row: without rows before updates, only the row after it."""
+        return _AFTER_ALONE if self._settings.upsert else operation
 
     def matches(self, member: int, node: Any) -> bool:
         """Whether the whole text of a filtered member matches its pattern. Raises `BadValue` if this takes too long."""

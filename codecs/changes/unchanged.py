@@ -13,7 +13,10 @@ Source: Debezium's PostgreSQL page, "Toasted values" and `unavailable.value.plac
 
 from __future__ import annotations
 
+import base64
+import functools
 import hashlib
+import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -152,7 +155,7 @@ def _equals_placeholder(column: pa.Array, placeholder: bytes) -> Mask:
     """Mask the placeholders: a text, bytes, an array with one element, or a map from the placeholder to itself."""
     text, kind = placeholder.decode(errors="replace"), column.type
     if pa.types.is_string(kind):
-        return _equal(column, [text, f'{{"{text}":"{text}"}}'])
+        return _equal(column, _texts_of_placeholder(placeholder))
     if pa.types.is_binary(kind):
         return _equal(column, [placeholder])
     if pa.types.is_map(kind):
@@ -164,11 +167,35 @@ def _equals_placeholder(column: pa.Array, placeholder: bytes) -> Mask:
     if pa.types.is_integer(kind.value_type) or pa.types.is_date32(kind.value_type):
         return _equal_lists(column, np.frombuffer(placeholder, np.int8))
     if pa.types.is_string(kind.value_type):
-        named = uuid.UUID(bytes=hashlib.md5(placeholder, usedforsecurity=False).digest(), version=3)
-        return _single(column, _equal(column.values, [text, str(named)]))
+        return _single(column, _equal(column.values, [text, _name_of(placeholder)]))
     if pa.types.is_binary(kind.value_type):
         return _single(column, _equal(column.values, [placeholder]))
     return np.zeros(len(column), np.bool_)
+
+
+@functools.lru_cache(maxsize=64)
+def _texts_of_placeholder(placeholder: bytes) -> list[str]:
+    """Return the texts of the placeholder in a STRING column: of a text, of bytes, and JSON of arrays and maps of them.
+
+    A column of the database may have any type if its messages have no schema.
+    """
+    text = placeholder.decode(errors="replace")
+    encoded = [base64.b64encode(placeholder), base64.urlsafe_b64encode(placeholder), placeholder.hex().encode()]
+    singles = [text, _name_of(placeholder), *(each.decode() for each in encoded)]
+    numbers = np.frombuffer(placeholder, np.int8).tolist()
+    nested: list[Any] = [{text: text}, numbers, *([single] for single in singles)]
+    found = [
+        json.dumps(each, separators=marks, ensure_ascii=False)
+        for each in nested
+        for marks in ((",", ":"), (", ", ": "))
+    ]
+    return [*singles, *found]
+
+
+def _name_of(placeholder: bytes) -> str:
+    """Return the UUID that Debezium makes of the placeholder."""
+    digest = hashlib.md5(placeholder, usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest, version=3))
 
 
 def _equal(column: pa.Array, values: list[Any]) -> Mask:

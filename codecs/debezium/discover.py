@@ -6,7 +6,7 @@ they are the types by which Flink's format reads the values.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kvformat.codecs.changes.discover import (
@@ -15,7 +15,6 @@ from kvformat.codecs.changes.discover import (
     Declared,
     KernelShape,
     Object,
-    is_text,
     value_rules,
 )
 from kvformat.codecs.changes.unchanged import placeholder_of
@@ -24,8 +23,10 @@ from kvformat.codecs.debezium.connect_types import connect_fields
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs.debezium.own_types import MARKS, type_of_connect
+from kvformat.codecs.debezium.table_names import fields_table, row_table, source_table
 from kvformat.codecs.discovery.column_types import Notes
 from kvformat.codecs.discovery.deletions import DeletionTables
+from kvformat.codecs.json.discover import TABLE_FIELDS
 from kvformat.registry.contract.look import LookRequest, TableName
 from kvformat.registry.contract.types import FlinkType
 
@@ -37,14 +38,15 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
     """Return the looker of format debezium-json."""
     flat, wrapped = bool(format.options[FLATTENED.name]), bool(format.options["schema-include"])
     placeholder = placeholder_of(format.options)
+    fields = request.options.get(TABLE_FIELDS)
     layout = ChangeLayout(
-        table=_row_table if flat else _source_table,
+        table=_table(flat, [name.strip() for name in fields.split(",")] if fields else []),
         values=value_rules(format, request),
         declared=_Declared(flat=flat, typed=format.options["types"] == DEBEZIUM),
         trusted=format.options["types"] == DEBEZIUM,
         wrapped=wrapped,
         shape=None
-        if flat
+        if flat or fields
         else KernelShape(
             ("db", "schema", "table"),
             source="source",
@@ -54,6 +56,7 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
         hidden=frozenset(MARKS),
         placeholder=None if placeholder is None else placeholder.decode(errors="replace"),
         deletions=DeletionTables(request.known) if flat else None,
+        no_table_advice=f". '{format.identifier}.{TABLE_FIELDS}' names other members",
     )
     return ChangeLooker(format, ROW_ALONE if flat else CHANGE, request, layout)
 
@@ -103,34 +106,18 @@ def connect_types(image: ConnectSchema) -> dict[str, FlinkType]:
     return types | dict.fromkeys(nanos, FlinkType("TIME", precision=9))
 
 
-def _source_table(change: Object, topic: str) -> TableName | None:
-    """Return `source.db`, `source.schema` and `source.table`, without those that are missing or null."""
-    source = change.get("source")
-    if not isinstance(source, dict) or not is_text(source.get("table")):
-        return None
-    parts = [source.get(name) for name in ("db", "schema")]
-    if any(part not in (None, "") and not is_text(part) for part in parts):
-        return None
-    return (*(str(part) for part in parts if part), str(source["table"]))
+def _table(flat: bool, fields: Sequence[str]) -> Callable[[Object, str], TableName | None]:
+    """Return the function that finds the table of a message; `fields` are the members that a user names."""
 
+    def by_fields(change: Object, topic: str) -> TableName | None:
+        source = change if flat else change.get("source")
+        return fields_table(source, fields) if isinstance(source, dict) else None
 
-def _row_table(row: Object, topic: str) -> TableName | None:
-    """Return the table of a row without an envelope by its members `__db`, `__schema`, `__table`."""
-    return row_table([row.get(name) for name in ("__db", "__schema", "__table")], topic)
+    def by_source(change: Object, topic: str) -> TableName | None:
+        source = change.get("source")
+        return source_table(source, topic) if source is not None or type(change.get("op")) is str else None
 
-
-def row_table(parts: Sequence[object], topic: str) -> TableName:
-    """Return the table of a row without an envelope: the parts that the transform adds, or else the topic.
-
-    A table's name alone may be that of two schemas, so the topic is the table then. On a topic of another name, which
-    may have several tables, it is the topic and the name.
-    """
-    found = tuple(str(part) for part in parts if is_text(part))
-    if not is_text(parts[-1]):
-        return (topic,)
-    if len(found) > 1:
-        return found
-    return (topic,) if topic.split(".")[-1] == found[0] else (topic, *found)
+    return by_fields if fields else row_table if flat else by_source
 
 
 def _topic(row: Object, topic: str) -> TableName | None:

@@ -103,11 +103,14 @@ def _mysql_type(text: str, reading: Ingested | None) -> FlinkType:
 
 
 def _ingested(word: str, length: int, unsigned: bool, reading: Ingested) -> FlinkType | None:
-    """Return the type of ingestion if it differs from the type that Flink's formats read."""
+    """Return the type of ingestion if it differs from the type that Flink's formats read.
+
+    BINARY is only the type of BIT columns, whose texts are numbers. Their columns are BYTES.
+    """
     if (word, length, unsigned) == ("tinyint", 1, False) and reading.boolean_tinyint:
         return _BOOLEAN
     if word == "bit":
-        return _BOOLEAN if length <= 1 else BYTES
+        return _BOOLEAN if length <= 1 else FlinkType("BINARY", length=-(-length // 8))
     if word == "timestamp" and not reading.local_timestamps:
         return FlinkType("TIMESTAMP_LTZ", precision=min(length, 6))
     if word == "time":

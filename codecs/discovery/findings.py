@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs.discovery.column_types import STRING, folded_name
+from kvformat.codecs.discovery.text_forms import merged_forms
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName
 from kvformat.registry.contract.types import FlinkType
@@ -23,26 +24,32 @@ _NOTHING = KnownTable({})
 
 
 class Contribution(NamedTuple):
-    """What a value contributes: the column, its place in the message, a type or None, whether it is read as text."""
+    """What a value contributes: the column, its place in the message, a type or None, whether it is read as text.
+
+    `forms` are those of its text, None if they are not new.
+    """
 
     name: str
     place: int
     type: FlinkType | None
     as_text: bool = False
+    forms: int | None = None
 
 
 class _Column:
     """What a batch contributes to a column so far."""
 
-    __slots__ = ("as_text", "message", "place", "types")
+    __slots__ = ("as_text", "forms", "message", "place", "types")
 
     def __init__(self, message: int, place: int) -> None:
         self.message, self.place = message, place
         self.types: list[FlinkType] = []
         self.as_text = False
+        self.forms: int | None = None
 
-    def add(self, t: FlinkType | None, *, as_text: bool) -> None:
+    def add(self, t: FlinkType | None, forms: int | None, *, as_text: bool) -> None:
         self.as_text |= as_text
+        self.forms = merged_forms(self.forms, forms)
         if t is None or t in self.types or STRING in self.types:
             return
         self.types = [STRING] if t == STRING else _bounded([*self.types, t])
@@ -75,11 +82,11 @@ class TableFindings:
                     f"{name[:40]!a}"
                 )
         self._added += len(new)
-        for name, place, t, as_text in there:
+        for name, place, t, as_text, forms in there:
             column = self.columns.get(name)
             if column is None:
                 column = self.columns[name] = _Column(message, place)
-            column.add(t, as_text=as_text)
+            column.add(t, forms, as_text=as_text)
         return None
 
     def other_case(self, name: str) -> str | None:
@@ -97,13 +104,20 @@ class TableFindings:
         """
         if not self.columns:
             return self.known
-        types, as_text = dict(self.types), set(self.known.as_text)
+        types, as_text, forms = dict(self.types), set(self.known.as_text), dict(self.known.forms)
         for name, column in self.columns.items():
             if column.types and (name not in types or column.types == [STRING]):
                 types[name] = column.types[0]
             if column.as_text:
                 as_text.add(name)
-        return KnownTable(types, frozenset(as_text), self.known.key)
+            if column.forms is not None:
+                forms[name] = forms.get(name, column.forms) & column.forms
+        return KnownTable(types, frozenset(as_text), self.known.key, forms)
+
+    def forms(self, name: str) -> int | None:
+        """Return what the texts of a column have in common so far; None if it has none."""
+        column = self.columns.get(name)
+        return merged_forms(self.known.forms.get(name), None if column is None else column.forms)
 
     @property
     def fresh(self) -> frozenset[str]:
@@ -118,7 +132,10 @@ class TableFindings:
     @property
     def additions(self) -> int:
         """The number of things that the batch added; it grows with each."""
-        return len(self.keys) + sum(1 + len(c.types) + c.as_text for c in self.columns.values())
+        return len(self.keys) + sum(
+            1 + len(c.types) + c.as_text + 64 - (-1 if c.forms is None else c.forms).bit_count()
+            for c in self.columns.values()
+        )
 
     def add_key(self, names: tuple[str, ...], message: int) -> None:
         """Take the key of a message over, if it is not the known one."""
@@ -132,8 +149,9 @@ class TableFindings:
             all_types = column.types if known is None else [known, *column.types]
             is_text = STRING in all_types
             as_text = (column.as_text or needs_text(all_types)) and name not in self.known.as_text and not is_text
-            if column.types or as_text:
-                yield SeenColumn(self.name, name, tuple(column.types), column.message, column.place, as_text)
+            if column.types or as_text or column.forms is not None:
+                types, forms = tuple(column.types), column.forms
+                yield SeenColumn(self.name, name, types, column.message, column.place, as_text, forms)
 
 
 def _bounded(types: list[FlinkType]) -> list[FlinkType]:
@@ -205,8 +223,11 @@ class Findings:
         """Say that the table of a message can't be told: `decide` asks the format what the message is."""
         self._undecided.append(message)
 
-    def decide(self, format: Format, messages: pa.BinaryArray) -> None:
-        """Decode the messages whose table can't be told. One with rows is an error: its table is missing."""
+    def decide(self, format: Format, messages: pa.BinaryArray, advice: str = "") -> None:
+        """Decode the messages whose table can't be told. One with rows is an error: its table is missing.
+
+        `advice` is the end of that error.
+        """
         if not self._undecided:
             return
         some = messages.take(pa.array(self._undecided, pa.int64()))
@@ -218,7 +239,7 @@ class Findings:
             if error is not None:
                 self._errors[message] = ErrorCode[code or ErrorCode.BAD_RECORD.value].marked(error)
             elif rows:
-                self._errors[message] = no_table(format)
+                self._errors[message] = no_table(format) + advice
 
     def looked(self) -> Looked:
         """Return the answer for the batch."""

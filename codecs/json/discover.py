@@ -43,8 +43,10 @@ class JsonLooker:
     def __init__(self, format: Format, request: LookRequest) -> None:
         self._format, self._request = format, request
         options = request.options
+        settings = ReadSettings.of(format.options)
         values = ValueRules(
-            iso=ReadSettings.of(format.options).iso,
+            iso=settings.iso,
+            as_written=settings.streaming,
             as_strings=request.part == "value" and bool(options.get(AS_STRINGS)),
         )
         self._flatten = bool(options.get(FLATTEN)) and request.part == "value"
@@ -93,7 +95,7 @@ class JsonLooker:
         found.set_tables(answers, [(name,) for name in names])
 
     def _table(self, known: KnownTable, number: int, fresh: frozenset[str] = frozenset()) -> LookTable | None:
-        table = prepared_table(known, self._values, self._request.fixed, fresh=fresh)
+        table = prepared_table(known, self._values, self._request.fixed, static=self._request.static, fresh=fresh)
         if table is not None:
             table.number = number
         return table

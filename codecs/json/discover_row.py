@@ -6,10 +6,18 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.codecs.discovery.column_types import STRING, is_name
+from kvformat.codecs.discovery.column_types import BYTES, STRING, is_name
 from kvformat.codecs.discovery.declared_types import holds
 from kvformat.codecs.discovery.findings import Contribution, TableFindings
-from kvformat.codecs.discovery.value_summary import MAX_DEPTH
+from kvformat.codecs.discovery.text_forms import (
+    INFERRED,
+    TRACKED,
+    forms_of,
+    forms_of_bits,
+    forms_of_number,
+    size_of_bits,
+)
+from kvformat.codecs.discovery.value_summary import MAX_DEPTH, MOST_DIGITS
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, Fit, ValueRules, fit, is_time_of_day, value_type
 from kvformat.registry.contract.types import FlinkType, nullable
 
@@ -67,16 +75,22 @@ class RowRules:
                     yield from self._lost(name, value, known, number, table)
                     continue
                 found = fit(known, value, values)
-                if found is Fit.READS or (found is Fit.AS_TEXT and name in as_text):
-                    continue
-                if found is Fit.AS_TEXT:
-                    yield Contribution(name, number, None, as_text=True)
+                if found is not Fit.MISFITS:
+                    is_whole = known.root == "BIGINT"
+                    forms = None if is_whole else self._new_forms(name, value, known, table, INFERRED)
+                    is_new = found is Fit.AS_TEXT and name not in as_text
+                    if is_new or forms is not None:
+                        yield Contribution(name, number, None, is_new, forms)
                     continue
             elif not is_name(name):
                 continue
             t = fixed.get(name)
-            yield Contribution(name, number, _value_type(value, known, values) if t is None else t)
-            if t is not None:
+            if t is None:
+                t = _value_type(value, known, values)
+                forms = None if t is None or t == STRING else self._new_forms(name, value, t, table, INFERRED)
+                yield Contribution(name, number, t, forms=forms)
+            else:
+                yield Contribution(name, number, t)
                 yield from self._lost(name, value, t, number, table)
 
     def _lost(self, name: str, value: Node, t: FlinkType, place: int, table: TableFindings) -> Iterator[Contribution]:
@@ -86,10 +100,39 @@ class RowRules:
         if fit(t, value, self._values, declared=True) is not Fit.READS:
             yield Contribution(name, place, None, as_text=True)
 
+    def _bits(self, name: str, value: Node, t: FlinkType, place: int, table: TableFindings) -> Iterator[Contribution]:
+        """Yield what a BIT column contributes: BYTES whose texts are numbers. `t` has the number of bytes."""
+        known, forms, size = table.types.get(name), table.forms(name), t.length or 0
+        if not is_name(name) or known == STRING or name in self._fixed or (self._static and known is not None):
+            return
+        if value is not None and not (isinstance(value, str) and value.isdecimal() and int(value) < 256**size):
+            yield Contribution(name, place, STRING)
+        elif known is None or known.root not in ("BINARY", "VARBINARY") or size_of_bits(forms) < size:
+            yield Contribution(name, place, BYTES, True, forms_of_bits(size))
+
+    def _new_forms(self, name: str, value: Node, t: FlinkType, table: TableFindings, more: int = 0) -> int | None:
+        """Return the forms of a value that a column of the type reads; None if the column's have them in common.
+
+        `more` are added to those of a text.
+        """
+        if isinstance(value, Integer | Fraction):
+            if t.root not in ("BIGINT", "DOUBLE"):
+                return None
+            forms = forms_of_number(value, as_written=self._values.as_written)
+        elif type(value) is not str or t.root not in TRACKED:
+            return None
+        else:
+            forms = forms_of(value, t) | more
+        known = table.forms(name)
+        return None if known is not None and known & forms == known else forms
+
     def _declared(
         self, name: str, value: Node, t: FlinkType, place: int, table: TableFindings
     ) -> Iterator[Contribution]:
         """Yield what a column with a declared type contributes. A column without values contributes its type, too."""
+        if t.root == "BINARY":
+            yield from self._bits(name, value, t, place, table)
+            return
         known = table.types.get(name)
         if known is None:
             if not is_name(name):
@@ -112,10 +155,21 @@ class RowRules:
             return
         reader = t if known is None or not holds(known, t) else known
         found = fit(reader, value, self._values, declared=True)
-        if found is Fit.MISFITS and name not in self._fixed:
+        if name in self._fixed:
+            if found is Fit.AS_TEXT and name not in table.known.as_text:
+                yield Contribution(name, place, None, as_text=True)
+            return
+        if found is Fit.MISFITS:
+            wider = _wider_decimal(value) if t.root == "DECIMAL" else None
+            yield Contribution(name, place, wider or STRING, forms=self._new_forms(name, value, wider or STRING, table))
+            return
+        if type(value) is str and not forms_of(value, t):  # such as 007
             yield Contribution(name, place, STRING)
-        elif found is Fit.AS_TEXT and name not in table.known.as_text:
-            yield Contribution(name, place, None, as_text=True)
+            return
+        forms = self._new_forms(name, value, t, table)
+        is_new = found is Fit.AS_TEXT and name not in table.known.as_text
+        if is_new or forms is not None:
+            yield Contribution(name, place, None, is_new, forms)
 
 
 def _value_type(value: Node, known: FlinkType | None, values: ValueRules) -> FlinkType | None:
@@ -125,6 +179,15 @@ def _value_type(value: Node, known: FlinkType | None, values: ValueRules) -> Fli
         if number is not None:
             return value_type(number, values)
     return value_type(value, values)
+
+
+def _wider_decimal(value: Node) -> FlinkType | None:
+    """Return the type of a decimal's text whose declared type has no digits, as TiCDC's; None for other values."""
+    if type(value) is not str or not forms_of(value, FlinkType("DECIMAL", precision=MOST_DIGITS, scale=0)):
+        return None
+    whole, _, fraction = value.removeprefix("-").partition(".")
+    digits = len(whole) + len(fraction)
+    return FlinkType("DECIMAL", precision=digits, scale=len(fraction)) if digits <= MOST_DIGITS else None
 
 
 def _number(text: str) -> Node:

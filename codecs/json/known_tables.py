@@ -11,7 +11,9 @@ from dataclasses import replace
 
 from kvformat.codecs._kernel import look_codes as kernel
 from kvformat.codecs._kernel.look import LookTable
+from kvformat.codecs.discovery import text_forms
 from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.text_forms import TRACKED, size_of_bits
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, ValueRules, is_inferred, units_of_a_day
 from kvformat.registry.contract.look import KnownTable, TableName
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
@@ -19,6 +21,14 @@ from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
 Rule = tuple[int, int, int, int]
 _NOTHING: Rule = (0, 0, 0, 0)
 _ANY: Rule = (kernel.ANY, 0, 0, 0)
+_WAYS = (
+    (text_forms.DAY, kernel.DATE),
+    (text_forms.SPACE, kernel.WITH_SPACE),
+    (text_forms.LETTER, kernel.WITH_LETTER),
+    (text_forms.LOCAL, kernel.LOCAL),
+    (text_forms.ZONED, kernel.ZONED),
+)
+"""The forms of texts that the kernel has flags for."""
 _NESTED = {"ROW": kernel.ROW, "ARRAY": kernel.ARRAY, "MAP": kernel.MAP}
 _BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _LONG = 2**63 - 1
@@ -36,6 +46,7 @@ def prepared_table(
     declared: Mapping[str, FlinkType] | None = None,
     *,
     trusted: bool = False,
+    static: bool = False,
     fresh: frozenset[str] = frozenset(),
     key: bytes = b"",
     declaration: bytes = b"",
@@ -44,6 +55,7 @@ def prepared_table(
 
     `declared` are the types that messages with the bytes `declaration` declare, None if they declare none. `key` are
     the bytes of the member with the key. `fresh` are columns that only this batch has: texts are no numbers there.
+    `static` says that the types of known columns never change, so that the forms of their texts do not matter.
     """
     rules: list[int] = []
     nested: list[LookTable | None] = []
@@ -58,14 +70,37 @@ def prepared_table(
         elif own is None:
             own_values = replace(values, texts=False, flexible_booleans=False) if name in fresh else values
             rule = _rule(t, own_values, as_text=name in known.as_text, declared=False)
+        elif own.root == "BINARY":
+            size = own.length or 0
+            if not _is_string(t) and size_of_bits(known.forms.get(name)) < size:
+                return None
+            rule = kernel.WHOLE | kernel.NUMBER_TEXT, min(256**size - 1, _LONG), 0, 0
         elif not holds(t, own):
             return None
         else:
             rule = _trusted_rule(own) if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
         inner = _nested_table(t, values) if rule == _NOTHING else None
-        rules.extend(rule if inner is None else (_NESTED[t.root], 0, 0, 0))
+        if static or name in fixed or t.root not in TRACKED or (trusted and own is not None):
+            rules += *(rule if inner is None else (_NESTED[t.root], 0, 0, 0)), 0
+        else:
+            rules += _with_forms(rule, known.forms.get(name), t, values)
         nested.append(inner)
     return LookTable(names, rules, nested, key, declaration, is_strict=declared is not None)
+
+
+def _with_forms(rule: Rule, forms: int | None, t: FlinkType, values: ValueRules) -> tuple[int, ...]:
+    """Return a rule with the forms that each text must have, so that it contributes none."""
+    flags, *numbers = rule
+    if values.as_written:
+        flags |= kernel.AS_WRITTEN
+    if forms is None and t.root in ("BOOLEAN", "DATE"):
+        flags &= ~(kernel.TRUTH_TEXT | kernel.DATE)
+    elif t.root == "BOOLEAN":
+        flags &= ~(0 if not forms or not forms & text_forms.WORDS else kernel.TRUTH_TEXT)
+    elif forms:
+        for form, flag in _WAYS:
+            flags &= ~(0 if forms & form else flag)
+    return flags, *numbers, kernel.ALL_FORMS if forms is None else forms & text_forms.FRACTIONS
 
 
 def _nested_table(t: FlinkType, values: ValueRules) -> LookTable | None:
@@ -85,7 +120,7 @@ def _nested_table(t: FlinkType, values: ValueRules) -> LookTable | None:
             flags = 0
         elif inner is not None:
             flags = _NESTED[field.type.root]
-        rules += flags & ~kernel.NUMBER_TEXT, *numbers
+        rules += flags & ~kernel.NUMBER_TEXT, *numbers, 0
         nested.append(inner)
     return LookTable([field.name for field in fields], rules, nested, b"", b"", is_strict=True)
 

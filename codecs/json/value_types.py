@@ -6,8 +6,10 @@
 | whole number | BIGINT; beyond 64 bits DECIMAL(20 to 38, 0); beyond 38 digits STRING |
 | number with a fraction or an exponent | DOUBLE |
 | text that is a date | DATE |
-| text that is a timestamp of `timestamp-format.standard` | TIMESTAMP(p), with Z TIMESTAMP_LTZ(p); p is 0, 3, 6 or 9 |
+| text that is a timestamp of `timestamp-format.standard` | TIMESTAMP(p), with Z TIMESTAMP_LTZ(p); p is 0, 3 or 6 |
 | other text, object, array | STRING |
+
+A timestamp that its type can't give back as the same text, as one with nanoseconds, is other text.
 
 A value that the known type of its column reads without loss has no type of its own. A type of this table reads only
 values whose types it holds, so the order of messages can't change the merged type. A column of numbers reads a text
@@ -26,6 +28,7 @@ import numpy as np
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.codecs.discovery.column_types import STRING
+from kvformat.codecs.discovery.text_forms import forms_of
 from kvformat.codecs.discovery.value_summary import (
     DATE,
     ISO,
@@ -52,9 +55,7 @@ READ_FROM_TEXTS = frozenset((*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN"
 """Types whose columns can be read as text whatever the format is. The texts of bytes differ."""
 _PLAIN, _ZONED = (SQL, ISO), (SQL_ZONED, ISO_ZONED)
 _DECIMALS = {p: FlinkType("DECIMAL", precision=p, scale=0) for p in range(_LEAST_DIGITS, MOST_DIGITS + 1)}
-_OF_FORMS = {
-    (root, p): FlinkType(root, precision=p) for root in ("TIMESTAMP", "TIMESTAMP_LTZ") for p in (0, 3, 6, _FINEST)
-}
+_OF_FORMS = {(root, p): FlinkType(root, precision=p) for root in ("TIMESTAMP", "TIMESTAMP_LTZ") for p in (0, 3, 6)}
 _TRUTHS = ("true", "false")
 
 
@@ -72,13 +73,15 @@ class ValueRules:
 
     iso: whether `timestamp-format.standard` is ISO-8601. as_strings: whether booleans, numbers and dates are STRING.
     texts: whether all values are texts, as a database writes them (Canal). flexible_booleans: whether the format reads
-    0 and 1 as BOOLEAN. latin: whether the format reads BYTES from texts in ISO-8859-1; None for base64.
+    0 and 1 as BOOLEAN. as_written: whether a STRING column has the digits of a number as they are in the message.
+    latin: whether the format reads BYTES from texts in ISO-8859-1; None for base64.
     """
 
     iso: bool = False
     as_strings: bool = False
     texts: bool = False
     flexible_booleans: bool = False
+    as_written: bool = False
     latin: bool | None = None
 
 
@@ -97,6 +100,8 @@ def value_type(value: Node, rules: ValueRules) -> FlinkType | None:
     form, digits = _form(value)
     if form == DATE:
         return DAY
+    if form and not forms_of(value, _OF_FORMS["TIMESTAMP", 0]):
+        return STRING
     if form == (ISO if rules.iso else SQL):
         return _OF_FORMS["TIMESTAMP", _precision(digits)]
     return _OF_FORMS["TIMESTAMP_LTZ", _precision(digits)] if form == (ISO_ZONED if rules.iso else SQL_ZONED) else STRING

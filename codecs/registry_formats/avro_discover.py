@@ -17,10 +17,11 @@ import pyarrow.compute as pc
 from kvformat.codecs.avro.columns import columns_of_schema
 from kvformat.codecs.changes.other_messages import find_by_members
 from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
-from kvformat.codecs.debezium.discover import connect_types, row_table
+from kvformat.codecs.debezium.discover import connect_types
 from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs.debezium.own_types import MARKS
+from kvformat.codecs.debezium.table_names import ADDED, NAMES, row_table, source_table
 from kvformat.codecs.discovery.column_types import STRING, Notes, is_name
 from kvformat.codecs.discovery.declared_types import holds
 from kvformat.codecs.discovery.deletions import MARK, DeletionTables
@@ -37,9 +38,9 @@ from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 if TYPE_CHECKING:
     from kvformat.codecs.avro.schema import Schema
 
-_SOURCE = "op STRING, source ROW<db STRING, `schema` STRING, `table` STRING>"
+_SOURCE = f"op STRING, source ROW<{', '.join(f'`{name}` STRING' for name in NAMES)}>"
 """The members that name the table of a Debezium message, and its operation."""
-_FLAT_SOURCE = "__db STRING, __schema STRING, __table STRING"
+_FLAT_SOURCE = ", ".join(f"{name} STRING" for name in ADDED)
 _PROVIDED = ("schema", "schema-registry.schema")  # one schema is not that of many tables
 _Types = Mapping[str, FlinkType]
 
@@ -184,11 +185,9 @@ class DebeziumAvroLooker(AvroLooker):
 
     def _table_name(self, envelope: dict[str, Any], topic: str) -> TableName | None:
         if self._flat:
-            return row_table([envelope["__db"], envelope["__schema"], envelope["__table"]], topic)
+            return row_table(envelope, topic)
         source = envelope["source"]
-        if not source or not source["table"]:
-            return None
-        return tuple(source[name] for name in ("db", "schema", "table") if source[name])
+        return source_table(source, topic) if source else None
 
     def _is_skipped(self, writer: Schema) -> bool:
         """Whether a schema is that of heartbeats, transactions or schema changes."""

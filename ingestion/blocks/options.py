@@ -74,6 +74,16 @@ _STRING_COLUMNS = Option(
     default=False,
     doc="booleans and numbers become STRING columns",
 )
+FIXED_TYPES, TABLE_FIELDS = "infer-schema.fixed-types", "decode.parser-table-id.fields"
+_FIXED_TYPES = Option(
+    name=FIXED_TYPES,
+    doc="`id BIGINT, name VARCHAR(10)`: types of these columns in all tables, whatever their values",
+)
+_TABLE_FIELDS_VALUES = "separated by `,`, whose values are the table's name"
+_TABLE_FIELDS = Option(
+    name=TABLE_FIELDS,
+    doc=f"1 to 3 members of `source`, of rows without an envelope their own (`add.fields`), {_TABLE_FIELDS_VALUES}",
+)
 _DISTRIBUTED = Option(
     name="distributed-tables",
     type="boolean",
@@ -87,10 +97,11 @@ _TABLES_OF_TYPES = Option(
     doc="a table for each type of records, by the full name of the type (`com.shop.Order`); otherwise the topic's",
 )
 FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
-    "debezium-json": (_DISTRIBUTED, _STRING_COLUMNS),
+    "debezium-json": (_DISTRIBUTED, _STRING_COLUMNS, _FIXED_TYPES, _TABLE_FIELDS),
     "canal-json": (
         _DISTRIBUTED,
         _STRING_COLUMNS,
+        _FIXED_TYPES,
         Option(
             name="infer-schema.strategy",
             type="enum",
@@ -113,8 +124,8 @@ FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
         ),
     ),
     **dict.fromkeys(("avro-confluent", "avro-registry", "json-registry", "proto-registry"), (_TABLES_OF_TYPES,)),
-    "maxwell-json": (_STRING_COLUMNS,),
-    "ogg-json": (_STRING_COLUMNS,),
+    "maxwell-json": (_STRING_COLUMNS, _FIXED_TYPES),
+    "ogg-json": (_STRING_COLUMNS, _FIXED_TYPES),
     "json": (
         _STRING_COLUMNS,
         Option(
@@ -123,14 +134,8 @@ FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
             default=False,
             doc="members of objects become columns (`nested.col`); otherwise an object is a STRING",
         ),
-        Option(
-            name="decode.parser-table-id.fields",
-            doc="1 to 3 members, separated by `,`, whose values are the table's name; otherwise it is the topic's",
-        ),
-        Option(
-            name="infer-schema.fixed-types",
-            doc="`id BIGINT, name VARCHAR(10)`: types of these columns in all tables, whatever their values",
-        ),
+        replace(_TABLE_FIELDS, doc=f"1 to 3 members, {_TABLE_FIELDS_VALUES}; otherwise it is the topic's"),
+        _FIXED_TYPES,
     ),
 }
 """Options of a source's format that only ingestion has, by format; the formats have their own, too."""

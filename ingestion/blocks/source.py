@@ -17,8 +17,10 @@ from kvformat.connectors.kafka import KafkaTable
 from kvformat.connectors.offsets import GROUP
 from kvformat.ingestion.blocks.declared_columns import LEADER_EPOCH, METADATA, DeclaredColumns, parse_declared
 from kvformat.ingestion.blocks.options import (
+    FIXED_TYPES,
     FORMAT_OPTIONS,
     SOURCE_OPTIONS,
+    TABLE_FIELDS,
     Refusal,
     option_values,
     other_type,
@@ -48,7 +50,7 @@ _OTHER_SOURCES = (
 _DEFAULT_FORMAT = next(spec.default for spec in SOURCE_OPTIONS if spec.name == "value.format")
 _ALIYUN = "aliyun."
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
-_FIRST_SCHEMAS, _FIXED_TYPES = "scan.value.initial-schemas.ddls", "json.infer-schema.fixed-types"
+_FIRST_SCHEMAS = "scan.value.initial-schemas.ddls"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
 _OF_COLUMNS = (
     *("key.format", "value.format", "key.fields", "key.fields-prefix", "value.fields-prefix"),
@@ -139,11 +141,12 @@ class _SourceParser:
         values |= formats.ingestion
         declared = parse_declared(values, formats.value_name)
         metadata = {**declared.metadata, **self._metadata(values["metadata.list"], declared)}
-        text = values.get(_FIXED_TYPES)  # also given as an option of the value's format
-        fixed = {} if text is None else _parsed({_FIXED_TYPES: text}, _FIXED_TYPES, _fixed_types)
-        table_id = _table_id(values)
+        fixed_types = f"{formats.value_name}.{FIXED_TYPES}"
+        text = values.get(fixed_types)  # also given as an option of the value's format
+        fixed = {} if text is None else _parsed({fixed_types: text}, fixed_types, _fixed_types)
+        table_id = _table_id(values, f"{formats.value_name}.{TABLE_FIELDS}")
         schemas = _parsed(self.given, _FIRST_SCHEMAS, _first_schemas)
-        _check_declared(declared, fixed, schemas)
+        _check_declared(declared, fixed, schemas, fixed_types)
         self._note_options_without_effect(values)
         return PipelineSource(
             "kafka",
@@ -348,8 +351,7 @@ def _check_prefixes(given: Mapping[str, str]) -> None:
             )
 
 
-def _table_id(values: Mapping[str, Any]) -> tuple[str, ...]:
-    key = "json.decode.parser-table-id.fields"
+def _table_id(values: Mapping[str, Any], key: str) -> tuple[str, ...]:
     text = values.get(key)
     if text is None:
         return ()
@@ -390,7 +392,10 @@ def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
 
 
 def _check_declared(
-    declared: DeclaredColumns, fixed: Mapping[str, FlinkType], schemas: Mapping[TableId, TableDefinition]
+    declared: DeclaredColumns,
+    fixed: Mapping[str, FlinkType],
+    schemas: Mapping[TableId, TableDefinition],
+    fixed_types: str,
 ) -> None:
     """Check that no column has two declarations."""
     if declared.names and schemas:
@@ -401,7 +406,7 @@ def _check_declared(
     both = sorted(fixed.keys() & declared.fixed.keys())
     if both:
         raise OptionError(
-            f"source: '{_FIXED_TYPES}' and 'table.columns' both have the column '{both[0]}'", option=_FIXED_TYPES
+            f"source: '{fixed_types}' and 'table.columns' both have the column '{both[0]}'", option=fixed_types
         )
 
 

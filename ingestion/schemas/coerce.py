@@ -28,7 +28,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._timestamps.texts import TEXT, date_texts, timestamp_texts
+from kvformat.codecs._timestamps.texts import TEXT, date_texts, timestamp_texts, without_zeros
+from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, TRACKED, ZONED, size_of_bits, text_steps
 from kvformat.codecs.json.settings import WriteSettings
 from kvformat.codecs.json.write import JsonWriter, base64_texts
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
@@ -51,6 +52,7 @@ _AS_TEXT = ("TIMESTAMP_TZ", "VARIANT")  # Arrow has no such types, so their valu
 _EXACT = Context(prec=MAX_PREC, Emax=MAX_EMAX, Emin=MIN_EMIN)
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?([+-])(\d{1,2})(?::?(\d\d))?(?::?00)?", re.ASCII)
 _UTC = ("Z", "UT", "GMT")
+_WHOLE_DOUBLES = 2.0**53  # below it, each whole number is a DOUBLE
 _SHOWN = 40  # characters of a value that an error shows
 
 
@@ -62,7 +64,7 @@ class FittedRows:
     errors: pa.StringArray | None
 
 
-Convert = Callable[[pa.Array, FlinkType, FlinkType, str], pa.Array]
+Convert = Callable[[pa.Array, FlinkType, FlinkType, str, int | None], pa.Array]
 
 
 def fit_rows(
@@ -85,7 +87,7 @@ def fit_rows(
         elif is_same_kind(found.type, column.type):
             column_values = values[column.name]
         else:
-            column_values = (convert or coerce)(values[column.name], found.type, column.type, time_zone)
+            column_values = (convert or coerce)(values[column.name], found.type, column.type, time_zone, found.forms)
             _note_misfits(errors, values[column.name], column_values, found, column)
         if not column.type.nullable:
             _note_missing(errors, rows, column_values, column)
@@ -134,8 +136,10 @@ def arrow_type_of(t: FlinkType) -> pa.DataType:
     return pa.string() if t.root in _AS_TEXT else arrow_type(nullable(t))
 
 
-def coerce(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str) -> pa.Array:
-    """Convert values to another type. A value that does not fit becomes null.
+def coerce(
+    values: pa.Array, source: FlinkType, target: FlinkType, time_zone: str, forms: int | None = None
+) -> pa.Array:
+    """Convert values to another type. A value that does not fit becomes null. `forms` are those of `texts_of`.
 
     Raises `SchemaError` for a nested target, because only equal nested types have a common type, and they need no
     conversion.
@@ -145,7 +149,7 @@ def coerce(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: st
     if is_same_kind(source, target):
         return values
     if target.root in TEXT_ROOTS:
-        return texts_of(values, source)
+        return texts_of(values, source, forms, time_zone)
     if source.root in _NUMBERS and target.root in _NUMBERS:
         if nullable(merge_types(source, target)) == nullable(target):
             return values.cast(arrow_type(nullable(target)), safe=False)
@@ -159,9 +163,41 @@ def coerce(values: pa.Array, source: FlinkType, target: FlinkType, time_zone: st
 # --- text ----------------------------------------------------------------------------------------------
 
 
-def texts_of(values: pa.Array, t: FlinkType) -> pa.StringArray:
-    """Return the text of each value, null for null."""
+def texts_of(values: pa.Array, t: FlinkType, forms: int | None = None, time_zone: str = "UTC") -> pa.StringArray:
+    """Return the text of each value, null for null.
+
+    `forms` say how messages write the values (`codecs/discovery/text_forms.py`). Without them, or without a form that
+    writes all of them, times have the ISO form.
+    """
+    if t.root in BINARY_ROOTS and size_of_bits(forms):
+        return pa.array([None if v is None else str(int.from_bytes(v, "big")) for v in values.to_pylist()], pa.string())
+    if forms and t.root in TRACKED:
+        return _texts_in_form(values, t, forms, time_zone).cast(pa.string())
     return _TEXTS[t.root](values, t).cast(pa.string())
+
+
+def _texts_in_form(values: pa.Array, t: FlinkType, forms: int, time_zone: str) -> pa.Array:
+    if t.root == "DATE":
+        return date_texts(values)
+    if t.root == "BOOLEAN":
+        return pc.if_else(values, "1", "0") if forms & DIGITS else values.cast(TEXT)
+    if t.root in TIMESTAMP_ROOTS:
+        if t.root == "TIMESTAMP_LTZ" and not forms & ZONED:
+            values = _utc_to_local(values, time_zone)
+        texts = timestamp_texts(values, " " if forms & SPACE else "T")
+    elif t.root == "TIME":
+        texts = without_zeros(values.cast(pa.time64("us")).cast(TEXT))
+    else:
+        texts = _TEXTS[t.root](values, t).cast(TEXT)
+        if t.root != "DECIMAL" and not forms & AT_LEAST_ONE:  # large whole numbers, too, have no exponent
+            whole = pc.and_(pc.equal(values, pc.trunc(values)), pc.less(pc.abs(values), _WHOLE_DOUBLES))
+            known = pc.if_else(whole, values, pa.scalar(None, values.type))
+            texts = pc.coalesce(known.cast(pa.int64()).cast(TEXT), texts)
+    for pattern, more in text_steps(forms, t.root):
+        texts = pc.replace_substring_regex(texts, pattern, rf"\1{more}")
+    if t.root == "TIMESTAMP_LTZ" and forms & ZONED:
+        texts = pc.binary_join_element_wise(texts, pa.scalar("Z", TEXT), pa.scalar("", TEXT))
+    return texts
 
 
 def _plain_texts(values: pa.Array, t: FlinkType) -> pa.Array:

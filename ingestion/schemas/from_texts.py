@@ -65,6 +65,17 @@ def from_texts(values: pa.StringArray, t: FlinkType, time_zone: str) -> pa.Array
     raise SchemaError(f"texts can't be converted to {t}; only numbers, times, booleans and bytes are read from texts")
 
 
+def from_numbers(values: pa.StringArray, size: int) -> pa.Array:
+    """Convert whole numbers to their bytes, big-endian and of this size; null for a text that does not fit."""
+
+    def value(text: str | None) -> bytes | None:
+        if text is None or not text.isdecimal() or int(text) >= 256**size:
+            return None
+        return int(text).to_bytes(size, "big")
+
+    return pa.array([value(text) for text in values.to_pylist()], pa.binary())
+
+
 def _latin(text: str | None) -> bytes | None:
     try:
         return None if text is None else text.encode("iso-8859-1")

@@ -42,12 +42,14 @@ def _known_to_json(known: KnownTable) -> dict[str, Any]:
         "columns": [[name, str(t)] for name, t in known.columns.items()],
         "as_text": sorted(known.as_text),
         "key": None if known.key is None else [*known.key],
+        **({"forms": dict(sorted(known.forms.items()))} if known.forms else {}),
     }
 
 
 def _known_from_json(value: Mapping[str, Any]) -> KnownTable:
     columns = {name: parse_column_type(text) for name, text in value["columns"]}
-    return KnownTable(columns, frozenset(value["as_text"]), None if value["key"] is None else tuple(value["key"]))
+    key = None if value["key"] is None else tuple(value["key"])
+    return KnownTable(columns, frozenset(value["as_text"]), key, value.get("forms", {}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ Rules: Flink CDC's `SchemaMergingUtils`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from kvformat.ingestion.errors import SchemaChangeError
@@ -20,16 +20,22 @@ from kvformat.registry.contract.types import FlinkField, FlinkType
 
 @dataclass(frozen=True, slots=True)
 class SchemaColumn:
-    """A column of a table. `default` is the default value's text, `comment` the column's comment; both may be None."""
+    """A column of a table. `default` is the default value's text, `comment` the column's comment; both may be None.
+
+    `forms` say how the messages write its values as texts (`codecs/discovery/text_forms.py`), those of its former type
+    for a column that became STRING; None if they do not write texts. They are no part of the schema: two columns that
+    differ in them only are equal.
+    """
 
     name: str
     type: FlinkType
     default: str | None = None
     comment: str | None = None
+    forms: int | None = field(default=None, compare=False)
 
     def to_json(self) -> list[Any]:
-        """Return `[name, type]`, with a dict of default and comment if there are any."""
-        more = {key: value for key in ("default", "comment") if (value := getattr(self, key)) is not None}
+        """Return `[name, type]`, with a dict of default, comment and forms if there are any."""
+        more = {key: value for key in ("default", "comment", "forms") if (value := getattr(self, key)) is not None}
         return [self.name, str(self.type), *([more] if more else [])]
 
     @classmethod
@@ -64,6 +70,14 @@ class TableSchema:
         by_name = dict(types)
         columns = (replace(c, type=by_name[c.name]) if c.name in by_name else c for c in self.columns)
         return replace(self, columns=tuple(columns))
+
+    def forms(self) -> dict[str, int]:
+        """Return how values are written as texts, by column."""
+        return {column.name: column.forms for column in self.columns if column.forms is not None}
+
+    def with_forms(self, forms: Mapping[str, int]) -> Self:
+        """Return the schema with these forms. Names that are not columns are ignored."""
+        return replace(self, columns=tuple(replace(c, forms=forms.get(c.name, c.forms)) for c in self.columns))
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form."""

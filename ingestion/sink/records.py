@@ -33,7 +33,7 @@ from kvformat.ingestion.sink.connect_schema import connect_schema
 from kvformat.ingestion.sink.settings import SinkSettings
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType
-from kvformat.registry.java.numbers import plain_decimal_texts
+from kvformat.registry.java.numbers import stripped_decimal_texts
 
 _CANAL_TYPES = {CREATE: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE"}
 _TABLE_ID = "TableId"
@@ -61,10 +61,12 @@ class TableRecords:
     def __init__(self, table: TableId, schema: TableSchema, settings: SinkSettings) -> None:
         self._table, self._schema, self._settings = table, schema, settings
         self._key = _KeyWriter(schema, settings, str(table))
-        envelope = _debezium_type if settings.value_format == "debezium-json" else _canal_type
         row = _row_type(schema)
         self._row = row if settings.connect_payload else None
-        self._value = JsonWriter(envelope(connect_type(row) if self._row else row, settings), settings.value)
+        stored = connect_type(row) if self._row else row
+        is_debezium = settings.value_format == "debezium-json"
+        envelope = _debezium_type(stored, table, settings) if is_debezium else _canal_type(stored)
+        self._value = JsonWriter(envelope, settings.value)
         self._opening, self._closing = "", ""
         if settings.include_schema:
             self._opening, self._closing = f'{{"schema":{connect_schema(schema)},"payload":', "}"
@@ -90,9 +92,7 @@ class TableRecords:
 
     def _debezium(self, changes: TableChanges) -> pa.StructArray:
         table, count = self._table, len(changes)
-        parts = {"db": table.schema, "table": table.table}
-        if self._settings.full_table_id:
-            parts = {"db": table.namespace, "schema": table.schema, "table": table.table}
+        parts = _source_of(table, self._settings)
         source = pa.StructArray.from_arrays([_repeated(part, count) for part in parts.values()], [*parts])
         columns = [changes.before, changes.after, changes.operations, source]
         return pa.StructArray.from_arrays(columns, ["before", "after", "op", "source"])
@@ -155,7 +155,7 @@ class _KeyWriter:
         columns = [_repeated(self._table, len(rows)), *(by_name[name] for name in self._names)]
         if self._csv is not None:
             # texts, because Flink 1.20 quotes a DECIMAL of more than 24 characters
-            columns = [plain_decimal_texts(c) if d else c for c, d in zip(columns, self._decimals, strict=True)]
+            columns = [stripped_decimal_texts(c) if d else c for c, d in zip(columns, self._decimals, strict=True)]
             return self._csv.write(pa.StructArray.from_arrays(columns, [_TABLE_ID, *self._names])), None
         assert self._json is not None
         return self._json.write(_whole_seconds(pa.StructArray.from_arrays(columns, [_TABLE_ID, *self._names])))
@@ -174,13 +174,21 @@ def _key_type(schema: TableSchema, before: Sequence[FlinkField]) -> FlinkType:
     return FlinkType("ROW", nullable=False, fields=fields)
 
 
-def _debezium_type(row: FlinkType, settings: SinkSettings) -> FlinkType:
-    parts = ("db", "schema", "table") if settings.full_table_id else ("db", "table")
-    source = FlinkType("ROW", fields=tuple(FlinkField(part, STRING) for part in parts))
+def _source_of(table: TableId, settings: SinkSettings) -> dict[str, str | None]:
+    """Return the members of `source`. A name of two parts has no schema, but a database."""
+    if settings.full_table_id and table.schema is not None and table.namespace is None:
+        return {"db": table.schema, "table": table.table}
+    if settings.full_table_id:
+        return {"db": table.namespace, "schema": table.schema, "table": table.table}
+    return {"db": table.schema, "table": table.table}
+
+
+def _debezium_type(row: FlinkType, table: TableId, settings: SinkSettings) -> FlinkType:
+    source = FlinkType("ROW", fields=tuple(FlinkField(part, STRING) for part in _source_of(table, settings)))
     return _row(before=row, after=row, op=STRING, source=source)
 
 
-def _canal_type(row: FlinkType, settings: SinkSettings) -> FlinkType:
+def _canal_type(row: FlinkType) -> FlinkType:
     rows, texts = (FlinkType("ARRAY", fields=(FlinkField("element", t),)) for t in (row, STRING))
     return _row(old=rows, data=rows, type=STRING, database=STRING, table=STRING, pkNames=texts)
 

@@ -209,7 +209,7 @@ class ParquetTarget(Target):
         else:
             made = replace(state, schema=self._with_types(state.schema, event))
         assert made.schema is not None
-        made = replace(made, schema=self._normalized(made.schema))
+        made = replace(made, schema=self._normalized(made.schema).with_forms(schema.forms()))
         if made != state:
             self._note(table, made)
 
@@ -233,9 +233,10 @@ class ParquetTarget(Target):
         columns = stored_columns(state.schema)
         note = tuple((c.name, c.name, str(nullable(c.type))) for c in state.schema.columns)
         if schema.primary_key and self.rows == "latest":
-            made = self._merge(table, state, schema, converted_rows(rows, columns, (ROW_KIND, UNCHANGED)), note)
+            changes = converted_rows(rows, columns, (ROW_KIND, UNCHANGED), forms=schema.forms())
+            made = self._merge(table, state, schema, changes, note)
         else:
-            made = self._append(table, state, converted_rows(rows, columns), note)
+            made = self._append(table, state, converted_rows(rows, columns, forms=schema.forms()), note)
         now = self._state(table)
         if now is None or now.number != state.number:
             raise ConfigurationError(
@@ -304,7 +305,7 @@ class ParquetTarget(Target):
             rows = reader.option("basePath", folder).parquet(folder)
             rows = rows.where(F.col(_WRITE).between(stored.first, stored.first + stored.count - 1))
             rows = rows.select(*(exact_column(name).alias(now) for now, name, _ in stored.columns))
-            rows = converted_rows(rows, columns)
+            rows = converted_rows(rows, columns, forms=None if state.schema is None else state.schema.forms())
             found = rows if found is None else found.unionByName(rows)
         return self.spark.createDataFrame([], columns) if found is None else found
 

@@ -272,7 +272,8 @@ class SqlTarget(Target):
                 table=str(table),
             )
         wanted = {column.name: column for column in stored_columns(self._normalized(schema)).fields}
-        rows = converted_rows(self.spark.table(name), StructType([wanted.get(c.name, c) for c in now.fields]))
+        columns = StructType([wanted.get(c.name, c) for c in now.fields])
+        rows = converted_rows(self.spark.table(name), columns, forms=schema.forms())
         writer = rows.writeTo(name)
         if self.provider:
             writer = writer.using(self.provider)
@@ -295,10 +296,10 @@ class SqlTarget(Target):
         check_owner(table, self._properties(name).get(_OWNER), batch.query)
         if schema.primary_key and self.rows == "latest":
             kept = type(columns)([column for column in columns.fields if column.name in schema.names])
-            changes = converted_rows(rows, kept, (ROW_KIND, UNCHANGED))
+            changes = converted_rows(rows, kept, (ROW_KIND, UNCHANGED), forms=schema.forms())
             self._once(name, batch, 1, lambda: _merge(name, changes, schema.primary_key), repeatable=True)
         else:
-            made = converted_rows(rows, columns)
+            made = converted_rows(rows, columns, forms=schema.forms())
             self._once(name, batch, 1, lambda: made.writeTo(name).append())
 
     def probe(self) -> None:

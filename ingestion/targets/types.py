@@ -11,10 +11,11 @@ Values become texts as in `ingestion/schemas/coerce.py`, by expressions of Spark
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, ZONED, size_of_bits, text_steps
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, quoted, spark_type
@@ -123,17 +124,20 @@ def _all_nullable(t: DataType) -> DataType:
 # --- values ----------------------------------------------------------------------------------------------------
 
 
-def converted_rows(rows: DataFrame, columns: StructType, kept: Iterable[str] = ()) -> DataFrame:
+def converted_rows(
+    rows: DataFrame, columns: StructType, kept: Iterable[str] = (), *, forms: Mapping[str, int] | None = None
+) -> DataFrame:
     """Return rows with exactly these columns, by name, and those of `kept` that the rows have.
 
-    A column that the rows lack is NULL.
+    A column that the rows lack is NULL. `forms` are those of `converted`, by column.
     """
+    forms = forms or {}
     from pyspark.sql import functions as F
 
     types = {field.name: field.dataType for field in rows.schema.fields}
     found = [
         (
-            converted(exact_column(field.name), types[field.name], field.dataType)
+            converted(exact_column(field.name), types[field.name], field.dataType, forms.get(field.name))
             if field.name in types
             else F.lit(None).cast(field.dataType)
         ).alias(field.name)
@@ -143,15 +147,63 @@ def converted_rows(rows: DataFrame, columns: StructType, kept: Iterable[str] = (
     return rows.select(*found, *more)
 
 
-def converted(value: Column, source: DataType, target: DataType) -> Column:
-    """Return the value of one Spark type as another type. A text is made by the rules of `schemas/coerce.py`."""
+def converted(value: Column, source: DataType, target: DataType, forms: int | None = None) -> Column:
+    """Return the value of one Spark type as another type.
+
+    A text is made by the rules of `schemas/coerce.py`, in the form of the messages if `forms` says it.
+    """
     from pyspark.sql.types import StringType
 
     if source == target:
         return value
     if isinstance(target, StringType) and not isinstance(source, StringType):
-        return _text(value, source)
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import BinaryType
+
+        if isinstance(source, BinaryType) and size_of_bits(forms):
+            return F.conv(F.hex(value), 16, 10)
+        root = _ROOTS.get(type(source).__name__, "")
+        return _text_in_form(value, root, forms) if forms and root else _text(value, source)
     return value.cast(target)
+
+
+_ROOTS = {
+    "BooleanType": "BOOLEAN",
+    "DateType": "DATE",
+    "TimeType": "TIME",
+    "TimestampNTZType": "TIMESTAMP",
+    "TimestampType": "TIMESTAMP_LTZ",
+    "DecimalType": "DECIMAL",
+    "FloatType": "FLOAT",
+    "DoubleType": "DOUBLE",
+}
+"""Types whose values have several texts, by the class of Spark's type."""
+
+
+def _text_in_form(value: Column, root: str, forms: int) -> Column:
+    """Return the text of a value as messages write it; see `codecs/discovery/text_forms.py`."""
+    from pyspark.sql import functions as F
+
+    if root == "BOOLEAN":
+        return F.when(value, F.lit("1")).when(~value, F.lit("0")) if forms & DIGITS else value.cast("string")
+    is_utc = root == "TIMESTAMP_LTZ" and bool(forms & ZONED)
+    text = (_in_utc(value) if is_utc else value).cast("string")
+    if root in ("FLOAT", "DOUBLE") and not forms & AT_LEAST_ONE:  # large whole numbers, too, have no exponent
+        whole = (value == F.floor(value)) & (F.abs(value) < F.lit(2.0**53))
+        text = F.when(whole, value.cast("bigint").cast("string")).otherwise(text)
+    if root in ("TIMESTAMP", "TIMESTAMP_LTZ") and not forms & SPACE:
+        text = F.replace(text, F.lit(" "), F.lit("T"))
+    for pattern, more in () if root == "DATE" else text_steps(forms, root):
+        text = F.regexp_replace(text, pattern, f"$1{more}")
+    return F.concat(text, F.lit("Z")) if is_utc else text
+
+
+def _in_utc(value: Column) -> Column:
+    """Return the time in UTC, without a detour over the session's time zone, which has hours twice."""
+    from pyspark.sql import functions as F
+
+    since = value - F.lit("1970-01-01T00:00:00Z").cast("timestamp")
+    return F.lit("1970-01-01T00:00:00").cast("timestamp_ntz") + since
 
 
 def _text(value: Column, t: DataType) -> Column:
@@ -163,9 +215,7 @@ def _text(value: Column, t: DataType) -> Column:
     if isinstance(t, T.ArrayType | T.MapType | T.StructType):
         return F.to_json(value, {"ignoreNullFields": "false"})
     if isinstance(t, T.TimestampType):
-        # The time in UTC, without a detour over the session's time zone, which has hours twice
-        since = value - F.lit("1970-01-01T00:00:00Z").cast("timestamp")
-        value = F.lit("1970-01-01T00:00:00").cast("timestamp_ntz") + since
+        value = _in_utc(value)
     text = value.cast("string")
     if isinstance(t, T.TimestampNTZType | T.TimestampType):
         text = F.replace(text, F.lit(" "), F.lit("T"))

@@ -31,11 +31,14 @@ class KnownTable:
 
     as_text: columns whose values are read as text, because the format can't read all of them by their type.
     key: the names of the primary key that the messages declare; None if no message did.
+    forms: what the texts of a column have in common, as bits of the format's choice, so that the column can become
+    STRING with the same texts. Without texts a column has no entry.
     """
 
     columns: Mapping[str, FlinkType]
     as_text: frozenset[str] = frozenset()
     key: tuple[str, ...] | None = None
+    forms: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +64,9 @@ class SeenColumn:
     """What the values of a column contribute.
 
     types: the distinct types of the values that do not fit, at most a few; the caller merges them. Empty if only
-    `as_text` is new. message, place: the index of the first such message, and of the column within it.
-    as_text: whether the column must be read as text from now on.
+    `as_text` or `forms` is new. message, place: the index of the first such message, and of the column within it.
+    as_text: whether the column must be read as text from now on. forms: what its texts have in common, see
+    `KnownTable`; None if they say nothing new. Forms of several messages are merged by `&`.
     """
 
     table: TableName
@@ -71,6 +75,7 @@ class SeenColumn:
     message: int
     place: int
     as_text: bool = False
+    forms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -344,8 +344,8 @@ class _RowAssembler:
     def _columns(self, keys: list[pa.Array], values: list[pa.Array], deleted: _Bools) -> list[pa.Array]:
         """Return the table's columns.
 
-        If key and value both contain a column, the value's wins. A deleted row takes the key's if its value does not
-        have it.
+        If key and value both contain a column, the value's wins: of an update that changes the key, only the value has
+        the old one. A deleted row whose value does not have the column takes the key's.
         """
         of_key = {index: i for i, index in enumerate(self.layout.key_indexes)}
         of_value = {index: i for i, index in enumerate(self.layout.value_indexes)}

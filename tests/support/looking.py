@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from kvformat.codecs.discovery.column_types import STRING
 from kvformat.codecs.discovery.findings import needs_text
+from kvformat.codecs.discovery.text_forms import INFERRED, merged_forms, writes_all
 from kvformat.ingestion.schemas.types import merge_types
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
@@ -52,6 +55,7 @@ def columns(looked: Looked) -> dict[str, str]:
     return {
         c.name: " ".join([" + ".join(map(str, c.types)), *(["as text"] if c.as_text else [])]).strip()
         for c in looked.columns
+        if c.types or c.as_text
     }
 
 
@@ -68,10 +72,18 @@ def merged(known: Known, looked: Looked) -> Known:
         for other in types[1:]:
             t = merge_types(t, other)
         as_text = before.as_text | ({column.name} if column.as_text or needs_text(types) else set())
-        found[column.table] = KnownTable({**before.columns, column.name: t}, as_text, before.key)
+        forms, own = dict(before.forms), column.forms
+        if own is not None and column.name not in forms and column.name in before.columns:
+            own &= ~INFERRED
+        all_forms = merged_forms(forms.get(column.name), own)
+        if all_forms is not None and all_forms & INFERRED and not writes_all(all_forms):
+            t = STRING
+        if all_forms is not None and t != STRING:
+            forms[column.name] = all_forms if writes_all(all_forms) else 0
+        found[column.table] = KnownTable({**before.columns, column.name: t}, as_text, before.key, forms)
     for key in looked.keys:
         before = found[key.table]
-        found[key.table] = KnownTable(before.columns, before.as_text, key.names)
+        found[key.table] = replace(before, key=key.names)
     return found
 
 

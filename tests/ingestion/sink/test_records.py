@@ -64,7 +64,7 @@ def test_an_update_of_an_unknown_row_has_no_row_before() -> None:
     ("parts", "source"),
     [
         (("t",), {"db": None, "schema": None, "table": "t"}),
-        (("s", "t"), {"db": None, "schema": "s", "table": "t"}),
+        (("s", "t"), {"db": "s", "table": "t"}),
         (("n", "s", "t"), {"db": "n", "schema": "s", "table": "t"}),
     ],
 )

@@ -1,0 +1,92 @@
+"""Keys of records as connectors wrap them, and the key columns of rows before a change."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs import KeyValueFormat, get_format
+from kvformat.codecs.changes.record_keys import connect_payload, maxwell_columns
+
+_STRUCT = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}], "optional": False}
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ('{"schema":{"type":"struct"},"payload":{"id":1.50}}', '{"id":1.50}'),
+        ('{ "schema" : {"a":[1]} , "payload" : {"payload":"a\\"}"} } ', '{"payload":"a\\"}"}'),
+        ('{"payload":{"id":7},"schema":null}', '{"id":7}'),
+        ('{"schema":{"type":"int32"},"payload":7}', "7"),
+    ],
+)
+def test_a_key_with_connects_schema_is_its_payload(key: str, expected: str) -> None:
+    assert connect_payload(key) == expected
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ('{"database":"s","table":"o","pk.id":1.50,"pk.b":"x"}', '{"id":1.50,"b":"x"}'),
+        ('{"database":"s","table":"o","_uuid":"a"}', "{}"),
+        ('["s[1]", "o,", [{"id": 7}, {"b": "x"}]]', '{"id":7,"b":"x"}'),
+        ('["s", "o", []]', "{}"),
+    ],
+)
+def test_a_key_of_maxwell_is_its_columns(key: str, expected: str) -> None:
+    assert maxwell_columns(key) == expected
+
+
+@pytest.mark.parametrize("key", ['{"schema":"public","payload":1}', '{"id":1}', "[1]", "7", '"x"', "{", "null", "[]"])
+def test_a_key_of_another_shape_is_left_as_it_is(key: str) -> None:
+    for unwrap in (connect_payload, maxwell_columns):
+        with pytest.raises((ValueError, TypeError, KeyError)):
+            unwrap(key)
+
+
+def _decoded(value_format: str, options: dict[str, str], records: list[tuple[Any, Any]], connector: str) -> Any:
+    given = {"connector": connector, "key.format": "json", "value.format": value_format, **options}
+    kv = KeyValueFormat("id INT, n STRING", given, primary_key=["id"])
+    keys, values = (
+        pa.array([None if one is None else json.dumps(one).encode() for one in part], pa.binary())
+        for part in zip(*records, strict=True)
+    )
+    return kv.decode_batch(keys, values)
+
+
+def test_deletions_by_keys_with_a_schema_beside_values_without_one() -> None:
+    key = {"schema": _STRUCT, "payload": {"id": 7}}
+    options = {"value.debezium-json.flattened": "true"}
+    batch = _decoded("debezium-json", options, [(key, None), ({"id": 8}, {"id": 8, "n": "a"})], "upsert-kafka")
+    assert batch.errors is None
+    assert [row["id"] for rows in batch.rows.to_pylist() for row in rows] == [7, 8]
+    assert batch.row_kinds.to_pylist() == ["-D", "+U"]
+
+
+def test_an_update_that_changes_the_key_deletes_the_row_of_the_old_key() -> None:
+    key = {"database": "shop", "table": "o", "pk.id": 2}
+    message = {"database": "shop", "table": "o", "type": "update", "data": {"id": 2, "n": "a"}, "old": {"id": 1}}
+    options = {"key.fields": "id", "value.maxwell-json.changelog.mode": "upsert"}
+    batch = _decoded("maxwell-json", options, [(key, message)], "kafka")
+    assert batch.errors is None
+    assert [row["id"] for row in batch.rows.to_pylist()[0]] == [1, 2]
+    assert batch.row_kinds.to_pylist() == ["-D", "+U"]
+
+
+@pytest.mark.parametrize(
+    ("value_format", "rows"), [("canal-json", [{"id": "1", "n": "z"}]), ("maxwell-json", {"id": 1, "n": "z"})]
+)
+@pytest.mark.parametrize("old", [{}, {"old": None}])
+def test_an_update_without_its_old_row_is_an_upsert_of_the_new_one(value_format: str, rows: Any, old: Any) -> None:
+    kind = "UPDATE" if value_format == "canal-json" else "update"
+    message = json.dumps({"type": kind, "data": rows, "database": "d", "table": "t", **old}).encode()
+    upserts = get_format(value_format, {"changelog.mode": "upsert"})
+    batch = upserts.decode_batch(pa.array([message, message]), "id INT, n STRING")
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[{"id": 1, "n": "z"}]] * 2
+    assert batch.row_kinds.to_pylist() == ["+U", "+U"]
+    whole = get_format(value_format, {}).decode_batch(pa.array([message]), "id INT, n STRING")
+    assert whole.errors is not None

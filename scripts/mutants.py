@@ -120,6 +120,7 @@ ROOMS = {
         _DISCOVERY,
         (
             *("tests/connectors/test_infer*.py", "tests/connectors/test_recognition.py", "tests/codecs/look"),
+            "tests/connectors/test_proposed_columns.py",
             *("tests/connectors/test_inspection.py", "tests/codecs/confluent", "tests/codecs/protobuf"),
         ),
     ),

@@ -49,6 +49,11 @@ def ddl(tmp_path: Path) -> Callable[[str], Path]:
 # --- decode ----------------------------------------------------------------------------------------------------
 
 
+def test_a_folder_is_no_file_of_messages(tmp_path: Path) -> None:
+    result = run("decode", "--format", "json", "--schema", "id INT", tmp_path)
+    assert (result.exit_code, "is a directory" in result.stderr) == (2, True)
+
+
 def test_bad_messages_do_not_affect_other_rows() -> None:
     given = b'{"id":1,"name":"\xc3\xa4"}\n{"id":"x"}\n\xff\xfe\n{"id":4}'
     result = run("decode", "-f", "json", "-s", "id INT, name STRING", given=given)
@@ -709,6 +714,8 @@ def test_doctor_asks_the_brokers_of_a_job(ddl: Callable[[str], Path], monkeypatc
     assert found["brokers of k"]["status"] == "failed"
     assert "127.0.0.1:1" in found["brokers of k"]["text"]
     assert "table lake.`t`" not in found
+    with_others = {line["what"]: line for line in lines(run("doctor", ddl(f"{_JOB}; {_TWO}"), "--json").stdout)}
+    assert [with_others[f"table {name}"]["status"] for name in ("k", "users", "plain")] == ["ok"] * 3
     broken = {line["what"]: line for line in lines(run("doctor", ddl(f"{_JOB} ADD x"), "--json").stdout)}
     assert "expected 'COLUMN', found 'x', at line 3, column" in broken["job"]["text"]
 

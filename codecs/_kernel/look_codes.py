@@ -28,7 +28,7 @@ STRIDE = 5
 """Numbers of a column: flags, largest whole number or length, digits before the point, digits after the point, and the
 forms that each text must have (`codecs/discovery/text_forms.py`)."""
 TRIMMED, GROUPED, AT_LEAST_ONE = 1 << 39, 1 << 40, 1 << 41
-MOST_FIXED = 38
+MOST_FIXED = 38  # digits after the point, as many as a DECIMAL has
 ALL_FORMS = (1 << 42) - 1
 """Forms that no text has together."""
 TIMES = DATE | LOCAL | ZONED

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from json.decoder import scanstring
 from typing import ClassVar
 
 import pyarrow as pa
@@ -30,11 +29,14 @@ _MAXWELL_PARTS = 3  # database, table, columns
 
 
 class WrappedKeyFormat(JsonFormat):
-    """Format `json` for keys of one connector. `columns` are members of a key's wrapper, so a table may have them."""
+    """Format `json` for keys of one connector. A table that has all members of `wrapper` reads the whole key."""
 
     wrapper: ClassVar[frozenset[str]]
-    unwrap: ClassVar[Callable[[str], str]]
-    """Returns the object with the columns of a key. Raises `ValueError` for a key of another shape."""
+
+    @staticmethod
+    def unwrap(key: str) -> str:
+        """Return the object with the columns of a key. Raises `ValueError` for a key of another shape."""
+        raise NotImplementedError
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -104,7 +106,9 @@ def _members(text: str) -> dict[str, str]:
     if text[at : at + 1] == "}":
         return found
     while True:
-        name, at = scanstring(text, _after(text, at, '"', blanks=False), False)
+        name, at = _SCAN(text, at)
+        if not isinstance(name, str):
+            raise ValueError
         at = _after(text, at, ":")
         _, end = _SCAN(text, at)
         found[name] = text[at:end]
@@ -130,12 +134,12 @@ def _elements(text: str) -> list[str]:
     return found
 
 
-def _after(text: str, at: int, expected: str, *, blanks: bool = True) -> int:
+def _after(text: str, at: int, expected: str) -> int:
     """Return the place after a character, and after the blanks that follow it."""
     at = _BLANKS.match(text, at).end()  # type: ignore[union-attr]
     if text[at : at + 1] != expected:
         raise ValueError
-    return _BLANKS.match(text, at + 1).end() if blanks else at + 1  # type: ignore[union-attr]
+    return _BLANKS.match(text, at + 1).end()  # type: ignore[union-attr]
 
 
 class ConnectSchemaKeyFormat(WrappedKeyFormat):

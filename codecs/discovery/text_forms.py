@@ -19,7 +19,7 @@ from kvformat.codecs._kernel.tree import Fraction, Integer
 from kvformat.codecs.discovery.value_summary import DATE, ISO, ISO_ZONED, SQL, SQL_ZONED, TIME, form_of
 from kvformat.registry.contract.types import FlinkType
 
-_MOST_FIXED = 38
+_MOST_FIXED = 38  # digits after the point, as many as a DECIMAL has
 FIXED: Final = (1 << _MOST_FIXED + 1) - 1
 """Always the same number of digits after the point: bit n for n digits."""
 TRIMMED: Final = 1 << 39

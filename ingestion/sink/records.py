@@ -33,7 +33,7 @@ from kvformat.ingestion.sink.connect_schema import connect_schema
 from kvformat.ingestion.sink.settings import SinkSettings
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType
-from kvformat.registry.java.numbers import stripped_decimal_texts
+from kvformat.registry.java.numbers import plain_decimal_texts
 
 _CANAL_TYPES = {CREATE: "INSERT", UPDATE: "UPDATE", DELETE: "DELETE"}
 _TABLE_ID = "TableId"
@@ -155,10 +155,16 @@ class _KeyWriter:
         columns = [_repeated(self._table, len(rows)), *(by_name[name] for name in self._names)]
         if self._csv is not None:
             # texts, because Flink 1.20 quotes a DECIMAL of more than 24 characters
-            columns = [stripped_decimal_texts(c) if d else c for c, d in zip(columns, self._decimals, strict=True)]
+            columns = [_short_decimals(c) if d else c for c, d in zip(columns, self._decimals, strict=True)]
             return self._csv.write(pa.StructArray.from_arrays(columns, [_TABLE_ID, *self._names])), None
         assert self._json is not None
         return self._json.write(_whole_seconds(pa.StructArray.from_arrays(columns, [_TABLE_ID, *self._names])))
+
+
+def _short_decimals(values: pa.Array) -> pa.Array:
+    """Return decimals as text, without an exponent and without zeros at the end of their fraction."""
+    texts = plain_decimal_texts(values)
+    return pc.ascii_rtrim(pc.ascii_rtrim(texts, "0"), ".") if values.type.scale else texts
 
 
 def _row_type(schema: TableSchema) -> FlinkType:

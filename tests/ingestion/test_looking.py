@@ -100,7 +100,7 @@ def test_the_news_of_tasks_have_the_first_record_and_the_number_of_records_of_ea
 def test_records_without_a_table_are_packed_with_their_error() -> None:
     stage = LookStage(get_format("debezium-json"), LookRequest())
     batch = _batch(0, 0, ["orders", "items"])
-    values = pa.array([batch["value"][0].as_py(), b'{"op": "c", "after": {}}'], pa.binary())
+    values = pa.array([batch["value"][0].as_py(), b'{"op": "c", "after": {}, "source": {}}'], pa.binary())
     batch = batch.set_column(batch.schema.get_field_index("value"), "value", values)
     lines = pa.Table.from_batches(stage.mapped()(iter([batch])))
     assert lines[TABLE].to_pylist() == [table_name(ORDERS), None, None]

@@ -323,10 +323,10 @@ def test_a_column_that_becomes_text_is_told_once(caplog: pytest.LogCaptureFixtur
         for _ in range(2):
             state = planner.plan(state, _news("id BOOLEAN")).state
     assert [record.getMessage() for record in caplog.records] == [
-        "table shop.orders, column 'v': INT and STRING become STRING, the only type that holds both. 'fixed-types' "
-        "sets another type",
+        "table shop.orders, column 'v': INT and STRING become STRING, the only type that holds both. "
+        "'scan.value.initial-schemas.ddls' of a new query sets another type",
         "table shop.orders, column 'id': BIGINT and BOOLEAN become STRING, the only type that holds both. "
-        "'fixed-types' sets another type",
+        "'scan.value.initial-schemas.ddls' of a new query sets another type",
     ]
 
 

@@ -182,7 +182,7 @@ class _Resolver:
         """Return the action that reads a datum. The datum null of a union is a message without a row, not an error."""
         w, r = self._writer, self._root
         action = self.resolve(w, r)
-        if not isinstance(action, Union) or r.type == "union":
+        if not isinstance(action, Union) or r.type != "record":
             return action
         nulls = (branch.type == "null" for branch in w.branches)
         return Union(tuple(Null() if is_null else one for is_null, one in zip(nulls, action.branches, strict=True)))

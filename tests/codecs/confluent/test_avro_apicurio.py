@@ -150,7 +150,7 @@ def test_columns_are_proposed_and_ids_are_metadata(folder: str) -> None:
     for style in ("table", "ingestion"):
         found = infer_schema(messages, format="avro-apicurio", options={"url": folder}, style=style)
         roots = [field.type.root for field in found.fields]
-        assert roots == ["INT" if style == "table" else "BIGINT", "VARCHAR"]  # the schema 8 is the newest one
+        assert roots == ["BIGINT", "VARCHAR"], "of both schemas"
     batch = _format(folder).decode_batch(pa.array(messages), DDL, metadata=["registry.schema-id"])
     ids = [row and row[0]["registry.schema-id"] for row in batch.rows.to_pylist()]
     assert ids == ["7", "7", "8", None, None]

@@ -90,7 +90,7 @@ def _shared(session: Any, query: str, settings: dict[str, str]) -> Iterator[None
 
 @pytest.fixture(autouse=True)
 def _in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "converted_rows", lambda rows, *_: rows)
+    monkeypatch.setattr(sql, "converted_rows", lambda rows, *_, **__: rows)
     monkeypatch.setattr(sql, "shared_settings", _shared)
     monkeypatch.setattr(sql, "_merge", lambda name, rows, keys: rows.writeTo(name).append())
 

@@ -134,7 +134,7 @@ class _Notes(ParquetTarget):
 
 @pytest.fixture
 def notes(monkeypatch: pytest.MonkeyPatch) -> _Notes:
-    monkeypatch.setattr("kvformat.ingestion.targets.path.converted_rows", lambda rows, *_: rows)
+    monkeypatch.setattr("kvformat.ingestion.targets.path.converted_rows", lambda rows, *_, **__: rows)
     target = _Notes()
     target.create(TABLE, SCHEMA, TableOptions(), "q")
     return target

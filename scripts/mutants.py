@@ -126,7 +126,13 @@ ROOMS = {
     ),
     "table": Room(
         _modules("registry", "table/*", "spark/*", "key_value_format"),
-        ("tests/registry/table", "tests/registry/sql", "tests/test_*.py", "tests/connectors"),
+        (
+            "tests/registry/table",
+            "tests/registry/sql",
+            "tests/registry/test_*.py",
+            "tests/test_*.py",
+            "tests/connectors",
+        ),
         spark=("tests/spark/test_key_value.py", "tests/spark/test_columns.py"),
     ),
     "sql": Room(

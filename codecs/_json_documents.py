@@ -10,6 +10,8 @@ from kvformat.codecs._kernel.tree import Node, Tree
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.java import jackson_text
 
+BYTE_ORDER_MARK = "\ufeff"
+"""The character that some editors put before a text. Schemas are read without it."""
 _LONE_SURROGATES = "kvformat.lone-surrogates"
 _BLANKS = b" \t\r\n"
 FAULTS = {

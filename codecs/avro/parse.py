@@ -14,9 +14,9 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from kvformat.codecs._json_documents import BYTE_ORDER_MARK
 from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
-from kvformat.registry.contract.schema_registries import BYTE_ORDER_MARK
 from kvformat.registry.java.parse import BLANKS, parse_double, python_float_text
 
 MAX_DEPTH: Final = 64

@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from kvformat.codecs._json_documents import BYTE_ORDER_MARK
 from kvformat.registry.contract.errors import MissingExtraError, SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
-from kvformat.registry.contract.schema_registries import BYTE_ORDER_MARK, RegistrySchema
+from kvformat.registry.contract.schema_registries import RegistrySchema
 
 _CONDITIONS = {"required", "not", "type", "title", "description", "$comment"}
 _ROOT = "urn:kvformat:schema"

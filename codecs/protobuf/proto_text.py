@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
+from kvformat.codecs._json_documents import BYTE_ORDER_MARK
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.schema_registries import BYTE_ORDER_MARK
 
 FIELD_META = 1088
 """The number of the extension `(confluent.field_meta)` of `FieldOptions`; its field 2 is a map of parameters."""

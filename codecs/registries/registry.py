@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from kvformat.codecs._json_documents import BYTE_ORDER_MARK
 from kvformat.registry.contract.errors import SchemaRegistryError
 from kvformat.registry.contract.schema_registries import (
-    BYTE_ORDER_MARK,
     Refused,
     RegistrySchema,
     RegistrySettings,

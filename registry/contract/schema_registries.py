@@ -18,8 +18,6 @@ from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.options import mask_userinfo
 from kvformat.registry.contract.secrets import scrubbed
 
-BYTE_ORDER_MARK = "\ufeff"
-"""The character that some editors put before a text. Schemas are read without it."""
 _SECRET_WORDS = ("password", "passwd", "secret", "token", "user.info", "jaas")
 _KINDS = {"AVRO": "an Avro schema", "JSON": "a JSON Schema", "PROTOBUF": "a Protobuf schema"}
 

@@ -57,7 +57,41 @@ _NOT_IN_ENUM = {
     "round-trip/2~0": (0,),
 }
 """Rows written as protobuf with a text or number that an enum does not have."""
+_OF_ANOTHER_KIND = {
+    "avro-confluent/logical/DATE~3": [1],
+    "avro-confluent/logical/TIME0~0": [0],
+    "avro-confluent/logical/TIME3~0": [0],
+    "avro-confluent/resolve/DECIMAL-14/null~0": [4, 7],
+    "avro-confluent/resolve/TIME-7/null~0": [4],
+    "avro-confluent/resolve/TIMESTAMP-12/null~0": [6],
+    "avro-confluent/resolve/VARCHAR-10/null~1": [3],
+    "debezium-avro-confluent/logical/DATE~2": [1],
+    "debezium-avro-confluent/logical/TIME0~1": [0],
+    "debezium-avro-confluent/logical/TIME3~0": [0],
+    "debezium-avro-confluent/logical/decimal-10-2~1": [19, 20],
+    "debezium-avro-confluent/logical/decimal-20-18~1": [19, 20],
+    "debezium-avro-confluent/logical/decimal-38-10~7": [19, 20],
+    "debezium-avro-confluent/logical/decimal-5-4~0": [19, 20],
+    "debezium-avro-confluent/logical/decimal-6-0~0": [19, 20],
+    "debezium-avro-confluent/resolve/DATE/not-null~1": [1, 2],
+    "debezium-avro-confluent/resolve/DATE/null~2": [6],
+    "debezium-avro-confluent/resolve/DECIMAL-14/not-null~0": [3, 4, 8],
+    "debezium-avro-confluent/resolve/DECIMAL-14/null~1": [7, 8, 11],
+    "debezium-avro-confluent/resolve/STRING/null~0": [1],
+    "debezium-avro-confluent/resolve/TIME-7/not-null~0": [6],
+    "debezium-avro-confluent/resolve/VARCHAR-10/not-null~1": [0],
+    "debezium-avro-confluent/resolve/VARCHAR-10/null~0": [4],
+}
 DOCUMENTED = {
+    **{
+        f"{case}[{row}]": "a value of another kind, such as a text for a DECIMAL, is an error; Flink reads its bytes"
+        for case, rows in _OF_ANOTHER_KIND.items()
+        for row in rows
+    },
+    **{
+        f"avro-confluent/fields/top-level~0[{row}]": "null beside a record is a message without a row; Flink fails"
+        for row in (7, 9)
+    },
     "avro/truncated/json~1[40]": "a message without its last brace is an error; Flink does not look for the brace",
     "json/coerce/BOOLEAN/strict~0[11]": "an array for a BOOLEAN is false; Flink fails inside of the array",
     "json/setup/type/VARIANT/decode~1": "json reads VARIANT; Flink does from the version after 2.3 on",

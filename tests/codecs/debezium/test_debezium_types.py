@@ -779,7 +779,6 @@ def test_an_error_with_flinks_types_names_the_option() -> None:
     [
         (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "TIMESTAMP(3)"),
         (Given("int32", f"{_TIME}Date", 20_150), "TIME(3)"),
-        (Given("string", "", "907.61"), "DECIMAL(10, 2)"),
         (Given("bytes", "", b"\xff"), "STRING"),
     ],
 )

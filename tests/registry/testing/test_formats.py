@@ -54,8 +54,10 @@ _VARIANTS: Final = ";".join(("v", *(f"c{number}" for number in range(200))))
 """The columns of the kit's tables, as the option `variant-columns`."""
 _FRACTIONS: Final = {"DOUBLE as INT": {"7.9": "7", "-0.5": "0"}, "DOUBLE as BIGINT": {"7.9": "7", "-0.5": "0"}}
 """Flink's json truncates the fraction of a number if the column is an INT or BIGINT."""
-_BYTES_OF_TEXT: Final = {"STRING as DECIMAL(38, 0)": {"b'x'": "Decimal('120')", "b'7x'": "Decimal('14200')"}}
-"""Avro can read a string as bytes, and a decimal is stored as bytes."""
+_NUMBERS_OF_BOOLEANS: Final = {
+    f"BOOLEAN as {integer}": {"True": "1", "False": "0"} for integer in ("TINYINT", "SMALLINT", "INT", "BIGINT")
+}
+"""Protobuf reads each of its types of varints as any other one."""
 _TORN: Final = (b"{torn", b"[1", b'"x"', b"\xff", b'{"id":}')
 
 
@@ -153,7 +155,6 @@ class TestAvroConfluent(FormatContract):
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
     bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
-    changed_reads = _BYTES_OF_TEXT
 
 
 class TestJsonRegistry(FormatContract):
@@ -171,6 +172,7 @@ class TestProtoRegistry(FormatContract):
     samples = (_PLAIN, _NESTED, _DEEP)
     unsupported = (*_INTERVALS, "VARIANT")
     bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0", b"\0\0\0\0\x01", b"\0\0\0\0\x01\0\x08")
+    changed_reads = _NUMBERS_OF_BOOLEANS
 
 
 _TYPES: Final = {name: Path(_FOLDER, name) for name in ("avsc", "json", "proto")}
@@ -193,7 +195,6 @@ class TestAvroConfluentOfOneType(FormatContract):
     unlike_wider = ("INT", "BIGINT")
     skipped = (b"\0\0\0\0\x01",)
     bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02")
-    changed_reads = _BYTES_OF_TEXT
 
 
 class TestJsonRegistryOfOneType(FormatContract):
@@ -213,6 +214,7 @@ class TestProtoRegistryOfOneType(FormatContract):
     unsupported = (*_INTERVALS, "VARIANT")
     skipped = (b"\0\0\0\0\x01\0\x08\7",)
     bad = (b"\0\0", b"\x02\0\0\0\x01\0", b"\0\xff\xff\xff\xff\0")
+    changed_reads = _NUMBERS_OF_BOOLEANS
 
 
 class TestDebeziumJson(FormatContract):
@@ -247,7 +249,6 @@ class TestAvroRegistry(FormatContract):
     unsupported = _INTERVALS
     unlike_wider = ("INT", "BIGINT")
     bad = (b"\0\0", b"\x02\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
-    changed_reads = _BYTES_OF_TEXT
 
 
 class TestAvroGlue(FormatContract):
@@ -262,7 +263,6 @@ class TestAvroGlue(FormatContract):
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
     bad = (b"\3\0", b"\0\0\0\0\1\2\2", b"\3\0" + bytes(16) + b"\2", b"\3\1" + bytes(16), b"\3\5" + bytes(17))
-    changed_reads = _BYTES_OF_TEXT
 
 
 class TestCompressedAvroGlue(FormatContract):
@@ -272,7 +272,6 @@ class TestCompressedAvroGlue(FormatContract):
     unsupported = TestAvroGlue.unsupported
     unlike_wider = ("INT", "BIGINT")
     bad = TestAvroGlue.bad
-    changed_reads = _BYTES_OF_TEXT
 
 
 class TestAvroApicurio(FormatContract):
@@ -282,7 +281,6 @@ class TestAvroApicurio(FormatContract):
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
     bad = (b"\0\0", b"\1\0\0\0\1\2\2", b"\0\xff\xff\xff\xff\2", bytes(9), b"\0\0\0\0\1\2")
-    changed_reads = _BYTES_OF_TEXT
 
 
 class TestJsonDebeziumRegistry(FormatContract):
@@ -375,7 +373,6 @@ class TestDebeziumAvroConfluent(FormatContract):
     unsupported = (*_INTERVALS, "TIMESTAMP(6)", "TIMESTAMP_LTZ")
     unlike_wider = ("INT", "BIGINT")
     bad = (b"\0\0", b"\x01\0\0\0\x01\x02\x02", b"\0\xff\xff\xff\xff\x02", b"\0\0\0\0\x01\x02")
-    changed_reads = _BYTES_OF_TEXT
 
 
 _ORDER: Final = fields(

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.codecs.json.format import JsonFormat
 from kvformat.registry.contract.batches import DecodedBatch
@@ -32,6 +33,8 @@ class WrappedKeyFormat(JsonFormat):
     """Format `json` for keys of one connector. A table that has all members of `wrapper` reads the whole key."""
 
     wrapper: ClassVar[frozenset[str]]
+    likely: ClassVar[str]
+    """A regular expression that finds a part of each wrapped key; other keys are not parsed here."""
 
     @staticmethod
     def unwrap(key: str) -> str:
@@ -52,13 +55,16 @@ class WrappedKeyFormat(JsonFormat):
     def _unwrapped(self, keys: pa.BinaryArray) -> pa.BinaryArray:
         unwrap = type(self).unwrap
 
-        def own(key: bytes | None) -> bytes | None:
+        def own(key: bytes) -> bytes:
             try:
-                return None if key is None else unwrap(key.decode()).encode()
+                return unwrap(key.decode()).encode()
             except (ValueError, RecursionError):
                 return key
 
-        return pa.array(map(own, keys.to_pylist()), pa.binary())
+        wrapped = pc.fill_null(pc.match_substring_regex(keys, self.likely), False)
+        if not pc.any(wrapped, min_count=0).as_py():
+            return keys
+        return pc.replace_with_mask(keys, wrapped, pa.array(map(own, keys.filter(wrapped).to_pylist()), keys.type))
 
 
 class _KeyLooker:
@@ -83,11 +89,11 @@ def connect_payload(key: str) -> str:
 def maxwell_columns(key: str) -> str:
     """Return the columns of a key that Maxwell writes, in one of its two forms."""
     if key.lstrip().startswith("["):
-        parts = json.loads(key)
-        if len(parts) != _MAXWELL_PARTS or not isinstance(parts[2], list):
+        json.loads(key)  # raises `ValueError` for data after the array
+        parts = _elements(key)
+        if len(parts) != _MAXWELL_PARTS:
             raise ValueError
-        start = key.index("[", key.index("[") + 1 + len(json.dumps(parts[0])))
-        columns = [_members(text) for text in _elements(key[start:])]
+        columns = [_members(text) for text in _elements(parts[2])]
         return _object({name: value for each in columns for name, value in each.items()})
     members = _members(key)
     if not {*_MAXWELL_MEMBERS} <= members.keys():
@@ -122,7 +128,7 @@ def _members(text: str) -> dict[str, str]:
 
 
 def _elements(text: str) -> list[str]:
-    """Return the texts of the elements at the begin of a text."""
+    """Return the texts of the elements at the beginning of a text."""
     found: list[str] = []
     at = _after(text, 0, "[")
     while text[at : at + 1] != "]":
@@ -146,6 +152,7 @@ class ConnectSchemaKeyFormat(WrappedKeyFormat):
     """Format `json` for keys that may have Connect's schema, whether the values have one or not."""
 
     wrapper = frozenset(("schema", "payload"))
+    likely = '"payload"'
     unwrap = staticmethod(connect_payload)
 
 
@@ -153,4 +160,5 @@ class MaxwellKeyFormat(WrappedKeyFormat):
     """Format `json` for Maxwell's keys."""
 
     wrapper = frozenset(_MAXWELL_MEMBERS)
+    likely = r'"database"|^\s*\['
     unwrap = staticmethod(maxwell_columns)

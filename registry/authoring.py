@@ -9,6 +9,7 @@ from __future__ import annotations
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.changelog import UNCHANGED
+from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.error_codes import error_arrays, split_codes
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.fork_safe import Guarded, cached_property
@@ -71,6 +72,7 @@ __all__ = [
     "listed",
     "mask_userinfo",
     "mask_userinfo_in_text",
+    "merge_types",
     "nullable",
     "quoted",
     "resolve_schema",

@@ -23,12 +23,12 @@ from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registry_formats.avro_reading import AvroReading
 from kvformat.codecs.registry_formats.options import FAIL, WARN
 from kvformat.codecs.registry_formats.record_types import names_of_schema
+from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import NewSchemaWarning, SchemaError
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
-from kvformat.registry.sql.common_types import merge_types
 
 Columns = Iterable[FlinkField]
 _MOST_NAMED = 20  # fields that a text names, which may be that of an error of many messages

@@ -57,12 +57,12 @@ from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.recognize import confluent_frames
 from kvformat.codecs.registry_formats.record_samples import split_by_type
 from kvformat.codecs.registry_formats.registry_schemas import columns_of_all, read_schemas
+from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
-from kvformat.registry.sql.common_types import BINARY_ROOTS, INTEGER_DIGITS, TEXT_ROOTS, merge_types
 
 if TYPE_CHECKING:
     from kvformat.codecs.registry_formats.format import RegistryFormat
@@ -74,6 +74,7 @@ _PLAIN = {
     "double": "DOUBLE",
     **dict.fromkeys(("int32", "sint32", "sfixed32"), "INT"),
 }
+_INTEGERS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
 _ENTRY = "Entry"
 _MOST_TYPES = 100_000
 """Types of one schema: a small schema whose messages use others many times could stand for any number."""
@@ -141,13 +142,13 @@ def propose_proto_registry(
 def _common(one: FlinkType, other: FlinkType) -> FlinkType | None:
     """Return the type of a column that reads fields of two types, as `evolve.py` reads them; None if there is none."""
     roots = {one.root, other.root}
-    integers = roots & INTEGER_DIGITS.keys()
+    integers = roots & _INTEGERS
     if roots <= {"BOOLEAN", *integers} and len(integers) == 1:
         return one if one.root in integers else other
     if len(roots) == 1 or roots == integers or roots == {"FLOAT", "DOUBLE"}:
         merged = merge_types(one, other)
         return merged if merged.root in roots else None
-    if roots & {*TEXT_ROOTS} and roots & {*BINARY_ROOTS}:
+    if roots & {"CHAR", "VARCHAR"} and roots & {"BINARY", "VARBINARY"}:
         return BYTES
     if "ARRAY" in roots:
         array, single = (one, other) if one.root == "ARRAY" else (other, one)

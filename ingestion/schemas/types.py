@@ -8,9 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from kvformat.registry.contract.ddl import parse_type
-from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.sql.common_types import (
+from kvformat.registry.contract.common_types import (
     APPROXIMATE_ROOTS,
     BINARY_ROOTS,
     FINEST,
@@ -23,6 +21,8 @@ from kvformat.registry.sql.common_types import (
     merge_types,
     whole_digits,
 )
+from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.types import FlinkType
 
 __all__ = [
     "BINARY_ROOTS",

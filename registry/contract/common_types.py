@@ -36,7 +36,7 @@ FINEST = 9  # digits of a second
 
 
 def merge_types(one: FlinkType, other: FlinkType) -> FlinkType:
-    """Return the least common type. It is NOT NULL if both types are."""
+    """Return the least type that holds the values of both; STRING holds all. It is NOT NULL if both types are."""
     merged = _merge_nullable(replace(one, nullable=True), replace(other, nullable=True))
     return replace(merged, nullable=one.nullable or other.nullable)
 

@@ -68,6 +68,8 @@ class RowRules:
                 yield from self._declared(name, value, t, number, table)
                 continue
             if value is None:
+                if name in table.nulls and name not in table.columns:
+                    yield Contribution(name, number, None)
                 continue
             known = types.get(name)
             if known is not None:

@@ -15,11 +15,11 @@ from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.flattened import FlatBatch
 from kvformat.codecs._kernel.message_metadata import MemberColumn
 from kvformat.codecs._kernel.operation_rows import OperationRows
-from kvformat.codecs.changes.envelope import KINDS, ChangeSettings, Envelope, RowImage
+from kvformat.codecs.changes.envelope import DELETE, KINDS, ChangeSettings, Envelope, RowImage
 from kvformat.codecs.changes.metadata import TEXT, TEXTS, ColumnPresence, Metadata
 from kvformat.codecs.changes.operations import NO_ROWS, kind_texts, operation_rows, read_rows
 from kvformat.codecs.changes.other_messages import find_by_members
-from kvformat.codecs.changes.upsert import without_before_rows
+from kvformat.codecs.changes.upsert import KEYED_DELETION_HINT, without_before_rows
 from kvformat.codecs.json.errors import JsonErrorMessages
 from kvformat.codecs.json.scalars import BadValue, preview, scalar_converter
 from kvformat.codecs.json.types import JsonSchema, row_of
@@ -236,7 +236,8 @@ class EnvelopePlan:
         """The error of a member without the row that an operation needs. `index` is -1 if there is no array of rows."""
         name = self.members[member]
         rows = self._rows[self._text(operation)]
-        hint = self._envelope.no_before_hint if member == BEFORE else ""
+        is_deletion = rows[0].kind == KINDS[DELETE]
+        hint = self._envelope.no_before_hint if member == BEFORE else KEYED_DELETION_HINT if is_deletion else ""
         path = name if index < 0 else f"{name}[{index}]"
         return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{hint}", path)
 

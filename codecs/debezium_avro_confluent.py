@@ -54,7 +54,7 @@ from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
-from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.look import Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -120,6 +120,14 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
 
         return DebeziumAvroLooker(self, request, self._given)
+
+    def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
+        """Return the columns of rows by their schemas; None if the values are read by Debezium's own types anyway."""
+        from kvformat.codecs.registry_formats.avro_discover import written_change_columns
+
+        if self.options["types"] == DEBEZIUM or self.options["schema"] is not None:
+            return None
+        return written_change_columns(messages, self, flat=bool(self.options[FLATTENED.name]))
 
     def for_key(self, key: Format) -> Format:
         typed = self.options["types"] == DEBEZIUM and key.identifier == "avro-confluent"

@@ -272,7 +272,7 @@ class ChangeLooker:
         other = None
         if operation is None:
             other = find_by_members(self._envelope.other_by_members, change)
-            if other is not None:
+            if other is not None and (self._envelope.flattened or not other.empties_table):
                 return None
         elif isinstance(operation, str):
             other = self._envelope.other_by_operation.get(operation)
@@ -287,7 +287,8 @@ class ChangeLooker:
             return None
         table = found.table(name)
         if other is not None:
-            found.set_change(index, table, "drop" if operation in self._layout.drops else "truncate")
+            drops = other.drops(change) if operation is None else operation in self._layout.drops
+            found.set_change(index, table, "drop" if drops else "truncate")
             return None
         rows = self._operations.get(operation) if isinstance(operation, str) else None
         if rows is not None and not rows:

@@ -667,3 +667,32 @@ def test_a_message_that_is_no_change_has_the_error_of_decoding(
     assert list(found.errors) == [0]
     assert reason in found.errors[0]
     assert not found.columns
+
+
+@pytest.mark.parametrize(
+    ("statement", "table", "change"),
+    [
+        ("DROP TABLE `t`", "t", "drop"),
+        ("drop table if exists d.t", "t", "drop"),
+        ("/* by hand */ TRUNCATE TABLE t", "t", "truncate"),
+        ("truncate t", "t", "truncate"),
+        ("DROP DATABASE d", "", None),
+        ("ALTER TABLE t DROP COLUMN c", "t", None),
+        ("ALTER TABLE t TRUNCATE PARTITION p", "t", None),
+        ("CREATE TABLE t (id INT)", "t", None),
+    ],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_statements_of_debezium_that_empty_their_table(
+    statement: str, table: str, change: str | None, wrapped: bool
+) -> None:
+    """TiCDC sends them among the rows."""
+    source = {"db": "d", "table": table}
+    message: Any = {"source": source, "ts_ms": 1, "databaseName": "d", "schemaName": None, "ddl": statement}
+    message = {"schema": None, "payload": message} if wrapped else message
+    found = look("debezium-json", [message], given={"schema-include": str(wrapped).lower()})
+    assert dict(found.changes) == ({} if change is None else {0: change})
+    assert found.tables == (() if change is None else (("d", "t"),))
+    assert not found.errors
+    flat = look("debezium-json", [message], given={"flattened": "true", "schema-include": str(wrapped).lower()})
+    assert not flat.changes

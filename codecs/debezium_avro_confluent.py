@@ -58,7 +58,7 @@ from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
@@ -260,7 +260,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
 
 def _envelope(row: FlinkType) -> FlinkType:
     """The type of an envelope: the rows before and after a change, and the operation."""
-    image, op = replace(row, nullable=True), FlinkType("VARCHAR", length=MAX_LENGTH)
+    image, op = replace(row, nullable=True), STRING
     return FlinkType("ROW", fields=(*(FlinkField(name, image) for name in ("before", "after")), FlinkField("op", op)))
 
 

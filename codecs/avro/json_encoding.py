@@ -42,14 +42,14 @@ from kvformat.codecs.json.write import (
 )
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, arrow_type, nullable
 from kvformat.registry.java.numbers import double_texts
 from kvformat.registry.java.parse import parse_double, parse_float, replace_lone_surrogates
 
 _Converter = Callable[[Any], Any]
 _WholeReader = Callable[[Any], int]
 
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
+_BITS = {"int": 32, "long": 64}
 _NANOS = 1_000_000  # in a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
 _MISSING = "is missing; every field must be there, as null if it is null"
@@ -325,7 +325,7 @@ def _whole(kind: str, t: FlinkType) -> _WholeReader:
     """Read an int or long. A fraction is read as a double and truncated, as in Jackson."""
     bits = _BITS[kind]
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    narrow = 2 ** (_BITS.get(t.root, bits) - 1)
+    narrow = 2 ** ((INTEGER_BITS[t.root] if t.root in ("TINYINT", "SMALLINT") else bits) - 1)
 
     def read(node: Node) -> int:
         if isinstance(node, Integer):

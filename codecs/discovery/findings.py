@@ -8,11 +8,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs.discovery.column_types import STRING, folded_name
+from kvformat.codecs.discovery.column_types import folded_name
 from kvformat.codecs.discovery.text_forms import merged_forms
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType
 from kvformat.registry.format import Format
 
 MOST_COLUMNS = 5_000

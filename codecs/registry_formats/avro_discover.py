@@ -22,18 +22,18 @@ from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs.debezium.own_types import MARKS
 from kvformat.codecs.debezium.table_names import ADDED, NAMES, row_table, source_table
-from kvformat.codecs.discovery.column_types import STRING, Notes, is_name
-from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.column_types import Notes, is_name
 from kvformat.codecs.discovery.deletions import MARK, DeletionTables
 from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
 from kvformat.codecs.json.value_types import units_of_a_day
 from kvformat.codecs.registry_formats.avro_columns import branch_of, image_of, row_of
 from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
 from kvformat.codecs.registry_formats.record_options import TABLES_OF_TYPES
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
-from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, nullable
 
 if TYPE_CHECKING:
     from kvformat.codecs.avro.schema import Schema

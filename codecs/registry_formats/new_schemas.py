@@ -23,7 +23,7 @@ from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registry_formats.avro_reading import AvroReading
 from kvformat.codecs.registry_formats.options import FAIL, WARN
 from kvformat.codecs.registry_formats.record_types import names_of_schema
-from kvformat.registry.contract.common_types import merge_types
+from kvformat.registry.contract.common_types import holds, merge_types
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import NewSchemaWarning, SchemaError
 from kvformat.registry.contract.samples import columns_text
@@ -195,8 +195,6 @@ def _wider(known: FlinkType, written: FlinkType) -> FlinkType | None:
 
 def _is_wider(known: FlinkType, written: FlinkType) -> bool:
     """Return whether the written type has all values of the known one and more. Lengths of texts do not count."""
-    from kvformat.codecs.discovery.declared_types import holds
-
     if known.root in _ANY_LENGTH or written.root in _ANY_LENGTH:
         return False
     if known.root != written.root and (known.root in _TIMES or written.root in _TIMES):

@@ -34,7 +34,7 @@ from kvformat.codecs.registry_formats.protobuf_frames import message_groups, onl
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 NAMELESS = "(without a name)"
 """The name of types whose schema has none, such as a JSON Schema without a title."""
@@ -229,5 +229,5 @@ def _place_json(
 
 @functools.lru_cache(maxsize=256)
 def _reader(name: str) -> JsonReader:
-    text = FlinkType("VARCHAR", length=MAX_LENGTH)
+    text = STRING
     return JsonReader(FlinkType("ROW", nullable=False, fields=(FlinkField(name, text),)), ReadSettings())

@@ -31,6 +31,7 @@ from kvformat.codecs.registry_formats.record_format import RecordFormat, beside,
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
@@ -86,9 +87,9 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         found, which = distinct_ids(frames.ids)
         plans = []
         for writer in self.schemas_of(found.tolist(), frames).values() if frames.good.all() else ():
-            name = "" if isinstance(writer, str) else (writer.optional or writer).full_name
-            if isinstance(writer, str) or name not in names:
+            if isinstance(writer, Reason) or (writer.optional or writer).full_name not in names:
                 return None
+            name = (writer.optional or writer).full_name
             number = names.index(name)
             plain = self.options["read-enum-and-fixed"]
             plans.append(choice(plan(writer, tables[number].schema, plain, self.legacy), number))
@@ -107,13 +108,13 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         rows = beside([*enumerate(own for own, _ in parts)], of_messages, counts, row)
         return DecodedBatch(rows, None, decoded.errors, decoded.codes)
 
-    def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], str | None] | None:
+    def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], Reason | None] | None:
         new = self.new_schemas(row)
         if new is None:
             return None
         from kvformat.codecs.registry_formats.avro_discover import avro_columns
 
-        def error(schema: int | str, writer: Schema) -> str | None:
+        def error(schema: int | str, writer: Schema) -> Reason | None:
             branches = [branch for branch in writer.branches if branch.type == "record"]
             records = [branch for branch in branches if branch.full_name == new.record] or branches or [writer]
             reads_one = len(records) == 1 and self.options["schema"] is None

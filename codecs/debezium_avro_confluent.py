@@ -53,6 +53,7 @@ from kvformat.codecs.registry_formats.record_options import SUBJECT_STRATEGY, TO
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
@@ -148,7 +149,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
 
         flat, seen, new = self.options[FLATTENED.name], list[Schema](), self.new_schemas(row)
 
-        def on_writer(schema: int | str, writer: Schema) -> str | None:
+        def on_writer(schema: int | str, writer: Schema) -> Reason | None:
             seen.append(writer)
             if self.options["types"] != DEBEZIUM:
                 _warn_of_types(row, writer, flat)
@@ -192,7 +193,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         row: FlinkType,
         present: _Mask,
         filled: _Mask,
-        on_writer: Callable[[int | str, Schema], str | None],
+        on_writer: Callable[[int | str, Schema], Reason | None],
     ) -> DecodedBatch:
         """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
         ids, writers = self.writers(messages, filled)
@@ -215,7 +216,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         reading: _Reading,
         present: _Mask,
         filled: _Mask,
-        on_writer: Callable[[int | str, Schema], str | None],
+        on_writer: Callable[[int | str, Schema], Reason | None],
     ) -> DecodedBatch:
         """Decode messages whose columns are read alike."""
         reader = reading.reader

@@ -10,7 +10,7 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.common_types import holds, merge_types
-from kvformat.registry.contract.error_codes import error_arrays, split_codes
+from kvformat.registry.contract.error_codes import Reason, error_arrays, reason_arrays, reasons_of, split_codes
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.fork_safe import Guarded, cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -60,6 +60,7 @@ __all__ = [
     "Looked",
     "Looker",
     "Part",
+    "Reason",
     "Refused",
     "RegistrySchema",
     "RegistrySettings",
@@ -82,6 +83,8 @@ __all__ = [
     "merge_types",
     "nullable",
     "quoted",
+    "reason_arrays",
+    "reasons_of",
     "resolve_schema",
     "row_type",
     "spark_type",

@@ -82,19 +82,18 @@ class ScalarRules:
 
 
 class BadValue(ValueError):
-    """A column does not accept a JSON value. `str()` has the code, the field, the value and the type, on one line."""
+    """A column does not accept a JSON value. `str()` has the field, the value and the type, on one line."""
 
     def __init__(self, reason: str, code: ErrorCode = _WRONG_TYPE) -> None:
         self.reason, self.code = reason, code
         self.steps: list[str | int] = []  # the path to the field, innermost first
 
     def __str__(self) -> str:
-        code, text = self.said
-        return code.marked(text)
+        return self.said[1]
 
     @property
     def said(self) -> tuple[ErrorCode, str]:
-        """The error code and the message."""
+        """The code and the text of the message's error, as the kernel takes them."""
         return self.code, f"field {self.path!r}: {self.reason}" if self.steps else self.reason
 
     @property

@@ -48,7 +48,7 @@ from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_byte
 from kvformat.codecs.protobuf.registry_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
 from kvformat.codecs.protobuf.schema_text import VALUE, WRAPPED
 from kvformat.codecs.protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import (
     BYTES,
@@ -467,10 +467,10 @@ class _OneOf(_ReadOnly):
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         raise NotImplementedError("its element is converted")
 
-    def _several(self, count: int, path: str) -> str:
+    def _several(self, count: int, path: str) -> Reason:
         wanted = f"ARRAY<{self.type.summary()}>"
         text = f"field '{path}': {count} values of a {self.source}, but the column has one. Declare it as {wanted}"
-        return ErrorCode.WRONG_TYPE.marked(text)
+        return Reason(ErrorCode.WRONG_TYPE, text)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
 from kvformat.codecs.registry_formats.record_options import TABLES_OF_TYPES
 from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
 from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, nullable
@@ -73,7 +74,7 @@ class AvroLooker:
 
     def _adder(self, found: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
         """Return a function that gives a message its table, and the table the columns of the message's schema."""
-        done: dict[tuple[int, int], str | None] = {}
+        done: dict[tuple[int, int], Reason | None] = {}
 
         def add(index: int, table: TableFindings, schema_id: int) -> None:
             key = table.number, schema_id

@@ -31,7 +31,7 @@ from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME
 from kvformat.registry.contract.batches import EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
@@ -122,7 +122,7 @@ class ConfluentAvroFormat(RegistryFormat):
         messages: pa.BinaryArray,
         reader: Schema,
         present: _Mask,
-        on_writer: Callable[[int | str, Schema], str | None] | None = None,
+        on_writer: Callable[[int | str, Schema], Reason | None] | None = None,
         *,
         read: Callable[..., Decoded] = _read_lists,
     ) -> Decoded:
@@ -152,7 +152,7 @@ class ConfluentAvroFormat(RegistryFormat):
             return decoded
         reasons = frames.errors()
         reasons[frames.good] = np.array([None if isinstance(s, Schema) else s for s in schemas.values()], object)[which]
-        errors, codes = split_codes(pa.array(reasons, pa.string()))
+        errors, codes = reason_arrays(reasons)
         if decoded.errors is not None:
             errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
         return Decoded(decoded.values, errors, codes)
@@ -167,23 +167,23 @@ class ConfluentAvroFormat(RegistryFormat):
         known = self.schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
-    def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | str]:
+    def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | Reason]:
         """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
         keys = frames.schemas(ids)
         answers = schemas_by_id(self.settings, keys)
         return {schema_id: self._schema(key, answers[key]) for schema_id, key in zip(ids, keys, strict=True)}
 
-    def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | str:
+    def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | Reason:
         registry = f"the schema registry at {self.settings.shown_url}"
         found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
         if isinstance(found, Refused):
-            return ErrorCode.UNKNOWN_SCHEMA.marked(
-                f"Could not find schema with id {schema_id} in {registry}: {found.reason}"
+            return Reason(
+                ErrorCode.UNKNOWN_SCHEMA, f"Could not find schema with id {schema_id} in {registry}: {found.reason}"
             )
         try:
             return parse_complete(found)
         except SchemaError as bad:
             reason = self.settings.scrubbed(str(bad))
-            return ErrorCode.UNKNOWN_SCHEMA.marked(
-                f"the schema with id {schema_id} in {registry} can't be read: {reason}"
+            return Reason(
+                ErrorCode.UNKNOWN_SCHEMA, f"the schema with id {schema_id} in {registry} can't be read: {reason}"
             )

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kvformat.codecs.registries.cache import id_of_schema, latest_schema
 from kvformat.codecs.registries.confluent_client import context_of
@@ -33,7 +32,7 @@ from kvformat.codecs.registry_formats.options import (
 )
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.errors import OptionError, SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -263,8 +262,8 @@ class RegistryFormat(Format):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))
         found = self.schema_to_write(schema)
         if isinstance(found, Refused):
-            error = ErrorCode.UNKNOWN_SCHEMA.marked(found.reason)
-            errors = pc.if_else(rows.is_valid(), pa.scalar(error), pa.scalar(None, pa.string()))
-            return EncodedBatch(pa.nulls(len(rows), pa.binary()), errors)
+            error = Reason(ErrorCode.UNKNOWN_SCHEMA, found.reason)
+            reasons = [error if is_row else None for is_row in rows.is_valid().to_pylist()]
+            return EncodedBatch(pa.nulls(len(rows), pa.binary()), *reason_arrays(reasons))
         batch = write(*found)
         return replace(batch, messages=self.framing.finished(batch.messages))

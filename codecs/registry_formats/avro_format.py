@@ -106,7 +106,7 @@ class ConfluentAvroFormat(RegistryFormat):
 
     def encode_datums(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
         """Encode rows of the datums' type as datums after the id to write."""
-        if not self.options[self.latest_option]:
+        if not self.registry.writes_latest:
             self.own_schema(schema)  # raises `SchemaError`, also without rows
 
         def write(schema_id: int | str, written: RegistrySchema) -> EncodedBatch:

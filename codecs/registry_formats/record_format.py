@@ -116,9 +116,9 @@ class RecordFormat(RegistryFormat):
                 format=identifier,
                 option=RECORD_COLUMNS,
             )
-        if not self.names_subject and self.subject is not None:
+        if not self.names_subject and self.registry.subject is not None:
             raise OptionError(
-                f"format '{identifier}' has the subject '{self.subject}', and '{SUBJECT_STRATEGY}' = "
+                f"format '{identifier}' has the subject '{self.registry.subject}', and '{SUBJECT_STRATEGY}' = "
                 f"'{self._strategy}', which makes subjects of the names of types. Remove one of them",
                 format=identifier,
                 option=SUBJECT_STRATEGY,
@@ -286,7 +286,7 @@ class RecordFormat(RegistryFormat):
 
     def subject_for(self, schema: pa.Schema) -> str | None:
         if self.names_subject:
-            return self.subject
+            return self.registry.subject
         name = self.options[RECORD_NAME] or self._name_of(self.own_schema(schema))
         return name if self._strategy == BY_RECORD else f"{self.options[TOPIC]}-{name}"
 

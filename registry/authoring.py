@@ -14,7 +14,7 @@ from kvformat.registry.contract.error_codes import Reason, error_arrays, reason_
 from kvformat.registry.contract.errors import did_you_mean, listed
 from kvformat.registry.contract.fork_safe import Guarded, cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
-from kvformat.registry.contract.join_batches import fail_rows, join_decoded
+from kvformat.registry.contract.join_batches import fail_rows, join_decoded, join_encoded
 from kvformat.registry.contract.look import (
     KnownTable,
     Looked,
@@ -77,6 +77,7 @@ __all__ = [
     "fail_rows",
     "holds",
     "join_decoded",
+    "join_encoded",
     "listed",
     "mask_userinfo",
     "mask_userinfo_in_text",

@@ -266,7 +266,7 @@ def no_table(format: Format, advice: str = "") -> Reason:
     return Reason(
         ErrorCode.TABLE_ID,
         f"format '{format.identifier}': the message does not name its table. Its members for the database and "
-        "the table must be texts",
+        f"the table must be texts{advice}",
     )
 
 

@@ -27,7 +27,9 @@ from kvformat.codecs.discovery.deletions import MARK, DeletionTables
 from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
 from kvformat.codecs.json.value_types import units_of_a_day
 from kvformat.codecs.registry_formats.avro_columns import branch_of, image_of, row_of
-from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+from kvformat.codecs.registry_formats.avro_datums import AvroDatums
+from kvformat.codecs.registry_formats.format import RegistryFormat
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import TABLES_OF_TYPES
 from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.discovery import get_format
@@ -49,8 +51,8 @@ _Types = Mapping[str, FlinkType]
 class AvroLooker:
     """Looks at messages of format avro-confluent; see `Looker`."""
 
-    def __init__(self, format: ConfluentAvroFormat, request: LookRequest) -> None:
-        self._format, self._request = format, request
+    def __init__(self, format: RegistryFormat, datums: AvroDatums, request: LookRequest) -> None:
+        self._format, self._datums, self._request = format, datums, request
         self._types: dict[str, _Types] = {}  # by the text of the schema
         self._by_record = bool(request.options.get(TABLES_OF_TYPES))
 
@@ -58,7 +60,7 @@ class AvroLooker:
         """Return what the messages contribute."""
         found = Findings(len(messages), self._request.known)
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
-        ids, writers = self._format.writers(messages, filled)
+        ids, writers = self._datums.writers(messages, filled)
         self._place(messages, topics, ids, writers, found)
         found.decide(self._format, messages)
         return found.looked()
@@ -119,12 +121,14 @@ class AvroLooker:
 class DebeziumAvroLooker(AvroLooker):
     """Looks at messages of format debezium-avro-confluent; see `Looker`."""
 
-    def __init__(self, format: ConfluentAvroFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, format: RegistryFormat, datums: AvroDatums, request: LookRequest, given: Mapping[str, Any]
+    ) -> None:
         given = {name: value for name, value in given.items() if name not in _PROVIDED}
-        super().__init__(type(format)(given), request)
+        super().__init__(type(format)(given), datums, request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
         self._deletions = DeletionTables(request.known) if self._flat else None
-        names = {name for spec in ConfluentAvroFormat.option_specs for name in spec.keys(given)}
+        names = {name for spec in AVRO_OPTIONS for name in spec.keys(given)}
         self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
 
     def _place(

@@ -163,7 +163,7 @@ class ChangeLooker:
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
         count_messages(len(messages))
-        found = Findings(len(messages), self._request.known)
+        found = Findings(len(messages), self._request)
         if self._kernel is None:
             for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
                 self._look_at(index, message, topic, found)
@@ -230,6 +230,7 @@ class ChangeLooker:
                 trusted=self._layout.trusted,
                 static=self._request.static,
                 fresh=table.fresh,
+                nulls=table.nulls,
                 key=key,
                 declaration=declaration,
             )

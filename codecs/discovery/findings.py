@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 from kvformat.codecs.discovery.column_types import folded_name
 from kvformat.codecs.discovery.text_forms import merged_forms
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reasons_of
-from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName
+from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, SeenColumn, SeenKey, TableName
 from kvformat.registry.contract.types import STRING, FlinkType
 from kvformat.registry.format import Format
 
@@ -58,9 +58,10 @@ class _Column:
 class TableFindings:
     """The known columns of a table, and what a batch adds to them."""
 
-    def __init__(self, number: int, name: TableName, known: KnownTable) -> None:
+    def __init__(self, number: int, name: TableName, known: KnownTable, nulls: frozenset[str]) -> None:
         self.number, self.name, self.known = number, name, known
         self.types = known.columns
+        self.nulls = nulls - known.nulls - known.columns.keys()  # that are noted when they come
         self.columns: dict[str, _Column] = {}
         self.keys: dict[tuple[str, ...], int] = {}
         self._added = 0
@@ -114,7 +115,8 @@ class TableFindings:
                 as_text.add(name)
             if column.forms is not None:
                 forms[name] = forms.get(name, column.forms) & column.forms
-        return KnownTable(types, frozenset(as_text), self.known.key, forms)
+        nulls = self.known.nulls | (self.columns.keys() - types.keys())
+        return KnownTable(types, frozenset(as_text), self.known.key, forms, nulls)
 
     def forms(self, name: str) -> int | None:
         """Return what the texts of a column have in common so far; None if it has none."""
@@ -151,7 +153,7 @@ class TableFindings:
             all_types = column.types if known is None else [known, *column.types]
             is_text = STRING in all_types
             as_text = (column.as_text or needs_text(all_types)) and name not in self.known.as_text and not is_text
-            if column.types or as_text or column.forms is not None:
+            if column.types or as_text or column.forms is not None or (known is None and name in self.nulls):
                 types, forms = tuple(column.types), column.forms
                 yield SeenColumn(self.name, name, types, column.message, column.place, as_text, forms)
 
@@ -181,8 +183,8 @@ def _bounded(types: list[FlinkType]) -> list[FlinkType]:
 class Findings:
     """What a batch contributes so far. A message gets its table by `set_table`, or stays without one."""
 
-    def __init__(self, count: int, known: Mapping[TableName, KnownTable]) -> None:
-        self._known = known
+    def __init__(self, count: int, request: LookRequest) -> None:
+        self._known, self._nulls = request.known, request.nulls
         self._tables: dict[TableName, TableFindings] = {}
         self._indices = np.full(count, -1, np.int32)
         self._changes: dict[int, Literal["truncate", "drop"]] = {}
@@ -193,7 +195,8 @@ class Findings:
         """Return the findings of a table."""
         found = self._tables.get(name)
         if found is None:
-            found = TableFindings(len(self._tables), name, self._known.get(name, _NOTHING))
+            known = self._known.get(name, _NOTHING)
+            found = TableFindings(len(self._tables), name, known, self._nulls(name))
             self._tables[name] = found
         return found
 

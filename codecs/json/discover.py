@@ -60,7 +60,7 @@ class JsonLooker:
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
         count_messages(len(messages))
-        found = Findings(len(messages), self._request.known)
+        found = Findings(len(messages), self._request)
         if COMPILED and not self._flatten and not self._members:
             self._look_by_kernel(messages, topics, found)
         else:
@@ -79,14 +79,14 @@ class JsonLooker:
             before = table.additions
             self._look_at(index, messages[index].as_py(), names[number], found)
             if table.additions != before:
-                batch.tables[number] = self._table(table.effective(), number, table.fresh)
+                batch.tables[number] = self._table(names[number], table.effective(), number, table.fresh)
 
         batch = LookBatch()
         batch.topics = numbers.data
         for number, name in enumerate(names):
             if name not in self._prepared:
                 known = self._request.known.get((name,))
-                self._prepared[name] = None if known is None else self._table(known, number)
+                self._prepared[name] = None if known is None else self._table(name, known, number)
             table = self._prepared[name]
             if table is not None:
                 table.number = number
@@ -94,8 +94,12 @@ class JsonLooker:
         answers = batch.look(messages, closer)
         found.set_tables(answers, [(name,) for name in names])
 
-    def _table(self, known: KnownTable, number: int, fresh: frozenset[str] = frozenset()) -> LookTable | None:
-        table = prepared_table(known, self._values, self._request.fixed, static=self._request.static, fresh=fresh)
+    def _table(
+        self, name: str, known: KnownTable, number: int, fresh: frozenset[str] = frozenset()
+    ) -> LookTable | None:
+        request = self._request
+        nulls = request.nulls((name,))
+        table = prepared_table(known, self._values, request.fixed, static=request.static, fresh=fresh, nulls=nulls)
         if table is not None:
             table.number = number
         return table

@@ -58,7 +58,7 @@ class AvroLooker:
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
-        found = Findings(len(messages), self._request.known)
+        found = Findings(len(messages), self._request)
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         ids, writers = self._datums.writers(messages, filled)
         self._place(messages, topics, ids, writers, found)

@@ -56,7 +56,7 @@ from kvformat.codecs.registries.confluent_frames import frame_size
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.recognize import confluent_frames
 from kvformat.codecs.registry_formats.record_samples import split_by_type
-from kvformat.codecs.registry_formats.registry_schemas import columns_of_all, read_schemas
+from kvformat.codecs.registry_formats.registry_schemas import columns_of_all, common_type, read_schemas
 from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
@@ -151,7 +151,9 @@ def _common(one: FlinkType, other: FlinkType) -> FlinkType | None:
         return BYTES
     if "ARRAY" in roots:
         array, single = (one, other) if one.root == "ARRAY" else (other, one)
-        element = _common(array.fields[0].type, single) if single.root != "ROW" else single
+        if single.root == "MAP":  # its entries are messages
+            single = FlinkType("ROW", nullable=False, fields=single.fields)
+        element = common_type(array.fields[0].type, single, _common)
         return None if element is None else array_of(element)
     return None
 

@@ -100,5 +100,8 @@ def _looked(sample: MessageSample, format: str, options: Mapping[str, Any]) -> S
         texts, _ = split_codes(pa.array(list(found.errors.values())))
         assert texts is not None
         notes.append(f"bad messages, which are left out: {len(texts)}; the first: {texts[0]}")
-    keys = [key.names for key in found.keys]
+    keys = list(dict.fromkeys(key.names for key in found.keys))
+    if len({frozenset(names) for names in keys}) > 1:
+        texts = [f"({', '.join(names)})" for names in keys]
+        notes.append(f"the messages declare different keys, {listed(texts)}: a query stops at such messages")
     return SchemaProposal(tuple(fields), primary_key=keys[0] if keys else (), notes=tuple(notes))

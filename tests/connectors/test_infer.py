@@ -770,6 +770,10 @@ def test_tables_and_keys_as_ingestion_makes_them() -> None:
     assert (found.ddl, found.primary_key) == ("`id` STRING, `at` DATE", ("id",))
     with pytest.raises(SchemaError, match=r"the messages belong to 2 tables, d\.t, d\.u: give those of one table"):
         infer_schema([message("t"), message("u")], format="canal-json", style="ingestion")
+    for keys, shown in ((["at"], "(at), (id)"), (["id", "at"], "(id), (id, at)"), (["id"], "")):
+        keyed = infer_schema([message("t"), message("t", pkNames=keys)], format="canal-json", style="ingestion")
+        note = f"the messages declare different keys, {shown}: a query stops at such messages"
+        assert keyed.notes == ((note,) if shown else ())
     nameless = infer_schema([message("t"), message("t", database=None)], format="canal-json", style="ingestion")
     assert "bad messages, which are left out: 1; the first: " in nameless.notes[0]
     with pytest.raises(SchemaError, match="no columns can be inferred: there are 1 messages"):

@@ -71,11 +71,16 @@ def _modules(folder: str, *names: str) -> tuple[str, ...]:
 
 
 _DISCOVERY = _modules("codecs", "discovery/*", "[!_]*/columns", "[!_]*/*discover*", "registry_formats/*_columns")
-_MESSAGES = ("tests/codecs/test_vectors.py", "tests/codecs/kernel", "tests/codecs/test_edges.py")
+_MESSAGES = ("tests/codecs/test_vectors.py", "tests/codecs/test_edges.py")
+_FEWER_CASES = {"KVFORMAT_MUTATIONS": "600", "KVFORMAT_AVRO_MUTATIONS": "300", "KVFORMAT_PROTOBUF_SETS": "20"}
+"""The cases of random tests with the uncompiled kernel, which is slower."""
 ROOMS = {
     "csv": Room(
         (*_modules("codecs", "csv/*", "raw/*", "_rows"), *_modules("codecs/_kernel", "csv", "csv_records")),
-        ("tests/codecs/csv", "tests/codecs/test_invalid_text.py", "tests/codecs/timestamps", *_MESSAGES),
+        (
+            *("tests/codecs/csv", "tests/codecs/test_raw.py", "tests/codecs/test_invalid_text.py"),
+            *("tests/codecs/timestamps", *_MESSAGES),
+        ),
         ("csv", "raw"),
     ),
     "json": Room(
@@ -83,10 +88,13 @@ ROOMS = {
             *_modules("codecs", "json/*", "_json_documents"),
             *_modules("codecs/_kernel", "reader", "columns", "containers", "tree", "unread", "variant*", "messages"),
             *_modules("codecs/_kernel", "times", "time_forms"),
+            *_modules("codecs", "_timestamps/*", "_arrays", "_conversions", "_decimals"),
         ),
         (
-            *("tests/codecs/json", "tests/codecs/timestamps", "tests/codecs/test_error_codes.py", *_MESSAGES),
+            *("tests/codecs/json", "tests/codecs/timestamps", "tests/codecs/test_error_codes.py"),
+            *("tests/codecs/kernel", *_MESSAGES),
             *("tests/codecs/test_state_left_over.py", "tests/codecs/confluent/test_json_registry.py"),
+            *("tests/codecs/test_arrays.py", "tests/codecs/test_bounds.py", "tests/codecs/test_decimals.py"),
         ),
         ("json-", "json_"),
     ),
@@ -108,11 +116,11 @@ ROOMS = {
         (
             *_modules("codecs", "changes/*", "debezium/*", "debezium_*", "*_debezium_*", "[cmo]*_json"),
             *_modules("codecs/_kernel", "changes", "avro_changes", "flattened", "message_metadata", "operation_rows"),
-            *_modules("codecs/_kernel", "previous_value"),
+            *_modules("codecs/_kernel", "previous_value", "read_ahead"),
         ),
         (
             *("tests/codecs/changes", "tests/codecs/debezium", "tests/codecs/test_state_left_over.py"),
-            *("tests/codecs/confluent/*debezium*.py", *_MESSAGES),
+            *("tests/codecs/kernel", *_MESSAGES),
         ),
         ("debezium", "canal", "maxwell", "ogg"),
     ),
@@ -339,7 +347,7 @@ class Copy:
         self._env |= {"PYTHONPATH": f"{tree}:{folder}/scripts:{ROOT}/build/mutants", "TMPDIR": f"{folder}/tmp"}
         self._env |= {"SPARK_LOCAL_DIRS": f"{folder}/tmp", "TRACE_SOURCES": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         if room.uncompiled:
-            self._env["KVFORMAT_KERNEL"] = "python"
+            self._env |= {"KVFORMAT_KERNEL": "python", **_FEWER_CASES}
 
     def trace(self) -> dict[str, Any]:
         """Run the room's tests, and return the seconds of each, and the tests of each line."""

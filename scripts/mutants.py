@@ -72,6 +72,7 @@ def _modules(folder: str, *names: str) -> tuple[str, ...]:
 
 _DISCOVERY = _modules("codecs", "discovery/*", "[!_]*/columns", "[!_]*/*discover*", "registry_formats/*_columns")
 _MESSAGES = ("tests/codecs/test_vectors.py", "tests/codecs/test_edges.py")
+_INFERENCE = ("tests/connectors/test_infer*.py", "tests/connectors/test_recognition.py", "tests/codecs/look")
 _FEWER_CASES = {"KVFORMAT_MUTATIONS": "600", "KVFORMAT_AVRO_MUTATIONS": "300", "KVFORMAT_PROTOBUF_SETS": "20"}
 """The cases of random tests with the uncompiled kernel, which is slower."""
 ROOMS = {
@@ -110,7 +111,7 @@ ROOMS = {
     ),
     "registries": Room(
         _modules("codecs", "*_registry", "avro_*", "registries/*", "registry_formats/*"),
-        ("tests/codecs/confluent", "tests/codecs/avro"),
+        ("tests/codecs/confluent", "tests/codecs/avro", "tests/codecs/debezium", *_INFERENCE),
     ),
     "changes": Room(
         (
@@ -120,15 +121,14 @@ ROOMS = {
         ),
         (
             *("tests/codecs/changes", "tests/codecs/debezium", "tests/codecs/test_state_left_over.py"),
-            *("tests/codecs/kernel", *_MESSAGES),
+            *("tests/codecs/kernel", *_MESSAGES, *_INFERENCE),
         ),
         ("debezium", "canal", "maxwell", "ogg"),
     ),
     "discovery": Room(
         _DISCOVERY,
         (
-            *("tests/connectors/test_infer*.py", "tests/connectors/test_recognition.py", "tests/codecs/look"),
-            "tests/connectors/test_proposed_columns.py",
+            *(*_INFERENCE, "tests/connectors/test_proposed_columns.py"),
             *("tests/connectors/test_inspection.py", "tests/codecs/confluent", "tests/codecs/protobuf"),
         ),
     ),
@@ -355,6 +355,8 @@ class Copy:
         tests = [name for pattern in self._room.tests for name in self._matching(pattern)]
         env = {**self._env, "TRACE_OUT": str(out), "PYTHONDONTWRITEBYTECODE": ""}
         words = " or ".join(("not test_vectors", *self._room.vectors)) if self._room.vectors else ""
+        if self._room.uncompiled:  # hostile messages take minutes
+            words = f"({words}) and not hostile"
         command = [*self._pytest, "-m", _QUICK, "-k", words, "-q", "-p", "trace_tests", *tests]
         done = subprocess.run(command, cwd=self._folder, env=env, capture_output=True, text=True)
         if not out.exists():

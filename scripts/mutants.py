@@ -13,7 +13,9 @@ import difflib
 import json
 import os
 import random
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -36,7 +38,7 @@ from cosmic_ray.plugins import get_operator  # noqa: E402
 
 FOUND = Path(__file__).with_name("mutants_found")
 MOST_SECONDS, MOST_SPARK_SECONDS = 45, 200
-"""The most seconds of tests for one mistake, as measured without it; those of tests with Spark."""
+"""The most processor seconds of tests for one mistake, as measured without it; those of tests with Spark."""
 _QUICK = "not spark and not slow"
 
 
@@ -381,6 +383,7 @@ class Copy:
         """Return the test that fails with a mistake, "timeout", or None if none fails."""
         target = self._folder / mutant.file
         before, times = target.read_text(encoding="utf-8"), target.stat()
+        most = round(60 + 5 * seconds)
         chosen = self._folder / "chosen.txt"
         chosen.write_text("\n".join(tests), encoding="utf-8")
         target.write_text(mutant.source, encoding="utf-8")
@@ -392,9 +395,10 @@ class Copy:
             start_new_session=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5)),
         )
         try:
-            out, _ = run.communicate(timeout=60 + 5 * seconds)
+            out, _ = run.communicate(timeout=10 * most)  # other processes may need the processor too
         except subprocess.TimeoutExpired:
             os.killpg(run.pid, 9)
             run.communicate()
@@ -404,6 +408,8 @@ class Copy:
             os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
         if run.returncode == 0:
             return None
+        if run.returncode == -signal.SIGXCPU:
+            return "timeout"
         failed = [line.partition(" ")[2] for line in out.splitlines() if line.startswith(("FAILED ", "ERROR "))]
         return failed[0] if failed else f"exit code {run.returncode}"
 

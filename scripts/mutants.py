@@ -47,7 +47,7 @@ class Room:
     """Sources, as patterns of files, and the tests that hold them, of which those with Spark come last.
 
     `vectors` are words in the names of the vectors that are run, of all for none. `spark` are tests with Spark for
-    lines that no other test runs. The kernel runs uncompiled where it is a source.
+    lines that no other test runs. The kernel runs uncompiled while a mistake is in it, and to find what tests run.
     """
 
     sources: tuple[str, ...]
@@ -58,7 +58,7 @@ class Room:
     @property
     def uncompiled(self) -> bool:
         """Whether modules of the kernel are among the sources."""
-        return any("_kernel" in pattern for pattern in self.sources)
+        return any(_in_kernel(pattern) for pattern in self.sources)
 
     def files(self) -> list[Path]:
         """Return the sources. What finds columns is a room of its own, whatever folder it is in."""
@@ -66,6 +66,10 @@ class Room:
         return sorted(
             found - {file for pattern in _DISCOVERY for file in ROOT.glob(pattern) if self.sources != _DISCOVERY}
         )
+
+
+def _in_kernel(file: str) -> bool:
+    return "_kernel/" in file
 
 
 def _modules(folder: str, *names: str) -> tuple[str, ...]:
@@ -350,6 +354,7 @@ class Copy:
         self._env |= {"SPARK_LOCAL_DIRS": f"{folder}/tmp", "TRACE_SOURCES": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         if room.uncompiled:
             self._env |= {"KVFORMAT_KERNEL": "python", **_FEWER_CASES}
+        self._compiled = {name: value for name, value in self._env.items() if name != "KVFORMAT_KERNEL"}
 
     def trace(self, part: int, parts: int) -> dict[str, Any]:
         """Run a part of the room's tests, and return the seconds of each, and the tests of each line."""
@@ -390,7 +395,7 @@ class Copy:
         run = subprocess.Popen(
             [*self._pytest, "-m", marks, "-qx", "--tb=no", f"@{chosen}"],
             cwd=self._folder,
-            env=self._env,
+            env=self._env if _in_kernel(mutant.file) else self._compiled,
             text=True,
             start_new_session=True,
             stdout=subprocess.PIPE,
@@ -417,21 +422,23 @@ class Copy:
 def _tests_for(mutant: Mutant, trace: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the tests that run a line, quickest first: one case of each test, then the others.
 
-    If no test runs the line, they are those that run its file.
+    If no test runs the line, they are those that run its file. Tests of more than `MOST_SECONDS` are left out.
     """
     lines, seconds = trace["lines"].get(mutant.file, {}), trace["seconds"]
     found = set(lines.get(str(mutant.line), ()))
     if not found:  # it runs on import, in another process, or never
         found = {test for tests in lines.values() for test in tests}
+    ordered = sorted(found, key=lambda test: (seconds[test], test))
     first: dict[str, str] = {}
-    others, total = [], 0.0
-    for test in sorted(found, key=lambda test: (seconds[test], test)):
+    for test in ordered:
+        first.setdefault(test.partition("[")[0], test)
+    total, chosen = 0.0, set[str]()
+    for test in (*first.values(), *(test for test in ordered if test not in first.values())):
         total += seconds[test]
-        if first and total > MOST_SECONDS:
-            break
-        if first.setdefault(test.partition("[")[0], test) != test:
-            others.append(test)
-    yield from (tests for tests in (list(first.values()), others) if tests)
+        if total <= MOST_SECONDS or not chosen:
+            chosen.add(test)
+    others = [test for test in ordered if test in chosen and first[test.partition("[")[0]] != test]
+    yield from (tests for tests in ([test for test in first.values() if test in chosen], others) if tests)
 
 
 def _trace(copies: Sequence[Copy]) -> dict[str, Any]:

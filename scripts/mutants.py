@@ -419,13 +419,19 @@ class Copy:
         return failed[0] if failed else f"exit code {run.returncode}"
 
 
+def _in_function(mutant: Mutant) -> bool:
+    functions = [node for node in ast.walk(ast.parse(mutant.source)) if isinstance(node, ast.FunctionDef)]
+    return any(node.body[0].lineno <= mutant.line <= (node.end_lineno or 0) for node in functions)
+
+
 def _tests_for(mutant: Mutant, trace: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the tests that run a line, quickest first: one case of each test, then the others.
 
-    If no test runs the line, they are those that run its file. Tests of more than `MOST_SECONDS` are left out.
+    If no test runs the line, or the first one that imports it, they are those that run its file. Tests of more than
+    `MOST_SECONDS` are left out.
     """
     lines, seconds = trace["lines"].get(mutant.file, {}), trace["seconds"]
-    found = set(lines.get(str(mutant.line), ()))
+    found = set(lines.get(str(mutant.line), ())) if _in_function(mutant) else set()
     if not found:  # it runs on import, in another process, or never
         found = {test for tests in lines.values() for test in tests}
     ordered = sorted(found, key=lambda test: (seconds[test], test))

@@ -388,7 +388,7 @@ class Copy:
         """Return the test that fails with a mistake, "timeout", or None if none fails."""
         target = self._folder / mutant.file
         before, times = target.read_text(encoding="utf-8"), target.stat()
-        most = round(20 + 2 * seconds)
+        most = round(10 + 1.5 * seconds)
         chosen = self._folder / "chosen.txt"
         chosen.write_text("\n".join(tests), encoding="utf-8")
         target.write_text(mutant.source, encoding="utf-8")
@@ -427,12 +427,12 @@ def _in_function(mutant: Mutant) -> bool:
 def _tests_for(mutant: Mutant, trace: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the tests that run a line, quickest first: one case of each test, then the others.
 
-    If no test runs the line, or the first one that imports it, they are those that run its file. Tests of more than
-    `MOST_SECONDS` are left out.
+    They are all tests for a line that runs on import, and those that run its file if none runs the line. Tests of
+    more than `MOST_SECONDS` are left out.
     """
     lines, seconds = trace["lines"].get(mutant.file, {}), trace["seconds"]
-    found = set(lines.get(str(mutant.line), ())) if _in_function(mutant) else set()
-    if not found:  # it runs on import, in another process, or never
+    found = set(lines.get(str(mutant.line), ()) if _in_function(mutant) else seconds)
+    if not found:  # it runs in another process, or never
         found = {test for tests in lines.values() for test in tests}
     ordered = sorted(found, key=lambda test: (seconds[test], test))
     first: dict[str, str] = {}

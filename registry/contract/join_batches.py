@@ -48,8 +48,8 @@ def join_encoded(batches: Sequence[EncodedBatch]) -> EncodedBatch:
 
 
 def with_codes(batch: _Batch) -> _Batch:
-    """Return a batch with separate error texts and codes."""
-    if batch.errors is None or batch.codes is not None:
+    """Return a batch with separate error texts and codes, both None if there are no errors."""
+    if batch.errors is None or (batch.codes is not None and batch.errors.null_count < len(batch.errors)):
         return batch
     errors, codes = split_codes(batch.errors)
     return replace(batch, errors=errors, codes=codes)

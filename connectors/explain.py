@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kvformat.connectors import offsets, sink, source, table_rows
+from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.option_effects import READING, WRITING, Effect
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
@@ -118,7 +119,7 @@ def start_in_words(kv: KeyValueFormat) -> str:
 
 def _words(kv: KeyValueFormat, of: Mapping[str, str], side: str) -> str:
     values = {key: value for key, value in kv.connector_options("decode").items() if value is not None}
-    group, reset = kv.options.get(offsets.GROUP, ""), kv.options.get(offsets.RESET, "none").lower()
+    group, reset = kv.options.get(GROUP, ""), kv.options.get(offsets.RESET, "none").lower()
     text = of[offsets.mode(kv, side)].replace("{group}", group).replace("{reset}", _RESETS.get(reset, reset))
     for key, value in values.items():
         text = text.replace(f"{{{key}}}", str(value))

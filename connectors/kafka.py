@@ -265,7 +265,7 @@ class KafkaTable:
             raise ConfigurationError("job_id needs 'sink.delivery-guarantee' = 'exactly-once'")
         query = job_query(job_id)
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
-        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
+        sink.check_columns(self._kv, df.columns, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         if sink.is_exactly_once(self._kv):
             writer = writer.with_transactions(df, query, None)
@@ -292,7 +292,7 @@ class KafkaTable:
         and the exceptions are those of `write`.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
-        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
+        sink.check_columns(self._kv, df.columns, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         if sink.is_exactly_once(self._kv):
             writer = writer.with_transactions(df, None, checkpoint_location)

@@ -18,7 +18,7 @@ from kvformat.registry.contract.errors import ConfigurationError, MissingExtraEr
 from kvformat.registry.contract.types import FlinkType, nullable, spark_type, with_time_digits
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_INDEX, ROW_KIND
 from kvformat.registry.table.computed_columns import computed_columns
-from kvformat.registry.table.record_decoder import POSITION, RecordDecoder
+from kvformat.registry.table.record_decoder import POSITION, TaskDecoder
 
 try:
     from pyspark.sql import types as T
@@ -189,7 +189,7 @@ class DecodeStage:
 
     # --- decoder -------------------------------------------------------------------------------------------
 
-    def _decoder(self) -> RecordDecoder:
+    def _decoder(self) -> TaskDecoder:
         own = self.layout.value_format.own_columns
         count = len(self.kafka_metadata)
         return replace(
@@ -209,10 +209,10 @@ class DecodeStage:
             uses_now=self.uses_now,
         )
 
-    def counter(self) -> RecordDecoder:
+    def counter(self) -> TaskDecoder:
         """Return the decoder that gives `reason` and `code` of the bad records only; its input is key and value."""
         has_key = self.layout.key_format is not None
-        return RecordDecoder(self.layout, "count", has_key, tuple(self.record_headers.items()), ("reason", "code"))
+        return TaskDecoder(self.layout, "count", has_key, tuple(self.record_headers.items()), ("reason", "code"))
 
     def _computed_inputs(self) -> tuple[int, ...]:
         """Return the places of the columns that computed ones may use, among the rows' columns and Kafka's metadata."""
@@ -231,6 +231,11 @@ def has_headers(types: Mapping[str, T.DataType]) -> bool:
         return False
     key, value = (field.dataType for field in entry.fields)
     return isinstance(key, T.StringType) and isinstance(value, T.BinaryType)
+
+
+def same_type(one: T.DataType, other: T.DataType) -> bool:
+    """Return whether two types differ at most in what may be null."""
+    return _nullable(one) == _nullable(other)
 
 
 def _nullable(type_: T.DataType) -> T.DataType:

@@ -63,7 +63,7 @@ class _Computation:
 
 
 @dataclass(frozen=True)
-class RecordDecoder:
+class TaskDecoder:
     """Decodes the batches of one Spark task in a Python worker; pickled to it.
 
     An input batch has the columns: key (if `has_key`), value, the headers of the parts `record_headers`, the

@@ -17,21 +17,7 @@ from kvformat.registry.table.metadata import RAW, MetadataColumn
 from kvformat.registry.table.raw_records import raw_array
 from kvformat.registry.table.record_headers import HEADERS_TYPE, part_headers
 
-TIMESTAMP = pa.timestamp("us", tz="UTC")
-KAFKA_FIELDS = pa.schema(
-    {
-        "key": pa.binary(),
-        "value": pa.binary(),
-        "headers": HEADERS_TYPE,
-        "topic": pa.string(),
-        "partition": pa.int32(),
-        "offset": pa.int64(),
-        "timestamp": TIMESTAMP,
-        "timestampType": pa.int32(),
-        "leaderEpoch": pa.int32(),
-    }
-)
-"""The columns of Kafka records: those of Spark's Kafka source, and the leader's epoch, which that does not have."""
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
 _FIELDS = {
     "headers": "headers",
     "header-list": "headers",
@@ -46,7 +32,7 @@ _NO_TYPE = "NoTimestampType"
 
 @dataclass(frozen=True)
 class RecordInput:
-    """Makes the input of a `RecordDecoder` from batches of Kafka's columns; pickled to Spark's workers.
+    """Makes the input of a `TaskDecoder` from batches of Kafka's columns; pickled to Spark's workers.
 
     sends_key: whether the input has the key. record_headers: the headers that belong to key and value. metadata: the
     connector's metadata columns. error_columns: Kafka's columns for the position of an error, or for captured records.
@@ -61,12 +47,12 @@ class RecordInput:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """The names of the columns of `KAFKA_FIELDS` that the input is made of, in their order there."""
+        """The names of the columns that the input is made of: those of Spark's Kafka source, and `leaderEpoch`."""
         needed = {"value", *self.error_columns}
         needed |= {_FIELDS.get(column.key, column.key) for column in self.metadata}
         needed |= {"key"} if self.sends_key else set()
         needed |= {"headers"} if self.record_headers else set()
-        return tuple(name for name in KAFKA_FIELDS.names if name in needed)
+        return tuple(sorted(needed))
 
     def of(self, records: pa.RecordBatch, now: int) -> pa.RecordBatch:
         """Return the input for records that have the columns `fields`; `now` is in microseconds since 1970."""
@@ -76,7 +62,7 @@ class RecordInput:
         columns += [metadata_array(column, records) for column in self.metadata]
         columns += [records.column(name) for name in self.error_columns]
         if self.uses_now:
-            columns.append(pa.repeat(pa.scalar(now, pa.int64()), len(records)).cast(TIMESTAMP))
+            columns.append(pa.repeat(pa.scalar(now, pa.int64()), len(records)).cast(_TIMESTAMP))
         return pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 

@@ -246,12 +246,17 @@ def make_client(
     try:
         return kind(settings)
     except KafkaException as cause:
-        reason = without_secrets(cause.args[0].str(), options)
-        raise OptionError(
-            f"confluent-kafka can't be configured by '{PREFIX}*': {reason}. Correct the option; in this message it has "
-            "librdkafka's name",
-            reason=reason,
-        ) from cause
+        raise refused_setting(cause.args[0].str(), options) from cause
+
+
+def refused_setting(said: str, options: Mapping[str, str]) -> OptionError:
+    """Make the error for a setting that librdkafka refuses; `said` is its text."""
+    reason = without_secrets(said, options)
+    return OptionError(
+        f"confluent-kafka can't be configured by '{PREFIX}*': {reason}. Correct the option; in this message it has "
+        "librdkafka's name",
+        reason=reason,
+    )
 
 
 def _quiet() -> dict[str, Any]:

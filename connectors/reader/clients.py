@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kvformat.connectors.reader.client_settings import ReaderSettings
-from kvformat.connectors.reader.fetched import Fetched
+from kvformat.connectors.reader.fetched import Fetched, LayoutError
+from kvformat.connectors.reader.librdkafka import librdkafka
 from kvformat.connectors.reader.message_client import MessageClient
 from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.registry.contract.fork_safe import Guarded
@@ -53,7 +54,7 @@ class RangeClient(Protocol):
 @contextlib.contextmanager
 def consuming(settings: ReaderSettings) -> Iterator[RangeClient]:
     """Return a consumer for one range. It is kept for the next one, unless an error ends the context."""
-    process, client = os.getpid(), _taken(settings) or MessageClient(settings)
+    process, client = os.getpid(), _taken(settings) or _new(settings)
     try:
         yield client
     except GeneratorExit:  # the records that were read are enough
@@ -64,6 +65,23 @@ def consuming(settings: ReaderSettings) -> Iterator[RangeClient]:
             client.close()
         raise
     _give_back(process, settings, client)
+
+
+def _new(settings: ReaderSettings) -> RangeClient:
+    library = librdkafka()
+    if isinstance(library, str) or _layout_faults:
+        return MessageClient(settings)
+    from kvformat.connectors.reader.direct_client import DirectClient
+
+    return DirectClient(settings, library)
+
+
+_layout_faults: list[str] = []
+
+
+def give_up_loop(fault: LayoutError) -> None:
+    """Read by `Message` objects from now on: the compiled loop does not know this librdkafka."""
+    _layout_faults.append(str(fault))
 
 
 @dataclass(slots=True)

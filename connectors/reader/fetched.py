@@ -19,3 +19,7 @@ class Fetched:
     position: int = -1
     error: str = ""
     reason: str = ""
+
+
+class LayoutError(RuntimeError):
+    """The structure of librdkafka's messages is not the one that the compiled loop knows."""

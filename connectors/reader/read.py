@@ -16,8 +16,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from kvformat.connectors.reader.client_settings import ReaderSettings
-from kvformat.connectors.reader.clients import RangeClient, consuming
-from kvformat.connectors.reader.fetched import Fetched
+from kvformat.connectors.reader.clients import RangeClient, consuming, give_up_loop
+from kvformat.connectors.reader.fetched import Fetched, LayoutError
 from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.connectors.reader.records import KAFKA_FIELDS, checked_fields
 from kvformat.registry.contract.errors import DataLossError, ReadError
@@ -65,6 +65,16 @@ def read_range(
     `ReadError` if no record arrives for the settings' `wait`, or if a broker refuses or a record is damaged.
     """
     names = checked_fields(fields)
+    try:
+        yield from _read(settings, at, names, on_loss)
+    except LayoutError as fault:  # of the first record: none was returned
+        give_up_loop(fault)
+        yield from _read(settings, at, names, on_loss)
+
+
+def _read(
+    settings: ReaderSettings, at: PartitionRange, names: tuple[str, ...], on_loss: OnLoss | None
+) -> Iterator[pa.RecordBatch]:
     if not at.count:
         return
     with consuming(settings) as client:

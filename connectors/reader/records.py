@@ -8,6 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from kvformat.registry.contract.errors import ConfigurationError, listed
+from kvformat.registry.java.charsets import find_charset
 from kvformat.registry.table.record_headers import HEADERS_TYPE
 
 KAFKA_FIELDS: Final = pa.schema(
@@ -35,6 +36,15 @@ def checked_fields(fields: Sequence[str]) -> tuple[str, ...]:
     if unknown:
         raise ConfigurationError(f"a Kafka record has no column '{unknown[0]}', only {listed(KAFKA_FIELDS.names)}")
     return tuple(fields)
+
+
+def with_header_names(headers: pa.ListArray) -> pa.ListArray:
+    """Return headers whose keys are bytes as those of `KAFKA_FIELDS`; malformed UTF-8 is replaced, as in Java."""
+    entries = headers.values
+    names = find_charset("UTF-8").decode(entries.field("key"))
+    kind = KAFKA_FIELDS.field("headers").type
+    found = pa.StructArray.from_arrays([names, entries.field("value")], fields=list(kind.value_type))
+    return pa.Array.from_buffers(kind, len(headers), headers.buffers()[:2], headers.null_count, children=[found])
 
 
 def record_batch(

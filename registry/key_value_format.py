@@ -213,6 +213,11 @@ class KeyValueFormat:
         return self._table.name
 
     @property
+    def ddl(self) -> str:
+        """The table as a CREATE TABLE for `from_ddl`, with its secrets; the `repr` has the same without them."""
+        return create_table_text(self._table, self._table.options)
+
+    @property
     def columns(self) -> tuple[TableColumn, ...]:
         """All columns in the order of declaration: physical, metadata and computed ones."""
         return self._table.columns

@@ -82,13 +82,25 @@ WIRE = f"{NAME}.wire"
 """Set by `KafkaTable`: columns have the types that the decoder gives them, and Spark casts them."""
 
 
+RECORDS = f"{NAME}.records"
+"""Set by `KafkaTable`: the rows are Kafka's records, with the columns of Spark's Kafka source."""
+_OF_SPARK = ("checkpointlocation", "queryname", "outputmode")
+"""Options that Spark gives a data source for itself."""
+_CATALOG = "provider"
+"""An option that Spark gives for CREATE TABLE ... USING."""
+
+
 @dataclass(frozen=True)
 class SourceOptions:
-    """Parsed options: `values` of the data source by name, `table` as given; `repr` masks secrets."""
+    """Parsed options: `values` of the data source by name, `table` as given; `repr` masks secrets.
+
+    wire: whether the columns have the types of the decoder. records: whether the rows are the records themselves.
+    """
 
     values: Mapping[str, Any]
     table: Mapping[str, str]
     wire: bool = False
+    records: bool = False
 
     @property
     def metadata(self) -> Mapping[str, str] | None:
@@ -102,6 +114,8 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
 
     Raises `OptionError` for a wrong value, and for an unknown name if no option of a table could have it.
     """
+    if _CATALOG in given or not given:
+        raise no_options()
     own = {spec.name.lower(): spec for spec in OPTIONS}
     values = {spec.name: spec.default for spec in OPTIONS}
     table: dict[str, str] = {}
@@ -109,12 +123,24 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         spec = own.get(key.lower())
         if spec is not None:
             values[spec.name] = _parsed(spec, text)
-        elif key.lower() != WIRE:
+        elif key.lower() not in (WIRE, RECORDS, *_OF_SPARK):
             _check_name(key)
             table[key] = text
     shown_values = {spec.name: spec.masked(values[spec.name]) for spec in OPTIONS}
     shown_table = {key: masked(key, text) for key, text in table.items()}
-    return SourceOptions(OptionValues(values, shown_values), OptionValues(table, shown_table), WIRE in given)
+    return SourceOptions(
+        OptionValues(values, shown_values), OptionValues(table, shown_table), WIRE in given, RECORDS in given
+    )
+
+
+def no_options() -> OptionError:
+    """Make the error for a data source without the options of a table, as Spark's tables in a catalog are."""
+    return OptionError(
+        f"data source '{NAME}' has no options of a table: give it '{DDL}' (a CREATE TABLE of Flink SQL), or 'topic' "
+        f"and 'properties.bootstrap.servers'. Spark's CREATE TABLE ... USING {NAME} would lose the options, and store "
+        f"secrets in its catalog: use CREATE TEMPORARY VIEW name USING {NAME} OPTIONS (...) instead",
+        option=DDL,
+    )
 
 
 def _parsed(spec: Option, text: str) -> Any:

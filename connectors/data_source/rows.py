@@ -19,7 +19,7 @@ from kvformat.connectors.reader.read import read_range
 from kvformat.registry.contract.errors import DataLossError, KafkaSourceWarning, OptionError, SchemaError, listed
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.table.decode_stage import DecodeStage, same_type
-from kvformat.registry.table.final_columns import FinalColumns
+from kvformat.registry.table.final_columns import FinalColumns, final_array, spark_arrow_schema
 from kvformat.registry.table.record_decoder import TaskDecoder
 from kvformat.registry.table.record_input import RecordInput
 
@@ -34,26 +34,66 @@ _MOST_ERRORS = "ingestion.error-tolerance.max-count"
 
 
 @dataclass(frozen=True, repr=False)
-class RecordRows:
-    """Reads and decodes ranges in a Python worker; pickled to it, with the secrets of the client's settings.
+class Records:
+    """Reads ranges in a Python worker; pickled to it, with the secrets of the client's settings.
 
-    zone: the session's time zone; None is that of the running task's session. loses: whether lost records are skipped,
-    with a warning.
+    conditions: the header filter. loses: whether lost records are skipped, with a warning.
     """
 
     settings: ReaderSettings
     conditions: tuple[header_filter.Condition, ...]
+    loses: bool
+
+    @classmethod
+    def of(cls, kv: KeyValueFormat, options: SourceOptions) -> Records:
+        """Return the reader of a table's records. Raises `OptionError` for settings that only Java's client has."""
+        text = kv.connector_options("decode").get(header_filter.OPTION)
+        conditions = () if text is None else header_filter.parse(text)
+        return cls(reader_settings(kv), conditions, not options.values["failOnDataLoss"])
+
+    def read(self, ranges: Sequence[PartitionRange], fields: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of ranges, in order, with these columns at least.
+
+        Raises `DataLossError` for lost records, `ReadError`.
+        """
+        if self.conditions and "headers" not in fields:
+            fields = (*fields, "headers")
+        for one in ranges:
+            for records in read_range(self.settings, one, fields, on_loss=_warn if self.loses else None):
+                if self.conditions:
+                    records = records.filter(header_filter.mask(self.conditions, records.column("headers")))
+                if len(records):
+                    yield records
+
+
+@dataclass(frozen=True, repr=False)
+class PlainRows:
+    """Gives Spark the records themselves, with the columns of its own Kafka source."""
+
+    records: Records
+    types: T.StructType
+
+    def read(self, ranges: Sequence[PartitionRange], now: int) -> Iterator[pa.RecordBatch]:
+        """Yield the records of ranges, in order."""
+        schema = spark_arrow_schema(self.types)
+        for batch in self.records.read(ranges, tuple(schema.names)):
+            yield pa.RecordBatch.from_arrays(
+                [final_array(batch.column(field.name), field.type, "UTC") for field in schema], schema=schema
+            )
+
+
+@dataclass(frozen=True, repr=False)
+class RecordRows:
+    """Reads and decodes ranges in a Python worker; pickled to it.
+
+    zone: the session's time zone; None is that of the running task's session.
+    """
+
+    records: Records
     input: RecordInput
     decoder: TaskDecoder
     final: FinalColumns
     zone: str | None
-    loses: bool
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """The columns of Kafka records that are read."""
-        found = self.input.fields
-        return found if not self.conditions or "headers" in found else (*found, "headers")
 
     def read(self, ranges: Sequence[PartitionRange], now: int) -> Iterator[pa.RecordBatch]:
         """Yield the rows of ranges, in order; `now` is the current time in microseconds since 1970.
@@ -66,14 +106,11 @@ class RecordRows:
             decoder = replace(decoder, computed=replace(decoder.computed, zone=zone))
         cast = self.final.casts()
         before = 0
-        for one in ranges:
-            for records in read_range(self.settings, one, self.fields, on_loss=_warn if self.loses else None):
-                if self.conditions:
-                    records = records.filter(header_filter.mask(self.conditions, records.column("headers")))
-                rows = decoder.decoded(self.input.of(records, now), before)
-                before += len(records)
-                if len(rows):
-                    yield cast(rows, zone)
+        for records in self.records.read(ranges, self.input.fields):
+            rows = decoder.decoded(self.input.of(records, now), before)
+            before += len(records)
+            if len(rows):
+                yield cast(rows, zone)
 
 
 def _warn(error: DataLossError) -> None:
@@ -128,32 +165,25 @@ def _check_changes(kv: KeyValueFormat, values: Mapping[str, object]) -> None:
         gives_changes(kv, changelog=True, errors="raise", row_index=False)
 
 
-def rows_of(kv: KeyValueFormat, options: SourceOptions, schema: T.StructType | None = None) -> RecordRows:
-    """Return the reader of a table's rows, whose columns are those of `schema`.
+def rows_of(kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) -> RecordRows | PlainRows:
+    """Return the reader of a table's rows, or of its records, whose columns are those of `schema`.
 
     Raises `ConfigurationError`, also for settings that only Java's client has, and `SchemaError` if `schema` has
     columns that the table does not give.
     """
+    if options.records:
+        return PlainRows(Records.of(kv, options), schema)
     stage = stage_of(kv, options)
     final = FinalColumns.of_wire(stage) if options.wire else FinalColumns.of(stage)
-    if schema is not None:
-        final = _selected(kv, final, schema)
-    text = kv.connector_options("decode").get(header_filter.OPTION)
-    return RecordRows(
-        reader_settings(kv),
-        () if text is None else header_filter.parse(text),
-        RecordInput(
-            stage.sends_key,
-            stage.record_headers,
-            tuple(stage.kafka_metadata),
-            tuple(stage.error_columns),
-            stage.uses_now,
-        ),
-        stage.decoder,
-        final,
-        options.values["time_zone"],
-        not options.values["failOnDataLoss"],
+    final = _selected(kv, final, schema)
+    needed = RecordInput(
+        stage.sends_key,
+        stage.record_headers,
+        tuple(stage.kafka_metadata),
+        tuple(stage.error_columns),
+        stage.uses_now,
     )
+    return RecordRows(Records.of(kv, options), needed, stage.decoder, final, options.values["time_zone"])
 
 
 def _selected(kv: KeyValueFormat, final: FinalColumns, schema: T.StructType) -> FinalColumns:

@@ -7,6 +7,7 @@ micro-batches, and reads all records at once with the trigger `availableNow`.
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +18,8 @@ from kvformat.connectors.data_source.options import SourceOptions
 from kvformat.connectors.data_source.rows import rows_of
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.reader.ranges import TopicOffsets
-from kvformat.registry.contract.errors import BrokerError
+from kvformat.connectors.source import planned
+from kvformat.registry.contract.errors import BrokerError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
 
 try:
@@ -42,6 +44,8 @@ class _Stream(DataSourceStreamReader):
     """Plans micro-batches on the driver, and reads them in tasks."""
 
     def __init__(self, kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) -> None:
+        for note in planned(kv, streaming=True, ask=False).notes.values():  # raises for a mode of batches
+            warnings.warn(f"table '{kv.name}': {note}", KafkaSourceWarning, stacklevel=1)
         self._kv, self._values, self._rows = kv, options.values, rows_of(kv, options, schema)
         self._plan: OffsetPlan | None = None
         self._latest: TopicOffsets | None = None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kvformat.connectors.data_source import DDL, NAME
-from kvformat.connectors.data_source.options import SourceOptions
+from kvformat.connectors.data_source.options import SourceOptions, no_options
 from kvformat.connectors.infer import infer_schema, inspect_topic
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.reader.client_settings import reader_settings
@@ -45,7 +45,8 @@ def table_of(options: SourceOptions, schema: T.StructType | None = None) -> KeyV
         if values["primary_key"]:
             raise OptionError("'primary_key' is for tables without a 'ddl': write PRIMARY KEY there", option=DDL)
         return KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
-    _check_given(options)
+    if not options.table:
+        raise no_options()
     assert schema is not None
     table = {"connector": "kafka", **options.table}
     added = {*(options.metadata or ()), *([ROW_INDEX] if values["row_index"] else [])}
@@ -65,25 +66,12 @@ def _of_columns(
     return KeyValueFormat(columns, table, primary_key=key).planned()
 
 
-def _check_given(options: SourceOptions) -> None:
-    """Raise `OptionError` if the options name no topic, as Spark's tables in a catalog do not."""
-    if options.table:
-        return
-    raise OptionError(
-        f"data source '{NAME}' has no options: give it 'ddl' (a CREATE TABLE of Flink SQL), or 'topic' and "
-        f"'{_SERVERS}'. Spark's CREATE TABLE ... USING {NAME} loses the options, and would store secrets in its "
-        f"catalog: use CREATE TEMPORARY VIEW name USING {NAME} OPTIONS (...) instead",
-        option=DDL,
-    )
-
-
 def proposed_ddl(options: SourceOptions) -> str:
     """Return a CREATE TABLE that reads the newest messages of the topic, and log it, with secrets masked.
 
     The format is that of the options, or a guess. Raises `OptionError` without a topic, `SchemaError` if the messages
     give no columns, `BrokerError`.
     """
-    _check_given(options)
     given = dict(options.table)
     for key in ("topic", _SERVERS):
         if key not in given:
@@ -105,13 +93,14 @@ def proposed_ddl(options: SourceOptions) -> str:
             f"topic '{topic}' has no messages from which columns can be proposed: declare them in a 'ddl', or with "
             "spark.read.schema(...)"
         )
+    headers = [entries or [] for entries in records["headers"].to_pylist()]
     if format is None:
         times = [None if time is None else time // 1000 for time in records["timestamp"].cast(pa.int64()).to_pylist()]
         registry = {key[9:]: text for key, text in given.items() if key.startswith("registry.")}
         found = inspect_topic(
             records["value"],
             records["key"],
-            headers=records["headers"],
+            headers=headers,
             timestamps=times,
             name=topic,
             topic=topic,
@@ -126,7 +115,7 @@ def proposed_ddl(options: SourceOptions) -> str:
             records["value"],
             format=format,
             keys=records["key"],
-            headers=records["headers"],
+            headers=headers,
             options=_format_options(given, format),
         )
         ddl, notes = schema.create_table(topic, topic=topic, bootstrap=given[_SERVERS]), schema.notes

@@ -49,7 +49,7 @@ def decode_frame(
     stage = DecodeStage(plan, extra, errors=errors, row_index=row_index, input_types=column_types(df), zone=zone)
     if errors == "raise" and plan.ignore_errors and plan.most_errors >= 0:
         _check_error_count(stage, df)
-    return with_watermark(plan.table, _decoded(stage, df))
+    return finished(stage, _decoded(stage, df))
 
 
 def _decoded(stage: DecodeStage, df: DataFrame) -> DataFrame:
@@ -60,7 +60,7 @@ def _decoded(stage: DecodeStage, df: DataFrame) -> DataFrame:
     columns += [F.col(name).alias(f"x{i}") for i, name in enumerate(stage.error_columns)]
     if stage.uses_now:
         columns.append(F.current_timestamp().alias("now"))
-    return with_final_types(stage, df.select(columns).mapInArrow(stage.decoder.mapped(), stage.wire))
+    return df.select(columns).mapInArrow(stage.decoder.mapped(), stage.wire)
 
 
 def _input(stage: DecodeStage, *, sends_key: bool) -> list[Column]:
@@ -71,7 +71,12 @@ def _input(stage: DecodeStage, *, sends_key: bool) -> list[Column]:
     return [*columns, *(header_column(names).alias(f"{part}_header") for part, names in headers)]
 
 
-def with_final_types(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
+def finished(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
+    """Return the decoder's rows as the result: final types, and in a stream the table's watermark."""
+    return with_watermark(stage.plan.table, _with_final_types(stage, decoded))
+
+
+def _with_final_types(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
     """Return the decoder's rows with the columns of the result in order, and with their final types."""
     columns = []
     for found in stage.columns:

@@ -46,6 +46,12 @@ KAFKA_COLUMNS: Mapping[str, T.DataType] = {
 """The columns of Spark's Kafka source with their types."""
 
 
+def record_schema() -> T.StructType:
+    """Return the schema of Spark's Kafka source, with headers."""
+    order = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+    return T.StructType([T.StructField(name, KAFKA_COLUMNS[name]) for name in order])
+
+
 @dataclass(frozen=True, slots=True)
 class StageColumn:
     """A column of the result: its name, its name and type as the decoder gives it, and its type in the table.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvformat.connectors import offsets, sink, source, table_rows
+from kvformat.connectors import offsets, sink, source, source_choice, table_rows
 from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.option_effects import READING, WRITING, Effect
 from kvformat.registry.contract.changelog import ChangelogMode
@@ -79,7 +79,8 @@ def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
         plan = source.planned(kv, streaming=streaming, headers=headers, ask=False)
     except ConfigurationError as error:
         return {"refused": str(error)}
-    found = {"gives": _gives(kv, streaming), "from": start_in_words(kv)}
+    by = source_choice.in_words(source_choice.choose(kv, "auto", streaming=streaming))
+    found = {"gives": _gives(kv, streaming), "by": by, "from": start_in_words(kv)}
     return {
         **found,
         **({} if streaming else {"to": _words(kv, _ENDS, "bounded")}),
@@ -172,7 +173,8 @@ def _read(plan: Mapping[str, Any], what: str) -> list[str]:
     if "refused" in plan:
         return [f"Reading a {what} is refused: {plan['refused']}"]
     later = f"to {plan['to']}" if "to" in plan else _OF_STREAMS
-    return [f"Reading a {what}: {plan['gives']}", f"  from {plan['from']}", f"  {later}", *_asked(plan)]
+    first = [f"Reading a {what}: {plan['gives']}", f"  from {plan['from']}", f"  {later}", f"  by {plan['by']}"]
+    return [*first, *_asked(plan)]
 
 
 def _written(plan: Mapping[str, Any]) -> list[str]:

@@ -3,7 +3,7 @@
     spark_offsets(kv, streaming=, ...)        Spark's options for the start of reading, and for the end of a batch
     starting(asked, ...), ending(asked)       the start and the end, as far as Spark has to know them
     resolved(asked, bound)                    the start or the end as numbers, of every partition
-    has_offsets(spark, checkpoint_location)   whether a query has written offsets, from which Spark then continues
+    checkpoint_lines(spark, place)            what a query has written, from which Spark then continues
 
 Spark does not read the committed offsets of a consumer group, and its list of offsets must name every partition. If a
 mode needs either, the brokers are asked when the DataFrame is made, and Spark gets the offsets. All other offsets are
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 RESET = f"{PREFIX}auto.offset.reset"
 # Special offsets: the end, the beginning, the committed offset of the group. Spark knows the first two.
 _LATEST, _EARLIEST, _COMMITTED = -1, -2, -3
+_MOST_LINES = 1000
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
@@ -306,16 +307,19 @@ def resolved(asked: BrokerOffsets, bound: OffsetBound) -> dict[Partition, int]:
 # --- Spark's own offsets -------------------------------------------------------------------------------------
 
 
-def has_offsets(spark: SparkSession, checkpoint_location: str) -> bool:
-    """Return whether a query has written offsets to this checkpoint; Spark then ignores the options for the start."""
+def checkpoint_lines(spark: SparkSession, checkpoint_location: str) -> list[str]:
+    """Return lines of the offsets that a query has written to this checkpoint; empty if it has written none.
+
+    With offsets, Spark ignores the options for the start. There are lines of every source of the query.
+    """
     from pyspark.errors import AnalysisException
 
     if not isinstance(checkpoint_location, str) or not checkpoint_location:
         raise ConfigurationError("checkpoint_location must be a string: the checkpoint folder of the query")
     folder = _GLOB.sub(r"\\\1", checkpoint_location.rstrip("/")) + "/offsets"
     try:
-        return not spark.read.text(folder).isEmpty()
+        return [row.value for row in spark.read.text(folder).limit(_MOST_LINES).collect()]
     except AnalysisException as cause:
         if "PATH_NOT_FOUND" not in str(cause):
             raise
-        return False
+        return []

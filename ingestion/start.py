@@ -147,7 +147,7 @@ def _records(
         topics.check(table.kv, letters.topics, spark)
     if pipeline.source.values["scan.check.duplicated.group.id"] and GROUP in table.kv.options:
         offsets.check_group_is_unused(table.kv)
-    if not offsets.has_offsets(spark, checkpoint):
+    if not offsets.checkpoint_lines(spark, checkpoint):
         first_look(pipeline, spark, checkpoint)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "table '", KafkaSourceWarning)  # the pipeline's notes have them

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-_IDS = "$topic_ids"
+TOPIC_IDS = "$topic_ids"
 """The name of the ids beside the topics; a topic can't have it, because of its `$`."""
 
 
@@ -46,14 +46,14 @@ class TopicOffsets:
 
         `{"orders": {"0": 17, "1": 4}, "$topic_ids": {"orders": "8Jq3..."}}`
         """
-        return {**by_topic(self.offsets), _IDS: dict(sorted(self.topic_ids.items()))}
+        return {**by_topic(self.offsets), TOPIC_IDS: dict(sorted(self.topic_ids.items()))}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Mapping[str, Any]]) -> TopicOffsets:
         """Return the offsets of a JSON object that `as_json`, or Spark's Kafka source, has made."""
-        topics = {topic: numbers for topic, numbers in given.items() if topic != _IDS}
+        topics = {topic: numbers for topic, numbers in given.items() if topic != TOPIC_IDS}
         offsets = {(topic, int(n)): int(at) for topic, numbers in topics.items() for n, at in numbers.items()}
-        return cls(offsets, dict(given.get(_IDS, {})))
+        return cls(offsets, dict(given.get(TOPIC_IDS, {})))
 
 
 def by_topic(offsets: Mapping[tuple[str, int], int]) -> dict[str, dict[str, int]]:

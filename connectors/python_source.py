@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors.data_source import DDL, NAME
 from kvformat.connectors.data_source.options import RECORDS, WIRE
-from kvformat.connectors.data_source.source import register
 from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.format import Errors
 from kvformat.registry.key_value_format import KeyValueFormat
@@ -69,6 +68,8 @@ def _loaded(
     spark: SparkSession, kv: KeyValueFormat, schema: StructType, options: Mapping[str, Any], *, streaming: bool
 ) -> DataFrame:
     if spark not in _registered:
+        from kvformat.connectors.data_source.source import register  # imports PySpark
+
         register(spark)
         _registered.add(spark)
     reader = spark.readStream if streaming else spark.read

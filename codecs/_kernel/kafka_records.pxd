@@ -10,7 +10,6 @@ cdef int TIMESTAMP
 cdef int TIMESTAMP_TYPE
 cdef int LEADER_EPOCH
 cdef long long MOST_MILLIS
-cdef long long MOST_MICROS
 cdef int END_OF_PARTITION
 
 

@@ -51,8 +51,8 @@ COLUMNS = {
     "leaderEpoch": LEADER_EPOCH,
 }
 """The bit of each column."""
-MOST_MILLIS, MOST_MICROS = 9_223_372_036_854_775, 2**63 - 1
-"""The last time in milliseconds that has a number of microseconds; later ones become the last time."""
+MOST_MILLIS = (2**63 - 1) // 1000
+"""The last time in milliseconds that has a number of microseconds; later times become this one."""
 END_OF_PARTITION = -191
 
 
@@ -261,7 +261,7 @@ class KafkaRecords:
                     self.offsets[at] = offset_of(message)
                 if self.wanted & (TIMESTAMP | TIMESTAMP_TYPE):
                     millis = timestamp_of(self.library, message, self.timestamp_types, at)
-                    self.timestamps[at] = millis * 1000 if millis <= MOST_MILLIS else MOST_MICROS
+                    self.timestamps[at] = min(millis, MOST_MILLIS) * 1000
                     self.timestamp_types[at] -= 1
                 if self.wanted & LEADER_EPOCH:
                     self.epochs[at] = epoch_of(self.library, message)

@@ -35,14 +35,14 @@ class RangeClient(Protocol):
     def fetch(self, seconds: float) -> Fetched:
         """Wait for records of the range, and return those that have arrived."""
 
-    def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int]:
+    def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int] | None:
         """Ask the brokers for the first offset of a range's partition, and the offset after its last record.
 
-        Raises `ConnectionError` with the text of librdkafka.
+        Returns None if the partition is not there. Raises `ConnectionError` with the text of librdkafka.
         """
 
-    def said(self) -> list[str]:
-        """Return the last errors of the connections."""
+    def said(self) -> list[tuple[str, str]]:
+        """Return the names and texts of the last errors of the connections."""
 
     def stop(self) -> None:
         """Stop to fetch, and free the records that were fetched ahead."""

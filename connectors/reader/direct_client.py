@@ -32,7 +32,7 @@ class DirectClient:
 
     def __init__(self, settings: ReaderSettings, library: Librdkafka) -> None:
         self._library, self._process = library, os.getpid()
-        self._said: collections.deque[str] = collections.deque(maxlen=3)
+        self._said: collections.deque[tuple[str, str]] = collections.deque(maxlen=3)
         self._at = PartitionRange("", 0, 0, 0)
         self._fields: tuple[str, ...] = ()
         self._checked = False
@@ -57,7 +57,7 @@ class DirectClient:
         return int(client)
 
     def _say(self, client: Any, error: int, text: bytes, opaque: Any) -> None:
-        self._said.append(text.decode(errors="replace"))
+        self._said.append((self._library.name_of(error), text.decode(errors="replace")))
 
     def begin(self, at: PartitionRange, fields: tuple[str, ...]) -> None:
         """Begin to fetch a range."""
@@ -104,21 +104,23 @@ class DirectClient:
         self._records.drop_first()
         return Fetched(None, -1, self._library.name_of(error), (text or b"").decode(errors="replace"))
 
-    def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int]:
+    def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int] | None:
         """Ask the brokers for the first offset of a range's partition, and the offset after its last record.
 
-        Raises `ConnectionError` with the text of librdkafka.
+        Returns None if the partition is not there. Raises `ConnectionError` with the text of librdkafka.
         """
         first, last = ctypes.c_int64(), ctypes.c_int64()
         error = self._library.query_watermark_offsets(
             self._client, at.topic.encode(), at.partition, ctypes.byref(first), ctypes.byref(last), int(seconds * 1000)
         )
+        if self._library.name_of(error) in ("_UNKNOWN_PARTITION", "UNKNOWN_TOPIC_OR_PART"):
+            return None
         if error:
             raise ConnectionError(self._library.err2str(error).decode())
         return first.value, last.value
 
-    def said(self) -> list[str]:
-        """Return the last errors of the connections."""
+    def said(self) -> list[tuple[str, str]]:
+        """Return the names and texts of the last errors of the connections."""
         return list(dict.fromkeys(self._said))
 
     def stop(self) -> None:

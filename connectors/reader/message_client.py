@@ -1,6 +1,7 @@
 """A consumer that reads a range by confluent-kafka's `Message` objects.
 
-It is used where the compiled loop can't run, and costs more CPU for each record.
+It is used where the compiled loop can't run, and costs more CPU for each record. confluent-kafka can't read headers
+whose keys are not UTF-8.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 _AT_ONCE: Final = 1000  # messages of a call: the objects of more of them leave the processor's cache
+_MOST_MILLIS: Final = (2**63 - 1) // 1000  # the last time with a number of microseconds; later times become this one
 
 
 class MessageClient:
@@ -32,8 +34,8 @@ class MessageClient:
         from confluent_kafka import Consumer
 
         self._settings = settings
-        self._said: collections.deque[str] = collections.deque(maxlen=3)
-        given = settings.for_client() | {"error_cb": lambda error: self._said.append(error.str())}
+        self._said: collections.deque[tuple[str, str]] = collections.deque(maxlen=3)
+        given = settings.for_client() | {"error_cb": lambda error: self._said.append((error.name(), error.str()))}
         self._consumer: Consumer = brokers.make_client(Consumer, given, dict(settings.options))
         self._at = PartitionRange("", 0, 0, 0)
         self._fields: tuple[str, ...] = ()
@@ -75,23 +77,25 @@ class MessageClient:
         arrays = {name: make(messages) for name, make in _ARRAYS.items() if name in self._fields}
         return record_batch(arrays, self._fields, self._at.topic, self._at.partition, len(messages))
 
-    def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int]:
+    def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int] | None:
         """Ask the brokers for the first offset of a range's partition, and the offset after its last record.
 
-        Raises `ConnectionError` with the text of librdkafka.
+        Returns None if the partition is not there. Raises `ConnectionError` with the text of librdkafka.
         """
-        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         try:
             found = self._consumer.get_watermark_offsets(TopicPartition(at.topic, at.partition), timeout=seconds)
         except KafkaException as cause:
+            if cause.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
+                return None
             raise ConnectionError(cause.args[0].str()) from cause
         if found is None:
             raise ConnectionError("there was no answer in time")
         return found
 
-    def said(self) -> list[str]:
-        """Return the last errors of the connections."""
+    def said(self) -> list[tuple[str, str]]:
+        """Return the names and texts of the last errors of the connections."""
         return list(dict.fromkeys(self._said))
 
     def stop(self) -> None:
@@ -105,8 +109,8 @@ class MessageClient:
 
 
 def _timestamps(messages: Sequence[Message]) -> pa.Array:
-    millis = pa.array([message.timestamp()[1] for message in messages], pa.int64())
-    return millis.cast(pa.timestamp("ms", "UTC")).cast(KAFKA_FIELDS.field("timestamp").type)
+    micros = [min(message.timestamp()[1], _MOST_MILLIS) * 1000 for message in messages]
+    return pa.array(micros, pa.int64()).cast(KAFKA_FIELDS.field("timestamp").type)
 
 
 def _epochs(messages: Sequence[Message]) -> pa.Array:

@@ -24,6 +24,7 @@ from kvformat.registry.contract.errors import DataLossError, ReadError
 
 _POLL: Final = 0.5  # seconds of a call: an interrupt is seen after it
 _EDGES: Final = 15.0  # seconds that brokers have to tell which offsets are there, for an error
+_MISSING: Final = 3.0  # seconds after which a topic that brokers do not know is not there
 
 # Errors of librdkafka by their names: the offsets, or the topic, are not there.
 _OUT_OF_RANGE: Final = ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE")
@@ -96,50 +97,60 @@ class _Reading:
     ) -> None:
         self._settings, self._whole, self._client, self._on_loss = settings, at, client, on_loss
         self.left, self._last, self._since = at, -1, time.monotonic()
+        self._missing_since: float | None = None
 
     def after(self, found: Fetched) -> bool:
         """Note what was fetched; returns whether fetching must begin again at `left`.
 
         Raises `ReadError` for an error that does not pass, and if there was no record for too long.
         """
+        now = time.monotonic()
         self._last = max(self._last, found.position)
         if found.position > self.left.start:
-            self.left, self._since = replace(self.left, start=found.position), time.monotonic()
-        lost = found.error in _OUT_OF_RANGE or found.error in _NO_TOPIC
-        if lost:
-            self._lose(found)
-        if found.error and found.error not in _PASSING:
+            self.left, self._since, self._missing_since = replace(self.left, start=found.position), now, None
+        names = [found.error, *(name for name, _ in self._client.said())]
+        if found.error in _OUT_OF_RANGE or self._is_missing(names, now):
+            return self._lose(found.reason or "Unknown topic or partition")
+        if found.error and found.error not in (*_PASSING, *_NO_TOPIC):
             raise ReadError(**self._failure(found.reason))
-        if self.left.count and time.monotonic() - self._since > self._settings.wait / 1000:
+        if self.left.count and now - self._since > self._settings.wait / 1000:
             raise self._late()
-        return lost
+        return found.error in _NO_TOPIC
 
-    def _lose(self, found: Fetched) -> None:
-        """Skip the records that are not there any more, or raise `DataLossError`. Fetching must begin again."""
-        begin, there = self.left.end, ""
-        if found.error in _OUT_OF_RANGE:
-            try:
-                first, last = self._client.edges(self.left, _EDGES)
-            except ConnectionError as cause:
-                reason = f"{found.reason}; the brokers could not be asked which offsets are there: {cause}"
-                raise ReadError(**self._failure(reason)) from cause
-            if first <= self.left.start <= last:
-                return  # of a broker that had just become the leader
-            there = f"; the partition has offsets {first} to {last}"
-            begin = min(first, self.left.end) if self.left.start < first else self.left.end
-        reason = f"{found.reason}{there}"
-        error = DataLossError(**self._failure(reason, _ADVICE_LOST))
+    def _is_missing(self, names: Sequence[str], now: float) -> bool:
+        """Return whether brokers have not known the topic for some time; one that starts may not know all topics."""
+        if self._missing_since is None and not any(name in _NO_TOPIC for name in names):
+            return False
+        self._missing_since = now if self._missing_since is None else self._missing_since
+        return now - self._missing_since > _MISSING
+
+    def _lose(self, reason: str) -> bool:
+        """Skip the records that are not there any more, or raise `DataLossError`. Returns True: begin again."""
+        start, end, there, self._missing_since = self.left.start, self.left.end, "", None
+        try:
+            edges = self._client.edges(self.left, _EDGES)
+        except ConnectionError as cause:
+            reason = f"{reason}; the brokers could not be asked which offsets are there: {cause}"
+            raise ReadError(**self._failure(reason)) from cause
+        if edges is not None and edges[0] <= start <= edges[1]:
+            return True  # a broker had just become the leader, or had just started
+        begin = end
+        if edges is not None:
+            there = f"; the partition has offsets {edges[0]} to {edges[1]}"
+            begin = min(edges[0], end) if start < edges[0] else end
+        error = DataLossError(**self._failure(f"{reason}{there}", _ADVICE_LOST))
         if self._on_loss is None:
             raise error
         self._on_loss(error)
         self.left, self._since = replace(self.left, start=begin), time.monotonic()
+        return True
 
     def _late(self) -> ReadError:
         """Make the error for a range of which no record arrives."""
         reason = f"no record arrived for {self._settings.wait / 1000:g} s"
         if self._last >= 0:
             reason += f", after the end of the partition was seen at offset {self._last}"
-        said = "; ".join(self._client.said())
+        said = "; ".join(text for _, text in self._client.said())
         return ReadError(**self._failure(f"{reason} ({said})" if said else reason, _ADVICE_LATE))
 
     def _failure(self, reason: str, advice: str = "") -> dict[str, Any]:

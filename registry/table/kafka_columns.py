@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -10,6 +12,7 @@ from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.format_hooks import HeaderNames
 from kvformat.registry.contract.types import spark_type
+from kvformat.registry.table.decode_stage import has_headers
 from kvformat.registry.table.metadata import RAW, READABLE, MetadataColumn
 
 _HEADER_LIST = parse_type(READABLE["header-list"])
@@ -24,7 +27,7 @@ def column_types(df: DataFrame) -> dict[str, T.DataType]:
     return {field.name: field.dataType for field in df.schema.fields}
 
 
-def binary_column(types: dict[str, T.DataType], name: str) -> Column:
+def binary_column(types: Mapping[str, T.DataType], name: str) -> Column:
     """Return a BINARY or STRING column as BINARY; raises `SchemaError` for any other type."""
     found = types[name]
     if isinstance(found, T.BinaryType):
@@ -34,7 +37,7 @@ def binary_column(types: dict[str, T.DataType], name: str) -> Column:
     raise SchemaError(f"column '{name}' must be BINARY (or STRING), not {found.simpleString().upper()}", field=name)
 
 
-def metadata_column(column: MetadataColumn, types: dict[str, T.DataType]) -> Column:
+def metadata_column(column: MetadataColumn, types: Mapping[str, T.DataType]) -> Column:
     """Return the value of a connector's metadata key.
 
     `types` are the columns of the DataFrame. Raises `SchemaError` if the column that the key needs is missing.
@@ -76,16 +79,6 @@ def _text(data: Column) -> Column:
     return F.when(F.is_valid_utf8(text), text).otherwise(replaced)
 
 
-def has_headers(types: dict[str, T.DataType]) -> bool:
-    """Return whether there is a column `headers` of the type that Spark's Kafka source gives it."""
-    found = types.get("headers")
-    entry = found.elementType if isinstance(found, T.ArrayType) else None
-    if not isinstance(entry, T.StructType) or entry.names != ["key", "value"]:
-        return False
-    key, value = (field.dataType for field in entry.fields)
-    return isinstance(key, T.StringType) and isinstance(value, T.BinaryType)
-
-
 def header_column(names: HeaderNames) -> Column:
     """Return the bytes of each record's last header with a name, NULL if the record does not have it.
 
@@ -103,7 +96,7 @@ def _last_header(name: str) -> Column:
     return F.try_element_at(named, F.lit(-1))["value"]
 
 
-def _check_headers(types: dict[str, T.DataType], column: MetadataColumn) -> None:
+def _check_headers(types: Mapping[str, T.DataType], column: MetadataColumn) -> None:
     """Raise `SchemaError` if the column `headers` does not have the type that Spark's Kafka source gives it."""
     if not has_headers(types):
         given = types["headers"].simpleString().upper()

@@ -155,7 +155,7 @@ WRAPPED: Final = (
 
 
 def is_wrapped(tree: Node) -> bool:
-    """Return whether a tree is a row of Kafka Connect with its schema: `schema` and `payload`, each an object or null."""
+    """Return whether a tree is a row of Kafka Connect with its schema: `schema` and `payload`, objects or null."""
     has_both = isinstance(tree, dict) and tree.keys() == {"schema", "payload"}
     return has_both and isinstance(tree, dict) and all(isinstance(part, dict | None) for part in tree.values())
 

@@ -5,6 +5,7 @@ The data source gives the rows with the types of the decoder; casts and watermar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import weakref
 from collections.abc import Mapping
@@ -52,7 +53,7 @@ def decoded(
         WIRE: True,
     }
     rows = _loaded(spark, kv, stage.wire, {**(spark_options or {}), **options}, streaming=streaming)
-    return finished(stage, rows)
+    return finished(stage, rows, streaming=streaming)
 
 
 def records(
@@ -68,9 +69,12 @@ def records(
 def _loaded(
     spark: SparkSession, kv: KeyValueFormat, schema: StructType, options: Mapping[str, Any], *, streaming: bool
 ) -> DataFrame:
+    from pyspark.errors import PySparkException
+
     if spark not in _registered:
-        register(spark)
         _registered.add(spark)
+        with contextlib.suppress(PySparkException):  # in a declarative pipeline: Spark finds the data source by itself
+            register(spark)
     reader = spark.readStream if streaming else spark.read
     # With a schema, Spark does not start a process only to ask for it.
     found = reader.format(NAME).schema(schema).option(DDL, kv.ddl)

@@ -1,6 +1,7 @@
 """A Flink table on Kafka: the options of Spark's Kafka source and sink, and the meaning of the records, in one object.
 
     KafkaTable.from_ddl("CREATE TABLE ...")
+        read_arrow()                             its rows without Spark, as batches of Arrow
         read(spark), read_stream(spark)          Spark's source with the options of the table, then `kv.decode`
         records(spark), records_stream(spark)    the Kafka records themselves
         write(df), write_stream(df, ...)         `kv.encode`, then Spark's sink
@@ -20,7 +21,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import python_source, sink, source_choice, table_rows, topics
+from kvformat.connectors import arrow_rows, python_source, sink, source_choice, table_rows, topics
 from kvformat.connectors import source as spark_source
 from kvformat.connectors.exactly_once import job_query
 from kvformat.connectors.explain import explain
@@ -144,6 +145,40 @@ class KafkaTable:
         if changes:
             return decode(metadata=metadata, errors=errors, row_index=row_index)
         return table_rows.current(self._kv, decode, metadata)
+
+    def read_arrow(
+        self,
+        *,
+        changelog: bool | None = None,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+        skip_computed: Sequence[str] = (),
+        time_zone: str = "UTC",
+    ) -> pa.RecordBatchReader:
+        """Read the table from its start to its end without Spark, as batches of Arrow.
+
+        Polars (`pl.from_arrow`), DuckDB and pandas (`read_pandas`) take the reader. The rows are those of `read`, with
+        the table's types in Arrow, by partition and offset; the arguments are those of `read`. `time_zone` is that of
+        computed columns and of local timestamps. The brokers are asked for the start and the end when this method is
+        called (`kvformat[kafka]`); later records are not read. Records are read while the reader is, so memory does
+        not grow with the topic; only the current rows of an upsert table, or of changes with a PRIMARY KEY, are held
+        until the end. With `changelog=True` their changes are returned as they come.
+
+        Raises what `read` raises, and `OptionError` for settings of `properties.*` that only Java's client supports.
+        The reader raises `DecodeError` for a bad record, `DataLossError` for records that were deleted meanwhile, and
+        `ReadError` if the brokers do not give a record.
+        """
+        table = self.without_computed(*skip_computed) if skip_computed else self
+        return arrow_rows.arrow_reader(
+            table.kv,
+            changelog=changelog,
+            metadata=metadata,
+            errors=errors,
+            row_index=row_index,
+            time_zone=time_zone,
+            stacklevel=2,
+        )
 
     def read_stream(
         self,

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from kvformat.connectors import brokers
 from kvformat.connectors.broker_offsets import BrokerOffsets, Partition, shown
 from kvformat.connectors.offsets import ending, resolved, starting
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
@@ -39,7 +40,7 @@ class OffsetPlan:
     """
 
     def __init__(self, kv: KeyValueFormat) -> None:
-        self._kv, self._client = kv, BrokerOffsets(kv).client
+        self._kv, self._client = kv, brokers.admin(kv.options)
 
     def _ask(self) -> BrokerOffsets:
         return BrokerOffsets(self._kv, self._client, ids=True)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors.data_source import DDL, NAME
 from kvformat.connectors.data_source.options import RECORDS, WIRE
-from kvformat.connectors.data_source.source import register
 from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.format import Errors
 from kvformat.registry.key_value_format import KeyValueFormat
@@ -74,6 +73,8 @@ def _loaded(
     if spark not in _registered:
         _registered.add(spark)
         with contextlib.suppress(PySparkException):  # in a declarative pipeline: Spark finds the data source by itself
+            from kvformat.connectors.data_source.source import register  # imports PySpark
+
             register(spark)
     reader = spark.readStream if streaming else spark.read
     # With a schema, Spark does not start a process only to ask for it.

@@ -59,6 +59,7 @@ from kvformat.registry.table.metadata import (
     writable,
 )
 from kvformat.registry.table.raw_records import raw_messages, with_raw_columns
+from kvformat.registry.table.record_decoding import RecordDecoding
 from kvformat.registry.table.record_headers import checked_headers
 from kvformat.registry.table.table_plan import TablePlan, plan_table
 
@@ -329,6 +330,21 @@ class KeyValueFormat:
 
         types = KAFKA_COLUMNS if input_types is None else input_types
         return DecodeStage(plan, extra, errors=errors, row_index=row_index, input_types=types, zone=zone)
+
+    def record_decoding(
+        self,
+        *,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+        zone: str = "UTC",
+    ) -> RecordDecoding:
+        """Plan `decode` for batches of Kafka's columns in Arrow, without Spark.
+
+        `zone` is the time zone for computed columns. The other arguments and the exceptions are those of `decode`.
+        """
+        plan, extra = self._decoding(metadata, errors)
+        return RecordDecoding(plan, extra, errors=errors, row_index=row_index, zone=zone)
 
     def _decoding(self, metadata: MetadataKeys | None, errors: Errors) -> tuple[TablePlan, tuple[MetadataColumn, ...]]:
         """Return the plan for reading, and the metadata columns that are not the table's own."""

@@ -6,17 +6,14 @@ read_range -> scan.header-filter -> RecordInput -> TaskDecoder -> FinalColumns
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kvformat.connectors import header_filter
-from kvformat.connectors.reader.client_settings import ReaderSettings, reader_settings
-from kvformat.connectors.reader.read import read_range
-from kvformat.registry.contract.errors import DataLossError, KafkaSourceWarning, OptionError, SchemaError, listed
+from kvformat.connectors.range_records import RangeRecords
+from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.table.decode_stage import DecodeStage, same_type
 from kvformat.registry.table.final_columns import FinalColumns, final_array, spark_arrow_schema
@@ -34,43 +31,10 @@ _MOST_ERRORS = "ingestion.error-tolerance.max-count"
 
 
 @dataclass(frozen=True, repr=False)
-class Records:
-    """Reads ranges in a Python worker; pickled to it, with the secrets of the client's settings.
-
-    conditions: the header filter. loses: whether lost records are skipped, with a warning.
-    """
-
-    settings: ReaderSettings
-    conditions: tuple[header_filter.Condition, ...]
-    loses: bool
-
-    @classmethod
-    def of(cls, kv: KeyValueFormat, options: SourceOptions) -> Records:
-        """Return the reader of a table's records. Raises `OptionError` for settings that only Java's client has."""
-        text = kv.connector_options("decode").get(header_filter.OPTION)
-        conditions = () if text is None else header_filter.parse(text)
-        return cls(reader_settings(kv), conditions, not options.values["failOnDataLoss"])
-
-    def read(self, ranges: Sequence[PartitionRange], fields: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of ranges, in order, with these columns at least.
-
-        Raises `DataLossError` for lost records, `ReadError`.
-        """
-        if self.conditions and "headers" not in fields:
-            fields = (*fields, "headers")
-        for one in ranges:
-            for records in read_range(self.settings, one, fields, on_loss=_warn if self.loses else None):
-                if self.conditions:
-                    records = records.filter(header_filter.mask(self.conditions, records.column("headers")))
-                if len(records):
-                    yield records
-
-
-@dataclass(frozen=True, repr=False)
 class PlainRows:
     """Gives Spark the records themselves, with the columns of its own Kafka source."""
 
-    records: Records
+    records: RangeRecords
     types: T.StructType
 
     def read(self, ranges: Sequence[PartitionRange], now: int) -> Iterator[pa.RecordBatch]:
@@ -89,7 +53,7 @@ class RecordRows:
     zone: the session's time zone; None is that of the running task's session.
     """
 
-    records: Records
+    records: RangeRecords
     input: RecordInput
     decoder: TaskDecoder
     final: FinalColumns
@@ -113,10 +77,6 @@ class RecordRows:
                 yield cast(rows, zone)
 
 
-def _warn(error: DataLossError) -> None:
-    warnings.warn(str(error), KafkaSourceWarning, stacklevel=1)
-
-
 def task_zone() -> str:
     """Return the time zone of the session whose task is running."""
     from pyspark import TaskContext
@@ -128,6 +88,10 @@ def task_zone() -> str:
     # A session without the setting has the time zone of the machine.
     place = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
     return os.environ.get("TZ", "") or place or "UTC"
+
+
+def _records(kv: KeyValueFormat, options: SourceOptions) -> RangeRecords:
+    return RangeRecords.of(kv, skips_lost=not options.values["failOnDataLoss"])
 
 
 def stage_of(kv: KeyValueFormat, options: SourceOptions) -> DecodeStage:
@@ -172,18 +136,11 @@ def rows_of(kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) ->
     columns that the table does not give.
     """
     if options.records:
-        return PlainRows(Records.of(kv, options), schema)
+        return PlainRows(_records(kv, options), schema)
     stage = stage_of(kv, options)
     final = FinalColumns.of_wire(stage) if options.wire else FinalColumns.of(stage)
     final = _selected(kv, final, schema)
-    needed = RecordInput(
-        stage.sends_key,
-        stage.record_headers,
-        tuple(stage.kafka_metadata),
-        tuple(stage.error_columns),
-        stage.uses_now,
-    )
-    return RecordRows(Records.of(kv, options), needed, stage.decoder, final, options.values["time_zone"])
+    return RecordRows(_records(kv, options), stage.input, stage.decoder, final, options.values["time_zone"])
 
 
 def _selected(kv: KeyValueFormat, final: FinalColumns, schema: T.StructType) -> FinalColumns:

@@ -21,7 +21,8 @@ from kvformat.registry.expressions.local_times import instants_of_locals, locals
 if TYPE_CHECKING:
     from pyspark.sql import types as T
 
-    from kvformat.registry.table.decode_stage import DecodeStage, StageColumn
+    from kvformat.registry.table.decode_stage import DecodeStage
+    from kvformat.registry.table.record_decoding import DecodedColumn
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
@@ -45,7 +46,8 @@ class FinalColumns:
 
         names = stage.wire.names
         for column in stage.columns:
-            _check(column, stage.plan.table.name)
+            _check_type(column, stage.plan.table.name)
+            check_cast(column, stage.plan.table.name)
         fields = [T.StructField(column.name, column.final) for column in stage.columns]
         places = [names.index(column.wire_name) for column in stage.columns]
         more = range(len(names) - len(stage.last), len(names))
@@ -79,8 +81,8 @@ def spark_arrow_schema(types: T.StructType) -> pa.Schema:
     return found
 
 
-def _check(column: StageColumn, table: str) -> None:
-    """Raise `SchemaError` for a type that PySpark can't convert, and for a cast that only Spark does."""
+def _check_type(column: DecodedColumn, table: str) -> None:
+    """Raise `SchemaError` for a type that PySpark can't convert."""
     months = next((path for path, t in column.declared.walk(column.name) if t.root == "INTERVAL YEAR TO MONTH"), None)
     if months is not None:
         raise SchemaError(
@@ -88,6 +90,10 @@ def _check(column: StageColumn, table: str) -> None:
             "source in Python: read the table with KafkaTable.from_ddl(...).read(spark), or declare INT",
             field=column.name,
         )
+
+
+def check_cast(column: DecodedColumn, table: str) -> None:
+    """Raise `SchemaError` for a column with a cast that only Spark does."""
     given, declared = column.given, column.declared
     same = given.root == declared.root and (not given.fields or nullable(given) == nullable(declared))
     same = same or {given.root, declared.root} <= {*_TEXTS}

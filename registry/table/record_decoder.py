@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -177,9 +178,8 @@ class TaskDecoder:
         bad = pc.index(rows.reasons.is_valid(), True).as_py()
         part, reason, code = rows.parts[bad].as_py(), rows.reasons[bad].as_py(), rows.codes[bad].as_py()
         format = {"key": self.layout.key_format, "value": self.layout.value_format}.get(part)
-        from pyspark import TaskContext
-
-        task = TaskContext.get()
+        pyspark = sys.modules.get("pyspark")  # loaded in Spark's workers
+        task = None if pyspark is None else pyspark.TaskContext.get()
         where = "" if task is None else f"number {before + bad + 1} of Spark's partition {task.partitionId()}, "
         position = {} if self.topic is None else {"topic": self.topic}
         position |= {name: others[i][bad].as_py() for name, i in self.position}

@@ -62,6 +62,7 @@ def _filled(records: int) -> Iterator[dict[str, tuple[Kind, KafkaTable]]]:
                     pool = itertools.islice(itertools.cycle(kind.pool), records)
                     broker.send(topic, ((b"%d" % number, value) for number, value in enumerate(pool)))
                     options = {"connector": "kafka", "topic": topic, "format": "json"}
+                    options |= {f"json.{name}": value for name, value in kind.options.items()}
                     options["properties.bootstrap.servers"] = broker.bootstrap
                     table = KafkaTable(kind.schema, {**options, "scan.startup.mode": "earliest-offset"})
                     found[kind.name] = (kind, table)
@@ -112,7 +113,7 @@ def _document(speeds: dict[str, dict[str, Speed]], sizes: dict[str, dict[str, An
 
 
 def _sizes(found: dict[str, tuple[Kind, KafkaTable]]) -> dict[str, dict[str, Any]]:
-    return {name: {"bytes": round(sum(map(len, kind.pool)) / len(kind.pool))} for name, (kind, _) in found.items()}
+    return {name: {"bytes": round(kind.size)} for name, (kind, _) in found.items()}
 
 
 def measure_records(records: int, rounds: int) -> dict[str, Any]:

@@ -13,9 +13,9 @@ import pyarrow as pa
 
 from kvformat.connectors.latest_rows import LatestRows, check_latest
 from kvformat.connectors.offset_plan import OffsetPlan
+from kvformat.connectors.range_records import RangeRecords
 from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import PartitionRange
-from kvformat.connectors.table_records import TableRecords
 from kvformat.connectors.table_rows import gives_changes
 from kvformat.registry.contract.errors import KafkaSourceWarning, OptionError
 from kvformat.registry.format import Errors
@@ -49,7 +49,7 @@ def arrow_reader(
     schema = pa.schema(decoding.arrow_fields())
     if not changes:
         check_latest(kv, schema)
-    records, plan = TableRecords.of(kv), OffsetPlan(kv).batch()
+    records, plan = RangeRecords.of(kv), OffsetPlan(kv).batch()
     for note in plan.notes.values():
         warnings.warn(f"table '{kv.name}': {note}", KafkaSourceWarning, stacklevel=stacklevel + 1)
     rows = _rows(records, decoding, schema, plan.ranges, time_zone)
@@ -78,7 +78,7 @@ def _check(kv: KeyValueFormat, errors: Errors) -> None:
 
 
 def _rows(
-    records: TableRecords,
+    records: RangeRecords,
     decoding: RecordDecoding,
     schema: pa.Schema,
     ranges: Sequence[PartitionRange],

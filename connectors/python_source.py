@@ -5,6 +5,7 @@ The data source gives the rows with the types of the decoder; casts and watermar
 
 from __future__ import annotations
 
+import contextlib
 import json
 import weakref
 from collections.abc import Mapping
@@ -51,7 +52,7 @@ def decoded(
         WIRE: True,
     }
     rows = _loaded(spark, kv, stage.wire, {**(spark_options or {}), **options}, streaming=streaming)
-    return finished(stage, rows)
+    return finished(stage, rows, streaming=streaming)
 
 
 def records(
@@ -67,11 +68,14 @@ def records(
 def _loaded(
     spark: SparkSession, kv: KeyValueFormat, schema: StructType, options: Mapping[str, Any], *, streaming: bool
 ) -> DataFrame:
-    if spark not in _registered:
-        from kvformat.connectors.data_source.source import register  # imports PySpark
+    from pyspark.errors import PySparkException
 
-        register(spark)
+    if spark not in _registered:
         _registered.add(spark)
+        with contextlib.suppress(PySparkException):  # in a declarative pipeline: Spark finds the data source by itself
+            from kvformat.connectors.data_source.source import register  # imports PySpark
+
+            register(spark)
     reader = spark.readStream if streaming else spark.read
     # With a schema, Spark does not start a process only to ask for it.
     found = reader.format(NAME).schema(schema).option(DDL, kv.ddl)

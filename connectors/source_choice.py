@@ -22,7 +22,7 @@ from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import TOPIC_IDS
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.key_value_format import KeyValueFormat
-from kvformat.registry.spark.workers import missing_module
+from kvformat.registry.spark.workers import missing_module, spark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,13 +130,7 @@ def _uses_now(kv: KeyValueFormat) -> bool:
 
 
 def _version(spark: SparkSession | None) -> tuple[int, ...]:
-    if spark is None:
-        import pyspark
-
-        text = pyspark.__version__
-    else:
-        text = spark.version
-    found = re.match(r"(\d+)\.(\d+)", text)
+    found = re.match(r"(\d+)\.(\d+)", spark_version(spark))
     return (0, 0) if found is None else (int(found[1]), int(found[2]))
 
 

@@ -280,6 +280,7 @@ class KeyValueFormat:
         errors: Errors = "raise",
         row_index: bool = False,
         skip_computed: Sequence[str] = (),
+        input_schema: StructType | str | None = None,
     ) -> DataFrame:
         """Decode a DataFrame of Kafka records to rows of the table.
 
@@ -298,15 +299,17 @@ class KeyValueFormat:
         rows combines with each row of the value. A null value deletes the key in an upsert table; in other tables the
         value's format decides. `skip_computed` names computed columns to leave out, such as one that can't be
         evaluated. `errors="raise"` fails the job at a bad record, or drops the record with
-        `ingestion.ignore-errors`. Raises `ConfigurationError` before a job starts.
+        `ingestion.ignore-errors`. `input_schema` are the columns of `df`, for the functions of a declarative pipeline,
+        where Spark refuses to tell them; those of Spark's own Kafka source are known there. Raises
+        `ConfigurationError` before a job starts.
         """
         if skip_computed:
             table = self.without_computed(*skip_computed)
-            return table.decode(df, metadata=metadata, errors=errors, row_index=row_index)
+            return table.decode(df, metadata=metadata, errors=errors, row_index=row_index, input_schema=input_schema)
         plan, extra = self._decoding(metadata, errors)
         from kvformat.registry.table.decode_frame import decode_frame  # imports PySpark
 
-        return decode_frame(plan, extra, df, errors, row_index)
+        return decode_frame(plan, extra, df, errors, row_index=row_index, input_schema=input_schema)
 
     def decode_stage(
         self,

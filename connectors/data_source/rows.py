@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kvformat.connectors.table_records import TableRecords
+from kvformat.connectors.range_records import RangeRecords
 from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.table.decode_stage import DecodeStage, same_type
@@ -34,7 +34,7 @@ _MOST_ERRORS = "ingestion.error-tolerance.max-count"
 class PlainRows:
     """Gives Spark the records themselves, with the columns of its own Kafka source."""
 
-    records: TableRecords
+    records: RangeRecords
     types: T.StructType
 
     def read(self, ranges: Sequence[PartitionRange], now: int) -> Iterator[pa.RecordBatch]:
@@ -53,7 +53,7 @@ class RecordRows:
     zone: the session's time zone; None is that of the running task's session.
     """
 
-    records: TableRecords
+    records: RangeRecords
     input: RecordInput
     decoder: TaskDecoder
     final: FinalColumns
@@ -90,8 +90,8 @@ def task_zone() -> str:
     return os.environ.get("TZ", "") or place or "UTC"
 
 
-def _records(kv: KeyValueFormat, options: SourceOptions) -> TableRecords:
-    return TableRecords.of(kv, skips_lost=not options.values["failOnDataLoss"])
+def _records(kv: KeyValueFormat, options: SourceOptions) -> RangeRecords:
+    return RangeRecords.of(kv, skips_lost=not options.values["failOnDataLoss"])
 
 
 def stage_of(kv: KeyValueFormat, options: SourceOptions) -> DecodeStage:

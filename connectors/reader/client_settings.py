@@ -8,15 +8,18 @@ brokers.py has the settings for security, java_settings.py those of connections 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kvformat.connectors import brokers
 from kvformat.connectors.java_settings import consumer_settings, milliseconds, number, properties
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.errors import OptionError
-from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import masked
+
+if TYPE_CHECKING:
+    from kvformat.registry.key_value_format import KeyValueFormat
 
 PREFETCHED: Final = 16 << 10
 """Kilobytes of records that a consumer fetches ahead. The last response may exceed them."""
@@ -85,7 +88,12 @@ def reader_settings(kv: KeyValueFormat) -> ReaderSettings:
     `default.api.timeout.ms` of the table is the time to wait for a record; two minutes by default, as in Spark.
     Raises `OptionError` naming a setting that librdkafka does not support, or that is not valid.
     """
-    given = {f"{PREFIX}{name}": text for name, text in properties(kv.options).items()}
+    return settings_of(kv.options)
+
+
+def settings_of(options: Mapping[str, str]) -> ReaderSettings:
+    """Return the settings for consumers from `properties.*` among some options; raises as `reader_settings` does."""
+    given = {f"{PREFIX}{name}": text for name, text in properties(options).items()}
     found = ReaderSettings(tuple(sorted(given.items())), milliseconds(given, "default.api.timeout.ms", _WAIT))
     found.for_client()
     return found

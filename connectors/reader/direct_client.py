@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import ctypes
 import os
+from collections.abc import Callable
 from typing import Any, Final
 
 from kvformat.codecs._kernel.kafka_records import COLUMNS, KafkaRecords
@@ -16,7 +17,7 @@ from kvformat.codecs._kernel.librdkafka import Library
 from kvformat.connectors import brokers
 from kvformat.connectors.reader.client_settings import ReaderSettings
 from kvformat.connectors.reader.fetched import Fetched, LayoutError
-from kvformat.connectors.reader.librdkafka import ERROR_CALLBACK, Librdkafka, TopicPartitions
+from kvformat.connectors.reader.librdkafka import ERROR_CALLBACK, TOKEN_CALLBACK, Librdkafka, TopicPartitions
 from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.connectors.reader.records import record_batch, with_header_names
 
@@ -36,7 +37,8 @@ class DirectClient:
         self._at = PartitionRange("", 0, 0, 0)
         self._fields: tuple[str, ...] = ()
         self._checked = False
-        self._callback = ERROR_CALLBACK(self._say)  # librdkafka calls it until the client is closed
+        # librdkafka calls them until the client is closed.
+        self._callback, self._refresh_callback = ERROR_CALLBACK(self._say), TOKEN_CALLBACK(self._refresh)
         self._client = self._new(settings)
         library.poll_set_consumer(self._client)
         self._queue = library.queue_get_consumer(self._client)
@@ -44,12 +46,16 @@ class DirectClient:
 
     def _new(self, settings: ReaderSettings) -> int:
         library, text = self._library, ctypes.create_string_buffer(_TEXT)
-        configured = library.conf_new()
-        for name, value in settings.for_client().items():
+        configured, given = library.conf_new(), settings.for_client()
+        self._token: Callable[[str], tuple[Any, ...]] | None = given.pop("oauth_cb", None)
+        for name, value in given.items():
             if library.conf_set(configured, name.encode(), str(value).encode(), text, _TEXT):
                 library.conf_destroy(configured)
                 raise brokers.refused_setting(text.value.decode(errors="replace"), dict(settings.options))
         library.conf_set_error_cb(configured, ctypes.cast(self._callback, ctypes.c_void_p))
+        if self._token is not None:
+            refresh = ctypes.cast(self._refresh_callback, ctypes.c_void_p)
+            library.conf_set_oauthbearer_token_refresh_cb(configured, refresh)
         client = library.new(_CONSUMER, configured, text, _TEXT)
         if not client:
             library.conf_destroy(configured)
@@ -58,6 +64,22 @@ class DirectClient:
 
     def _say(self, client: Any, error: int, text: bytes, opaque: Any) -> None:
         self._said.append((self._library.name_of(error), text.decode(errors="replace")))
+
+    def _refresh(self, client: Any, setting: bytes | None, opaque: Any) -> None:
+        """Give librdkafka a token: that of `oauth_cb`, a setting of confluent-kafka."""
+        assert self._token is not None
+        library, text = self._library, ctypes.create_string_buffer(_TEXT)
+        try:
+            token, expires, principal, extensions = (*self._token((setting or b"").decode()), "", {})[:4]
+            pairs = [part.encode() for pair in dict(extensions).items() for part in pair]
+            texts = (ctypes.c_char_p * len(pairs))(*pairs)
+            millis = int(expires * 1000)
+            if library.oauthbearer_set_token(
+                client, token.encode(), millis, principal.encode(), texts, len(pairs), text, _TEXT
+            ):
+                library.oauthbearer_set_token_failure(client, text.value)
+        except Exception as error:  # of the function that makes tokens; librdkafka tries again
+            library.oauthbearer_set_token_failure(client, f"{type(error).__name__}: {error}".encode())
 
     def begin(self, at: PartitionRange, fields: tuple[str, ...]) -> None:
         """Begin to fetch a range."""

@@ -21,11 +21,16 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "conf_new": (_P,),
     "conf_set": (ctypes.c_int, _P, _TEXT, _TEXT, _P, ctypes.c_size_t),
     "conf_set_error_cb": (None, _P, _P),
+    "conf_set_oauthbearer_token_refresh_cb": (None, _P, _P),
     "consumer_close": (ctypes.c_int, _P),
     "destroy": (None, _P),
     "err2name": (_TEXT, ctypes.c_int),
     "err2str": (_TEXT, ctypes.c_int),
     "message_errstr": (_TEXT, _P),
+    "oauthbearer_set_token": (
+        *(ctypes.c_int, _P, _TEXT, ctypes.c_int64, _TEXT, ctypes.POINTER(_TEXT), ctypes.c_size_t, _P, ctypes.c_size_t),
+    ),
+    "oauthbearer_set_token_failure": (ctypes.c_int, _P, _TEXT),
     "new": (_P, ctypes.c_int, _P, _P, ctypes.c_size_t),
     "poll_set_consumer": (ctypes.c_int, _P),
     "position": (ctypes.c_int, _P, _P),
@@ -42,6 +47,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
 _OLDEST, _NEWEST = 0x02010000, 0x03000000  # 2.1 tells the leader epoch; another major version may change structures
 ERROR_CALLBACK: Final = ctypes.CFUNCTYPE(None, _P, ctypes.c_int, _TEXT, _P)
 """The type of the function that gets errors of connections: client, number, text, None."""
+TOKEN_CALLBACK: Final = ctypes.CFUNCTYPE(None, _P, _TEXT, _P)
+"""The type of the function that is called when a client needs a token: client, setting, None."""
 
 
 class _TopicPartition(ctypes.Structure):

@@ -69,6 +69,20 @@ def missing_module(session: SparkSession, name: str) -> str | None:
     return known[name] or None
 
 
+def spark_version(session: SparkSession | None) -> str:
+    """Return the version of a session's Spark.
+
+    Without a session, and in a function of a declarative pipeline, where a server refuses to tell it, it is PySpark's.
+    """
+    import pyspark
+    from pyspark.errors import PySparkException
+
+    try:
+        return str(pyspark.__version__ if session is None else session.version)
+    except PySparkException:
+        return str(pyspark.__version__)
+
+
 def _has_drivers_python(session: SparkSession) -> bool:
     from pyspark.sql.utils import is_remote
 
@@ -107,10 +121,11 @@ def _import_error(session: SparkSession, module: str) -> str:
     """Return a worker's error when it imports a module; "" if the import succeeds."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
 
-    # a lambda is pickled by value, so it does not need the library
-    probe = F.udf(lambda _: __import__(module).__name__, "string")
     try:
+        # a lambda is pickled by value, so it does not need the library
+        probe = F.udf(lambda _: __import__(module).__name__, StringType())
         session.range(1).select(probe("id")).collect()
     except PySparkException as error:
         found = _IMPORT_ERROR.search(str(error))

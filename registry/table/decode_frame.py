@@ -10,7 +10,7 @@ native expressions, which pass through the stage beside their record.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, too_many_bad
 from kvformat.registry.contract.types import FlinkField
@@ -20,10 +20,17 @@ from kvformat.registry.spark.workers import check_workers
 from kvformat.registry.table.decode_stage import DecodeStage
 
 try:
+    from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    from kvformat.registry.table.kafka_columns import binary_column, column_types, header_column, metadata_column
+    from kvformat.registry.table.kafka_columns import (
+        binary_column,
+        column_types,
+        header_column,
+        is_streaming,
+        metadata_column,
+    )
     from kvformat.registry.table.watermark import with_watermark
 except ImportError as cause:
     raise MissingExtraError("DataFrames need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
@@ -36,8 +43,17 @@ if TYPE_CHECKING:
     from kvformat.registry.table.table_plan import TablePlan
 
 
+_REFUSED = "ATTEMPT_ANALYSIS_IN_PIPELINE_QUERY_FUNCTION"
+
+
 def decode_frame(
-    plan: TablePlan, extra: Sequence[MetadataColumn], df: DataFrame, errors: Errors, row_index: bool
+    plan: TablePlan,
+    extra: Sequence[MetadataColumn],
+    df: DataFrame,
+    errors: Errors,
+    *,
+    row_index: bool,
+    input_schema: T.StructType | str | None,
 ) -> DataFrame:
     """Decode a DataFrame of Kafka records; `KeyValueFormat.decode` describes it.
 
@@ -46,34 +62,46 @@ def decode_frame(
     check_workers()
     check_time((FlinkField(c.name, c.type) for c in plan.table.columns if c.type is not None), df.sparkSession)
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
-    stage = DecodeStage(plan, extra, errors=errors, row_index=row_index, input_types=column_types(df), zone=zone)
+    types = column_types(df, input_schema)
+    stage = DecodeStage(plan, extra, errors=errors, row_index=row_index, input_types=types, zone=zone)
     if errors == "raise" and plan.ignore_errors and plan.most_errors >= 0:
         _check_error_count(stage, df)
-    return finished(stage, _decoded(stage, df))
+    return finished(stage, _decoded(stage, df), streaming=plan.table.watermark is not None and is_streaming(df))
 
 
 def _decoded(stage: DecodeStage, df: DataFrame) -> DataFrame:
-    """Return the rows with all columns."""
+    """Return the decoder's rows."""
     columns = _input(stage, sends_key=stage.sends_key)
-    metadata = enumerate(stage.kafka_metadata)
-    columns += [metadata_column(column, stage.input_types).alias(f"m{i}") for i, column in metadata]
-    columns += [F.col(name).alias(f"x{i}") for i, name in enumerate(stage.error_columns)]
+    columns |= {f"m{i}": metadata_column(column, stage.input_types) for i, column in enumerate(stage.kafka_metadata)}
+    columns |= {f"x{i}": F.col(name) for i, name in enumerate(stage.error_columns)}
     if stage.uses_now:
-        columns.append(F.current_timestamp().alias("now"))
-    return df.select(columns).mapInArrow(stage.decoder.mapped(), stage.wire)
+        columns["now"] = F.current_timestamp()
+    records = df.select([column.alias(name) for name, column in columns.items()])
+    try:
+        return records.mapInArrow(stage.decoder.mapped(), stage.wire)
+    except PySparkException as error:
+        # A client of Spark Connect asks for the names of the columns, and a declarative pipeline refuses to tell them.
+        if _REFUSED not in str(error):
+            raise
+        known: Any = records
+        known._cached_schema = T.StructType([T.StructField(name, T.BinaryType()) for name in columns])
+        return records.mapInArrow(stage.decoder.mapped(), stage.wire)
 
 
-def _input(stage: DecodeStage, *, sends_key: bool) -> list[Column]:
-    """Return key and value, and the headers that belong to them."""
-    columns = [binary_column(stage.input_types, "key").alias("k")] if sends_key else []
-    columns.append(binary_column(stage.input_types, "value").alias("v"))
-    headers = stage.record_headers.items()
-    return [*columns, *(header_column(names).alias(f"{part}_header") for part, names in headers)]
+def _input(stage: DecodeStage, *, sends_key: bool) -> dict[str, Column]:
+    """Return key and value, and the headers that belong to them, by the names of their columns."""
+    columns = {"k": binary_column(stage.input_types, "key")} if sends_key else {}
+    columns["v"] = binary_column(stage.input_types, "value")
+    return columns | {f"{part}_header": header_column(names) for part, names in stage.record_headers.items()}
 
 
-def finished(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
+def finished(stage: DecodeStage, decoded: DataFrame, *, streaming: bool) -> DataFrame:
     """Return the decoder's rows as the result: final types, and in a stream the table's watermark."""
-    return with_watermark(stage.plan.table, _with_final_types(stage, decoded))
+    rows = _with_final_types(stage, decoded)
+    if not streaming:
+        return rows
+    types = {column.name: column.final for column in stage.columns}
+    return with_watermark(stage.plan.table, rows, types, stage.last)
 
 
 def _with_final_types(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
@@ -100,7 +128,8 @@ def _check_error_count(stage: DecodeStage, df: DataFrame) -> None:
             option="ingestion.error-tolerance.max-count",
         )
     decoder = stage.counter()
-    records = df.select(_input(stage, sends_key=decoder.has_key))
+    columns = _input(stage, sends_key=decoder.has_key)
+    records = df.select([column.alias(name) for name, column in columns.items()])
     faults = records.mapInArrow(decoder.mapped(), "reason STRING, code STRING").limit(most + 1).collect()
     if len(faults) > most:
         raise too_many_bad(most, *faults[0])

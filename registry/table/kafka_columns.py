@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -11,8 +12,9 @@ from pyspark.sql import types as T
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.format_hooks import HeaderNames
+from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import spark_type
-from kvformat.registry.table.decode_stage import has_headers
+from kvformat.registry.table.decode_stage import KAFKA_COLUMNS, has_headers
 from kvformat.registry.table.metadata import RAW, READABLE, MetadataColumn
 
 _HEADER_LIST = parse_type(READABLE["header-list"])
@@ -22,9 +24,35 @@ _SURROGATE = "\u00ed[\u00a0-\u00bf][\u0080-\u00bf]?"  # as UTF-8, complete or tr
 _MALFORMED = "\u00ff"  # a byte that is never part of UTF-8
 
 
-def column_types(df: DataFrame) -> dict[str, T.DataType]:
-    """Return the type of each column by its name."""
+def column_types(df: DataFrame, input_schema: T.StructType | str | None = None) -> dict[str, T.DataType]:
+    """Return the type of each column by its name; `input_schema` tells them without asking Spark.
+
+    Spark is not asked for the columns of its own Kafka source either, as far as a DataFrame of Spark Connect shows that
+    it is one: in the functions of a declarative pipeline Spark refuses to be asked.
+    """
+    if input_schema is not None:
+        return {field.name: field.dataType for field in spark_schema(row_type(resolve_schema(input_schema))).fields}
+    source = _source(df)
+    if source is not None and source is df._plan and getattr(source, "_format", None) == "kafka":
+        options = {name.lower(): text for name, text in (getattr(source, "_options", None) or {}).items()}
+        with_headers = options.get("includeheaders", "false").lower() == "true"
+        return {name: type_ for name, type_ in KAFKA_COLUMNS.items() if name != "headers" or with_headers}
     return {field.name: field.dataType for field in df.schema.fields}
+
+
+def is_streaming(df: DataFrame) -> bool:
+    """Return whether a DataFrame is a stream, if possible without asking Spark."""
+    source = _source(df)
+    told = getattr(source, "_is_streaming", None)
+    return bool(df.isStreaming if told is None else told)
+
+
+def _source(df: DataFrame) -> Any:
+    """Return the plan of the only source that a DataFrame of Spark Connect reads; None if there is not just one."""
+    plan = getattr(df, "_plan", None)
+    while plan is not None and not hasattr(plan, "_is_streaming"):
+        plan = None if hasattr(plan, "right") else getattr(plan, "_child", None)
+    return plan
 
 
 def binary_column(types: Mapping[str, T.DataType], name: str) -> Column:

@@ -325,6 +325,43 @@ def test_brokers_that_are_down_for_a_while(tmp_path: Path, loop: str) -> None:
     broker.kill()
 
 
+def test_a_kept_consumer_sees_new_partitions_and_topics_that_are_created_again(broker: Any, loop: str) -> None:
+    topic = broker.create(f"reader-again-{loop}")
+    broker.send(topic, [(None, b"old")] * 5)
+    kept = settings(broker)
+    assert offsets(kept, topic, 0, 5) == [0, 1, 2, 3, 4]
+    broker.add_partitions(topic, 2)
+    broker.send(topic, [(None, b"new")] * 3, partition=1)
+    assert read(kept, PartitionRange(topic, 1, 0, 3), ["value"])["value"].to_pylist() == [b"new"] * 3
+    admin = broker.admin()
+    admin.delete_topics([topic])[topic].result(30)
+    with pytest.raises(DataLossError):
+        offsets(kept, topic, 0, 5)
+    broker.create(topic)
+    broker.send(topic, [(None, b"again")] * 7)
+    assert read(kept, PartitionRange(topic, 0, 0, 7), ["value"])["value"].to_pylist() == [b"again"] * 7
+    admin.delete_topics([topic])[topic].result(30)
+    broker.create(topic)
+    broker.send(topic, [(None, b"last")] * 9)
+    assert read(kept, PartitionRange(topic, 0, 0, 9), ["value"])["value"].to_pylist() == [b"last"] * 9
+
+
+def test_passwords_are_used_and_not_shown(broker: Any, loop: str) -> None:
+    topic = broker.create(f"reader-secured-{loop}")
+    broker.send(topic, [(None, b"v")] * 3)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+
+    def secured(password: str) -> ReaderSettings:
+        given = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "bootstrap_servers": broker.secured}
+        jaas = f'{module} required username="{broker.user}" password="{password}";'
+        return settings(broker, **given, sasl_jaas_config=jaas, default_api_timeout_ms="3000")
+
+    assert offsets(secured(broker.password), topic, 0, 3) == [0, 1, 2]
+    with pytest.raises(ReadError, match=r"no record arrived for 3 s \(.*[Aa]uthentication failed") as raised:
+        offsets(secured("wr0ng-one"), topic, 0, 3)
+    assert "wr0ng-one" not in f"{raised.value} {raised.value.__cause__} {raised.value.reason}"
+
+
 # --- consumers of a process --------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from kvformat.registry.key_value_format import KeyValueFormat
 
 
 @dataclass(frozen=True, repr=False)
-class TableRecords:
+class RangeRecords:
     """Reads ranges; it can be pickled, with the secrets of the client's settings.
 
     conditions: the header filter. skips_lost: whether lost records are skipped, with a warning.
@@ -28,7 +28,7 @@ class TableRecords:
     skips_lost: bool
 
     @classmethod
-    def of(cls, kv: KeyValueFormat, *, skips_lost: bool = False) -> TableRecords:
+    def of(cls, kv: KeyValueFormat, *, skips_lost: bool = False) -> RangeRecords:
         """Return the reader of a table's records. Raises `OptionError` for settings that only Java's client has."""
         text = kv.connector_options("decode").get(header_filter.OPTION)
         conditions = () if text is None else header_filter.parse(text)

@@ -31,6 +31,7 @@ FOLDERS = {
     "kvformat.codecs": "codecs",
     "kvformat.connectors": "connectors",
     "kvformat.ingestion": "ingestion",
+    "pyspark_kvformat": "pyspark_kvformat",
 }
 """The folder of each package. The checkout itself has no `__init__.py`. Otherwise a checkout with the name kvformat
 would shadow the installed package in every program that runs beside it."""

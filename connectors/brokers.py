@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kvformat.connectors.java_settings import consumer_settings, properties
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.errors import BrokerError, MissingExtraError, OptionError
 from kvformat.registry.contract.secrets import scrubbed
@@ -47,7 +48,6 @@ _PAUSE = 0.2  # seconds before the next attempt
 # Settings with the same name and meaning.
 _SAME = ("bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol", "sasl.mechanism")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_CONSUMERS = ("isolation.level", "fetch.max.bytes", "max.partition.fetch.bytes")
 # Settings with PEM text.
 _PEM = {
     "ssl.keystore.key": "ssl.key.pem",
@@ -93,7 +93,7 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     Settings that only tune Java's client are left out. Raises `OptionError` naming a security setting that librdkafka
     does not support, if there are no brokers, and for an unknown protocol.
     """
-    given = {key.removeprefix(PREFIX): value for key, value in options.items() if key.startswith(PREFIX)}
+    given = properties(options)
     if not given.get("bootstrap.servers") or "@" in given["bootstrap.servers"]:
         raise OptionError(
             f"'{PREFIX}bootstrap.servers' must be a list host:port,host:port; user and password belong in "
@@ -234,8 +234,7 @@ def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
     from confluent_kafka import Consumer
 
     settings = client_settings(options) | _quiet() | {"group.id": group_id, "enable.auto.commit": False}
-    settings |= {name: options[PREFIX + name] for name in _CONSUMERS if PREFIX + name in options}
-    return make_client(Consumer, settings, options)
+    return make_client(Consumer, settings | consumer_settings(options), options)
 
 
 def make_client(
@@ -247,12 +246,17 @@ def make_client(
     try:
         return kind(settings)
     except KafkaException as cause:
-        reason = without_secrets(cause.args[0].str(), options)
-        raise OptionError(
-            f"confluent-kafka can't be configured by '{PREFIX}*': {reason}. Correct the option; in this message it has "
-            "librdkafka's name",
-            reason=reason,
-        ) from cause
+        raise refused_setting(cause.args[0].str(), options) from cause
+
+
+def refused_setting(said: str, options: Mapping[str, str]) -> OptionError:
+    """Make the error for a setting that librdkafka refuses; `said` is its text."""
+    reason = without_secrets(said, options)
+    return OptionError(
+        f"confluent-kafka can't be configured by '{PREFIX}*': {reason}. Correct the option; in this message it has "
+        "librdkafka's name",
+        reason=reason,
+    )
 
 
 def _quiet() -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kvformat.connectors import offsets, sink, source, table_rows
+from kvformat.connectors import offsets, sink, source, source_choice, table_rows
+from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.option_effects import READING, WRITING, Effect
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
@@ -78,7 +79,11 @@ def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
         plan = source.planned(kv, streaming=streaming, headers=headers, ask=False)
     except ConfigurationError as error:
         return {"refused": str(error)}
-    found = {"gives": _gives(kv, streaming), "from": start_in_words(kv)}
+    choice = source_choice.choose(kv, "auto", streaming=streaming)
+    by = source_choice.in_words(choice)
+    if not streaming and choice.source == "python":
+        by += "; the end is that of a DataFrame's first action"
+    found = {"gives": _gives(kv, streaming), "by": by, "from": start_in_words(kv)}
     return {
         **found,
         **({} if streaming else {"to": _words(kv, _ENDS, "bounded")}),
@@ -118,7 +123,7 @@ def start_in_words(kv: KeyValueFormat) -> str:
 
 def _words(kv: KeyValueFormat, of: Mapping[str, str], side: str) -> str:
     values = {key: value for key, value in kv.connector_options("decode").items() if value is not None}
-    group, reset = kv.options.get(offsets.GROUP, ""), kv.options.get(offsets.RESET, "none").lower()
+    group, reset = kv.options.get(GROUP, ""), kv.options.get(offsets.RESET, "none").lower()
     text = of[offsets.mode(kv, side)].replace("{group}", group).replace("{reset}", _RESETS.get(reset, reset))
     for key, value in values.items():
         text = text.replace(f"{{{key}}}", str(value))
@@ -171,7 +176,8 @@ def _read(plan: Mapping[str, Any], what: str) -> list[str]:
     if "refused" in plan:
         return [f"Reading a {what} is refused: {plan['refused']}"]
     later = f"to {plan['to']}" if "to" in plan else _OF_STREAMS
-    return [f"Reading a {what}: {plan['gives']}", f"  from {plan['from']}", f"  {later}", *_asked(plan)]
+    first = [f"Reading a {what}: {plan['gives']}", f"  from {plan['from']}", f"  {later}", f"  by {plan['by']}"]
+    return [*first, *_asked(plan)]
 
 
 def _written(plan: Mapping[str, Any]) -> list[str]:

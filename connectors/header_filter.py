@@ -12,6 +12,10 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from kvformat.registry.contract.errors import OptionError
 
 if TYPE_CHECKING:
@@ -77,6 +81,22 @@ def column(conditions: tuple[Condition, ...]) -> Column:
         operator = condition.operator
         kept = named if not operator else kept & named if operator == "&" else kept | named
     return kept
+
+
+def mask(conditions: tuple[Condition, ...], headers: pa.ListArray) -> pa.BooleanArray:
+    """Return whether each record is to be read, by its headers; it is never null."""
+    counts = np.asarray(pc.fill_null(pc.list_value_length(headers), 0))
+    record_of, entries = np.repeat(np.arange(len(headers)), counts), headers.flatten()
+    keys, values = pc.struct_field(entries, "key"), pc.struct_field(entries, "value")
+    kept = np.ones(len(headers), np.bool_)
+    for condition in conditions:
+        equal = pc.and_(pc.equal(keys, condition.key), pc.equal(values, condition.value.encode()))
+        named = np.zeros(len(headers), np.bool_)
+        named[record_of[np.asarray(pc.fill_null(equal, False))]] = True
+        named ^= condition.negated
+        operator = condition.operator
+        kept = named if not operator else kept & named if operator == "&" else kept | named
+    return pa.array(kept)
 
 
 def _has(key: str, value: str) -> Column:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning, MissingExtraError
+from kvformat.registry.spark.workers import spark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ def check_stream_jar(spark: SparkSession) -> None:
     A streaming query would fail with a `NoSuchMethodError` of `HDFSMetadataLog`. Warns of a version that ends a query
     after a batch that runs again. Checks jars in the settings of the session, not those among Spark's own jars.
     """
-    running = re.match(r"(\d+)\.(\d+)", spark.version)
+    running = re.match(r"(\d+)\.(\d+)", spark_version(spark))
     given = ",".join(spark.conf.get(name, "") or "" for name in _JARS)
     for major, minor, rest in _JAR.findall(given):
         old = (int(major), int(minor)) < _STREAMS_CHANGED

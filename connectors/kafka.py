@@ -1,6 +1,7 @@
 """A Flink table on Kafka: the options of Spark's Kafka source and sink, and the meaning of the records, in one object.
 
     KafkaTable.from_ddl("CREATE TABLE ...")
+        read_arrow()                             its rows without Spark, as batches of Arrow
         read(spark), read_stream(spark)          Spark's source with the options of the table, then `kv.decode`
         records(spark), records_stream(spark)    the Kafka records themselves
         write(df), write_stream(df, ...)         `kv.encode`, then Spark's sink
@@ -15,11 +16,13 @@ option_effects.py lists the effect of every option. table_rows.py makes rows of 
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import offsets, sink, source, table_rows, topics
+from kvformat.connectors import arrow_rows, change_feeds, python_source, sink, source_choice, table_rows, topics
+from kvformat.connectors import source as spark_source
 from kvformat.connectors.exactly_once import job_query
 from kvformat.connectors.explain import explain
 from kvformat.connectors.replay import Replayed, replay
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from kvformat.connectors.sink import ExtraColumns
+    from kvformat.connectors.source_choice import Source
     from kvformat.registry.contract.changelog import ChangelogMode
     from kvformat.registry.format import Errors
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
@@ -95,7 +99,7 @@ class KafkaTable:
         `scan.header-filter` and `scan.parallelism` are not options of Spark; `records` applies them.
         Raises `OptionError` for options that Spark does not support, `BrokerError` if no broker answers.
         """
-        return source.options(self._kv, streaming=streaming)
+        return spark_source.options(self._kv, streaming=streaming)
 
     def read(
         self,
@@ -106,6 +110,7 @@ class KafkaTable:
         errors: Errors = "raise",
         row_index: bool = False,
         skip_computed: Sequence[str] = (),
+        source: Source = "auto",
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """Read the table from its start (`scan.startup.*`) to its end (`scan.bounded.*`) as a batch DataFrame.
@@ -131,14 +136,49 @@ class KafkaTable:
                 metadata=metadata,
                 errors=errors,
                 row_index=row_index,
+                source=source,
                 spark_options=spark_options,
             )
         changes = table_rows.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
         headers = table_rows.needs_headers(self._kv, metadata, errors)
-        records = self._records(spark, streaming=False, headers=headers, spark_options=spark_options)
+        decode = self._decode(spark, source, streaming=False, headers=headers, spark_options=spark_options)
         if changes:
-            return self._kv.decode(records, metadata=metadata, errors=errors, row_index=row_index)
-        return table_rows.current(self._kv, records, metadata)
+            return decode(metadata=metadata, errors=errors, row_index=row_index)
+        return table_rows.current(self._kv, decode, metadata)
+
+    def read_arrow(
+        self,
+        *,
+        changelog: bool | None = None,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+        skip_computed: Sequence[str] = (),
+        time_zone: str = "UTC",
+    ) -> pa.RecordBatchReader:
+        """Read the table from its start to its end without Spark, as batches of Arrow.
+
+        Polars (`pl.from_arrow`), DuckDB and pandas (`read_pandas`) take the reader. The rows are those of `read`, with
+        the table's types in Arrow, by partition and offset; the arguments are those of `read`. `time_zone` is that of
+        computed columns and of local timestamps. The brokers are asked for the start and the end when this method is
+        called (`kvformat[kafka]`); later records are not read. Records are read while the reader is, so memory does
+        not grow with the topic; only the current rows of an upsert table, or of changes with a PRIMARY KEY, are held
+        until the end. With `changelog=True` their changes are returned as they come.
+
+        Raises what `read` raises, and `OptionError` for settings of `properties.*` that only Java's client supports.
+        The reader raises `DecodeError` for a bad record, `DataLossError` for records that were deleted meanwhile, and
+        `ReadError` if the brokers do not give a record.
+        """
+        table = self.without_computed(*skip_computed) if skip_computed else self
+        return arrow_rows.arrow_reader(
+            table.kv,
+            changelog=changelog,
+            metadata=metadata,
+            errors=errors,
+            row_index=row_index,
+            time_zone=time_zone,
+            stacklevel=2,
+        )
 
     def read_stream(
         self,
@@ -149,6 +189,7 @@ class KafkaTable:
         errors: Errors = "raise",
         row_index: bool = False,
         skip_computed: Sequence[str] = (),
+        source: Source = "auto",
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
@@ -167,58 +208,88 @@ class KafkaTable:
                 metadata=metadata,
                 errors=errors,
                 row_index=row_index,
+                source=source,
                 checkpoint_location=checkpoint_location,
                 spark_options=spark_options,
             )
         if normalize:
             table_rows.check_normalized(self._kv, errors=errors, row_index=row_index)
         headers = table_rows.needs_headers(self._kv, metadata, errors)
-        records = self._records(
+        decode = self._decode(
             spark,
+            source,
             streaming=True,
             headers=headers,
             checkpoint_location=checkpoint_location,
             spark_options=spark_options,
         )
         if normalize:
-            return table_rows.normalized(self._kv, records, metadata)
-        return self._kv.decode(records, metadata=metadata, errors=errors, row_index=row_index)
+            return table_rows.normalized(self._kv, decode, metadata)
+        return decode(metadata=metadata, errors=errors, row_index=row_index)
 
-    def records(self, spark: SparkSession, *, spark_options: Mapping[str, Any] | None = None) -> DataFrame:
-        """Read the table's Kafka records, with `headers`, as Spark gives them: key, value, topic, partition, ..."""
-        return self._records(spark, streaming=False, headers=True, spark_options=spark_options)
+    def records(
+        self, spark: SparkSession, *, source: Source = "auto", spark_options: Mapping[str, Any] | None = None
+    ) -> DataFrame:
+        """Read the table's Kafka records, with the columns of Spark's Kafka source: key, value, topic, ..., headers."""
+        return self._records(spark, source, streaming=False, headers=True, spark_options=spark_options)
 
     def records_stream(
         self,
         spark: SparkSession,
         *,
+        source: Source = "auto",
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """Read the table's Kafka records, with `headers`, as a streaming DataFrame."""
         return self._records(
-            spark, streaming=True, headers=True, checkpoint_location=checkpoint_location, spark_options=spark_options
+            spark,
+            source,
+            streaming=True,
+            headers=True,
+            checkpoint_location=checkpoint_location,
+            spark_options=spark_options,
         )
 
-    def _records(
+    def _decode(self, spark: SparkSession, source: Source, *, streaming: bool, **given: Any) -> table_rows.Decode:
+        """Return the function that reads and decodes, by the chosen source."""
+        chosen = self._planned(spark, source, streaming=streaming, **given)
+        if chosen.choice.source == "spark":
+            return functools.partial(self._kv.decode, chosen.records(spark, self._kv, streaming=streaming))
+        options = given["spark_options"]
+        return functools.partial(python_source.decoded, spark, self._kv, options, streaming=streaming)
+
+    def _records(self, spark: SparkSession, source: Source, *, streaming: bool, **given: Any) -> DataFrame:
+        chosen = self._planned(spark, source, streaming=streaming, **given)
+        if chosen.choice.source == "spark":
+            return chosen.records(spark, self._kv, streaming=streaming)
+        return python_source.records(spark, self._kv, given["spark_options"], streaming=streaming)
+
+    def _planned(
         self,
         spark: SparkSession,
+        source: Source,
         *,
         streaming: bool,
         headers: bool,
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None,
-    ) -> DataFrame:
-        resumed = checkpoint_location is not None and offsets.has_offsets(spark, checkpoint_location)
-        plan = source.planned(
-            self._kv, streaming=streaming, headers=headers, resumed=resumed, spark_options=spark_options
+    ) -> source_choice.Chosen:
+        """Choose the source, check options and topics, and warn of options without effect, once for each."""
+        found = source_choice.planned(
+            spark,
+            self._kv,
+            source,
+            streaming=streaming,
+            headers=headers,
+            checkpoint_location=checkpoint_location,
+            spark_options=spark_options,
         )
-        for option, note in plan.notes.items():
+        for option, note in found.plan.notes.items():
             if option not in self._told:
                 self._told.add(option)
-                warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=3)
-        # A query that continues waits for brokers that are restarting, as Spark does.
-        return source.records(spark, self._kv, plan, streaming=streaming, check=not resumed)
+                warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=4)
+        return found
 
     def explain(self) -> str:
         """Describe the table and the options that reading and writing give Spark. Shows no secret, asks no broker."""
@@ -265,7 +336,7 @@ class KafkaTable:
             raise ConfigurationError("job_id needs 'sink.delivery-guarantee' = 'exactly-once'")
         query = job_query(job_id)
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
-        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
+        sink.check_columns(self._kv, df.columns, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         if sink.is_exactly_once(self._kv):
             writer = writer.with_transactions(df, query, None)
@@ -292,11 +363,12 @@ class KafkaTable:
         and the exceptions are those of `write`.
         """
         writer = self._writer(df, metadata, changelog_mode, dead_letters)
-        sink.check_columns(self._kv, df, metadata, extra_columns, stacklevel=2)
+        sink.check_columns(self._kv, df.columns, metadata, extra_columns, stacklevel=2)
         sink.warn(self._kv, stacklevel=2)
         if sink.is_exactly_once(self._kv):
             writer = writer.with_transactions(df, None, checkpoint_location)
-        if writer.dead_letters is None and writer.once is None:
+        feed = change_feeds.is_feed(self._kv, df.columns)  # a stream can't be sorted, but each of its batches
+        if writer.dead_letters is None and writer.once is None and not feed:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
         else:
             stream = df.writeStream.foreachBatch(writer)

@@ -1,10 +1,13 @@
-"""Start and end offsets: Flink's startup and bounded modes as options of Spark's Kafka source.
+"""Start and end offsets: Flink's startup and bounded modes, as options of Spark's Kafka source or as numbers.
 
     spark_offsets(kv, streaming=, ...)        Spark's options for the start of reading, and for the end of a batch
-    has_offsets(spark, checkpoint_location)   whether a query has written offsets, from which Spark then continues
+    starting(asked, ...), ending(asked)       the start and the end, as far as Spark has to know them
+    resolved(asked, bound)                    the start or the end as numbers, of every partition
+    checkpoint_lines(spark, place)            what a query has written, from which Spark then continues
 
 Spark does not read the committed offsets of a consumer group, and its list of offsets must name every partition. If a
-mode needs either, the brokers are asked when the DataFrame is made, and Spark gets the offsets.
+mode needs either, the brokers are asked when the DataFrame is made, and Spark gets the offsets. All other offsets are
+looked up by Spark itself. `OffsetPlan` (offset_plan.py) looks up all of them.
 Rules: Flink's `KafkaDynamicSource`, `SpecifiedOffsetsInitializer`, `TimestampOffsetsInitializer`,
 `ReaderHandledOffsetsInitializer`, `KafkaPartitionSplitReader`.
 """
@@ -13,33 +16,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from kvformat.connectors import brokers
-from kvformat.connectors.topics import missing_topic
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, OptionError, listed
-from kvformat.registry.contract.fork_safe import cached_property
+from kvformat.connectors.broker_offsets import GROUP, MOST_NAMED, BrokerOffsets, Partition, shown
+from kvformat.connectors.properties import PREFIX
+from kvformat.connectors.reader.ranges import by_topic
+from kvformat.registry.contract.errors import ConfigurationError, OptionError, listed
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import parse_offsets
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
     from pyspark.sql import SparkSession
 
-GROUP, RESET = "properties.group.id", "properties.auto.offset.reset"
-Partition: TypeAlias = tuple[str, int]
+RESET = f"{PREFIX}auto.offset.reset"
 # Special offsets: the end, the beginning, the committed offset of the group. Spark knows the first two.
 _LATEST, _EARLIEST, _COMMITTED = -1, -2, -3
-# Topics that librdkafka lists and Java's client does not.
-_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-_MOST_NAMED = 20  # partitions in an error
+_MOST_LINES = 1000
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class OffsetBound:
     """Start or end of reading: a `word` ("earliest") or a `timestamp` for all partitions, or `offsets` by partition.
 
     `notes` are notes by option of the table, on what Spark does in another way.
@@ -69,9 +68,9 @@ def spark_offsets(
 
     Raises `OptionError` for modes that Spark does not support, `BrokerError` if no broker answers.
     """
-    asked = _Brokers(kv)
-    first = _starting(asked, streaming=streaming) if start else None
-    last = _ending(asked) if end else None
+    asked = BrokerOffsets(kv)
+    first = starting(asked, streaming=streaming) if start else None
+    last = ending(asked) if end else None
     if first is not None and last is not None:
         first, last = _end_after_start(asked, first, last)
     return {**_options("starting", first), **_options("ending", last)}, {
@@ -85,12 +84,12 @@ def newest(kv: KeyValueFormat, count: int) -> dict[str, str] | None:
 
     The brokers are asked. Raises `BrokerError`, `MissingExtraError`.
     """
-    asked = _Brokers(kv)
+    asked = BrokerOffsets(kv)
     last, first = asked.last(), asked.first()
     if not last:
         return None
     start = {at: max(first[at], end - count) for at, end in last.items()}
-    return {"startingOffsets": _listed(start), "endingOffsets": _listed(last)}
+    return {"startingOffsets": json.dumps(by_topic(start)), "endingOffsets": json.dumps(by_topic(last))}
 
 
 def check_group_is_unused(kv: KeyValueFormat) -> None:
@@ -98,7 +97,7 @@ def check_group_is_unused(kv: KeyValueFormat) -> None:
 
     The brokers are asked. Raises `BrokerError`, `MissingExtraError`.
     """
-    asked = _Brokers(kv)
+    asked = BrokerOffsets(kv)
     members = asked.members()
     if members:
         raise ConfigurationError(
@@ -107,25 +106,25 @@ def check_group_is_unused(kv: KeyValueFormat) -> None:
         )
 
 
-def _end_after_start(asked: _Brokers, start: _Bound, end: _Bound) -> tuple[_Bound, _Bound]:
+def _end_after_start(asked: BrokerOffsets, start: OffsetBound, end: OffsetBound) -> tuple[OffsetBound, OffsetBound]:
     """Move ends before their start to the start: Flink then reads nothing of the partition, but Spark fails."""
     if start.timestamp is not None and end.timestamp is not None:
         return start, replace(end, timestamp=max(start.timestamp, end.timestamp))
     if start.timestamp is not None and end.offsets:
-        start = _Bound(offsets=asked.at(start.timestamp))
+        start = OffsetBound(offsets=asked.at(start.timestamp))
     if end.timestamp is not None and start.offsets:
-        end = _Bound(offsets=asked.at(end.timestamp))
+        end = OffsetBound(offsets=asked.at(end.timestamp))
     if start.offsets and end.offsets:
         ends = {at: n if n == _LATEST else max(n, start.offsets[at]) for at, n in end.offsets.items()}
         end = replace(end, offsets=ends)
     return start, end
 
 
-def _options(side: str, bound: _Bound | None) -> dict[str, str]:
+def _options(side: str, bound: OffsetBound | None) -> dict[str, str]:
     if bound is None:
         return {}
     if bound.timestamp is None:
-        return {f"{side}Offsets": _listed(bound.offsets) if bound.offsets else bound.word}
+        return {f"{side}Offsets": json.dumps(by_topic(bound.offsets)) if bound.offsets else bound.word}
     # As in Flink, a partition with only older records is read from its end.
     older = {"startingOffsetsByTimestampStrategy": "latest"} if side == "starting" else {}
     return {f"{side}Timestamp": str(bound.timestamp), **older}
@@ -134,7 +133,8 @@ def _options(side: str, bound: _Bound | None) -> dict[str, str]:
 # --- where to begin ------------------------------------------------------------------------------------------
 
 
-def _starting(asked: _Brokers, *, streaming: bool) -> _Bound:
+def starting(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
+    """Return the start of reading. Raises `OptionError` for a start that a batch does not have, or without one."""
     name, values = mode(asked.kv, "startup"), asked.kv.connector_options("decode")
     if name == "latest-offset":
         if not streaming:
@@ -144,17 +144,17 @@ def _starting(asked: _Brokers, *, streaming: bool) -> _Bound:
                 "'scan.startup.timestamp-millis'",
                 option="scan.startup.mode",
             )
-        return _Bound("latest")
+        return OffsetBound("latest")
     if name == "timestamp":
-        return _Bound(timestamp=values["scan.startup.timestamp-millis"])
+        return OffsetBound(timestamp=values["scan.startup.timestamp-millis"])
     if name == "group-offsets":
         return _from_committed(asked, streaming=streaming)
     if name == "specific-offsets":
         return _from_specific(asked, streaming=streaming)
-    return _Bound("earliest")
+    return OffsetBound("earliest")
 
 
-def _from_committed(asked: _Brokers, *, streaming: bool) -> _Bound:
+def _from_committed(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     """Start at the committed offsets; without one, or if its record is deleted, `auto.offset.reset` decides."""
     first, last, committed = asked.first(), asked.last(), asked.committed
     reset = asked.kv.options.get(RESET, "none").lower()
@@ -171,8 +171,8 @@ def _from_committed(asked: _Brokers, *, streaming: bool) -> _Bound:
         else:
             begin[at] = _LATEST if streaming else last[at]
     if lost:
-        told = "; ".join(f"{_shown([at])}: {why}" for at, why in list(lost.items())[:_MOST_NAMED])
-        more = f"; and {len(lost) - _MOST_NAMED} more" if len(lost) > _MOST_NAMED else ""
+        told = "; ".join(f"{shown([at])}: {why}" for at, why in list(lost.items())[:MOST_NAMED])
+        more = f"; and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
         raise OptionError(
             f"'scan.startup.mode' = 'group-offsets': Undefined offset with no reset policy for partitions. The group "
             f"'{asked.group}' has committed for {told}{more}. Set '{RESET}' = 'earliest' or "
@@ -180,10 +180,10 @@ def _from_committed(asked: _Brokers, *, streaming: bool) -> _Bound:
             "read_stream(spark, checkpoint_location=...)",
             option=RESET,
         )
-    return _Bound("earliest", offsets=begin)
+    return OffsetBound("earliest", offsets=begin)
 
 
-def _from_specific(asked: _Brokers, *, streaming: bool) -> _Bound:
+def _from_specific(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     """Start at the given offsets; other partitions start at the committed offset, or at the beginning."""
     key = "scan.startup.specific-offsets"
     given = _given(asked, key)
@@ -197,10 +197,10 @@ def _from_specific(asked: _Brokers, *, streaming: bool) -> _Bound:
             begin[at] = _LATEST if streaming else last[at]
         else:
             begin[at] = offset if offset is not None and first[at] <= offset <= last[at] else _EARLIEST
-    return _Bound("earliest", offsets=begin, notes=asked.unknown(key, given))
+    return OffsetBound("earliest", offsets=begin, notes=_unknown(asked, key, given))
 
 
-def _given(asked: _Brokers, key: str) -> dict[Partition, int]:
+def _given(asked: BrokerOffsets, key: str) -> dict[Partition, int]:
     """Return the offsets of an option by partition of the table's only topic."""
     values = asked.kv.connector_options("decode")
     given = {(values["topic"][0], n): offset for n, offset in parse_offsets(key, values[key]).items()}
@@ -214,7 +214,7 @@ def _given(asked: _Brokers, key: str) -> dict[Partition, int]:
             )
         if offset == _COMMITTED and not asked.group:
             raise OptionError(
-                f"Property group.id is required because partition {_shown([at])} is initialized with committed offset "
+                f"Property group.id is required because partition {shown([at])} is initialized with committed offset "
                 f"('{key}'): set '{GROUP}'",
                 option=GROUP,
             )
@@ -227,31 +227,32 @@ _MEANING = {_LATEST: "the end", _EARLIEST: "the beginning", _COMMITTED: "what th
 # --- where to end --------------------------------------------------------------------------------------------
 
 
-def _ending(asked: _Brokers) -> _Bound:
+def ending(asked: BrokerOffsets) -> OffsetBound:
+    """Return the end of a batch, at most the last record. Raises `OptionError` without one."""
     name, values = mode(asked.kv, "bounded"), asked.kv.connector_options("decode")
     if name == "timestamp":
-        return _Bound(timestamp=values["scan.bounded.timestamp-millis"])
+        return OffsetBound(timestamp=values["scan.bounded.timestamp-millis"])
     if name == "group-offsets":
         return _to_committed(asked)
     if name == "specific-offsets":
         return _to_specific(asked)
-    return _Bound("latest")
+    return OffsetBound("latest")
 
 
-def _to_committed(asked: _Brokers) -> _Bound:
+def _to_committed(asked: BrokerOffsets) -> OffsetBound:
     committed = asked.committed
     missing = [at for at in asked.partitions if at not in committed]
     if missing:
         raise OptionError(
-            f"'scan.bounded.mode' = 'group-offsets': Partition {_shown(missing)} should stop at committed offset. But "
+            f"'scan.bounded.mode' = 'group-offsets': Partition {shown(missing)} should stop at committed offset. But "
             f"there is no committed offset of this partition for group {asked.group}. Choose another "
             "'scan.bounded.mode'",
             option="scan.bounded.mode",
         )
-    return asked.up_to(committed, "scan.bounded.mode")
+    return _up_to(asked, committed, "scan.bounded.mode")
 
 
-def _to_specific(asked: _Brokers) -> _Bound:
+def _to_specific(asked: BrokerOffsets) -> OffsetBound:
     """End at the given offsets; other partitions end at the committed offset, or are not read, as in Flink."""
     key = "scan.bounded.specific-offsets"
     given = _given(asked, key)
@@ -260,193 +261,65 @@ def _to_specific(asked: _Brokers) -> _Bound:
         offset = given.get(at)
         if offset == _COMMITTED and at not in asked.committed:
             raise OptionError(
-                f"option '{key}': Partition {_shown([at])} should stop at committed offset. But there is no committed "
+                f"option '{key}': Partition {shown([at])} should stop at committed offset. But there is no committed "
                 f"offset of this partition for group {asked.group}",
                 option=key,
             )
         if offset is None or offset == _COMMITTED:
             offset = asked.committed.get(at, asked.first()[at])
         end[at] = offset
-    bound = asked.up_to(end, key)
-    told = [*asked.unknown(key, given).values(), *bound.notes.values()]
+    bound = _up_to(asked, end, key)
+    told = [*_unknown(asked, key, given).values(), *bound.notes.values()]
     return replace(bound, notes={key: "; ".join(told)} if told else {})
 
 
-# --- offsets of the brokers ----------------------------------------------------------------------------------
+def _up_to(asked: BrokerOffsets, end: Mapping[Partition, int], option: str) -> OffsetBound:
+    """End a batch at the given offsets, or at the last record: a batch does not wait for records."""
+    last = asked.end()
+    beyond = [at for at in asked.partitions if end[at] > last[at]]
+    notes = {}
+    if beyond:
+        told = "; ".join(f"{shown([at])} ends at {last[at]}, not at {end[at]}" for at in beyond[:MOST_NAMED])
+        notes[option] = f"'{option}' is after the last record; Flink waits for records, a batch does not: {told}"
+    return OffsetBound("latest", offsets={at: min(end[at], last[at]) for at in asked.partitions}, notes=notes)
 
 
-class _Brokers:
-    """The partitions of a table's topics, and their offsets. Brokers are asked once for each, when it is needed."""
-
-    def __init__(self, kv: KeyValueFormat) -> None:
-        self.kv, self.group = kv, kv.options.get(GROUP, "")
-        self._edges: dict[int, dict[Partition, int]] = {}
-
-    @cached_property
-    def _client(self) -> AdminClient:
-        try:
-            return brokers.admin(self.kv.options)
-        except MissingExtraError as cause:
-            raise MissingExtraError(
-                f"{cause}. Brokers are not asked if 'scan.startup.mode' is 'earliest-offset', 'latest-offset' or "
-                "'timestamp', 'scan.bounded.mode' is not 'group-offsets' or 'specific-offsets', and "
-                "'scan.check.duplicated.group.id' is not true"
-            ) from cause
-
-    @cached_property
-    def partitions(self) -> list[Partition]:
-        # List all topics: a broker may create a missing topic if it is asked for it by name.
-        known = self._ask("their topics", lambda: self._client.list_topics(timeout=brokers.TIMEOUT).topics)
-        topics = _topics(self.kv, known)
-        missing = [topic for topic in topics if topic not in known]
-        if missing:
-            raise missing_topic(self.kv, missing[0], known, "whose offsets are asked for")
-        return sorted((topic, number) for topic in topics for number in known[topic].partitions)
-
-    def first(self) -> dict[Partition, int]:
-        """Return the offset of the oldest record of each partition."""
-        return self._edge(_EARLIEST)
-
-    def last(self) -> dict[Partition, int]:
-        """Return the offset after the newest record of each partition."""
-        return self._edge(_LATEST)
-
-    def _edge(self, which: int) -> dict[Partition, int]:
-        if which not in self._edges:
-            self._edges[which] = self._offsets("earliest" if which == _EARLIEST else "latest")
-        return self._edges[which]
-
-    def at(self, timestamp: int) -> dict[Partition, int]:
-        """Return the offset of the first record of each partition that is not older, otherwise its end."""
-        last = self.last()  # first, so that no record between the two answers is skipped
-        found = self._offsets("for_timestamp", timestamp)
-        return {at: offset if offset >= 0 else last[at] for at, offset in found.items()}
-
-    def _offsets(self, spec: str, *more: int) -> dict[Partition, int]:
-        """Ask for an offset of each partition; `spec` is the name of one of confluent-kafka's `OffsetSpec`."""
-        if not self.partitions:
-            return {}
-        from confluent_kafka import TopicPartition, admin
-
-        specs: Any = admin  # typed in part
-        wanted = getattr(specs.OffsetSpec, spec)(*more)
-
-        def offsets() -> dict[Partition, int]:
-            question = {TopicPartition(*at): wanted for at in self.partitions}
-            answers = self._client.list_offsets(question, request_timeout=brokers.TIMEOUT)
-            return {(at.topic, at.partition): answer.result(brokers.TIMEOUT).offset for at, answer in answers.items()}
-
-        answer: dict[Partition, int] = self._ask("offsets", offsets)
-        return answer
-
-    def _ask(self, what: str, question: Callable[[], Any]) -> Any:
-        return brokers.ask(self._client, self.kv.options, what, question)
-
-    def members(self) -> list[str]:
-        """Return the members of the group, each as its client id and host."""
-        what = f"the members of the group '{self.group}'"
-        found = self._ask(
-            what,
-            lambda: self._client.describe_consumer_groups([self.group], request_timeout=brokers.TIMEOUT)[
-                self.group
-            ].result(brokers.TIMEOUT),
-        )
-        return [f"{member.client_id} at {member.host}" for member in found.members]
-
-    @cached_property
-    def committed(self) -> dict[Partition, int]:
-        """The committed offsets of the group, by partition; empty without a group."""
-        if not self.group or not self.partitions:
-            return {}
-        from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
-
-        def offsets() -> dict[Partition, int]:
-            question = ConsumerGroupTopicPartitions(self.group, [TopicPartition(*at) for at in self.partitions])
-            answers = self._client.list_consumer_group_offsets([question], request_timeout=brokers.TIMEOUT)
-            found = answers[self.group].result(brokers.TIMEOUT).topic_partitions
-            for one in found:
-                if one.error is not None:
-                    raise KafkaException(one.error)
-            return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
-
-        answer: dict[Partition, int] = self._ask(f"what the group '{self.group}' has committed", offsets)
-        return answer
-
-    def up_to(self, end: Mapping[Partition, int], option: str) -> _Bound:
-        """End a batch at the given offsets, or at the last record: a batch does not wait for records."""
-        last = self.last()
-        beyond = [at for at in self.partitions if end[at] > last[at]]
-        notes = {}
-        if beyond:
-            told = "; ".join(f"{_shown([at])} ends at {last[at]}, not at {end[at]}" for at in beyond[:_MOST_NAMED])
-            notes[option] = f"'{option}' is after the last record; Flink waits for records, a batch does not: {told}"
-        return _Bound("latest", offsets={at: min(end[at], last[at]) for at in self.partitions}, notes=notes)
-
-    def unknown(self, option: str, given: Iterable[Partition]) -> dict[str, str]:
-        """Note partitions that an option names and that do not exist; they are ignored, as in Flink."""
-        there = set(self.partitions)
-        missing = [at for at in given if at not in there]
-        return {option: f"'{option}' names partitions that do not exist: {_shown(missing)}"} if missing else {}
+def _unknown(asked: BrokerOffsets, option: str, given: Iterable[Partition]) -> dict[str, str]:
+    """Note partitions that an option names and that do not exist; they are ignored, as in Flink."""
+    there = set(asked.partitions)
+    missing = [at for at in given if at not in there]
+    return {option: f"'{option}' names partitions that do not exist: {shown(missing)}"} if missing else {}
 
 
-def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
-    """Return the topics of the table, by name or by its pattern, which must match whole names."""
-    values = kv.connector_options("decode")
-    if values["topic"]:
-        return list(dict.fromkeys(values["topic"]))
-    from kvformat.registry.java.regex import SlowMatchError
-
-    pattern = topic_pattern(values["topic-pattern"])
-    try:
-        return [topic for topic in known if topic not in _INTERNAL and pattern.matches(topic)]
-    except SlowMatchError as cause:
-        raise OptionError(
-            f"'topic-pattern' takes more than {cause.seconds:g} s for the name of a topic: write it with fewer "
-            "repetitions within each other",
-            option="topic-pattern",
-        ) from cause
+# --- offsets as numbers --------------------------------------------------------------------------------------
 
 
-def topic_pattern(text: str | None) -> Any:
-    """Return the pattern as Python can match it; raises `OptionError` if it is not a regular expression of Java."""
-    from kvformat.registry.java.regex import RegexError, compile_java
-
-    if text is None:
-        raise OptionError("'topic' names no topic, and there is no 'topic-pattern'", option="topic")
-    try:
-        return compile_java(text)
-    except RegexError as cause:
-        raise OptionError(
-            f"'topic-pattern' is not a regular expression of Java: {cause}", option="topic-pattern"
-        ) from cause
-
-
-def _listed(offsets: Mapping[Partition, int]) -> str:
-    """Return the offsets as Spark's JSON."""
-    found: dict[str, dict[str, int]] = {}
-    for (topic, number), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(number)] = offset
-    return json.dumps(found)
-
-
-def _shown(partitions: list[Partition]) -> str:
-    more = f" and {len(partitions) - _MOST_NAMED} more" if len(partitions) > _MOST_NAMED else ""
-    return ", ".join(f"{topic}-{number}" for topic, number in partitions[:_MOST_NAMED]) + more
+def resolved(asked: BrokerOffsets, bound: OffsetBound) -> dict[Partition, int]:
+    """Return the offset of each partition at a start or an end."""
+    if bound.timestamp is not None:
+        return asked.at(bound.timestamp)
+    if not bound.offsets:
+        return asked.first() if bound.word == "earliest" else asked.end()
+    words = {_EARLIEST: asked.first, _LATEST: asked.end}
+    return {at: words[offset]()[at] if offset in words else offset for at, offset in bound.offsets.items()}
 
 
 # --- Spark's own offsets -------------------------------------------------------------------------------------
 
 
-def has_offsets(spark: SparkSession, checkpoint_location: str) -> bool:
-    """Return whether a query has written offsets to this checkpoint; Spark then ignores the options for the start."""
+def checkpoint_lines(spark: SparkSession, checkpoint_location: str) -> list[str]:
+    """Return lines of the offsets that a query has written to this checkpoint; empty if it has written none.
+
+    With offsets, Spark ignores the options for the start. There are lines of every source of the query.
+    """
     from pyspark.errors import AnalysisException
 
     if not isinstance(checkpoint_location, str) or not checkpoint_location:
         raise ConfigurationError("checkpoint_location must be a string: the checkpoint folder of the query")
     folder = _GLOB.sub(r"\\\1", checkpoint_location.rstrip("/")) + "/offsets"
     try:
-        return not spark.read.text(folder).isEmpty()
+        return [row.value for row in spark.read.text(folder).limit(_MOST_LINES).collect()]
     except AnalysisException as cause:
         if "PATH_NOT_FOUND" not in str(cause):
             raise
-        return False
+        return []

@@ -14,35 +14,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from kvformat.connectors import brokers
+from kvformat.connectors.java_settings import BUFFERS, CONNECTION, connection_settings, number, properties
 from kvformat.connectors.properties import CLIENT_SETTINGS, PREFIX
 from kvformat.registry.contract.errors import OptionError
 
 _SAME: Final = (
     "acks",
     "compression.type",
-    "connections.max.idle.ms",
     "delivery.timeout.ms",
     "enable.idempotence",
-    "enable.metrics.push",
     "linger.ms",
     "max.in.flight.requests.per.connection",
-    "metadata.max.age.ms",
-    "metadata.recovery.rebootstrap.trigger.ms",
-    "metadata.recovery.strategy",
-    "reconnect.backoff.max.ms",
-    "reconnect.backoff.ms",
     "request.timeout.ms",
     "retries",
-    "retry.backoff.max.ms",
-    "retry.backoff.ms",
-    "socket.connection.setup.timeout.ms",
 )
 """Settings with the same name, unit and meaning in Java's producer and in librdkafka."""
-_BUFFERS: Final = {
-    "send.buffer.bytes": "socket.send.buffer.bytes",
-    "receive.buffer.bytes": "socket.receive.buffer.bytes",
-}
-"""Sizes of socket buffers, and their names in librdkafka. The system's default is -1 in Java, and 0 in librdkafka."""
 _LEVEL: Final = "compression.{}.level"
 _LARGEST_RECORD: Final = 1 << 20  # bytes: Java's default of max.request.size
 _MEMORY: Final = 32 << 20  # bytes: Java's default of buffer.memory
@@ -85,11 +71,6 @@ _READERS: Final = (
 _OF_CLIENTS: Final = ("client.", "sasl.", "security.", "ssl.")
 
 
-def properties(options: Mapping[str, str]) -> dict[str, str]:
-    """Return `properties.*` of a table without their prefix."""
-    return {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
-
-
 def producer_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return librdkafka's settings for those of Java's producer; the default of each setting is Java's.
 
@@ -101,19 +82,18 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, Any]:
             raise _refused(name, "is a class of Java, and librdkafka writes the records")
     if given.get("partitioner.ignore.keys", "false").strip().lower() == "true":
         raise _refused("partitioner.ignore.keys", "has no counterpart in librdkafka, which chooses partitions by key")
-    found: dict[str, Any] = {name: given[name] for name in _SAME if name in given}
-    found |= {ours: str(max(_number(given, name, 0), 0)) for name, ours in _BUFFERS.items() if name in given}
+    found = connection_settings(options) | {name: given[name] for name in _SAME if name in given}
     level = _LEVEL.format(given.get("compression.type", "none"))
     if level in given:
         found["compression.level"] = given[level]
-    largest = _number(given, "max.request.size", _LARGEST_RECORD)
+    largest = number(given, "max.request.size", _LARGEST_RECORD)
     # A record that does not fit the queue would wait for ever.
-    memory = max(_number(given, "buffer.memory", _MEMORY), 2 * largest)
+    memory = max(number(given, "buffer.memory", _MEMORY), 2 * largest)
     return {
         "linger.ms": _LINGER,
         **found,
         "message.max.bytes": largest,
-        "batch.size": min(_number(given, "batch.size", LARGEST_BATCH) or 1, largest),
+        "batch.size": min(number(given, "batch.size", LARGEST_BATCH) or 1, largest),
         "partitioner": "murmur2_random",
         "queue.buffering.max.kbytes": memory >> 10,
         "queue.buffering.max.messages": 0,  # no limit: the limit is their size
@@ -122,7 +102,7 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, Any]:
 
 def without_effect(options: Mapping[str, str]) -> dict[str, str]:
     """Return a note for each setting of a producer that librdkafka does not have, and that changes no record."""
-    told = (*_SAME, *_BUFFERS, *_CLASSES, *_SET_ELSEWHERE, *_OWN)
+    told = (*_SAME, *CONNECTION, *BUFFERS, *_CLASSES, *_SET_ELSEWHERE, *_OWN)
     found = {}
     for name in properties(options):
         level = name.startswith("compression.") and name.endswith(".level")
@@ -137,11 +117,6 @@ def without_effect(options: Mapping[str, str]) -> dict[str, str]:
                 why = "transactions are named by 'sink.transactional-id-prefix'"
             found[f"{PREFIX}{name}"] = f"'{PREFIX}{name}' has no effect: {why}"
     return found
-
-
-def milliseconds(options: Mapping[str, str], name: str, default: int) -> int:
-    """Return a time of `properties.*` in milliseconds. Raises `OptionError` for a text that is not a number."""
-    return _number(properties(options), name, default)
 
 
 def largest_messages(options: Mapping[str, str], topics: Iterable[str]) -> list[int]:
@@ -159,15 +134,6 @@ def largest_messages(options: Mapping[str, str], topics: Iterable[str]) -> list[
         with contextlib.suppress(KafkaException, TimeoutError, KeyError):  # the user may have no permission
             sizes.append(max(int(future.result(brokers.TIMEOUT)["max.message.bytes"].value), 1))
     return sizes
-
-
-def _number(given: Mapping[str, str], name: str, default: int) -> int:
-    try:
-        return int(given.get(name, str(default)).strip())
-    except ValueError:
-        raise OptionError(
-            f"'{PREFIX}{name}' = {given[name]!r} must be a whole number", option=f"{PREFIX}{name}"
-        ) from None
 
 
 def _refused(name: str, why: str) -> OptionError:

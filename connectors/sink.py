@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kvformat.connectors import topics
+from kvformat.connectors import change_feeds, topics
 from kvformat.connectors.buffer import last_of_buffers
 from kvformat.connectors.exactly_once import ExactlyOnce
 from kvformat.connectors.option_effects import WRITING
@@ -37,6 +37,7 @@ from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
 from kvformat.registry.sql.connector_options import UPSERT_KAFKA, delivery_guarantee
 from kvformat.registry.streams.changes import split_errors
 from kvformat.registry.streams.dead_letters import DeadLetters, letter_records
+from kvformat.registry.table.change_types import CHANGE_TYPE, FEED_COLUMNS
 from kvformat.registry.table.metadata import requested_metadata
 from kvformat.registry.table.producer import producer_options, producer_risks
 
@@ -110,7 +111,12 @@ def differences(kv: KeyValueFormat) -> Iterator[str]:
 
 
 def check_columns(
-    kv: KeyValueFormat, df: DataFrame, metadata: MetadataKeys | None, extra_columns: ExtraColumns, *, stacklevel: int
+    kv: KeyValueFormat,
+    columns: Sequence[str],
+    metadata: MetadataKeys | None,
+    extra_columns: ExtraColumns,
+    *,
+    stacklevel: int,
 ) -> None:
     """Warn of columns of the rows that the table does not have, and that are therefore not written.
 
@@ -121,11 +127,13 @@ def check_columns(
         raise ConfigurationError(f"extra_columns must be 'warn', 'error' or 'ignore', not {extra_columns!r}")
     known = {column.name for column in (*kv.columns, *requested_metadata(metadata))}
     known |= {ROW_KIND, ROW_INDEX, ERROR, UNCHANGED}
-    extra = [name for name in df.columns if name not in known]
+    if CHANGE_TYPE in columns:
+        known |= set(FEED_COLUMNS)
+    extra = [name for name in columns if name not in known]
     if not extra or extra_columns == "ignore":
         return
     named = f"{listed(extra[:_MOST_NAMED])}{', ...' if len(extra) > _MOST_NAMED else ''}"
-    near = did_you_mean(extra[0], (column.name for column in kv.columns if column.name not in df.columns))
+    near = did_you_mean(extra[0], (column.name for column in kv.columns if column.name not in columns))
     told = (
         f"the DataFrame has {len(extra)} column{'s' if len(extra) > 1 else ''} that the table does not have and that "
         f"{'are' if len(extra) > 1 else 'is'} not written: {named}.{near} Add {'them' if len(extra) > 1 else 'it'} to "
@@ -242,6 +250,8 @@ class Writer:
 
     def _encoded(self, df: DataFrame) -> DataFrame:
         values = self.kv.connector_options("encode")
+        if change_feeds.is_feed(self.kv, df.columns):
+            df = change_feeds.in_order(self.kv, df)
         records = self.kv.encode(df, metadata=self.metadata, changelog_mode=self.changelog_mode)
         tasks = values["sink.parallelism"]
         if tasks is not None and self.once is None:

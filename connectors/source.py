@@ -8,12 +8,14 @@ option_effects.py lists the effect of each table option.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors import header_filter, offsets, topics
+from kvformat.connectors.broker_offsets import topic_pattern
 from kvformat.connectors.brokers import TIMEOUT
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.option_effects import READING
@@ -129,7 +131,7 @@ def records(
     Raises `MissingExtraError` without Spark's Kafka source, `OptionError` for a missing topic, `BrokerError`.
     """
     reader = spark.readStream if streaming else spark.read
-    with kafka_source_missing(spark):
+    with kafka_source_missing(spark), _analysis_refused():
         found = reader.format("kafka").options(**plan.options).load()
         found.schema  # noqa: B018 - makes Spark Connect look for the source now
     if streaming:
@@ -142,6 +144,18 @@ def records(
     tasks = kv.connector_options("decode")["scan.parallelism"]
     # `coalesce` joins Kafka's partitions and splits none, so the changes of a key stay in order.
     return found if tasks is None else found.coalesce(tasks)
+
+
+@contextlib.contextmanager
+def _analysis_refused() -> Iterator[None]:
+    """Ignore that Spark does not look for the source now, as in the functions of a declarative pipeline."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        if "ATTEMPT_ANALYSIS_IN_PIPELINE" not in str(error):
+            raise
 
 
 def _read_nothing(spark: SparkSession, plan: SourcePlan) -> None:
@@ -164,7 +178,7 @@ def whole(pattern: str) -> str:
     An open `\Q` is closed. After `(?x)` a comment may be open: the line break ends it, and `]{0}` then matches nothing;
     without a comment `[.\n]{0}` matches nothing.
     """
-    offsets.topic_pattern(pattern)
+    topic_pattern(pattern)
     return rf"\A(?:{pattern}{_open_quote(pattern)}[." + "\n" + r"]{0})\z"
 
 

@@ -6,7 +6,7 @@ These columns are decoded with names that clash with no other column, and droppe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from kvformat.registry.contract.changelog import UNCHANGED, ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError
@@ -18,6 +18,14 @@ from kvformat.registry.table.metadata import MetadataKeys, requested_metadata
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+class Decode(Protocol):
+    """Decodes the records of a table, with the arguments of `KeyValueFormat.decode`."""
+
+    def __call__(self, *, metadata: MetadataKeys | None, errors: Errors = "raise", row_index: bool) -> DataFrame:
+        """Return the rows, or the changes."""
+
 
 _ORDER = {f"_kvformat_{key}": key for key in ("topic", "partition", "offset")}
 _HEADERS = ("headers", "header-list")
@@ -52,17 +60,17 @@ def gives_changes(kv: KeyValueFormat, *, changelog: bool | None, errors: Errors,
     return bool(changelog)
 
 
-def current(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | None) -> DataFrame:
+def current(kv: KeyValueFormat, decode: Decode, metadata: MetadataKeys | None) -> DataFrame:
     """Return the last row of each key, without deleted ones: the table's columns, then those of `metadata`."""
-    changes, order = _ordered(kv, records, metadata)
+    changes, order = _ordered(kv, decode, metadata)
     return latest_by_key(changes, kv, order).drop(*order)
 
 
-def normalized(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | None) -> DataFrame:
+def normalized(kv: KeyValueFormat, decode: Decode, metadata: MetadataKeys | None) -> DataFrame:
     """Return the changes as a complete changelog; they are ordered within a micro-batch."""
     if kv.changelog_mode is ChangelogMode.INSERT_ONLY:
         raise ConfigurationError(f"table '{kv.name}' has only inserts, which are complete: leave normalize out")
-    changes, order = _ordered(kv, records, metadata)
+    changes, order = _ordered(kv, decode, metadata)
     columns = [name for name in changes.columns if name not in (*order, ROW_KIND, ROW_INDEX, UNCHANGED)]
     return normalize_changes(changes, kv, order, columns=columns)
 
@@ -76,9 +84,9 @@ def check_normalized(kv: KeyValueFormat, *, errors: Errors, row_index: bool) -> 
         )
 
 
-def _ordered(kv: KeyValueFormat, records: DataFrame, metadata: MetadataKeys | None) -> tuple[DataFrame, list[str]]:
+def _ordered(kv: KeyValueFormat, decode: Decode, metadata: MetadataKeys | None) -> tuple[DataFrame, list[str]]:
     """Return the changes with columns that order them, and the names of these columns."""
     topics = kv.connector_options("decode")["topic"] or ()
     order = {name: key for name, key in _ORDER.items() if key != "topic" or len(topics) != 1}
     wanted = {column.name: column.key for column in requested_metadata(metadata)}
-    return kv.decode(records, metadata={**wanted, **order}, row_index=True), list(order)
+    return decode(metadata={**wanted, **order}, row_index=True), list(order)

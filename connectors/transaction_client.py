@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from kvformat.connectors import brokers
-from kvformat.connectors.producer_settings import largest_messages, milliseconds, producer_settings, properties
+from kvformat.connectors.java_settings import milliseconds, properties
+from kvformat.connectors.producer_settings import largest_messages, producer_settings
 from kvformat.connectors.properties import PREFIX
 from kvformat.connectors.transactions import Fenced, Mark, QueryNames
 from kvformat.registry.contract.errors import BrokerError, ConfigurationError, DeliveryError, OptionError

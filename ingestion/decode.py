@@ -40,7 +40,7 @@ from kvformat.ingestion.schemas.known import SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, NESTED_ROOTS, STRING, TEXT_ROOTS, merge_types
-from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.schemas import arrow_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
@@ -317,7 +317,7 @@ class TableDecoder:
         if self.target is None:
             return columns
         fitted = fit_columns(columns, self.schema, self.target, self.time_zone, errors.length)
-        errors.add_texts(fitted[1])
+        errors.add_reasons(fitted[1])
         return fitted[0]
 
 
@@ -333,8 +333,8 @@ def _with_whole_numbers(texts: pa.StringArray) -> pa.StringArray:
 
 def fit_columns(
     columns: list[pa.Array], source: TableSchema, target: TableSchema, time_zone: str, length: int
-) -> tuple[list[pa.Array], pa.StringArray | None]:
-    """Return columns of one schema as those of another, and the error of each bad row."""
+) -> tuple[list[pa.Array], Mapping[int, Reason]]:
+    """Return columns of one schema as those of another, and the error of each bad row by its index."""
     plain = [pa.field(f"c{n}", array.type) for n, array in enumerate(columns)]
     struct = pa.StructArray.from_arrays(columns, fields=plain) if columns else pa.array([{}] * length, pa.struct([]))
     fitted = fit_rows(struct, source, target, time_zone, _converted)
@@ -368,12 +368,10 @@ class _RowErrors:
         for row in np.flatnonzero(~np.asarray(good)).tolist():
             self._found.setdefault(row, (reason, str(code)))
 
-    def add_texts(self, errors: pa.StringArray | None) -> None:
-        """Add texts with codes (`ErrorCode.marked`), null for good rows."""
-        texts, codes = split_codes(errors)
-        if texts is not None and codes is not None:
-            for row in np.flatnonzero(np.asarray(texts.is_valid())).tolist():
-                self._found.setdefault(row, (texts[row].as_py(), codes[row].as_py()))
+    def add_reasons(self, errors: Mapping[int, Reason]) -> None:
+        """Add errors by the index of their row."""
+        for row, reason in errors.items():
+            self._found.setdefault(row, (reason.text, str(reason.code)))
 
     def by_record(self, records: npt.NDArray[np.int64]) -> dict[int, tuple[str, str, str]]:
         """Return part, reason and code of the first bad row of each record."""
@@ -450,10 +448,10 @@ class FitStage:
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the fitted rows of a batch."""
         count = len(self.source.columns)
-        columns, texts = fit_columns(batch.columns[:count], self.source, self.target, self.time_zone, len(batch))
+        columns, reasons = fit_columns(batch.columns[:count], self.source, self.target, self.time_zone, len(batch))
         rest = batch.columns[count:]
         errors = _RowErrors(len(batch))
-        errors.add_texts(texts)
+        errors.add_reasons(reasons)
         bad = errors.by_record(np.arange(len(batch)))
         given = rest[-1]
         for row in np.flatnonzero(np.asarray(given.is_valid())).tolist():

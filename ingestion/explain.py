@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kvformat.connectors import source as spark_source
+from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.explain import start_in_words
-from kvformat.connectors.offsets import GROUP
 from kvformat.ingestion.behaviors import TAGS
 from kvformat.ingestion.blocks.options import SINK_OPTIONS
 from kvformat.ingestion.blocks.settings import PipelineSettings

@@ -13,6 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.connectors import offsets, topics
+from kvformat.connectors.broker_offsets import GROUP
 from kvformat.ingestion import looking
 from kvformat.ingestion.planning import Planner
 from kvformat.ingestion.query import IngestBatch, QuerySettings
@@ -144,9 +145,9 @@ def _records(
     assert table is not None
     if letters is not None:
         topics.check(table.kv, letters.topics, spark)
-    if pipeline.source.values["scan.check.duplicated.group.id"] and offsets.GROUP in table.kv.options:
+    if pipeline.source.values["scan.check.duplicated.group.id"] and GROUP in table.kv.options:
         offsets.check_group_is_unused(table.kv)
-    if not offsets.has_offsets(spark, checkpoint):
+    if not offsets.checkpoint_lines(spark, checkpoint):
         first_look(pipeline, spark, checkpoint)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "table '", KafkaSourceWarning)  # the pipeline's notes have them

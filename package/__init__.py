@@ -16,19 +16,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvformat.codecs import *  # noqa: F403  # the list of names is kvformat.codecs.__all__
+    from kvformat.connectors.data_source.source import register as register
+
+
+_OWN = {"register": "kvformat.connectors.data_source.source"}
+"""Names that `kvformat.codecs` does not have, with their modules: the standard `codecs` has its own `register`."""
 
 
 def __getattr__(name: str) -> object:
+    if name in _OWN:
+        return getattr(import_module(_OWN[name]), name)
     # Tools look up other names with an underscore, such as __wrapped__. None of ours begins with one.
     if name == "__all__" or not name.startswith("_"):
         codecs = import_module(f"{__name__}.codecs")
         names: list[str] = codecs.__all__
         if name == "__all__":
-            return names
+            return [*names, *_OWN]
         if name in names:
             return getattr(codecs, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *import_module(f"{__name__}.codecs").__all__})
+    return sorted({*globals(), *_OWN, *import_module(f"{__name__}.codecs").__all__})

@@ -59,6 +59,7 @@ from kvformat.registry.table.metadata import (
     writable,
 )
 from kvformat.registry.table.raw_records import raw_messages, with_raw_columns
+from kvformat.registry.table.record_decoding import RecordDecoding
 from kvformat.registry.table.record_headers import checked_headers
 from kvformat.registry.table.table_plan import TablePlan, plan_table
 
@@ -67,10 +68,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.types import StructType
+    from pyspark.sql.types import DataType, StructType
 
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
     from kvformat.registry.streams.maintain import Merge, TargetOfTables
+    from kvformat.registry.table.decode_stage import DecodeStage
+    from kvformat.registry.table.row_encoder import RowEncoder
 
 _DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
 
@@ -211,6 +214,11 @@ class KeyValueFormat:
         return self._table.name
 
     @property
+    def ddl(self) -> str:
+        """The table as a CREATE TABLE for `from_ddl`, with its secrets; the `repr` has the same without them."""
+        return create_table_text(self._table, self._table.options)
+
+    @property
     def columns(self) -> tuple[TableColumn, ...]:
         """All columns in the order of declaration: physical, metadata and computed ones."""
         return self._table.columns
@@ -272,6 +280,7 @@ class KeyValueFormat:
         errors: Errors = "raise",
         row_index: bool = False,
         skip_computed: Sequence[str] = (),
+        input_schema: StructType | str | None = None,
     ) -> DataFrame:
         """Decode a DataFrame of Kafka records to rows of the table.
 
@@ -290,21 +299,61 @@ class KeyValueFormat:
         rows combines with each row of the value. A null value deletes the key in an upsert table; in other tables the
         value's format decides. `skip_computed` names computed columns to leave out, such as one that can't be
         evaluated. `errors="raise"` fails the job at a bad record, or drops the record with
-        `ingestion.ignore-errors`. Raises `ConfigurationError` before a job starts.
+        `ingestion.ignore-errors`. `input_schema` are the columns of `df`, for the functions of a declarative pipeline,
+        where Spark refuses to tell them; those of Spark's own Kafka source are known there. Raises
+        `ConfigurationError` before a job starts.
         """
-        if errors not in ("raise", "capture"):
-            raise ConfigurationError(f"errors must be 'raise' or 'capture', not {errors!r}")
         if skip_computed:
             table = self.without_computed(*skip_computed)
-            return table.decode(df, metadata=metadata, errors=errors, row_index=row_index)
-        plan = self._plan("decode")
-        extra = (
-            *readable(self._table.name, requested_metadata(metadata), plan.layout.value_format),
-            *own_columns(plan.layout.value_format),
-        )
+            return table.decode(df, metadata=metadata, errors=errors, row_index=row_index, input_schema=input_schema)
+        plan, extra = self._decoding(metadata, errors)
         from kvformat.registry.table.decode_frame import decode_frame  # imports PySpark
 
-        return decode_frame(plan, extra, df, errors, row_index)
+        return decode_frame(plan, extra, df, errors, row_index=row_index, input_schema=input_schema)
+
+    def decode_stage(
+        self,
+        *,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+        input_types: Mapping[str, DataType] | None = None,
+        zone: str = "UTC",
+    ) -> DecodeStage:
+        """Plan `decode` for a source that decodes records itself, in Python; no session of Spark is needed.
+
+        `input_types` are the columns that the source has, by default all of Spark's Kafka source. `zone` is the
+        session's time zone, for computed columns. The other arguments and the exceptions are those of `decode`.
+        """
+        plan, extra = self._decoding(metadata, errors)
+        from kvformat.registry.table.decode_stage import KAFKA_COLUMNS, DecodeStage  # imports PySpark
+
+        types = KAFKA_COLUMNS if input_types is None else input_types
+        return DecodeStage(plan, extra, errors=errors, row_index=row_index, input_types=types, zone=zone)
+
+    def record_decoding(
+        self,
+        *,
+        metadata: MetadataKeys | None = None,
+        errors: Errors = "raise",
+        row_index: bool = False,
+        zone: str = "UTC",
+    ) -> RecordDecoding:
+        """Plan `decode` for batches of Kafka's columns in Arrow, without Spark.
+
+        `zone` is the time zone for computed columns. The other arguments and the exceptions are those of `decode`.
+        """
+        plan, extra = self._decoding(metadata, errors)
+        return RecordDecoding(plan, extra, errors=errors, row_index=row_index, zone=zone)
+
+    def _decoding(self, metadata: MetadataKeys | None, errors: Errors) -> tuple[TablePlan, tuple[MetadataColumn, ...]]:
+        """Return the plan for reading, and the metadata columns that are not the table's own."""
+        if errors not in ("raise", "capture"):
+            raise ConfigurationError(f"errors must be 'raise' or 'capture', not {errors!r}")
+        plan = self._plan("decode")
+        value_format = plan.layout.value_format
+        extra = readable(self._table.name, requested_metadata(metadata), value_format)
+        return plan, (*extra, *own_columns(value_format))
 
     def encode(
         self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None
@@ -324,6 +373,15 @@ class KeyValueFormat:
         from kvformat.registry.table.encode_frame import encode_frame  # imports PySpark
 
         return encode_frame(self._plan("encode"), self._written(metadata), df, changelog_mode)
+
+    def row_encoder(self, schema: StructType, *, metadata: MetadataKeys | None = None) -> RowEncoder:
+        """Plan `encode` for a sink that encodes rows itself, in Python; no session of Spark is needed.
+
+        `schema` are the columns of the rows. `metadata` and the exceptions are those of `encode`.
+        """
+        from kvformat.registry.table.row_encoder import RowEncoder  # imports PySpark
+
+        return RowEncoder.of(self._plan("encode"), self._written(metadata), schema)
 
     def written_metadata(self, metadata: MetadataKeys | None = None) -> tuple[str, ...]:
         """Return the metadata keys that `encode` writes: those of the table's own columns, then those of `metadata`."""

@@ -28,6 +28,7 @@ from kvformat.codecs.json.discover_row import Row, RowRules
 from kvformat.codecs.json.known_tables import prepared_table
 from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.json.value_types import ValueRules
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.java.regex import SlowMatchError
@@ -42,7 +43,11 @@ _MOST_PARTS = 3  # of a name of a table
 
 
 class NotLookedAtError(ValueError):
-    """A message lacks what its columns need. The text has the code of the error."""
+    """A message lacks what its columns need."""
+
+    def __init__(self, error: Reason) -> None:
+        super().__init__(error.text)
+        self.error = error
 
 
 DeclaredBy = Callable[[Object, Object], Declared | None]
@@ -304,7 +309,7 @@ class ChangeLooker:
         try:
             self._declared = declared = self._layout.declared(tree, change)
         except NotLookedAtError as error:
-            found.fail(index, str(error))
+            found.fail(index, error.error)
             return None
         refusal = table.add(index, self._contributions(change, table, declared))
         if refusal is not None:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.codecs.discovery.column_types import BYTES, STRING, is_name
-from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.column_types import is_name
 from kvformat.codecs.discovery.findings import Contribution, TableFindings
 from kvformat.codecs.discovery.text_forms import (
     INFERRED,
@@ -19,7 +18,8 @@ from kvformat.codecs.discovery.text_forms import (
 )
 from kvformat.codecs.discovery.value_summary import MAX_DEPTH, MOST_DIGITS
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, Fit, ValueRules, fit, is_time_of_day, value_type
-from kvformat.registry.contract.types import FlinkType, nullable
+from kvformat.registry.contract.common_types import holds
+from kvformat.registry.contract.types import BYTES, STRING, FlinkType, nullable
 
 Row = Mapping[str, Node]
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")

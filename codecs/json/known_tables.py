@@ -12,11 +12,11 @@ from dataclasses import replace
 from kvformat.codecs._kernel import look_codes as kernel
 from kvformat.codecs._kernel.look import LookTable
 from kvformat.codecs.discovery import text_forms
-from kvformat.codecs.discovery.declared_types import holds
 from kvformat.codecs.discovery.text_forms import TRACKED, size_of_bits
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, ValueRules, is_inferred, units_of_a_day
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.look import KnownTable, TableName
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, MAX_LENGTH, FlinkType
 
 Rule = tuple[int, int, int, int]
 _NOTHING: Rule = (0, 0, 0, 0)
@@ -31,7 +31,6 @@ _WAYS = (
 )
 """The forms of texts that the kernel has flags for."""
 _NESTED = {"ROW": kernel.ROW, "ARRAY": kernel.ARRAY, "MAP": kernel.MAP}
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _LONG = 2**63 - 1
 
 
@@ -155,8 +154,8 @@ def _rule(t: FlinkType, values: ValueRules, *, as_text: bool, declared: bool) ->
     if t.root == "BOOLEAN":
         reads_texts = values.flexible_booleans or (values.texts and as_text)
         return kernel.BOOLEAN | (kernel.TRUTH_TEXT if reads_texts else 0), 0, 0, 0
-    if t.root in _BITS:
-        return kernel.WHOLE | texts, 2 ** (_BITS[t.root] - 1) - 1, 0, 0
+    if t.root in INTEGER_BITS:
+        return kernel.WHOLE | texts, 2 ** (INTEGER_BITS[t.root] - 1) - 1, 0, 0
     if t.root == "DOUBLE":
         return kernel.DOUBLE | texts, _LONG, 0, 0
     if t.root == "DECIMAL":

@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kvformat.codecs.discovery.column_types import STRING, Notes, array_of, is_name, map_of, shown
+from kvformat.codecs.discovery.column_types import Notes, array_of, is_name, map_of, shown
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.codecs.json.json_schema import (
     CONNECT,
@@ -50,7 +50,7 @@ from kvformat.codecs.json.references import (
 from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import RegistrySchema
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import MAX_LENGTH, STRING, FlinkField, FlinkType
 
 _TYPES = {connect: root for root, connect in NUMBERS.items()}
 _PLAIN = {"boolean": FlinkType("BOOLEAN"), "integer": FlinkType("BIGINT"), "number": FlinkType("DOUBLE")}

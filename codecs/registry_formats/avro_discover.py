@@ -22,18 +22,21 @@ from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs.debezium.own_types import MARKS
 from kvformat.codecs.debezium.table_names import ADDED, NAMES, row_table, source_table
-from kvformat.codecs.discovery.column_types import STRING, Notes, is_name
-from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.column_types import Notes, is_name
 from kvformat.codecs.discovery.deletions import MARK, DeletionTables
 from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
 from kvformat.codecs.json.value_types import units_of_a_day
 from kvformat.codecs.registry_formats.avro_columns import branch_of, image_of, row_of
-from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+from kvformat.codecs.registry_formats.avro_datums import AvroDatums
+from kvformat.codecs.registry_formats.format import RegistryFormat
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import TABLES_OF_TYPES
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, LookRequest, TableName, WrittenColumns
-from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, nullable
 
 if TYPE_CHECKING:
     from kvformat.codecs.avro.schema import Schema
@@ -48,8 +51,8 @@ _Types = Mapping[str, FlinkType]
 class AvroLooker:
     """Looks at messages of format avro-confluent; see `Looker`."""
 
-    def __init__(self, format: ConfluentAvroFormat, request: LookRequest) -> None:
-        self._format, self._request = format, request
+    def __init__(self, format: RegistryFormat, datums: AvroDatums, request: LookRequest) -> None:
+        self._format, self._datums, self._request = format, datums, request
         self._types: dict[str, _Types] = {}  # by the text of the schema
         self._by_record = bool(request.options.get(TABLES_OF_TYPES))
 
@@ -57,7 +60,7 @@ class AvroLooker:
         """Return what the messages contribute."""
         found = Findings(len(messages), self._request)
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
-        ids, writers = self._format.writers(messages, filled)
+        ids, writers = self._datums.writers(messages, filled)
         self._place(messages, topics, ids, writers, found)
         found.decide(self._format, messages)
         return found.looked()
@@ -73,7 +76,7 @@ class AvroLooker:
 
     def _adder(self, found: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
         """Return a function that gives a message its table, and the table the columns of the message's schema."""
-        done: dict[tuple[int, int], str | None] = {}
+        done: dict[tuple[int, int], Reason | None] = {}
 
         def add(index: int, table: TableFindings, schema_id: int) -> None:
             key = table.number, schema_id
@@ -125,12 +128,14 @@ def schema_contributions(
 class DebeziumAvroLooker(AvroLooker):
     """Looks at messages of format debezium-avro-confluent; see `Looker`."""
 
-    def __init__(self, format: ConfluentAvroFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, format: RegistryFormat, datums: AvroDatums, request: LookRequest, given: Mapping[str, Any]
+    ) -> None:
         given = {name: value for name, value in given.items() if name not in _PROVIDED}
-        super().__init__(type(format)(given), request)
+        super().__init__(type(format)(given), datums, request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
         self._deletions = DeletionTables(request.known) if self._flat else None
-        names = {name for spec in ConfluentAvroFormat.option_specs for name in spec.keys(given)}
+        names = {name for spec in AVRO_OPTIONS for name in spec.keys(given)}
         self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
 
     def _place(
@@ -215,9 +220,9 @@ def change_columns(writer: Schema, *, typed: bool, flat: bool) -> _Types:
     return {name: t for name, t in types.items() if not (flat and name in MARKS)}
 
 
-def written_change_columns(messages: pa.BinaryArray, format: ConfluentAvroFormat, *, flat: bool) -> WrittenColumns:
+def written_change_columns(messages: pa.BinaryArray, datums: AvroDatums, *, flat: bool) -> WrittenColumns:
     """Return the columns of the rows in Debezium's changes, by the schemas of the messages."""
-    ids, writers = format.writers(messages, np.asarray(messages.is_valid()))
+    ids, writers = datums.writers(messages, np.asarray(messages.is_valid()))
     types = []
     for writer in writers.values():
         try:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kvformat.codecs.avro.schema import PRIMITIVES
 from kvformat.codecs.discovery.findings import Findings
 from kvformat.codecs.registries.registry import AVRO
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.look import Looked, Looker, LookRequest
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class RecordLooker:
                 for message in np.flatnonzero(types.which == number).tolist() if name != "null" else ():
                     others.fail(
                         message,
-                        ErrorCode.TABLE_ID.marked(f"the message has the type {name}, and only records have tables"),
+                        Reason(ErrorCode.TABLE_ID, f"the message has the type {name}, and only records have tables"),
                     )
                 types.which[types.which == number] = _NO_TABLE
         names = pa.array(types.names, pa.string()).take(pa.array(types.which, mask=types.which < 0))

@@ -19,6 +19,7 @@ from kvformat.codecs.registries.registry import AVRO, PROTOBUF
 from kvformat.codecs.registry_formats.avro_discover import avro_columns, schema_contributions
 from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
 from kvformat.codecs.registry_formats.record_types import schema_groups
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
@@ -82,7 +83,7 @@ class SchemaLooker:
             return self._inner.look(messages, topics)
         found = Findings(len(messages), self._request)
         numbers = np.asarray(written.numbers.fill_null(-1))
-        errors: dict[tuple[int, int], str | None] = {}
+        errors: dict[tuple[int, int], Reason | None] = {}
         for index, topic in enumerate(topics.to_pylist()):
             if topic is None or not messages[index].is_valid:
                 continue

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from kvformat.connectors import brokers
 from kvformat.connectors.cli._framing import MessageBatch
 from kvformat.connectors.cli._output import note
-from kvformat.connectors.properties import PREFIX
+from kvformat.connectors.reader.client_settings import settings_of
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ _AT_ONCE: Final = 500
 _PATIENCE: Final = 0.2
 """Seconds to wait for a full batch of records."""
 _TIMESTAMP_TYPES: Final = {1: "CreateTime", 2: "LogAppendTime"}  # by librdkafka's numbers
-_GROUP: Final = "kvformat-tail"
 
 
 def partitions_of(
@@ -90,19 +89,7 @@ class Topics:
     def _new_consumer(self) -> Consumer:
         from confluent_kafka import Consumer
 
-        settings = brokers.client_settings(self._options) | {
-            "group.id": self._options.get(f"{PREFIX}group.id", _GROUP),  # permissions may depend on the group
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "enable.partition.eof": True,
-            "auto.offset.reset": "earliest",
-            # the default of Java's client, and so of Flink and Spark
-            "isolation.level": self._options.get(f"{PREFIX}isolation.level", "read_uncommitted"),
-            # At the end of a partition, brokers answer this late, and other requests wait for it: by default 500.
-            "fetch.wait.max.ms": 50,
-            "log_level": 0,
-            "error_cb": self._say,
-        }
+        settings = settings_of(self._options).for_client() | {"auto.offset.reset": "earliest", "error_cb": self._say}
         return brokers.make_client(Consumer, settings, self._options)
 
     def _say(self, error: Any) -> None:

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import SAMPLE, sample_of
-from kvformat.registry.contract.common_types import STRING, merge_types
+from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.error_codes import split_codes
 from kvformat.registry.contract.errors import ConfigurationError, SchemaError, listed
 from kvformat.registry.contract.look import LookRequest
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
-from kvformat.registry.contract.types import FlinkField, nullable
+from kvformat.registry.contract.types import STRING, FlinkField, nullable
 
 Style = Literal["table", "ingestion"]
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kvformat.connectors import source as spark_source
+from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.kafka import KafkaTable
-from kvformat.connectors.offsets import GROUP
 from kvformat.ingestion.blocks.declared_columns import LEADER_EPOCH, METADATA, DeclaredColumns, parse_declared
 from kvformat.ingestion.blocks.options import (
     FIXED_TYPES,

@@ -16,6 +16,8 @@
     ├── SchemaRegistryError (ConnectionError) a schema registry is unreachable, or its response is invalid
     ├── BrokerError (ConnectionError)        Kafka's brokers are unreachable, or refuse the request
     ├── DeliveryError (RuntimeError)         a batch can't be written exactly once
+    ├── ReadError (RuntimeError)             a range of a Kafka partition can't be read
+    │   └── DataLossError                        its records are not there any more
     └── DataError (ValueError)               a record is bad
         ├── DecodeError                          a message can't be read
         └── EncodeError                          a row can't be written
@@ -136,6 +138,33 @@ class BrokerError(KvFormatError, ConnectionError):
 
 class DeliveryError(KvFormatError, RuntimeError):
     """A batch can't be written exactly once. Nothing was written twice; the message says how to go on."""
+
+
+class ReadError(KvFormatError, RuntimeError):
+    """A range of a partition can't be read to its end.
+
+    `topic` and `partition` name the partition, `start` and `end` the offsets that were to be read, without `end`.
+    `offset` is the first offset that was not read. The message names all of them, without secrets.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        start: int | None = None,
+        end: int | None = None,
+        offset: int | None = None,
+        reason: str | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason)
+        self.topic, self.partition = topic, partition
+        self.start, self.end, self.offset = start, end, offset
+
+
+class DataLossError(ReadError):
+    """Records that were to be read are not there any more: they are deleted, or the topic is, or was created again."""
 
 
 class DataError(KvFormatError, ValueError):

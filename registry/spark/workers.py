@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+import weakref
 from typing import TYPE_CHECKING, Final
 
 from kvformat.registry.contract.errors import ConfigurationError
@@ -26,6 +27,8 @@ _FREEZES: Final = (1, 8, 64)
 """The numbers of the full collections after which all objects that are left are exempt from the next ones."""
 _missing: dict[str, str] = {}
 """Import errors of workers by the path of their Python; "" if the import succeeded."""
+_modules: weakref.WeakKeyDictionary[SparkSession, dict[str, str]] = weakref.WeakKeyDictionary()
+"""Import errors of other modules by session."""
 
 
 def check_workers() -> None:
@@ -44,13 +47,48 @@ def check_workers() -> None:
     if _is_ours(python):
         return
     if python not in _missing:
-        _missing[python] = _missing_in(session)
+        _missing[python] = _import_error(session, "kvformat.registry")
     if _missing[python]:
         raise ConfigurationError(
             f"Spark's workers run the Python {python!r}, which can't import kvformat: {_missing[python]}. The driver "
             f"runs {sys.executable!r}: set PYSPARK_PYTHON to it in the environment before the session is created, or "
             "install kvformat for the workers"
         )
+
+
+def missing_module(session: SparkSession, name: str) -> str | None:
+    """Return why a module can't be imported by Spark's Python workers; None if it can.
+
+    Workers with the driver's own Python have what it has. Others are asked once for a session, by a job of one row.
+    """
+    if _has_drivers_python(session):
+        return None
+    known = _modules.setdefault(session, {})
+    if name not in known:
+        known[name] = _import_error(session, name)
+    return known[name] or None
+
+
+def spark_version(session: SparkSession | None) -> str:
+    """Return the version of a session's Spark.
+
+    Without a session, and in a function of a declarative pipeline, where a server refuses to tell it, it is PySpark's.
+    """
+    import pyspark
+    from pyspark.errors import PySparkException
+
+    try:
+        return str(pyspark.__version__ if session is None else session.version)
+    except PySparkException:
+        return str(pyspark.__version__)
+
+
+def _has_drivers_python(session: SparkSession) -> bool:
+    from pyspark.sql.utils import is_remote
+
+    if is_remote() or not (session.conf.get("spark.master", "") or "").startswith("local"):
+        return False
+    return _is_ours(session.sparkContext.pythonExec)
 
 
 def freeze_modules() -> None:
@@ -79,14 +117,15 @@ def _is_ours(python: str) -> bool:
     return same_folder and os.path.realpath(found) == os.path.realpath(sys.executable)
 
 
-def _missing_in(session: SparkSession) -> str:
-    """Return a worker's error when it imports the library; "" if the import succeeds."""
+def _import_error(session: SparkSession, module: str) -> str:
+    """Return a worker's error when it imports a module; "" if the import succeeds."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
+    from pyspark.sql.types import StringType
 
-    # a lambda is pickled by value, so it does not need the library
-    probe = F.udf(lambda _: __import__("kvformat.registry").__name__, "string")
     try:
+        # a lambda is pickled by value, so it does not need the library
+        probe = F.udf(lambda _: __import__(module).__name__, StringType())
         session.range(1).select(probe("id")).collect()
     except PySparkException as error:
         found = _IMPORT_ERROR.search(str(error))

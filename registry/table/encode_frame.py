@@ -36,6 +36,7 @@ from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, 
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
 from kvformat.registry.sql.connector_options import delivery_guarantee
+from kvformat.registry.table.change_types import CHANGE_TYPE, kinds_column, kinds_of_changes
 from kvformat.registry.table.encode_records import checked_kinds, encode_records, hold_back
 from kvformat.registry.table.record_layout import RecordLayout
 
@@ -70,6 +71,7 @@ def encode_frame(
     if ERROR not in [column.name for column in plan.table.columns]:
         check_errors_split(df)
     watermark = plan.table.watermark
+    df = _with_row_kinds(plan, df)
     columns = declared_columns(
         df,
         layout.physical.fields,
@@ -146,7 +148,28 @@ def declared_columns(
     `table` is the name for errors, `event_time` the column of the watermark. Raises `SchemaError` for a missing column,
     for one that is there twice, and for a cast that may lose something.
     """
-    given = df.schema.fields
+    given = checked_columns(df.schema, fields, table=table, primary_key=primary_key, event_time=event_time)
+    columns = []
+    for field, found in zip(fields, given, strict=True):
+        if _is_event_time(field, found, event_time):
+            columns.append(
+                exact_column(field.name).cast(T.TimestampNTZType())
+            )  # `decode` of a stream returns TIMESTAMP
+        else:
+            columns.append(_cast_column(field, found))
+    return columns
+
+
+def checked_columns(
+    schema: T.StructType,
+    fields: Sequence[FlinkField],
+    *,
+    table: str,
+    primary_key: Sequence[str],
+    event_time: str | None = None,
+) -> list[T.StructField]:
+    """Return the columns of rows for the columns of a table; raises `SchemaError` as `declared_columns` does."""
+    given = schema.fields
     names = [field.name for field in given]
     missing = [field.name for field in fields if field.name not in names]
     if missing:
@@ -160,27 +183,24 @@ def declared_columns(
         found = [column for column in given if column.name == field.name]
         if len(found) > 1:
             raise SchemaError(f"the DataFrame has column '{field.name}' more than once", field=field.name)
-        if (
-            field.name == event_time
-            and field.type.root == "TIMESTAMP"
-            and isinstance(found[0].dataType, T.TimestampType)
-        ):
-            columns.append(
-                exact_column(field.name).cast(T.TimestampNTZType())
-            )  # `decode` of a stream returns TIMESTAMP
-        else:
-            columns.append(_cast_column(field, found[0], key=field.name in primary_key))
+        if not _is_event_time(field, found[0], event_time):
+            _check_cast(field, found[0], key=field.name in primary_key)
+        columns.append(found[0])
     return columns
 
 
-def _cast_column(field: FlinkField, found: T.StructField, *, key: bool) -> Column:
-    """Return a column cast to its declared type; raises `SchemaError` if the cast could lose something."""
-    column = exact_column(field.name)
-    wanted = spark_type(nullable(field.type))
+def _is_event_time(field: FlinkField, found: T.StructField, event_time: str | None) -> bool:
+    """Return whether a column is the local time of the watermark, which Spark's streams have with a time zone."""
+    is_local = field.name == event_time and field.type.root == "TIMESTAMP"
+    return is_local and isinstance(found.dataType, T.TimestampType)
+
+
+def _check_cast(field: FlinkField, found: T.StructField, *, key: bool) -> None:
+    """Raise `SchemaError` if the cast of a column to its declared type could lose something."""
     if isinstance(found.dataType, T.NullType):
         if key:
             raise SchemaError(f"column '{field.name}' of the PRIMARY KEY is always NULL", field=field.name)
-        return column.cast(wanted)
+        return
     row = row_of_spark(T.StructType([T.StructField(field.name, found.dataType)]))
     declared = FlinkType("ROW", nullable=False, fields=(FlinkField(field.name, nullable(field.type)),))
     try:
@@ -190,7 +210,22 @@ def _cast_column(field: FlinkField, found: T.StructField, *, key: bool) -> Colum
             f"column '{field.name}' is {row.fields[0].type}, which does not fit {nullable(field.type)}; cast it first",
             field=field.name,
         ) from None
+
+
+def _cast_column(field: FlinkField, found: T.StructField) -> Column:
+    """Return a column cast to its declared type, after `_check_cast`."""
+    column = exact_column(field.name)
+    wanted = spark_type(nullable(field.type))
+    if isinstance(found.dataType, T.NullType):
+        return column.cast(wanted)
     return column.cast(wanted) if field.type.root in _CASTABLE_ROOTS and found.dataType != wanted else column
+
+
+def _with_row_kinds(plan: TablePlan, df: DataFrame) -> DataFrame:
+    """Return the rows with `row_kind`, if they have kinds in a column of a change feed."""
+    if kinds_column(df.columns, [column.name for column in plan.table.columns]) != CHANGE_TYPE:
+        return df
+    return df.withColumn(ROW_KIND, kinds_of_changes())
 
 
 def _possible_kinds(plan: TablePlan, df: DataFrame, changelog_mode: ChangelogMode | None) -> ChangelogMode | None:
@@ -275,7 +310,7 @@ def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> 
             field=column.name,
         )
     wanted = spark_type(nullable(column.given))
-    _check_metadata(column, df.schema[column.name].dataType, wanted)
+    check_metadata(column, df.schema[column.name].dataType, wanted)
     if column.raw_part is not None:
         return exact_column(column.name).cast("binary").alias(column.raw_part)
     value = exact_column(column.name).cast(wanted)
@@ -290,7 +325,7 @@ def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> 
     return entries.cast(_HEADERS).alias("headers")
 
 
-def _check_metadata(column: MetadataColumn, given: T.DataType, wanted: T.DataType) -> None:
+def check_metadata(column: MetadataColumn, given: T.DataType, wanted: T.DataType) -> None:
     """Raise `SchemaError` if Spark cannot cast the column to the type of its metadata key."""
     fits = isinstance(given, T.NullType) or given.simpleString() == wanted.simpleString()
     if column.raw_part is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -9,7 +12,9 @@ from pyspark.sql import types as T
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.format_hooks import HeaderNames
+from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import spark_type
+from kvformat.registry.table.decode_stage import KAFKA_COLUMNS, has_headers
 from kvformat.registry.table.metadata import RAW, READABLE, MetadataColumn
 
 _HEADER_LIST = parse_type(READABLE["header-list"])
@@ -19,12 +24,38 @@ _SURROGATE = "\u00ed[\u00a0-\u00bf][\u0080-\u00bf]?"  # as UTF-8, complete or tr
 _MALFORMED = "\u00ff"  # a byte that is never part of UTF-8
 
 
-def column_types(df: DataFrame) -> dict[str, T.DataType]:
-    """Return the type of each column by its name."""
+def column_types(df: DataFrame, input_schema: T.StructType | str | None = None) -> dict[str, T.DataType]:
+    """Return the type of each column by its name; `input_schema` tells them without asking Spark.
+
+    Spark is not asked for the columns of its own Kafka source either, as far as a DataFrame of Spark Connect shows that
+    it is one: in the functions of a declarative pipeline Spark refuses to be asked.
+    """
+    if input_schema is not None:
+        return {field.name: field.dataType for field in spark_schema(row_type(resolve_schema(input_schema))).fields}
+    source = _source(df)
+    if source is not None and source is df._plan and getattr(source, "_format", None) == "kafka":
+        options = {name.lower(): text for name, text in (getattr(source, "_options", None) or {}).items()}
+        with_headers = options.get("includeheaders", "false").lower() == "true"
+        return {name: type_ for name, type_ in KAFKA_COLUMNS.items() if name != "headers" or with_headers}
     return {field.name: field.dataType for field in df.schema.fields}
 
 
-def binary_column(types: dict[str, T.DataType], name: str) -> Column:
+def is_streaming(df: DataFrame) -> bool:
+    """Return whether a DataFrame is a stream, if possible without asking Spark."""
+    source = _source(df)
+    told = getattr(source, "_is_streaming", None)
+    return bool(df.isStreaming if told is None else told)
+
+
+def _source(df: DataFrame) -> Any:
+    """Return the plan of the only source that a DataFrame of Spark Connect reads; None if there is not just one."""
+    plan = getattr(df, "_plan", None)
+    while plan is not None and not hasattr(plan, "_is_streaming"):
+        plan = None if hasattr(plan, "right") else getattr(plan, "_child", None)
+    return plan
+
+
+def binary_column(types: Mapping[str, T.DataType], name: str) -> Column:
     """Return a BINARY or STRING column as BINARY; raises `SchemaError` for any other type."""
     found = types[name]
     if isinstance(found, T.BinaryType):
@@ -34,7 +65,7 @@ def binary_column(types: dict[str, T.DataType], name: str) -> Column:
     raise SchemaError(f"column '{name}' must be BINARY (or STRING), not {found.simpleString().upper()}", field=name)
 
 
-def metadata_column(column: MetadataColumn, types: dict[str, T.DataType]) -> Column:
+def metadata_column(column: MetadataColumn, types: Mapping[str, T.DataType]) -> Column:
     """Return the value of a connector's metadata key.
 
     `types` are the columns of the DataFrame. Raises `SchemaError` if the column that the key needs is missing.
@@ -76,16 +107,6 @@ def _text(data: Column) -> Column:
     return F.when(F.is_valid_utf8(text), text).otherwise(replaced)
 
 
-def has_headers(types: dict[str, T.DataType]) -> bool:
-    """Return whether there is a column `headers` of the type that Spark's Kafka source gives it."""
-    found = types.get("headers")
-    entry = found.elementType if isinstance(found, T.ArrayType) else None
-    if not isinstance(entry, T.StructType) or entry.names != ["key", "value"]:
-        return False
-    key, value = (field.dataType for field in entry.fields)
-    return isinstance(key, T.StringType) and isinstance(value, T.BinaryType)
-
-
 def header_column(names: HeaderNames) -> Column:
     """Return the bytes of each record's last header with a name, NULL if the record does not have it.
 
@@ -103,7 +124,7 @@ def _last_header(name: str) -> Column:
     return F.try_element_at(named, F.lit(-1))["value"]
 
 
-def _check_headers(types: dict[str, T.DataType], column: MetadataColumn) -> None:
+def _check_headers(types: Mapping[str, T.DataType], column: MetadataColumn) -> None:
     """Raise `SchemaError` if the column `headers` does not have the type that Spark's Kafka source gives it."""
     if not has_headers(types):
         given = types["headers"].simpleString().upper()

@@ -170,11 +170,11 @@ def test_reading_starts_at_an_end_or_at_the_offsets_of_a_time(opened: Any) -> No
 def test_a_reader_commits_nothing_and_keeps_the_tables_group_and_isolation(opened: Any) -> None:
     settings = opened()[0].settings
     assert {name: settings[name] for name in ("group.id", "isolation.level", "enable.auto.commit")} == {
-        "group.id": "kvformat-tail",
+        "group.id": "kvformat",
         "isolation.level": "read_uncommitted",
-        "enable.auto.commit": False,
+        "enable.auto.commit": "false",
     }
-    assert settings["enable.auto.offset.store"] is False
+    assert settings["enable.auto.offset.store"] == "false"
     given = {"group.id": "mine", "isolation.level": "read_committed"}
     settings = opened(**given)[0].settings
     assert {name: settings[name] for name in given} == given

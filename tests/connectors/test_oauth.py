@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import io
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kvformat.connectors import KafkaTable, brokers
+from kvformat.connectors.reader import clients
+from kvformat.connectors.reader.client_settings import ReaderSettings
+from kvformat.connectors.reader.ranges import PartitionRange
+from kvformat.connectors.reader.read import read_range
 from kvformat.registry.contract.errors import BrokerError
 from tests.support.services import KafkaBroker
 from tests.support.token_server import TokenServer
@@ -99,3 +104,34 @@ def test_refused_tokens_are_reported_without_the_secret(
     with pytest.raises(BrokerError, match=r"invalid_client|token|oauth|OAUTH") as raised:
         table.read(spark)
     assert "Wr0ng" not in f"{raised.value} {raised.value.__cause__}"
+
+
+@pytest.mark.parametrize("loop", ["compiled", "messages"])
+def test_readers_of_ranges_get_tokens_from_a_function(
+    guarded: KafkaBroker, tokens: TokenServer, loop: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The compiled loop calls the function again if it fails; confluent-kafka's own consumer raises its error."""
+    topic = guarded.create(f"tokens-{loop}")
+    guarded.send(topic, [(None, b"v")] * 5)
+    asked: list[str] = []
+
+    def token(setting: str) -> tuple[str, float]:
+        asked.append(setting)
+        if len(asked) == 1 and loop == "compiled":
+            raise ConnectionError(f"no token for {tokens.client_secret}")
+        return tokens.token(), time.time() + 20
+
+    given = {"bootstrap.servers": guarded.secured, "security.protocol": "SASL_PLAINTEXT"}
+    given |= {"sasl.mechanism": "OAUTHBEARER", "oauth_cb": token}
+    monkeypatch.setattr(brokers, "client_settings", lambda _: given)
+    if loop == "messages":
+        monkeypatch.setattr(clients, "librdkafka", lambda: "taken away")
+    settings, at = (
+        ReaderSettings((("properties.bootstrap.servers", guarded.secured),), 60_000),
+        PartitionRange(topic, 0, 0, 5),
+    )
+    try:
+        assert sum(map(len, read_range(settings, at, ["value"]))) == 5
+        assert len(asked) >= 1 + (loop == "compiled")
+    finally:
+        clients.close_all()

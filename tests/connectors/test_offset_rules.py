@@ -3,81 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
 
-from kvformat.connectors import KafkaTable, brokers, offsets
+from kvformat.connectors import offsets
 from kvformat.connectors.offsets import newest, spark_offsets
 from kvformat.registry.contract.errors import BrokerError, ConfigurationError, OptionError
-
-Offsets = Mapping[int, int]
-END, BEGINNING, COMMITTED, INVALID = -1, -2, -3, -1001  # INVALID: librdkafka's number for a group without an offset
-
-
-def answered(value: Any) -> Future[Any]:
-    future: Future[Any] = Future()
-    future.set_result(value)
-    return future
-
-
-@dataclass
-class Admin:
-    """Brokers with topics in memory: the first offset and the end of each partition, and what the group committed."""
-
-    first: Mapping[str, Offsets]
-    last: Mapping[str, Offsets]
-    committed: Mapping[str, Offsets] = field(default_factory=dict)
-    later: Mapping[int, Mapping[str, Offsets]] = field(default_factory=dict)
-    errors: Mapping[int, int] = field(default_factory=dict)
-    members: tuple[Any, ...] = ()
-
-    def poll(self, _: float) -> None:
-        """There are no callbacks."""
-
-    def list_topics(self, timeout: float) -> Any:
-        return SimpleNamespace(
-            topics={name: SimpleNamespace(partitions=dict(numbers)) for name, numbers in self.last.items()}
-        )
-
-    def list_offsets(self, question: Mapping[Any, Any], request_timeout: float) -> dict[Any, Future[Any]]:
-        found = {}
-        for at, spec in question.items():
-            timestamp = getattr(spec, "timestamp", None)
-            known = {"EarliestSpec": self.first, "LatestSpec": self.last}.get(type(spec).__name__)
-            known = self.later[timestamp if timestamp is not None else spec._value] if known is None else known
-            found[at] = answered(SimpleNamespace(offset=known[at.topic][at.partition]))
-        return found
-
-    def list_consumer_group_offsets(self, questions: list[Any], request_timeout: float) -> dict[str, Future[Any]]:
-        (question,) = questions
-        known = [
-            SimpleNamespace(
-                topic=at.topic,
-                partition=at.partition,
-                offset=self.committed.get(at.topic, {}).get(at.partition, INVALID),
-                error=KafkaError(self.errors[at.partition]) if at.partition in self.errors else None,
-            )
-            for at in question.topic_partitions
-        ]
-        return {question.group_id: answered(SimpleNamespace(topic_partitions=known))}
-
-    def describe_consumer_groups(self, groups: list[str], request_timeout: float) -> dict[str, Future[Any]]:
-        return {group: answered(SimpleNamespace(members=self.members)) for group in groups}
-
-
-def table(admin: Admin, monkeypatch: pytest.MonkeyPatch, options: Mapping[str, str | None]) -> Any:
-    """Return a table of topic `t` whose brokers are in memory."""
-    monkeypatch.setattr(brokers, "admin", lambda _: admin)
-    given = {"connector": "kafka", "topic": "t", "format": "raw", "properties.bootstrap.servers": "b:1"}
-    given |= {"properties.group.id": "g", "scan.startup.mode": "earliest-offset"}
-    kept = {key: value for key, value in {**given, **options}.items() if value is not None}
-    return KafkaTable("v BYTES", kept).kv
+from tests.support.memory_brokers import BEGINNING, COMMITTED, END, Admin, table
 
 
 def start_of(kv: Any, *, streaming: bool = False) -> dict[str, int]:

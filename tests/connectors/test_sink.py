@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.connectors import KafkaTable, producer_settings, sink
+from kvformat.connectors import KafkaTable, java_settings, producer_settings, sink
 from kvformat.connectors.buffer import buffered
 from kvformat.connectors.properties import CLIENT_SETTINGS, misspelt
 from kvformat.connectors.source import planned
@@ -114,7 +114,7 @@ def test_librdkafka_accepts_all_settings() -> None:
     """A misnamed setting would be an error of every task. Java's defaults, and each setting with a value of Java's."""
     from confluent_kafka import Producer
 
-    values = dict.fromkeys(producer_settings._SAME, "1000")
+    values = dict.fromkeys((*producer_settings._SAME, *java_settings.CONNECTION), "1000")
     values |= {"acks": "all", "enable.idempotence": "true", "compression.type": "gzip", "compression.gzip.level": "5"}
     values |= {"max.in.flight.requests.per.connection": "5", "metadata.recovery.strategy": "rebootstrap"}
     values |= {"enable.metrics.push": "false", "delivery.timeout.ms": "90000", "send.buffer.bytes": "4096"}

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from kvformat.connectors import KafkaTable, kafka, offsets, sink, source, topics
+from kvformat.connectors import KafkaTable, kafka, offsets, sink, source, source_choice, topics
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 
 GIVEN = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
 GIVEN |= {"scan.startup.mode": "earliest-offset"}
 ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
 READING = {"metadata": ["offset"], "errors": "capture", "row_index": True, "spark_options": {"minPartitions": 5}}
+READING |= {"source": "spark"}
 
 
 def table(**options: str) -> KafkaTable:
@@ -52,11 +53,12 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         return "records"
 
     monkeypatch.setattr(source, "records", records)
+    monkeypatch.setattr(source_choice, "_reason", lambda *_, **more: "a test")
     return found
 
 
 def test_a_query_that_continues_does_not_wait_for_topics(loaded: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offsets, "has_offsets", lambda spark, place: place == "/used")
+    monkeypatch.setattr(offsets, "checkpoint_lines", lambda spark, place: ["v1"] * (place == "/used"))
     tail = table(**{"scan.startup.mode": "latest-offset"})
     for place in (None, "/new", "/used"):
         assert tail.records_stream(None, checkpoint_location=place) == "records"  # type: ignore[arg-type]
@@ -93,12 +95,16 @@ def test_an_option_without_effect_is_told_once_for_a_table(loaded: list[Any]) ->
     for streaming in (False, True, True):
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always", KafkaSourceWarning)
-            made._records(None, streaming=streaming, headers=False, spark_options=None)  # type: ignore[arg-type]
+            made._records(None, "auto", streaming=streaming, headers=False, spark_options=None)  # type: ignore[arg-type]
         told.append([str(warning.message).partition("'scan.")[2].partition("'")[0] for warning in found])
     assert told == [["check.duplicated.group.id"], ["topic-partition-discovery.interval"], []]
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
+
+
+FRAME = type("Frame", (str,), {"columns": []})("df")
+"""Rows that are only passed on."""
 
 
 class Writer:
@@ -133,24 +139,24 @@ def written(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
 
 def test_a_batch_is_checked_and_written(written: list[Any]) -> None:
-    table().write("df", metadata=["headers"], extra_columns="error")  # type: ignore[arg-type]
+    table().write(FRAME, metadata=["headers"], extra_columns="error")  # type: ignore[arg-type]
     columns = ("columns", ["headers"], "error")
-    assert written == [("made", ["headers"], None, None), ("check", "df"), columns, ("save", "df")]
+    assert written == [("made", ["headers"], None, None), ("check", FRAME), columns, ("save", FRAME)]
     written.clear()
-    table().write("df", dead_letters="dead")  # type: ignore[arg-type]
+    table().write(FRAME, dead_letters="dead")  # type: ignore[arg-type]
     assert written[0] == ("made", None, None, "dead")
-    assert written[-1] == ("save_parted", "df", None)
+    assert written[-1] == ("save_parted", FRAME, None)
 
 
 @pytest.mark.parametrize("job_id", [None, "a"])
 def test_a_batch_is_written_exactly_once_as_a_job(job_id: str | None, written: list[Any]) -> None:
-    table(**ONCE).write("df", job_id=job_id)  # type: ignore[arg-type]
-    assert written[-2:] == [("with_transactions", "df", f"query of {job_id}", None), ("save", "df")]
+    table(**ONCE).write(FRAME, job_id=job_id)  # type: ignore[arg-type]
+    assert written[-2:] == [("with_transactions", FRAME, f"query of {job_id}", None), ("save", FRAME)]
 
 
 def test_a_job_id_needs_transactions(written: list[Any]) -> None:
     with pytest.raises(ConfigurationError, match=r"job_id needs 'sink.delivery-guarantee' = 'exactly-once'"):
-        table().write("df", job_id="a")  # type: ignore[arg-type]
+        table().write(FRAME, job_id="a")  # type: ignore[arg-type]
     assert written == []
 
 
@@ -195,7 +201,7 @@ def test_a_stream_has_the_given_settings(written: list[Any], monkeypatch: pytest
 def test_maintaining_checks_the_topic_of_dead_letters(loaded: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     made, asked = table(), list[Any]()
     monkeypatch.setattr(topics, "check", lambda kv, names, spark: asked.append((tuple(names), spark)))
-    monkeypatch.setattr(offsets, "has_offsets", lambda spark, place: False)
+    monkeypatch.setattr(offsets, "checkpoint_lines", lambda spark, place: [])
     monkeypatch.setattr(type(made.kv), "maintain", lambda _, records, target, **given: asked.append((target, given)))
     given: dict[str, Any] = {"checkpoint_location": "/c", "trigger": {"once": True}, "query_name": "q"}
     made.maintain("spark", "target", dead_letters="dead", **given)  # type: ignore[arg-type]

@@ -111,13 +111,12 @@ def test_the_last_row_of_a_key_is_that_of_the_last_partition_and_offset(
         def drop(self, *names: str) -> Any:
             return names
 
-    def decode(_: Any, records: Any, *, metadata: Any, row_index: bool) -> Changes:
+    def decode(*, metadata: Any, row_index: bool) -> Changes:
         asked.append((metadata, row_index))
         return Changes()
 
-    monkeypatch.setattr(type(table), "decode", decode)
     monkeypatch.setattr(table_rows, "latest_by_key", lambda changes, _, by: asked.append(by) or changes)
     names = [f"_kvformat_{key}" for key in order]
-    dropped = table_rows.current(table, None, {"p": "partition"})  # type: ignore[arg-type]
+    dropped = table_rows.current(table, decode, {"p": "partition"})  # type: ignore[arg-type]
     assert list(dropped) == names  # type: ignore[call-overload]
     assert asked == [({"p": "partition", **dict(zip(names, order, strict=True))}, True), names]

@@ -111,7 +111,7 @@ def new_environment(tmp_path_factory: pytest.TempPathFactory, dependencies: Path
 
 def copy_sources(folder: Path) -> Path:
     """Copy the files that a build needs, so that it leaves no files in the checkout."""
-    for name in ("package", "registry", "codecs", "connectors", "ingestion"):
+    for name in ("package", "registry", "codecs", "connectors", "ingestion", "pyspark_kvformat"):
         shutil.rmtree(folder / name, ignore_errors=True)
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in SOURCES:

@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from kvformat.registry.contract.errors import EncodeError
 from kvformat.registry.spark.settings import allows_time, recommended_settings
 from kvformat.registry.spark.workers import _is_ours
-from kvformat.registry.table.decode_frame import _quoted_bytes
 from kvformat.registry.table.encode_records import checked_kinds
+from kvformat.registry.table.record_decoder import _quoted_bytes
 
 
 class _Session:

@@ -9,14 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs.discovery.column_types import STRING
 from kvformat.codecs.discovery.findings import needs_text
 from kvformat.codecs.discovery.text_forms import INFERRED, merged_forms, writes_all
 from kvformat.ingestion.schemas.types import merge_types
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, TableName
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType
 
 Known = dict[TableName, KnownTable]
 

@@ -177,6 +177,13 @@ class KafkaBroker:
             created.result(30)
         self._wait_for_leaders([(name, number) for name, count in topics.items() for number in range(count)])
 
+    def delete(self, topic: str) -> None:
+        """Delete a topic, and wait until the broker does not have it."""
+        admin, deadline = self.admin(), time.monotonic() + _LONGEST_START
+        admin.delete_topics([topic])[topic].result(30)
+        while topic in admin.list_topics(timeout=30).topics and time.monotonic() < deadline:
+            time.sleep(0.1)
+
     def add_partitions(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic, so that it has this number of them."""
         from confluent_kafka.admin import NewPartitions

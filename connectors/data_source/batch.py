@@ -1,0 +1,92 @@
+"""Batches of the data source: ranges of partitions as Spark's tasks, planned once for a DataFrame.
+
+Spark plans a DataFrame at its first action. The offsets stay the same for its next actions: a DataFrame with newer
+records is made by another `load()`.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from kvformat.connectors.data_source.options import SourceOptions
+from kvformat.connectors.data_source.rows import rows_of
+from kvformat.connectors.offset_plan import BatchOffsets, OffsetPlan
+from kvformat.connectors.reader.ranges import PartitionRange
+from kvformat.registry.contract.errors import DataLossError, KafkaSourceWarning
+from kvformat.registry.key_value_format import KeyValueFormat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import types as T
+
+
+class RangesOfTask(InputPartition):
+    """The ranges that a task reads, in order; none for a table without records. `now` is in microseconds."""
+
+    def __init__(self, ranges: tuple[PartitionRange, ...], now: int) -> None:
+        self.ranges, self.now = ranges, now
+
+
+class KafkaBatchReader(DataSourceReader):
+    """Plans the ranges of a batch on the driver, and reads them in tasks."""
+
+    def __init__(self, kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) -> None:
+        self._kv, self._values, self._rows = kv, options.values, rows_of(kv, options, schema)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_rows": self._rows}  # tasks need nothing else, and the table takes long to unpickle
+
+    def partitions(self) -> list[InputPartition]:
+        """Return the tasks of the batch. Raises `OptionError`, `BrokerError`, or `DataLossError` for lost records."""
+        found = OffsetPlan(self._kv).batch()
+        for note in found.notes.values():
+            warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=1)
+        check_losses(self._kv, self._values, found)
+        tasks = self._kv.connector_options("decode")["scan.parallelism"]
+        return list(tasks_of(found.ranges, self._values, tasks))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task's ranges."""
+        assert isinstance(partition, RangesOfTask)
+        return self._rows.read(partition.ranges, partition.now)
+
+
+def check_losses(kv: KeyValueFormat, values: Mapping[str, Any], found: BatchOffsets) -> None:
+    """Raise `DataLossError` if records were lost, or warn with `failOnDataLoss` = false."""
+    if not found.losses:
+        return
+    told = f"table '{kv.name}': records were lost before they were read: {'; '.join(found.losses)}"
+    if values["failOnDataLoss"]:
+        raise DataLossError(f"{told}. To read on without them, set the option failOnDataLoss to false")
+    warnings.warn(told, KafkaSourceWarning, stacklevel=1)
+
+
+def tasks_of(
+    ranges: Iterable[PartitionRange], values: Mapping[str, Any], most_tasks: int | None
+) -> Iterator[RangesOfTask]:
+    """Yield tasks for ranges: one for each, or more with `minPartitions`, or at most `most_tasks` of whole ranges."""
+    ranges = list(ranges)
+    now = time.time_ns() // 1000
+    if most_tasks is not None and len(ranges) > most_tasks:
+        for task in range(most_tasks):
+            start, end = (number * len(ranges) // most_tasks for number in (task, task + 1))
+            yield RangesOfTask(tuple(ranges[start:end]), now)
+        return
+    total = sum(one.count for one in ranges)
+    least, most_records = values["minPartitions"] or 0, values["maxRecordsPerPartition"]
+    for one in ranges:
+        parts = max(1, round(one.count * least / total)) if least > len(ranges) else 1
+        if most_records:
+            parts = max(parts, -(-one.count // most_records))
+        for part in range(parts):
+            start, end = (one.start + one.count * number // parts for number in (part, part + 1))
+            if start < end:
+                yield RangesOfTask((replace(one, start=start, end=end),), now)
+    if not ranges:
+        yield RangesOfTask((), now)  # Spark would make a partition of its own of no task

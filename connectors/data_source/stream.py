@@ -1,0 +1,163 @@
+"""Streams of the data source: offsets in Spark's checkpoint, micro-batches of ranges, and Spark's limits for them.
+
+An offset has the form of Spark's own Kafka source, with the ids of the topics beside it. PySpark 4.1 has no limits for
+micro-batches, and reads all records at once with the trigger `availableNow`.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from kvformat.connectors.data_source.batch import RangesOfTask, check_losses, tasks_of
+from kvformat.connectors.data_source.options import SourceOptions
+from kvformat.connectors.data_source.rows import rows_of
+from kvformat.connectors.offset_plan import OffsetPlan
+from kvformat.connectors.reader.ranges import TopicOffsets
+from kvformat.connectors.source import planned
+from kvformat.registry.contract.errors import BrokerError, KafkaSourceWarning
+from kvformat.registry.key_value_format import KeyValueFormat
+
+try:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+    HAS_READ_LIMITS = True
+except ImportError:  # PySpark 4.1
+    HAS_READ_LIMITS = False
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import types as T
+
+_Answer = TypeVar("_Answer")
+_PATIENCE = 120.0
+"""Seconds for which a running query asks brokers that do not answer."""
+_PAUSE = 1.0
+_NOTHING = TopicOffsets({})
+
+
+class _Stream(DataSourceStreamReader):
+    """Plans micro-batches on the driver, and reads them in tasks."""
+
+    def __init__(self, kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) -> None:
+        for note in planned(kv, streaming=True, ask=False).notes.values():  # raises for a mode of batches
+            warnings.warn(f"table '{kv.name}': {note}", KafkaSourceWarning, stacklevel=1)
+        self._kv, self._values, self._rows = kv, options.values, rows_of(kv, options, schema)
+        self._plan: OffsetPlan | None = None
+        self._latest: TopicOffsets | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_rows": self._rows}  # tasks need nothing else
+
+    def _asked(self, question: Callable[[OffsetPlan], _Answer]) -> _Answer:
+        """Ask the brokers, and again while none answers: they may be restarting. Raises `BrokerError`."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                if self._plan is None:
+                    self._plan = OffsetPlan(self._kv)
+                return question(self._plan)
+            except BrokerError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PAUSE)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Return the offsets at which a query without a checkpoint starts."""
+        if self._plan is None:
+            self._plan = OffsetPlan(self._kv)
+        return self._plan.initial().as_json()  # at once, so that the start of a query tells a wrong address
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        """Return the tasks of a micro-batch. Raises `DataLossError` for lost records, `BrokerError`."""
+        first, last = TopicOffsets.from_json(start), TopicOffsets.from_json(end)
+        found = self._asked(lambda plan: plan.between(first, last))
+        check_losses(self._kv, self._values, found)
+        tasks = self._kv.connector_options("decode")["scan.parallelism"]
+        return list(tasks_of(found.ranges, self._values, tasks))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task's ranges."""
+        assert isinstance(partition, RangesOfTask)
+        return self._rows.read(partition.ranges, partition.now)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Do nothing: Spark's checkpoint has the offsets, and no group of Kafka."""
+
+    def stop(self) -> None:
+        """Do nothing: the client is closed with the process."""
+
+
+if HAS_READ_LIMITS:
+
+    class KafkaStreamReader(_Stream, SupportsTriggerAvailableNow):
+        """A stream with Spark's limits for micro-batches, and with the trigger `availableNow` in several batches."""
+
+        _until: TopicOffsets | None = None
+
+        def getDefaultReadLimit(self) -> ReadLimit:
+            """Return the limit of `maxOffsetsPerTrigger`."""
+            most = self._values["maxOffsetsPerTrigger"]
+            return ReadMaxRows(most) if most else ReadAllAvailable()
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+            """Return the end of the next micro-batch: `start` if there are no newer records."""
+            first = TopicOffsets.from_json(start)
+            self._latest = latest = self._asked(lambda plan: plan.latest(first))
+            if self._until is not None:
+                latest = up_to(first, latest, self._until)
+            most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+            return (latest if most is None else limited(first, latest, most)).as_json()
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            """Note the offsets at which the query ends."""
+            self._until = self._asked(lambda plan: plan.latest(_NOTHING))
+
+        def reportLatestOffset(self) -> dict[str, Any] | None:
+            """Return the newest offsets, as they are known, for the progress of the query."""
+            return None if self._latest is None else self._latest.as_json()
+
+else:
+
+    class KafkaStreamReader(_Stream):  # type: ignore[no-redef]
+        """A stream of PySpark 4.1, whose micro-batches read all records."""
+
+        def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
+            """Return the end of the next micro-batch."""
+            return self._asked(lambda plan: plan.latest(_NOTHING)).as_json()
+
+
+def limited(start: TopicOffsets, latest: TopicOffsets, most: int) -> TopicOffsets:
+    """Return an end with about `most` offsets after the start, shared by the partitions by their number of records.
+
+    A partition with records gets one at least, so that none waits for ever. The rule is that of Spark's Kafka source.
+    """
+    waiting = {at: end - _begin(start, latest, at) for at, end in latest.offsets.items()}
+    total = sum(count for count in waiting.values() if count > 0)
+    if total <= most:
+        return latest
+    offsets: dict[tuple[str, int], int] = {}
+    for at, end in latest.offsets.items():
+        count = waiting[at]
+        offsets[at] = end if count <= 0 else end - count + min(count, max(1, most * count // total))
+    return TopicOffsets(offsets, latest.topic_ids)
+
+
+def up_to(start: TopicOffsets, latest: TopicOffsets, until: TopicOffsets) -> TopicOffsets:
+    """Return the newest offsets, but none after `until`, except where a stream has read further already."""
+    offsets = {
+        at: min(end, max(until.offsets.get(at, 0), start.offsets.get(at, 0)))
+        for at, end in latest.offsets.items()
+        if at in until.offsets or at in start.offsets
+    }
+    return TopicOffsets(offsets, latest.topic_ids)
+
+
+def _begin(start: TopicOffsets, latest: TopicOffsets, at: tuple[str, int]) -> int:
+    """Return where the next micro-batch begins: at 0 for new partitions, and for a topic that was created again."""
+    same = start.topic_ids.get(at[0]) == latest.topic_ids.get(at[0])
+    return start.offsets.get(at, 0) if same else 0

@@ -1,0 +1,144 @@
+"""The table of a data source: from its `ddl`, from Flink's options and a schema, or proposed from the topic's messages.
+
+table_of(options, schema)    the table; `schema` is the one of spark.read.schema(...), or of rows to be written
+proposed_ddl(options)        a CREATE TABLE for the newest messages of the topic
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from kvformat.connectors.data_source import DDL, NAME
+from kvformat.connectors.data_source.options import SourceOptions, no_options
+from kvformat.connectors.infer import infer_schema, inspect_topic
+from kvformat.connectors.offset_plan import OffsetPlan
+from kvformat.connectors.reader.client_settings import reader_settings
+from kvformat.connectors.reader.read import read_range
+from kvformat.connectors.reader.records import KAFKA_FIELDS
+from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as T
+
+_log = logging.getLogger("kvformat.data_source")
+_SERVERS = "properties.bootstrap.servers"
+_SAMPLE = 1000
+"""Records of each partition from which columns are proposed."""
+_FIELDS = ("key", "value", "headers", "timestamp")
+
+
+def table_of(options: SourceOptions, schema: T.StructType | None = None) -> KeyValueFormat:
+    """Return the table of the options.
+
+    Without a `ddl` its columns are those of `schema`, except metadata columns and those that reading adds.
+    Raises `OptionError`, `SchemaError` or another `ConfigurationError`.
+    """
+    values = options.values
+    if values[DDL] is not None:
+        if values["primary_key"]:
+            raise OptionError("'primary_key' is for tables without a 'ddl': write PRIMARY KEY there", option=DDL)
+        return KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
+    if not options.table:
+        raise no_options()
+    assert schema is not None
+    table = {"connector": "kafka", **options.table}
+    added = {*(options.metadata or ()), *([ROW_INDEX] if values["row_index"] else [])}
+    added |= {ERROR} if values["errors"] == "capture" else set()
+    found = _of_columns(schema, table, values["primary_key"], {*added, ROW_KIND})
+    if ROW_KIND in schema.names and found.changelog_mode is ChangelogMode.INSERT_ONLY:
+        return _of_columns(schema, table, values["primary_key"], added)  # its own column of this name
+    return found
+
+
+def _of_columns(
+    schema: T.StructType, table: Mapping[str, str], key: tuple[str, ...], added: set[str]
+) -> KeyValueFormat:
+    from pyspark.sql import types as T
+
+    columns = T.StructType([field for field in schema.fields if field.name not in added])
+    return KeyValueFormat(columns, table, primary_key=key).planned()
+
+
+def proposed_ddl(options: SourceOptions) -> str:
+    """Return a CREATE TABLE that reads the newest messages of the topic, and log it, with secrets masked.
+
+    The format is that of the options, or a guess. Raises `OptionError` without a topic, `SchemaError` if the messages
+    give no columns, `BrokerError`.
+    """
+    given = dict(options.table)
+    for key in ("topic", _SERVERS):
+        if key not in given:
+            raise OptionError(
+                f"data source '{NAME}': without 'ddl' and without a schema, the columns are proposed from the messages "
+                f"of a topic, which needs '{key}'",
+                option=key,
+            )
+    if "key.format" in given:
+        raise OptionError(
+            "with 'key.format' the columns of the key must be declared: in a 'ddl', or with a schema and 'key.fields'; "
+            "or leave the formats out, and those of key and value are guessed",
+            option="key.format",
+        )
+    topic, format = given["topic"], given.get("format") or given.get("value.format")
+    records = _newest(given)
+    if not len(records):
+        raise SchemaError(
+            f"topic '{topic}' has no messages from which columns can be proposed: declare them in a 'ddl', or with "
+            "spark.read.schema(...)"
+        )
+    headers = [entries or [] for entries in records["headers"].to_pylist()]
+    if format is None:
+        times = [None if time is None else time // 1000 for time in records["timestamp"].cast(pa.int64()).to_pylist()]
+        registry = {key[9:]: text for key, text in given.items() if key.startswith("registry.")}
+        found = inspect_topic(
+            records["value"],
+            records["key"],
+            headers=headers,
+            timestamps=times,
+            name=topic,
+            topic=topic,
+            bootstrap=given[_SERVERS],
+            registry=registry or None,
+        )
+        ddl, notes = found.ddl, found.notes
+        if ddl is None:
+            raise SchemaError(f"no table reads the newest messages of topic '{topic}': {'; '.join(found.notes)}")
+    else:
+        schema = infer_schema(
+            records["value"],
+            format=format,
+            keys=records["key"],
+            headers=headers,
+            options=_format_options(given, format),
+        )
+        ddl, notes = schema.create_table(topic, topic=topic, bootstrap=given[_SERVERS]), schema.notes
+    told = "".join(f"\n-- {note}" for note in notes)
+    _log.warning("columns of topic '%s' as its newest messages propose them:\n%s%s", topic, ddl, told)
+    return ddl
+
+
+def _format_options(given: Mapping[str, str], format: str) -> dict[str, str]:
+    """Return the options of the value's format without their prefix."""
+    found = {}
+    for key, text in given.items():
+        name = key.removeprefix("value.")
+        if name.startswith(f"{format}."):
+            found[name[len(format) + 1 :]] = text
+    return found
+
+
+def _newest(given: Mapping[str, str]) -> pa.Table:
+    """Return the newest records of each partition, with the columns that proposals are made from."""
+    client = {key: text for key, text in given.items() if key == "topic" or key.startswith("properties.")}
+    raw = {"connector": "kafka", "format": "raw", "scan.startup.mode": "earliest-offset"}
+    kv = KeyValueFormat("value BYTES", {**client, **raw}).planned()
+    settings = reader_settings(kv)
+    batches = [batch for one in OffsetPlan(kv).newest(_SAMPLE) for batch in read_range(settings, one, _FIELDS)]
+    return pa.Table.from_batches(batches, pa.schema([KAFKA_FIELDS.field(name) for name in _FIELDS])).combine_chunks()

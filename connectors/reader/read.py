@@ -85,7 +85,7 @@ def _read(
             found = client.fetch(_POLL)
             if found.batch is not None:
                 yield found.batch
-            if reading.after(found):
+            if reading.after(found) and reading.left.count:
                 client.begin(reading.left, names)
 
 

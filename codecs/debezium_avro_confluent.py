@@ -59,7 +59,7 @@ from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
-from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.look import Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
@@ -141,6 +141,14 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
 
         return DebeziumAvroLooker(self, self.datums, request, self._given)
+
+    def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
+        """Return the columns of rows by their schemas; None if the values are read by Debezium's own types anyway."""
+        from kvformat.codecs.registry_formats.avro_discover import written_change_columns
+
+        if self.options["types"] == DEBEZIUM or self.options["schema"] is not None:
+            return None
+        return written_change_columns(messages, self.datums, flat=bool(self.options[FLATTENED.name]))
 
     def for_key(self, key: Format) -> Format:
         typed = self.options["types"] == DEBEZIUM and key.identifier == "avro-confluent"

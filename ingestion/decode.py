@@ -39,16 +39,16 @@ from kvformat.ingestion.schemas.from_texts import from_numbers, from_texts
 from kvformat.ingestion.schemas.known import SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
-from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
+from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, NESTED_ROOTS, STRING, TEXT_ROOTS, merge_types
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.schemas import arrow_schema
-from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
 from kvformat.registry.format import Format
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.table.decode_records import decode_records
 from kvformat.registry.table.metadata import MetadataColumn
-from kvformat.registry.table.record_headers import headers_of
+from kvformat.registry.table.record_headers import headers_of, with_header
 from kvformat.registry.table.record_layout import RecordLayout
 
 if TYPE_CHECKING:
@@ -185,6 +185,68 @@ class TableDecoder:
 
     def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of records."""
+        parts = list(self._by_written_columns(batch))
+        if len(parts) == 1:
+            return parts[0][0]._decoded(batch)
+        found = pa.Table.from_batches([decoder._decoded(batch.take(records)) for decoder, records in parts])
+        in_order = found.sort_by([(name, "ascending") for name in (*POSITION, ROW_INDEX)]).combine_chunks()
+        return pa.RecordBatch.from_arrays([column.chunk(0) for column in in_order.columns], in_order.column_names)
+
+    def _by_written_columns(self, batch: pa.RecordBatch) -> Iterator[tuple[TableDecoder, pa.Array]]:
+        """Yield the decoder of each group of records: it reads the columns by the types of their own schemas.
+
+        A schema may have another type than its table's column, which holds both. Then the values are converted.
+        """
+        layout, value_format = self.layout, self.layout.value_format
+        headers = headers_of(batch, layout.record_headers)
+        values = with_header(value_format, binary_messages(batch.column("value")), headers.get("value"))
+        written = None if self.flat is not None else value_format.written_columns(values)
+        if written is None:
+            yield self, None
+            return
+        groups: dict[tuple[tuple[int, FlinkType], ...], list[int]] = {}
+        for number, columns in enumerate(written.columns):
+            groups.setdefault(self._own_types(columns), []).append(number)
+        if not groups or (len(groups) == 1 and written.numbers.null_count == 0):
+            yield self._with_types(next(iter(groups), ())), None
+            return
+        groups.setdefault((), [])
+        numbers = np.asarray(written.numbers.fill_null(-1))
+        for types, own in groups.items():
+            records = np.flatnonzero(np.isin(numbers, [*own, -1] if not types else own))
+            if len(records):
+                yield self._with_types(types), pa.array(records)
+
+    def _own_types(self, columns: Mapping[str, FlinkType]) -> tuple[tuple[int, FlinkType], ...]:
+        """Return the columns that are read by another type than their own, by place, with the type of a schema."""
+        found = []
+        for name, place in zip(self.layout.value_schema.names, self.layout.value_indexes, strict=True):
+            own, read = columns.get(name), self.layout.physical.fields[place].type
+            column = nullable(self.schema.columns[place].type)
+            if own is None or own == nullable(read) or column.root in NESTED_ROOTS:
+                continue
+            if nullable(merge_types(own, column)) == column:
+                found.append((place, own))
+        return tuple(found)
+
+    def _with_types(self, types: tuple[tuple[int, FlinkType], ...]) -> TableDecoder:
+        """Return the decoder that reads columns, given by place, by other types, and converts their values."""
+        if not types:
+            return self
+        of_place = dict(types)
+        physical = [replace(f, type=of_place.get(n, f.type)) for n, f in enumerate(self.layout.physical.fields)]
+        names, places = self.layout.value_schema.names, self.layout.value_indexes
+        row = tuple(FlinkField(name, physical[place].type) for name, place in zip(names, places, strict=True))
+        layout = replace(
+            self.layout,
+            physical=replace(self.layout.physical, fields=tuple(physical)),
+            value_schema=arrow_schema(FlinkType("ROW", nullable=False, fields=row)),
+        )
+        schema = self.schema.with_types([(self.schema.columns[place].name, t) for place, t in types])
+        return replace(self, layout=layout, schema=schema, target=self.result)
+
+    def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch of records, all read by the types of `layout`."""
         position = [batch.column(name) for name in (*_PLACE, TIMESTAMP)]
         keys = binary_messages(batch.column("key")) if self.layout.key_format is not None else None
         given = [batch.column(_METADATA + column.name) for column in self.metadata]

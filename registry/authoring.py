@@ -23,6 +23,7 @@ from kvformat.registry.contract.look import (
     SeenColumn,
     SeenKey,
     TableName,
+    WrittenColumns,
 )
 from kvformat.registry.contract.options import Direction, mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.contract.samples import columns_text
@@ -68,6 +69,7 @@ __all__ = [
     "SeenColumn",
     "SeenKey",
     "TableName",
+    "WrittenColumns",
     "arrow_type",
     "cached_by_identity",
     "cached_property",

@@ -277,7 +277,7 @@ class ChangeLooker:
         other = None
         if operation is None:
             other = find_by_members(self._envelope.other_by_members, change)
-            if other is not None:
+            if other is not None and (self._envelope.flattened or not other.empties_table):
                 return None
         elif isinstance(operation, str):
             other = self._envelope.other_by_operation.get(operation)
@@ -292,10 +292,14 @@ class ChangeLooker:
             return None
         table = found.table(name)
         if other is not None:
-            found.set_change(index, table, "drop" if operation in self._layout.drops else "truncate")
+            drops = other.drops(change) if operation is None else operation in self._layout.drops
+            found.set_change(index, table, "drop" if drops else "truncate")
             return None
         rows = self._operations.get(operation) if isinstance(operation, str) else None
         if rows is not None and not rows:
+            return None
+        if self._is_no_change(change, table, known=rows is not None):
+            found.leave_to_decoding(index)
             return None
         found.set_table(index, table)
         if deletions is not None:
@@ -316,6 +320,20 @@ class ChangeLooker:
             if isinstance(names, list) and names and all(map(is_text, names)):
                 table.add_key(tuple(map(str, names)), index)
         return name
+
+    def _is_no_change(self, change: Object, table: TableFindings, *, known: bool) -> bool:
+        """Whether a message is no change that the format reads, although it names its table; decoding says why.
+
+        A table that has columns reports it by its own decoding. `known` says whether the operation is known.
+        """
+        if self._envelope.flattened:
+            is_envelope = "op" in change and not {"before", "after"}.isdisjoint(change)
+            return is_envelope and "op" not in table.types and "op" not in table.columns
+        if table.types or table.columns:
+            return False
+        kind = list if self._envelope.rows_in_arrays else dict
+        images = (change.get(member) for member in self._images)
+        return not known or not all(image is None or isinstance(image, kind) for image in images)
 
     def _unwrapped(self, tree: Node) -> Object | None:
         """Return the object with the change, None if the message has none."""

@@ -6,7 +6,7 @@ A message whose schema is not known or not supported contributes nothing: decodi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,7 @@ from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.look import Looked, LookRequest, TableName
+from kvformat.registry.contract.look import Looked, LookRequest, TableName, WrittenColumns
 from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, nullable
 
 if TYPE_CHECKING:
@@ -99,11 +99,7 @@ class AvroLooker:
         return [branch for branch in writer.branches if branch.type == "record"] or [writer]
 
     def _contributions(self, types: Sequence[_Types], table: TableFindings) -> Iterator[Contribution]:
-        for place, (name, declared) in enumerate(chain.from_iterable(one.items() for one in types)):
-            known, fixed = table.types.get(name), self._request.fixed.get(name)
-            t = declared if fixed is None else fixed
-            if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
-                yield Contribution(name, place, nullable(t))
+        return schema_contributions(chain.from_iterable(one.items() for one in types), table, self._request)
 
     def _types_of(self, writer: Schema) -> _Types:
         """Return the types of the columns of a schema; none if no table can have them."""
@@ -116,6 +112,17 @@ class AvroLooker:
 
     def _columns(self, writer: Schema) -> _Types:
         return _types(avro_columns(writer))
+
+
+def schema_contributions(
+    columns: Iterable[tuple[str, FlinkType]], table: TableFindings, request: LookRequest
+) -> Iterator[Contribution]:
+    """Yield what the columns of schemas contribute to a table."""
+    for place, (name, declared) in enumerate(columns):
+        known, fixed = table.types.get(name), request.fixed.get(name)
+        t = declared if fixed is None else fixed
+        if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
+            yield Contribution(name, place, nullable(t))
 
 
 class DebeziumAvroLooker(AvroLooker):
@@ -211,6 +218,20 @@ def change_columns(writer: Schema, *, typed: bool, flat: bool) -> _Types:
         row = row_of(writer) if flat else image_of(writer)
         types = {} if row is None else _types(avro_columns(row))
     return {name: t for name, t in types.items() if not (flat and name in MARKS)}
+
+
+def written_change_columns(messages: pa.BinaryArray, datums: AvroDatums, *, flat: bool) -> WrittenColumns:
+    """Return the columns of the rows in Debezium's changes, by the schemas of the messages."""
+    ids, writers = datums.writers(messages, np.asarray(messages.is_valid()))
+    types = []
+    for writer in writers.values():
+        try:
+            types.append(change_columns(writer, typed=False, flat=flat))
+        except SchemaError:
+            types.append({})
+    number_of = {schema_id: number for number, schema_id in enumerate(writers)}
+    numbers = pa.array([number_of.get(schema_id) for schema_id in ids.tolist()], pa.int32())
+    return WrittenColumns(numbers, tuple({name: nullable(t) for name, t in one.items()} for one in types))
 
 
 def avro_columns(schema: Schema) -> tuple[FlinkField, ...]:

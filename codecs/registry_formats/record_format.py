@@ -36,7 +36,7 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays, reasons_of
 from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.look import Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal, columns_text
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
@@ -174,7 +174,16 @@ class RecordFormat(RegistryFormat):
 
     def looker_of_records(self, request: LookRequest) -> Looker:
         """Return the looker of messages whose tables are named by their topics, or by their types."""
-        return super().looker(request)
+        from kvformat.codecs.registry_formats.written_columns import SchemaLooker
+
+        return SchemaLooker(self, super().looker(request), request)
+
+    def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
+        from kvformat.codecs.registry_formats.written_columns import written_columns
+
+        if not self.settings.url or self.options["schema"] is not None:
+            return None
+        return written_columns(messages, self)
 
     # --- reading -----------------------------------------------------------------------------------------
 

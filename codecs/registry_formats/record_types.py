@@ -78,13 +78,7 @@ def record_types(
     format: str,
 ) -> RecordTypes:
     """Return the types of messages whose schemas are of a kind. Raises `SchemaRegistryError`."""
-    only = only_group(messages) if kind == PROTOBUF else None
-    if only is not None:
-        groups, which, frames = [(only.schema_id, only.path)], np.zeros(len(messages), np.int64), None
-    else:
-        present = np.asarray(messages.is_valid()) if messages.null_count else np.ones(len(messages), np.bool_)
-        frames = framing.read(messages, present)
-        groups, which = _groups(frames, kind)
+    groups, which, frames = schema_groups(messages, framing, kind)
     types, numbers = RecordTypes(which), np.full(len(groups) + 1, -1, np.int64)
     unions: list[tuple[int, RegistrySchema, int | str, Ints]] = []
     answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)))
@@ -117,6 +111,21 @@ def record_types(
         else:
             _place_json(types, frames, places, own, schema, schema_id)
     return types
+
+
+def schema_groups(
+    messages: pa.BinaryArray, framing: Framing, kind: str
+) -> tuple[list[tuple[int | str, IndexPath]], Ints, Frames | None]:
+    """Return the schemas of messages with the path of a Protobuf message, and the number of each message's schema.
+
+    The number is -1 for a message without a schema. The frames are None if they did not have to be read.
+    """
+    only = only_group(messages) if kind == PROTOBUF else None
+    if only is not None:
+        return [(only.schema_id, only.path)], np.zeros(len(messages), np.int64), None
+    present = np.asarray(messages.is_valid()) if messages.null_count else np.ones(len(messages), np.bool_)
+    frames = framing.read(messages, present)
+    return *_groups(frames, kind), frames
 
 
 def _groups(frames: Frames, kind: str) -> tuple[list[tuple[int | str, IndexPath]], Ints]:

@@ -118,6 +118,18 @@ class Looked:
     errors: Mapping[int, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class WrittenColumns:
+    """The columns of messages by the schemas that wrote them.
+
+    numbers: for each message the index of its schema in `columns` (INT32), null for a message without one.
+    columns: the types of each schema's columns, nullable, by name; empty for a schema that can't be read.
+    """
+
+    numbers: pa.Int32Array
+    columns: tuple[Mapping[str, FlinkType], ...]
+
+
 class Looker(Protocol):
     """Looks at batches of messages; keeps what it prepared for the known tables."""
 

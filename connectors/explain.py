@@ -79,7 +79,10 @@ def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
         plan = source.planned(kv, streaming=streaming, headers=headers, ask=False)
     except ConfigurationError as error:
         return {"refused": str(error)}
-    by = source_choice.in_words(source_choice.choose(kv, "auto", streaming=streaming))
+    choice = source_choice.choose(kv, "auto", streaming=streaming)
+    by = source_choice.in_words(choice)
+    if not streaming and choice.source == "python":
+        by += "; the end is that of a DataFrame's first action"
     found = {"gives": _gives(kv, streaming), "by": by, "from": start_in_words(kv)}
     return {
         **found,

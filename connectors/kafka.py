@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors import arrow_rows, python_source, sink, source_choice, table_rows, topics
+from kvformat.connectors import arrow_rows, change_feeds, python_source, sink, source_choice, table_rows, topics
 from kvformat.connectors import source as spark_source
 from kvformat.connectors.exactly_once import job_query
 from kvformat.connectors.explain import explain
@@ -367,7 +367,8 @@ class KafkaTable:
         sink.warn(self._kv, stacklevel=2)
         if sink.is_exactly_once(self._kv):
             writer = writer.with_transactions(df, None, checkpoint_location)
-        if writer.dead_letters is None and writer.once is None:
+        feed = change_feeds.is_feed(self._kv, df.columns)  # a stream can't be sorted, but each of its batches
+        if writer.dead_letters is None and writer.once is None and not feed:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
         else:
             stream = df.writeStream.foreachBatch(writer)
@@ -432,15 +433,18 @@ class KafkaTable:
         dead_letters: DeadLetterTarget | None = None,
         trigger: Mapping[str, Any] | None = None,
         query_name: str | None = None,
+        source: Source = "auto",
         spark_options: Mapping[str, Any] | None = None,
     ) -> StreamingQuery:
         """Start the query that keeps a table current: the last row of each key of the topic. See `kv.maintain`.
 
-        `spark_options` are those of `read_stream`.
+        `source` and `spark_options` are those of `read_stream`.
         """
         if dead_letters is not None:
             topics.check(self._kv, self._letters(dead_letters).topics, spark)
-        records = self.records_stream(spark, checkpoint_location=checkpoint_location, spark_options=spark_options)
+        records = self.records_stream(
+            spark, source=source, checkpoint_location=checkpoint_location, spark_options=spark_options
+        )
         return self._kv.maintain(
             records,
             target,

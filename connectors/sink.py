@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from kvformat.connectors import topics
+from kvformat.connectors import change_feeds, topics
 from kvformat.connectors.buffer import last_of_buffers
 from kvformat.connectors.exactly_once import ExactlyOnce
 from kvformat.connectors.option_effects import WRITING
@@ -250,6 +250,8 @@ class Writer:
 
     def _encoded(self, df: DataFrame) -> DataFrame:
         values = self.kv.connector_options("encode")
+        if change_feeds.is_feed(self.kv, df.columns):
+            df = change_feeds.in_order(self.kv, df)
         records = self.kv.encode(df, metadata=self.metadata, changelog_mode=self.changelog_mode)
         tasks = values["sink.parallelism"]
         if tasks is not None and self.once is None:

@@ -29,7 +29,7 @@ from kvformat.registry.sql.create_as_table import followed_by_table
 from kvformat.registry.sql.statements import find_table, table_names
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,9 @@ def register_tables(
     table, as in `KafkaTable.from_ddl`; tables with other options are registered by another call.
 
     A view is the batch of `KafkaTable.read`: rows of inserts, current rows, or changes with `row_kind`. Each query
-    reads from the start of the table to the newest record, or to `scan.bounded.*`. Only offsets that `read` asks the
-    brokers for are looked up by this call. Views can't be written: use `write` of the returned tables.
+    reads from the start of the table to the newest record, or to `scan.bounded.*`. Without Spark's Kafka source in the
+    session, the end stays that of the view's first query, and a `KafkaSourceWarning` says so. Only offsets that `read`
+    asks the brokers for are looked up by this call. Views can't be written: use `write` of the returned tables.
 
     Tables of other connectors, and targets of CREATE TABLE ... AS TABLE, are left out, with a `KafkaSourceWarning` that
     names them, or an error if `tables` names them. No view is made if a table can't be read: then a
@@ -77,7 +78,7 @@ def register_tables(
     frames = {}
     for view, table in found.items():
         try:
-            frames[view.view] = table.read(spark)
+            frames[view.view] = _read(spark, table)
         except MissingExtraError:  # it is not about the table
             raise
         except ConfigurationError as error:
@@ -85,6 +86,24 @@ def register_tables(
     for name, frame in frames.items():
         frame.createOrReplaceTempView(quoted(name))
     return {view.view: table for view, table in found.items()}
+
+
+def _read(spark: SparkSession, table: KafkaTable) -> DataFrame:
+    """Return the batch of a view: by Spark's Kafka source, which reads newer records in each query, if it is there.
+
+    The data source in Python plans its offsets once for a view, and not for each query.
+    """
+    try:
+        return table.read(spark, source="spark")
+    except MissingExtraError:
+        found = table.read(spark)
+    warnings.warn(
+        f"the view of table '{table.kv.name}' reads up to the records that are there at its first query, also in later "
+        "queries: register the table again to read newer ones, or add Spark's Kafka source to the session",
+        KafkaSourceWarning,
+        stacklevel=3,
+    )
+    return found
 
 
 def _chosen(text: str, tables: Sequence[str] | Mapping[str, str] | None) -> list[_View]:

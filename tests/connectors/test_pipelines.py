@@ -23,7 +23,7 @@ QUICK += ["spark.driver.bindAddress=127.0.0.1", "--conf", "spark.sql.shuffle.par
 
 # Queries of a pipeline whose functions ask Spark for nothing: a decoded stream of Spark's own Kafka source, a stream
 # with other columns, and changes for Auto CDC.
-QUERIES = '''
+START = '''
 import os
 from pyspark import pipelines as dp
 from pyspark.sql import SparkSession
@@ -35,7 +35,8 @@ DDL = """CREATE TABLE customers (id BIGINT, name STRING, ts TIMESTAMP(3) METADAT
     WATERMARK FOR ts AS ts - INTERVAL '5' SECOND) WITH ('connector' = 'kafka', 'topic' = 'customers', 'format' =
     'debezium-json', 'properties.bootstrap.servers' = 'BOOTSTRAP', 'scan.startup.mode' = 'earliest-offset')"""
 DDL = DDL.replace("BOOTSTRAP", os.environ["BOOTSTRAP"])
-
+'''
+QUERIES = """
 @dp.table
 def of_sparks_source():
     records = (spark.readStream.format("kafka").option("kafka.bootstrap.servers", os.environ["BOOTSTRAP"])
@@ -44,13 +45,13 @@ def of_sparks_source():
 
 @dp.table
 def of_other_columns():
-    records = spark.readStream.table("raw_customers").selectExpr("value", "timestamp")
+    records = spark.readStream.format("rate").load().selectExpr("CAST('{}' AS BINARY) AS value", "timestamp")
     return KeyValueFormat.from_ddl(DDL).decode(records, input_schema="`value` BYTES, `timestamp` TIMESTAMP_LTZ(6)")
 
 @dp.table
 def raw_customers():
     return KafkaTable.from_ddl(DDL).records_stream(spark)
-'''
+"""
 AUTO_CDC = """
 @dp.temporary_view
 def customer_changes():
@@ -130,14 +131,15 @@ def test_queries_need_no_analysis(topics: Any, tmp_path: Path) -> None:
     """For Auto CDC, Spark has no target yet; the test tells when one comes."""
     from pyspark import pipelines
 
-    has_cdc = hasattr(pipelines, "create_auto_cdc_flow")
     folder = project(tmp_path / "pipeline")
     (folder / "conf").mkdir()
     (folder / "conf" / "spark-defaults.conf").write_text(f"spark.jars {services.kafka_jars()}\n", encoding="utf-8")
-    for more in ["", AUTO_CDC] if has_cdc else [""]:
-        (folder / "definitions" / "orders.py").write_text(QUERIES + more, encoding="utf-8")
-        code, told = run(folder, "dry-run", topics.bootstrap, SPARK_CONF_DIR=str(folder / "conf"))
-        if more:
-            assert "AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE" in told, told
-        else:
-            assert code == 0, told
+    definitions = folder / "definitions" / "orders.py"
+    has_cdc = hasattr(pipelines, "create_auto_cdc_flow")
+    definitions.write_text(f"{START}{QUERIES}{AUTO_CDC if has_cdc else ''}", encoding="utf-8")
+    code, told = run(folder, "dry-run", topics.bootstrap, SPARK_CONF_DIR=str(folder / "conf"))
+    assert code == 0, told
+    if has_cdc:
+        definitions.write_text(f"{START}{AUTO_CDC}", encoding="utf-8")
+        code, told = run(folder, "run", topics.bootstrap)
+        assert "AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE" in told, told

@@ -44,7 +44,10 @@ def table_of(options: SourceOptions, schema: T.StructType | None = None) -> KeyV
     if values[DDL] is not None:
         if values["primary_key"]:
             raise OptionError("'primary_key' is for tables without a 'ddl': write PRIMARY KEY there", option=DDL)
-        return KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
+        found = KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
+        # The columns of `metadata` may be among the chosen ones, and are not columns of the table.
+        chosen = [name for name in values["columns"] or () if name not in (options.metadata or ())]
+        return found.only(chosen) if values["columns"] is not None else found
     if not options.table:
         raise no_options()
     assert schema is not None

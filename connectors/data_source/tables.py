@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from kvformat.connectors.data_source import DDL, NAME
 from kvformat.connectors.data_source.options import SourceOptions, no_options
-from kvformat.connectors.infer import infer_schema, inspect_topic
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.reader.client_settings import reader_settings
 from kvformat.connectors.reader.read import read_range
@@ -96,6 +95,8 @@ def proposed_ddl(options: SourceOptions) -> str:
             f"topic '{topic}' has no messages from which columns can be proposed: declare them in a 'ddl', or with "
             "spark.read.schema(...)"
         )
+    from kvformat.connectors.infer import infer_schema, inspect_topic  # imports all formats
+
     headers = [entries or [] for entries in records["headers"].to_pylist()]
     if format is None:
         times = [None if time is None else time // 1000 for time in records["timestamp"].cast(pa.int64()).to_pylist()]

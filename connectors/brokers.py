@@ -228,10 +228,8 @@ def _msk(given: Mapping[str, str]) -> dict[str, Any]:
         raise _unusable("sasl.jaas.config", f"has the option '{unknown[0]}', not one of {', '.join(msk_iam.OPTIONS)}")
     region = msk_iam.region_of(given["bootstrap.servers"])
     if region is None:
-        raise _unusable(
-            "bootstrap.servers",
-            "does not show the region of Amazon MSK, and neither do AWS_REGION and AWS_DEFAULT_REGION",
-        )
+        why = "does not show the region of Amazon MSK, and neither do AWS_REGION and AWS_DEFAULT_REGION"
+        raise _unusable("bootstrap.servers", why)
     return msk_iam.settings(region, values)
 
 

@@ -21,7 +21,6 @@ from kvformat.registry.contract.errors import MissingExtraError
 
 MECHANISM: Final = "AWS_MSK_IAM"
 HANDLER: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
-MODULE: Final = "software.amazon.msk.auth.iam.IAMLoginModule"
 OPTIONS: Final = ("awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsStsRegion", "awsMaxRetries")
 """Options of the login module that are supported; retries are those of boto3."""
 _REGION: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")

@@ -14,12 +14,13 @@ from kvformat.connectors.reader.client_settings import reader_settings, unsuppor
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.key_value_format import KeyValueFormat
 
+MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
 SERVERS = "b-1.shop.x1.c2.kafka.eu-west-1.amazonaws.com:9098"
 MSK = {
     "properties.bootstrap.servers": SERVERS,
     "properties.security.protocol": "SASL_SSL",
     "properties.sasl.mechanism": "AWS_MSK_IAM",
-    "properties.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required;",
+    "properties.sasl.jaas.config": f"{MODULE} required;",
     "properties.sasl.client.callback.handler.class": "software.amazon.msk.auth.iam.IAMClientCallbackHandler",
 }
 
@@ -77,9 +78,7 @@ def test_the_region_is_that_of_the_brokers(
     [
         ({"properties.bootstrap.servers": "proxy:9098"}, "does not show the region of Amazon MSK"),
         (
-            {
-                "properties.sasl.jaas.config": "software.amazon.msk.auth.iam.IAMLoginModule required awsDebugCreds='true';"
-            },
+            {"properties.sasl.jaas.config": f"{MODULE} required awsDebugCreds='true';"},
             "option 'awsDebugCreds'",
         ),
         ({"properties.sasl.client.callback.handler.class": "com.x.Y"}, "is a class of Java"),

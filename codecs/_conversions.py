@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints, Mask, RowsOf, row_lookup, valid_mask, validity, with_elements
 from kvformat.codecs.json.scalars import preview
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _SHOWN = 100  # characters of a value that an error quotes
@@ -27,9 +27,9 @@ class RowErrors:
     """The reasons why rows can't be read, by row number. The first reason of a row counts."""
 
     def __init__(self) -> None:
-        self.reasons: dict[int, str] = {}
+        self.reasons: dict[int, Reason] = {}
 
-    def add(self, rows: Ints, reason: Callable[[int], str]) -> None:
+    def add(self, rows: Ints, reason: Callable[[int], Reason]) -> None:
         """Add these rows; `reason(i)` is the error of `rows[i]`. A row number of -1 is ignored."""
         for i, row in enumerate(rows.tolist()):
             if row >= 0 and row not in self.reasons:
@@ -64,11 +64,11 @@ class Conversion(abc.ABC):
         errors.add(rows_of(places), lambda i: self.reason(refused[i], path))
         return pc.if_else(pa.array(bad), pa.scalar(None, values.type), values)
 
-    def reason(self, value: Any, path: str) -> str:
+    def reason(self, value: Any, path: str) -> Reason:
         """The error of a value that can't be converted."""
         text = value.hex() if isinstance(value, bytes) else value
         quoted = preview(text) if isinstance(text, str) else str(text)[:_SHOWN]
-        return self.error_code.marked(f"field '{path}': cannot read {quoted} ({self.source}) as {self.type.summary()}")
+        return Reason(self.error_code, f"field '{path}': cannot read {quoted} ({self.source}) as {self.type.summary()}")
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,9 @@ class RefusedValues(Conversion):
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         return pa.nulls(len(wire), arrow_type(nullable(self.type))), np.asarray(wire.is_valid())
 
-    def reason(self, value: Any, path: str) -> str:
-        return f"{super().reason(value, path)}{self.hint}"
+    def reason(self, value: Any, path: str) -> Reason:
+        found: Reason = super().reason(value, path)
+        return replace(found, text=f"{found.text}{self.hint}")
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from typing import Final
 
 from kvformat.codecs._kernel import codes
 from kvformat.codecs._kernel.reader import Reader
@@ -147,10 +148,16 @@ def without_array(tree: Node) -> Node:
     return tree[0] if isinstance(tree, list) and len(tree) == 1 else tree
 
 
+WRAPPED: Final = (
+    r'(?s)^\s*\{\s*"(?:schema"\s*:\s*(?:\{|null\b).*"payload"\s*:|payload"\s*:.*"schema"\s*:\s*(?:\{|null\b))'
+)
+"""What keys begin with that Kafka Connect writes with a schema. It may also match a text with further members."""
+
+
 def is_wrapped(tree: Node) -> bool:
-    """Return whether a tree is Kafka Connect's object of `schema` and `payload`, and the payload an object or null."""
+    """Return whether a tree is a row of Kafka Connect with its schema: `schema` and `payload`, objects or null."""
     has_both = isinstance(tree, dict) and tree.keys() == {"schema", "payload"}
-    return has_both and isinstance(tree, dict) and isinstance(tree["payload"], dict | None)
+    return has_both and isinstance(tree, dict) and all(isinstance(part, dict | None) for part in tree.values())
 
 
 def is_tombstone(tree: Node) -> bool:

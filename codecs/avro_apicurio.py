@@ -28,6 +28,7 @@ from kvformat.codecs.registries.apicurio_frames import (
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS
+from kvformat.codecs.registry_formats.registry import Registry
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Option
@@ -43,13 +44,23 @@ _DOCS = {
 }
 
 
+class ApicurioRegistry(Registry):
+    """Apicurio's registry."""
+
+    headers: ClassVar[Mapping[Part, HeaderNames]] = ApicurioFraming.headers
+    client: ClassVar[str] = "apicurio"
+    client_options: ClassVar[tuple[str, ...]] = (GROUP, USE_ID)
+
+    @cached_property
+    def framing(self) -> Framing:
+        return ApicurioFraming(self._options[ID_WIDTH], self._options[USE_ID], self._format)
+
+
 class AvroApicurioFormat(AvroConfluentFormat):
     """The `avro-apicurio` format."""
 
     identifier: ClassVar[str] = "avro-apicurio"
-    record_headers: ClassVar[Mapping[Part, HeaderNames]] = ApicurioFraming.headers
-    client: ClassVar[str] = "apicurio"
-    client_options: ClassVar[tuple[str, ...]] = (GROUP, USE_ID)
+    registry_type: ClassVar[type[Registry]] = ApicurioRegistry
     option_specs: ClassVar[tuple[Option, ...]] = (
         *(
             replace(option, doc=_DOCS.get(option.name, option.doc.removeprefix("Ours. ")), fallback=())
@@ -82,7 +93,3 @@ class AvroApicurioFormat(AvroConfluentFormat):
         from kvformat.codecs.registry_formats.avro_columns import recognize_apicurio
 
         return recognize_apicurio(sample)  # avro-confluent recognizes ids before the datum
-
-    @cached_property
-    def framing(self) -> Framing:
-        return ApicurioFraming(self.options[ID_WIDTH], self.options[USE_ID], self.identifier)

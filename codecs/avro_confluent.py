@@ -10,9 +10,9 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,31 +23,57 @@ from kvformat.codecs.avro.read import ChoiceBatch
 from kvformat.codecs.avro.resolve import choice, plan
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.table import read_rows, read_table
-from kvformat.codecs.avro.types import ROOT, check_provided, provided_schema, schema_text
+from kvformat.codecs.avro.types import (
+    ROOT,
+    VARIANT_COLUMNS,
+    check_provided,
+    check_variants,
+    provided_schema,
+    schema_text,
+)
 from kvformat.codecs.registries.framing import distinct_ids
-from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
-from kvformat.codecs.registry_formats.options import IGNORE, ON_NEW_SCHEMA
+from kvformat.codecs.registries.registry import AVRO
+from kvformat.codecs.registry_formats.avro_datums import AvroDatums, avro_look_options
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS, IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registry_formats.record_format import RecordFormat, beside, schema_of_column
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.look import Looker, LookRequest
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+    from pyspark.sql.types import StructType
 
 
-class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
+class AvroConfluentFormat(RecordFormat):
     """The `avro-confluent` format."""
 
     identifier: ClassVar[str] = "avro-confluent"
+    kind: ClassVar[str] = AVRO
     writes_unions: ClassVar[bool] = True
-    option_specs: ClassVar[tuple[Option, ...]] = (*ConfluentAvroFormat.option_specs, *RECORD_OPTIONS)
+    option_specs: ClassVar[tuple[Option, ...]] = (*AVRO_OPTIONS, *RECORD_OPTIONS)
+    legacy: ClassVar[bool] = True
+    """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
+
+    @classmethod
+    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        return avro_look_options(cls, super().look_options(options))
+
+    def prepare(
+        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
+    ) -> pa.Schema:
+        resolved = super().prepare(direction, schema, metadata)
+        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
+        return resolved
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
@@ -63,18 +89,26 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
     def looker_of_records(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.avro_discover import AvroLooker
 
-        return AvroLooker(self, request)
+        return AvroLooker(self, self.datums, request)
 
-    def table(self, schema: pa.Schema) -> AvroTable:
+    @cached_property
+    def datums(self) -> AvroDatums:
+        """The datums, which are rows."""
+        return AvroDatums(self, self._table, lambda row: row, legacy=self.legacy)
+
+    def _table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.identifier, self.legacy, self.options[RECORD_NAME])
 
-    def datum_type(self, row: FlinkType) -> FlinkType:
-        return row
+    def own_schema(self, schema: pa.Schema) -> RegistrySchema:
+        return self.datums.own_schema(schema)
+
+    def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
+        return self.datums.accepted(latest, schema)
 
     def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
-        table = self.table(schema)
+        table = self._table(schema)
         present = messages.is_valid().to_numpy(zero_copy_only=False)
-        decoded = self.decode_datums(messages, table.schema, present, self._on_writer(row_type(schema)))
+        decoded = self.datums.decode(messages, table.schema, present, self._on_writer(row_type(schema)))
         return read_table(decoded, table.row, micros_as_millis=False)
 
     def decode_at_once(self, messages: pa.BinaryArray, row: FlinkType) -> DecodedBatch | None:
@@ -82,13 +116,13 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
             return None
         frames = self.framing.read(messages, np.ones(len(messages), np.bool_))
         names = [self.record_columns[column.name] for column in row.fields]
-        tables = [self.table(schema_of_column(column.type)) for column in row.fields]
+        tables = [self._table(schema_of_column(column.type)) for column in row.fields]
         found, which = distinct_ids(frames.ids)
         plans = []
-        for writer in self.schemas_of(found.tolist(), frames).values() if frames.good.all() else ():
-            name = "" if isinstance(writer, str) else (writer.optional or writer).full_name
-            if isinstance(writer, str) or name not in names:
+        for writer in self.datums.schemas_of(found.tolist(), frames).values() if frames.good.all() else ():
+            if isinstance(writer, Reason) or (writer.optional or writer).full_name not in names:
                 return None
+            name = (writer.optional or writer).full_name
             number = names.index(name)
             plain = self.options["read-enum-and-fixed"]
             plans.append(choice(plan(writer, tables[number].schema, plain, self.legacy), number))
@@ -107,23 +141,23 @@ class AvroConfluentFormat(RecordFormat, ConfluentAvroFormat):
         rows = beside([*enumerate(own for own, _ in parts)], of_messages, counts, row)
         return DecodedBatch(rows, None, decoded.errors, decoded.codes)
 
-    def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], str | None] | None:
+    def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], Reason | None] | None:
         new = self.new_schemas(row)
         if new is None:
             return None
         from kvformat.codecs.registry_formats.avro_discover import avro_columns
 
-        def error(schema: int | str, writer: Schema) -> str | None:
+        def error(schema: int | str, writer: Schema) -> Reason | None:
             branches = [branch for branch in writer.branches if branch.type == "record"]
             records = [branch for branch in branches if branch.full_name == new.record] or branches or [writer]
             reads_one = len(records) == 1 and self.options["schema"] is None
-            reading = self.reading(records[0]) if reads_one else None
+            reading = self.datums.reading(records[0]) if reads_one else None
             return new.error(schema, lambda: chain.from_iterable(map(avro_columns, records)), reading)
 
         return error
 
     def encode_records(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
-        return self.encode_datums(rows, schema)
+        return self.encode_with(rows, schema, self.datums.writer(rows, schema))
 
     def native_encode(self, row: Column, schema: FlinkType, row_kind: Column | None) -> Column | None:
         options = self.options

@@ -12,7 +12,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.registries.framing import Framing
@@ -20,6 +20,7 @@ from kvformat.codecs.registries.glue_client import COMPATIBILITY, ENDPOINT, REGI
 from kvformat.codecs.registries.glue_frames import MAX_SIZE, GlueFraming
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
+from kvformat.codecs.registry_formats.registry import Registry
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -27,30 +28,85 @@ from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySettings
 
-if TYPE_CHECKING:
-    pass
-
 _NAME, _COMPRESSION = "schema.name", "schema.compression"
 _SHARED = {option.name: option for option in AVRO_OPTIONS}
 _OF_SUBJECT = "`subject`, by default the topic with `-key` or `-value`"
 _CACHE = "Accepted for Flink's tables: versions never change, so that they are kept for as long as there is room."
 
 
+class GlueRegistry(Registry):
+    """AWS Glue's registry."""
+
+    headers: ClassVar[Mapping[Part, HeaderNames]] = GlueFraming.headers
+    subject_option: ClassVar[str] = _NAME
+    register_option: ClassVar[str] = "schema.autoRegistration"
+    latest_option: ClassVar[str] = "schema.fetchFromRegistry"
+
+    @classmethod
+    def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
+        return {TOPIC: topic, **options} if SUBJECT_STRATEGY in options else options
+
+    @property
+    def subject(self) -> str | None:
+        """The name of the schema."""
+        name: str | None = self._options[_NAME]
+        return name
+
+    @cached_property
+    def framing(self) -> Framing:
+        return GlueFraming(self._options[MAX_SIZE], compresses=self._options[_COMPRESSION] != "NONE")
+
+    @cached_property
+    def settings(self) -> RegistrySettings:
+        options = self._options
+        named = {name: options[name] for name in (REGION, ENDPOINT, REGISTRY, COMPATIBILITY)}
+        return RegistrySettings(
+            url=options["url"] or f"glue://{options[REGION] or ''}/{options[REGISTRY] or ''}",
+            properties=tuple(sorted((name, value) for name, value in named.items() if value is not None)),
+            timeout=options["registry-timeout"].total_seconds(),
+            retries=max(options["registry-retries"], 0),
+            backoff=options["registry-backoff"].total_seconds(),
+            format=self._format,
+            guids=True,
+        )
+
+    def check(self, direction: Direction, *, reads_schemas: bool, names_subject: bool) -> None:
+        options = self._options
+        required = [] if options["url"] is not None else [REGION]
+        if direction == "encode" and options["schema-id"] is None:
+            required += [] if options["url"] is not None else [REGISTRY]
+            required += [_NAME] if names_subject else []
+        for name in required:
+            if not options[name]:
+                why = " for writing" if name in (REGISTRY, _NAME) else ""
+                raise OptionError(
+                    f"option '{name}' of format '{self._format}' is missing: it is required{why}",
+                    format=self._format,
+                    option=name,
+                )
+        try:
+            uuid.UUID(options["schema-id"] or "0" * 32)
+        except ValueError:
+            raise OptionError(
+                f"invalid value {options['schema-id']!r} for option 'schema-id' of format '{self._format}': "
+                "expected a UUID, such as 7b9b4ea1-3f5e-4a37-a7d0-2b2f8e0d3c11",
+                format=self._format,
+                option="schema-id",
+            ) from None
+
+
 class AvroGlueFormat(AvroConfluentFormat):
     """The `avro-glue` format."""
 
     identifier: ClassVar[str] = "avro-glue"
-    record_headers: ClassVar[Mapping[Part, HeaderNames]] = GlueFraming.headers
-    subject_option: ClassVar[str] = _NAME
-    register_option: ClassVar[str] = "schema.autoRegistration"
-    latest_option: ClassVar[str] = "schema.fetchFromRegistry"
+    registry_type: ClassVar[type[Registry]] = GlueRegistry
     option_specs: ClassVar[tuple[Option, ...]] = (
         Option(name=REGION, doc="The region of AWS. Required, except with `url`."),
         Option(name=ENDPOINT, doc="The URL of another endpoint than the region's."),
         Option(name=REGISTRY, doc="The name of the registry. Required for writing."),
         Option(name=_NAME, doc="The name of the schema. Required for writing."),
         Option(
-            name=register_option,
+            name=GlueRegistry.register_option,
             type="boolean",
             default=False,
             doc="Whether writing registers the schema. Otherwise, it must already be registered.",
@@ -77,7 +133,7 @@ class AvroGlueFormat(AvroConfluentFormat):
             doc="Accepted for Flink's tables: rows are generic records.",
         ),
         Option(
-            name=latest_option,
+            name=GlueRegistry.latest_option,
             type="boolean",
             default=False,
             doc="Whether writing uses the latest version of the schema, and registers none. The table must fit it.",
@@ -107,10 +163,6 @@ class AvroGlueFormat(AvroConfluentFormat):
     )
 
     @classmethod
-    def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
-        return {TOPIC: topic, **options} if SUBJECT_STRATEGY in options else options
-
-    @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
         from kvformat.codecs.registry_formats.avro_columns import recognize_glue
 
@@ -119,54 +171,3 @@ class AvroGlueFormat(AvroConfluentFormat):
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         self.validate("decode")
         return super().propose_schema(sample)
-
-    def validate(self, direction: Direction) -> None:
-        options = self.options
-        required = [] if options["url"] is not None else [REGION]
-        if direction == "encode" and options["schema-id"] is None:
-            required += [] if options["url"] is not None else [REGISTRY]
-            required += [_NAME] if self.names_subject else []
-        for name in required:
-            if not options[name]:
-                why = " for writing" if name in (REGISTRY, _NAME) else ""
-                raise OptionError(
-                    f"option '{name}' of format '{self.identifier}' is missing: it is required{why}",
-                    format=self.identifier,
-                    option=name,
-                )
-        try:
-            uuid.UUID(options["schema-id"] or "0" * 32)
-        except ValueError:
-            raise OptionError(
-                f"invalid value {options['schema-id']!r} for option 'schema-id' of format '{self.identifier}': "
-                "expected a UUID, such as 7b9b4ea1-3f5e-4a37-a7d0-2b2f8e0d3c11",
-                format=self.identifier,
-                option="schema-id",
-            ) from None
-
-        self.check_record_options(direction)
-
-    @property
-    def subject(self) -> str | None:
-        """The name of the schema."""
-        name: str | None = self.options[_NAME]
-        return name
-
-    @cached_property
-    def settings(self) -> RegistrySettings:
-        """The settings of the registry."""
-        options = self.options
-        named = {name: options[name] for name in (REGION, ENDPOINT, REGISTRY, COMPATIBILITY)}
-        return RegistrySettings(
-            url=options["url"] or f"glue://{options[REGION] or ''}/{options[REGISTRY] or ''}",
-            properties=tuple(sorted((name, value) for name, value in named.items() if value is not None)),
-            timeout=options["registry-timeout"].total_seconds(),
-            retries=max(options["registry-retries"], 0),
-            backoff=options["registry-backoff"].total_seconds(),
-            format=self.identifier,
-            guids=True,
-        )
-
-    @cached_property
-    def framing(self) -> Framing:
-        return GlueFraming(self.options[MAX_SIZE], compresses=self.options[_COMPRESSION] != "NONE")

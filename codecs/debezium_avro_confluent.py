@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from kvformat.codecs.avro.format import AvroTable
 from kvformat.codecs.avro.parse import parse_schema
 from kvformat.codecs.avro.schema import Schema
-from kvformat.codecs.avro.types import provided_schema, row_of_schema, schema_text
+from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants, provided_schema, row_of_schema, schema_text
 from kvformat.codecs.changes.envelope import DELETE, KINDS, UPDATE_BEFORE
 from kvformat.codecs.changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_ALL, find_by_members
 from kvformat.codecs.changes.reading_only import check_reading_only
@@ -48,30 +48,42 @@ from kvformat.codecs.debezium.options import (
 )
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS
 from kvformat.codecs.debezium.value_readings import ConnectorModes, flink_misreads, plan_row
-from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+from kvformat.codecs.registries.registry import AVRO
+from kvformat.codecs.registry_formats.avro_datums import AvroDatums, avro_look_options
+from kvformat.codecs.registry_formats.format import RegistryFormat
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import SUBJECT_STRATEGY, TOPIC
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
-from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.fork_safe import cached_property
+from kvformat.registry.contract.look import Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 from kvformat.registry.format import Format
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 _Mask = npt.NDArray[np.bool_]
 _KEY_OPTIONS = ("types", "binary.handling.mode")
 """Options of the format of values that hold for keys too."""
 
 
-class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
+class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     """The `debezium-avro-confluent` format."""
 
     identifier: ClassVar[str] = "debezium-avro-confluent"
+    kind: ClassVar[str] = AVRO
+    legacy: ClassVar[bool] = True
+    """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
     option_specs: ClassVar[tuple[Option, ...]] = (
-        *ConfluentAvroFormat.option_specs,
+        *AVRO_OPTIONS,
         *AVRO_TYPE_OPTIONS,
         OTHER_MESSAGES,
         MODE_OPTION,
@@ -114,22 +126,47 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     @classmethod
     def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         """Read values as the types of the database, and skip messages that change no row."""
-        return super().look_options({"types": DEBEZIUM, OTHER_MESSAGES.name: SKIP_ALL, **options})
+        return avro_look_options(
+            cls, {"types": DEBEZIUM, OTHER_MESSAGES.name: SKIP_ALL, **super().look_options(options)}
+        )
+
+    def prepare(
+        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
+    ) -> pa.Schema:
+        resolved = super().prepare(direction, schema, metadata)
+        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
+        return resolved
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
 
-        return DebeziumAvroLooker(self, request, self._given)
+        return DebeziumAvroLooker(self, self.datums, request, self._given)
+
+    def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
+        """Return the columns of rows by their schemas; None if the values are read by Debezium's own types anyway."""
+        from kvformat.codecs.registry_formats.avro_discover import written_change_columns
+
+        if self.options["types"] == DEBEZIUM or self.options["schema"] is not None:
+            return None
+        return written_change_columns(messages, self.datums, flat=bool(self.options[FLATTENED.name]))
 
     def for_key(self, key: Format) -> Format:
         typed = self.options["types"] == DEBEZIUM and key.identifier == "avro-confluent"
         return ConnectAvroKeyFormat.beside(key, self) if typed else key
 
-    def table(self, schema: pa.Schema) -> AvroTable:
+    @cached_property
+    def datums(self) -> AvroDatums:
+        """The datums, which are envelopes."""
+        return AvroDatums(self, self._table, _envelope, legacy=self.legacy)
+
+    def _table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.legacy)
 
-    def datum_type(self, row: FlinkType) -> FlinkType:
-        return _envelope(row)
+    def own_schema(self, schema: pa.Schema) -> RegistrySchema:
+        return self.datums.own_schema(schema)
+
+    def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
+        return self.datums.accepted(latest, schema)
 
     def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -148,7 +185,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
 
         flat, seen, new = self.options[FLATTENED.name], list[Schema](), self.new_schemas(row)
 
-        def on_writer(schema: int | str, writer: Schema) -> str | None:
+        def on_writer(schema: int | str, writer: Schema) -> Reason | None:
             seen.append(writer)
             if self.options["types"] != DEBEZIUM:
                 _warn_of_types(row, writer, flat)
@@ -156,7 +193,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
                 return None
             reads_row = self.options["types"] != DEBEZIUM and self.options["schema"] is None
             image = None if not reads_row else row_of(writer) if flat else image_of(writer)
-            reading = None if image is None else self.reading(image)
+            reading = None if image is None else self.datums.reading(image)
             return new.error(schema, lambda: self._columns_of(writer), reading)
 
         if flat or self.options["types"] == DEBEZIUM:
@@ -175,7 +212,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
 
     def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: _Mask) -> _Mask:
         """The messages that are skipped because of their schema, which does not have an operation."""
-        ids, writers = self.writers(messages, filled)
+        ids, writers = self.datums.writers(messages, filled)
         setting, skipped = self.options[OTHER_MESSAGES.name], []
         for schema_id, writer in writers.items():
             if self.options[FLATTENED.name]:
@@ -192,10 +229,10 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         row: FlinkType,
         present: _Mask,
         filled: _Mask,
-        on_writer: Callable[[int | str, Schema], str | None],
+        on_writer: Callable[[int | str, Schema], Reason | None],
     ) -> DecodedBatch:
         """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
-        ids, writers = self.writers(messages, filled)
+        ids, writers = self.datums.writers(messages, filled)
         found: dict[str, _Reading] = {}
         which = np.zeros(len(ids), np.int64)  # messages without a schema go with any reading
         for schema_id, writer in writers.items():
@@ -215,12 +252,12 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         reading: _Reading,
         present: _Mask,
         filled: _Mask,
-        on_writer: Callable[[int | str, Schema], str | None],
+        on_writer: Callable[[int | str, Schema], Reason | None],
     ) -> DecodedBatch:
         """Decode messages whose columns are read alike."""
         reader = reading.reader
         batch = reader.rows_of(
-            self.decode_datums(messages, reader.schema, filled, on_writer, read=reader.read), present, filled
+            self.datums.decode(messages, reader.schema, filled, on_writer, read=reader.read), present, filled
         )
         return batch if reading.plan is None else reading.plan.apply(batch)
 
@@ -235,7 +272,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
         """The batch with hints at the errors of MongoDB's messages."""
         assert batch.errors is not None
-        ids, writers = self.writers(messages, filled)
+        ids, writers = self.datums.writers(messages, filled)
         mongodb = [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)]
         texts: list[str | None] = batch.errors.to_pylist()
         for place in np.flatnonzero(np.isin(ids, mongodb) & np.asarray(batch.errors.is_valid())).tolist():
@@ -245,7 +282,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        envelope = self.datum_type(row_type(schema))
+        envelope = _envelope(row_type(schema))
         deleted = pa.repeat(pa.scalar(False), len(rows))
         if row_kinds is not None:
             deleted = pc.is_in(row_kinds, pa.array([KINDS[UPDATE_BEFORE], KINDS[DELETE]]))
@@ -255,12 +292,12 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, ConfluentAvroFormat):
         envelopes = pa.StructArray.from_arrays(
             [before, after, op], names=[field.name for field in envelope.fields], mask=rows.is_null()
         )
-        return self.encode_datums(envelopes, schema)
+        return self.encode_with(envelopes, schema, self.datums.writer(envelopes, schema))
 
 
 def _envelope(row: FlinkType) -> FlinkType:
     """The type of an envelope: the rows before and after a change, and the operation."""
-    image, op = replace(row, nullable=True), FlinkType("VARCHAR", length=MAX_LENGTH)
+    image, op = replace(row, nullable=True), STRING
     return FlinkType("ROW", fields=(*(FlinkField(name, image) for name in ("before", "after")), FlinkField("op", op)))
 
 
@@ -376,7 +413,7 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
     @classmethod
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
         """Return the format that reads keys declared as avro-confluent, for records with values of format `value`."""
-        schema = next(spec for spec in ConfluentAvroFormat.option_specs if spec.name == "schema")
+        schema = next(spec for spec in AVRO_OPTIONS if spec.name == "schema")
         dropped = {*schema.keys(key._given), SUBJECT_STRATEGY, TOPIC}  # the last two are for writing
         given = {name: text for name, text in key._given.items() if name not in dropped}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}

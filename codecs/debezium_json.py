@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._json_documents import WRAPPED
 from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs.changes.format import CHANGE_OPTIONS, JsonChangeFormat
 from kvformat.codecs.changes.read import ChangeReader
@@ -142,7 +143,6 @@ class DebeziumJsonFormat(JsonChangeFormat):
 
 _KEY_OPTIONS = ("types", "decimal.handling.mode", "time.precision.mode", "binary.handling.mode")
 """Options of the format of values that hold for keys too."""
-_WRAPPED_KEY = r"^\s*\{\s*\"schema\"\s*:\s*(?:\{|null).*\"payload\"\s*:"
 
 
 class ConnectKeyFormat(DebeziumJsonFormat):
@@ -178,7 +178,7 @@ class ConnectKeyFormat(DebeziumJsonFormat):
     ) -> DecodedBatch:
         wrapped = np.zeros(len(messages), np.bool_)
         if not {"schema", "payload"} <= set(schema.names):
-            found = pc.match_substring_regex(messages, f"(?s){_WRAPPED_KEY}")
+            found = pc.match_substring_regex(messages, WRAPPED)
             wrapped = np.asarray(pc.fill_null(found, False))
         parts = []
         for is_wrapped in (False, True):

@@ -23,7 +23,7 @@ from kvformat.codecs.debezium_json import DebeziumJsonFormat
 from kvformat.codecs.json.nulls import is_null
 from kvformat.codecs.json.settings import WRITE_OPTIONS, ReadSettings
 from kvformat.codecs.registries.confluent_frames import GUID_PREFIX, PREFIX, bodies, body
-from kvformat.codecs.registries.framing import cut, with_frame_errors
+from kvformat.codecs.registries.framing import cut, with_errors
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID_TYPES
 from kvformat.codecs.registry_formats.format import RegistryFormat
@@ -82,7 +82,8 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
             framed, errors = new.refused_json(messages, framed, errors)
         if size > PREFIX:  # GUIDs; the reader skips as many bytes as an id has
             framed = cut(framed, np.asarray(framed.is_valid()), GUID_PREFIX - PREFIX)
-        return with_frame_errors(DebeziumJsonFormat.decode_arrow(self, framed, schema, metadata=metadata), errors)
+        batch = DebeziumJsonFormat.decode_arrow(self, framed, schema, metadata=metadata)
+        return batch if errors is None else with_errors(batch, errors)
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None

@@ -27,7 +27,7 @@ from kvformat.codecs.json.settings import TIMESTAMP_OPTION, ReadSettings, WriteS
 from kvformat.codecs.json.types import EPOCHS
 from kvformat.codecs.json.write import JsonWriter
 from kvformat.codecs.registries.confluent_frames import bodies, body, prefix, read_after_ids
-from kvformat.codecs.registries.framing import with_frame_errors
+from kvformat.codecs.registries.framing import with_errors
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registry_formats.options import cloud_options
 from kvformat.codecs.registry_formats.record_format import RecordFormat
@@ -97,7 +97,8 @@ class JsonRegistryFormat(RecordFormat):
         framed, size, errors = bodies(messages)
         if new is not None:
             framed, errors = new.refused_json(messages, framed, errors)
-        return with_frame_errors(reader.read(framed, skip=size), errors)
+        batch = reader.read(framed, skip=size)
+        return batch if errors is None else with_errors(batch, errors)
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         return RegistrySchema(JSON, self.options["schema"] or self._schema_text(row_type(schema)))
@@ -114,9 +115,9 @@ class JsonRegistryFormat(RecordFormat):
         self._schema_text(row)  # raises `SchemaError` for types that no JSON Schema has
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
-            texts, errors = _writer(row).write(rows)
-            framed = pc.binary_join_element_wise(pa.scalar(prefix(schema_id)), texts, pa.scalar(b""))
-            return EncodedBatch(framed, errors)
+            batch = _writer(row).write(rows)
+            framed = pc.binary_join_element_wise(pa.scalar(prefix(schema_id)), batch.messages, pa.scalar(b""))
+            return replace(batch, messages=framed)
 
         return self.encode_with(rows, schema, write)
 

@@ -3,13 +3,17 @@
 | behavior | changes of the target |
 | --- | --- |
 | `lenient` | columns are added, nullable and at the end, and change their types; none is dropped or renamed |
-| `evolve` | the same as at the source |
-| `try_evolve` | the same as at the source, but a change that the target does not support is left out |
+| `evolve` | the same as at the source, as far as messages tell it |
+| `try_evolve` | as `evolve`, but a change that the target does not support is left out |
 | `ignore` | tables are created, and nothing else |
 | `exception` | tables are created; any other change stops the query |
 
 A target with one source gets its changes. A target with several sources gets the difference to the merged schema. A
 change that was made before is left out.
+
+No format reports that a column was dropped or renamed: the statements of a source have no place among the rows of
+other partitions, so rows with the old name may come after them. These two changes come from merged schemas, and from
+callers that know them.
 
 A name that is dropped or renamed in `lenient` may come back. The kept column is used again then, and its type is
 merged; Flink CDC adds a second column of that name.

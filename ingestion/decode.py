@@ -39,16 +39,16 @@ from kvformat.ingestion.schemas.from_texts import from_numbers, from_texts
 from kvformat.ingestion.schemas.known import SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
-from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
-from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, NESTED_ROOTS, STRING, TEXT_ROOTS, merge_types
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.normalize_input import binary_messages
 from kvformat.registry.contract.schemas import arrow_schema
-from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type
+from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
 from kvformat.registry.format import Format
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 from kvformat.registry.table.decode_records import decode_records
 from kvformat.registry.table.metadata import MetadataColumn
-from kvformat.registry.table.record_headers import headers_of
+from kvformat.registry.table.record_headers import headers_of, with_header
 from kvformat.registry.table.record_layout import RecordLayout
 
 if TYPE_CHECKING:
@@ -185,6 +185,68 @@ class TableDecoder:
 
     def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows of a batch of records."""
+        parts = list(self._by_written_columns(batch))
+        if len(parts) == 1:
+            return parts[0][0]._decoded(batch)
+        found = pa.Table.from_batches([decoder._decoded(batch.take(records)) for decoder, records in parts])
+        in_order = found.sort_by([(name, "ascending") for name in (*POSITION, ROW_INDEX)]).combine_chunks()
+        return pa.RecordBatch.from_arrays([column.chunk(0) for column in in_order.columns], in_order.column_names)
+
+    def _by_written_columns(self, batch: pa.RecordBatch) -> Iterator[tuple[TableDecoder, pa.Array]]:
+        """Yield the decoder of each group of records: it reads the columns by the types of their own schemas.
+
+        A schema may have another type than its table's column, which holds both. Then the values are converted.
+        """
+        layout, value_format = self.layout, self.layout.value_format
+        headers = headers_of(batch, layout.record_headers)
+        values = with_header(value_format, binary_messages(batch.column("value")), headers.get("value"))
+        written = None if self.flat is not None else value_format.written_columns(values)
+        if written is None:
+            yield self, None
+            return
+        groups: dict[tuple[tuple[int, FlinkType], ...], list[int]] = {}
+        for number, columns in enumerate(written.columns):
+            groups.setdefault(self._own_types(columns), []).append(number)
+        if not groups or (len(groups) == 1 and written.numbers.null_count == 0):
+            yield self._with_types(next(iter(groups), ())), None
+            return
+        groups.setdefault((), [])
+        numbers = np.asarray(written.numbers.fill_null(-1))
+        for types, own in groups.items():
+            records = np.flatnonzero(np.isin(numbers, [*own, -1] if not types else own))
+            if len(records):
+                yield self._with_types(types), pa.array(records)
+
+    def _own_types(self, columns: Mapping[str, FlinkType]) -> tuple[tuple[int, FlinkType], ...]:
+        """Return the columns that are read by another type than their own, by place, with the type of a schema."""
+        found = []
+        for name, place in zip(self.layout.value_schema.names, self.layout.value_indexes, strict=True):
+            own, read = columns.get(name), self.layout.physical.fields[place].type
+            column = nullable(self.schema.columns[place].type)
+            if own is None or own == nullable(read) or column.root in NESTED_ROOTS:
+                continue
+            if nullable(merge_types(own, column)) == column:
+                found.append((place, own))
+        return tuple(found)
+
+    def _with_types(self, types: tuple[tuple[int, FlinkType], ...]) -> TableDecoder:
+        """Return the decoder that reads columns, given by place, by other types, and converts their values."""
+        if not types:
+            return self
+        of_place = dict(types)
+        physical = [replace(f, type=of_place.get(n, f.type)) for n, f in enumerate(self.layout.physical.fields)]
+        names, places = self.layout.value_schema.names, self.layout.value_indexes
+        row = tuple(FlinkField(name, physical[place].type) for name, place in zip(names, places, strict=True))
+        layout = replace(
+            self.layout,
+            physical=replace(self.layout.physical, fields=tuple(physical)),
+            value_schema=arrow_schema(FlinkType("ROW", nullable=False, fields=row)),
+        )
+        schema = self.schema.with_types([(self.schema.columns[place].name, t) for place, t in types])
+        return replace(self, layout=layout, schema=schema, target=self.result)
+
+    def _decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch of records, all read by the types of `layout`."""
         position = [batch.column(name) for name in (*_PLACE, TIMESTAMP)]
         keys = binary_messages(batch.column("key")) if self.layout.key_format is not None else None
         given = [batch.column(_METADATA + column.name) for column in self.metadata]
@@ -255,7 +317,7 @@ class TableDecoder:
         if self.target is None:
             return columns
         fitted = fit_columns(columns, self.schema, self.target, self.time_zone, errors.length)
-        errors.add_texts(fitted[1])
+        errors.add_reasons(fitted[1])
         return fitted[0]
 
 
@@ -271,8 +333,8 @@ def _with_whole_numbers(texts: pa.StringArray) -> pa.StringArray:
 
 def fit_columns(
     columns: list[pa.Array], source: TableSchema, target: TableSchema, time_zone: str, length: int
-) -> tuple[list[pa.Array], pa.StringArray | None]:
-    """Return columns of one schema as those of another, and the error of each bad row."""
+) -> tuple[list[pa.Array], Mapping[int, Reason]]:
+    """Return columns of one schema as those of another, and the error of each bad row by its index."""
     plain = [pa.field(f"c{n}", array.type) for n, array in enumerate(columns)]
     struct = pa.StructArray.from_arrays(columns, fields=plain) if columns else pa.array([{}] * length, pa.struct([]))
     fitted = fit_rows(struct, source, target, time_zone, _converted)
@@ -306,12 +368,10 @@ class _RowErrors:
         for row in np.flatnonzero(~np.asarray(good)).tolist():
             self._found.setdefault(row, (reason, str(code)))
 
-    def add_texts(self, errors: pa.StringArray | None) -> None:
-        """Add texts with codes (`ErrorCode.marked`), null for good rows."""
-        texts, codes = split_codes(errors)
-        if texts is not None and codes is not None:
-            for row in np.flatnonzero(np.asarray(texts.is_valid())).tolist():
-                self._found.setdefault(row, (texts[row].as_py(), codes[row].as_py()))
+    def add_reasons(self, errors: Mapping[int, Reason]) -> None:
+        """Add errors by the index of their row."""
+        for row, reason in errors.items():
+            self._found.setdefault(row, (reason.text, str(reason.code)))
 
     def by_record(self, records: npt.NDArray[np.int64]) -> dict[int, tuple[str, str, str]]:
         """Return part, reason and code of the first bad row of each record."""
@@ -388,10 +448,10 @@ class FitStage:
     def batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the fitted rows of a batch."""
         count = len(self.source.columns)
-        columns, texts = fit_columns(batch.columns[:count], self.source, self.target, self.time_zone, len(batch))
+        columns, reasons = fit_columns(batch.columns[:count], self.source, self.target, self.time_zone, len(batch))
         rest = batch.columns[count:]
         errors = _RowErrors(len(batch))
-        errors.add_texts(texts)
+        errors.add_reasons(reasons)
         bad = errors.by_record(np.arange(len(batch)))
         given = rest[-1]
         for row in np.flatnonzero(np.asarray(given.is_valid())).tolist():

@@ -52,8 +52,11 @@ _TIMES = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _RESERVED, _OWN_PREFIX = ("row_kind", "row_index", UNCHANGED), "_kvformat_"
 _LOG = logging.getLogger("kvformat.ingest")
 
-Analyze = Callable[[TransformRule, TableId, TableSchema], TableSchema]
-"""Returns the columns of a table after a transform, from its columns before. Raises `SchemaChangeError`."""
+Analyze = Callable[[TransformRule, TableId, TableSchema, frozenset[str]], TableSchema]
+"""Returns the columns of a table after a transform, from its columns before, and those that had no value yet.
+
+Raises `SchemaChangeError`.
+"""
 
 
 # --- what messages contribute --------------------------------------------------------------------------------
@@ -262,6 +265,8 @@ class Planner:
         forms = _forms(known, new)
         if new.part == "key" and new.name in self._rules.declared.key:
             return replace(known, as_text=as_text)
+        if current is None and not new.types:
+            return replace(known, nulls=known.nulls | {new.name})
         if frozen or (current is not None and new.name in self._rules.fixed):
             if new.types and current is None:
                 self._tell(
@@ -387,9 +392,10 @@ class Planner:
         rule = self._rules.rule(table)
         found = self._in_order(self.row_schema(state, table))
         if rule is not None and rule.columns is not None and found.columns:
-            found = replace(self._analyze(rule, table, found), primary_key=found.primary_key)
+            analyzed = self._analyze(rule, table, found, self.nulls(state, table))
+            found = replace(analyzed, primary_key=found.primary_key)
         elif rule is not None and rule.filter and found.columns:
-            self._analyze(rule, table, found)
+            self._analyze(rule, table, found, self.nulls(state, table))
         if rule is not None and rule.primary_keys:
             found = replace(found, primary_key=rule.primary_keys)
         before = state.schemas.sources.get(table)
@@ -398,6 +404,11 @@ class Planner:
                 raise _changed_key(table, before.primary_key, found.primary_key, None)
             found = merge_schemas(before, _with_key(found)).with_forms(found.forms())
         return _with_key(found)
+
+    def nulls(self, state: IngestState, table: TableId) -> frozenset[str]:
+        """Return the columns that a transform uses and that came with NULL only."""
+        known = state.sources.get(table, SourceTable()).value
+        return frozenset(self._rules.value_prefix + name for name in known.nulls - known.columns.keys())
 
     def _in_order(self, schema: TableSchema) -> TableSchema:
         """Return the schema with the declared columns first, in their order."""

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.ingestion import bad_records, looking, transforming
 from kvformat.ingestion.apply import TargetTables
+from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.decode import FitStage, TableDecoder, decodable_records, layout_of
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, DecodedRows, with_bad_records
 from kvformat.ingestion.errors import SchemaChangeError
@@ -112,7 +113,7 @@ class _Memory:
     stored: BatchPlan | None = None
     last: int | None = None
     session: SparkSession | None = None
-    analyzed: dict[tuple[TableId, TableSchema], TableSchema] = field(default_factory=dict)
+    analyzed: dict[tuple[TableId, TableSchema, frozenset[str]], TableSchema] = field(default_factory=dict)
     decoders: Mapping[TableId, TableDecoder] = field(default_factory=dict)  # that the next look may use
 
     @classmethod
@@ -139,12 +140,12 @@ class _Memory:
         self.tables.use(spark)
         self.store.use(spark)
 
-    def analyze(self, rule: Any, table: TableId, schema: TableSchema) -> TableSchema:
+    def analyze(self, rule: TransformRule, table: TableId, schema: TableSchema, nulls: frozenset[str]) -> TableSchema:
         """Return the schema after a transform, which Spark is asked for once."""
-        key = table, schema
+        key = table, schema, nulls
         if key not in self.analyzed:
             assert self.session is not None
-            self.analyzed[key] = transforming.analyzed(self.session, rule, table, schema)
+            self.analyzed[key] = transforming.analyzed(self.session, rule, table, schema, nulls)
         return self.analyzed[key]
 
 
@@ -360,7 +361,13 @@ class _BatchRun:
         if rule is not None and transforming.needs_rows(rule):
             in_spark = self._in_spark(state, table)
             good = transforming.transformed(
-                good, rule, table, in_spark, changes=self.changes_target, upserts=decoder.layout.by_key
+                good,
+                rule,
+                table,
+                in_spark,
+                nulls=self.memory.planner.nulls(state, table),
+                changes=self.changes_target,
+                upserts=decoder.layout.by_key,
             )
         found = []
         for target in targets:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvformat.ingestion.behaviors import SchemaEvolution
 from kvformat.ingestion.blocks.options import FIXED_TYPES, FORMAT_OPTIONS
+from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.looking import LookStage
 from kvformat.ingestion.planning import PlanRules
 from kvformat.ingestion.routes import Router
+from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.changelog import ChangelogMode
-from kvformat.registry.contract.look import KnownTable, LookRequest
+from kvformat.registry.contract.look import KnownTable, LookRequest, TableName
 from kvformat.registry.contract.types import nullable
 
 if TYPE_CHECKING:
@@ -47,6 +50,21 @@ def plan_rules(pipeline: Pipeline, *, quarantine: bool, has_time: bool = True) -
     )
 
 
+@dataclass(frozen=True, slots=True)
+class UsedColumns:
+    """Returns the names that the transform of a table uses, as its messages have them: without the prefix."""
+
+    rules: tuple[TransformRule, ...]
+    prefix: str = ""
+
+    def __call__(self, table: TableName) -> frozenset[str]:
+        """Return the names; none for a table without a transform."""
+        rule = next((rule for rule in self.rules if rule.selector.matches(TableId(table))), None)
+        if rule is None:
+            return frozenset()
+        return frozenset(n.removeprefix(self.prefix) for n in rule.used_names() if n.startswith(self.prefix))
+
+
 def _advice(format: Format) -> dict[str, str]:
     if all(spec.name != FIXED_TYPES for spec in FORMAT_OPTIONS.get(format.identifier, ())):
         return {}
@@ -58,7 +76,9 @@ def look_stage(pipeline: Pipeline) -> LookStage:
     source = pipeline.source
     assert source.value_format is not None
     static = source.values["schema.inference.strategy"] == "static"
-    value = LookRequest({}, source.fixed_types, _options(source.value_format, source.values), static=static)
+    nulls = UsedColumns(pipeline.transforms, source.values["value.fields-prefix"] or "")
+    options = _options(source.value_format, source.values)
+    value = LookRequest({}, source.fixed_types, options, static=static, nulls=nulls)
     if source.key_format is None:
         return LookStage(source.value_format, value)
     key_format = source.value_format.for_key(source.key_format)

@@ -1,9 +1,12 @@
 """Transforms in Spark: the projection, filter and kinds of a rule on the rows of one source table.
 
 Spark evaluates expressions of Spark SQL, which `ingestion/blocks/transform_sql.py` translates, and says their types.
-Expressions of Flink SQL are evaluated by `flink_columns.py`. An update is filtered in both its rows. A table with a key
-gets a deletion for each row that does not match, so a row that no longer matches goes away. For a target of changes, an
-update of which only one row matches becomes an insertion or a deletion.
+Expressions of Flink SQL are evaluated by `flink_columns.py`. A record is bad if an expression fails for one of its
+rows. An update is filtered in both its rows. A table with a key gets a deletion for each row that does not match, so a
+row that no longer matches goes away. For a target of changes, an update of which only one row matches becomes an
+insertion or a deletion.
+
+A column that the messages have, with NULL only, has no type yet: it is NULL in expressions, and left out of the table.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.flink_columns import with_flink_columns
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
+from kvformat.ingestion.spark_columns import with_spark_columns
 from kvformat.ingestion.targets.types import stored_columns
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkType, from_spark, nullable, quoted
@@ -44,14 +48,19 @@ def _flink_types(schema: TableSchema) -> dict[str, FlinkType]:
     return {**{column.name: column.type for column in schema.columns}, **METADATA_TYPES}
 
 
-def _check_types(rule: TransformRule, table: TableId, schema: TableSchema) -> None:
+def _with_nulls(text: str, schema: TableSchema, nulls: frozenset[str]) -> str:
+    """Return an expression of Flink SQL with NULL in place of the columns that had no value yet."""
+    return projected_expression(text, columns=_flink_types(schema), inlined=dict.fromkeys(nulls, "NULL")).source
+
+
+def _check_types(rule: TransformRule, table: TableId, schema: TableSchema, nulls: frozenset[str]) -> None:
     """Raise `SchemaChangeError` if an expression of Flink SQL is refused for the types that its columns have now."""
     if not rule.is_flink:
         return
     expressions = {f"column '{item.name}'": item.flink for item in rule.computed}
     expressions |= {"the filter": rule.filter} if rule.filter else {}
     for what, text in expressions.items():
-        refused = projected_expression(text, columns=_flink_types(schema)).refused
+        refused = projected_expression(_with_nulls(text, schema, nulls), columns=_flink_types(schema)).refused
         if refused:
             raise SchemaChangeError(
                 f"table {table}: {what} of the transform of '{rule.source_table}' can't be computed: {refused}. The "
@@ -68,31 +77,35 @@ def _check_types(rule: TransformRule, table: TableId, schema: TableSchema) -> No
         )
 
 
-def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: TableSchema) -> TableSchema:
+def analyzed(
+    spark: SparkSession, rule: TransformRule, table: TableId, schema: TableSchema, nulls: frozenset[str] = frozenset()
+) -> TableSchema:
     """Return the columns of a table after a projection: their types are those that Spark derives.
 
-    A column that passes as it is keeps its type of Flink. Raises `SchemaChangeError` with Spark's answer.
+    A column that passes as it is keeps its type of Flink. `nulls` are columns that came with NULL only. Raises
+    `SchemaChangeError` with Spark's answer.
     """
     from pyspark.errors import AnalysisException
     from pyspark.sql import types as T
 
-    _check_types(rule, table, schema)
+    _check_types(rule, table, schema, nulls)
     stored = stored_columns(schema)
     fields = [*stored.fields, *map(T.StructField, _INTERNAL, types_of_rows())]
     try:
-        found = transformed(spark.createDataFrame([], T.StructType(fields)), rule, table, schema, changes=False).schema
+        rows = spark.createDataFrame([], T.StructType(fields))
+        found = transformed(rows, rule, table, schema, nulls=nulls, changes=False).schema
     except AnalysisException as error:
         raise SchemaChangeError(
             f"table {table}: the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
-            f"columns are {', '.join(schema.names)}. A column whose values were all NULL is not known yet: "
-            "'table.columns' or 'scan.value.initial-schemas.ddls' declares it",
+            f"columns are {', '.join(schema.names)}. 'table.columns' or 'scan.value.initial-schemas.ddls' declares a "
+            "column that is not in its messages yet",
             table=str(table),
         ) from error
-    computed = _computed_types(rule, schema)
+    computed = _computed_types(rule, schema, nulls)
     passed = {item.name for item in rule.columns or () if item.spark in ("", quoted(item.name))}
     columns = []
     for field in found.fields:
-        if field.name in _INTERNAL:
+        if field.name in _INTERNAL or (nulls and isinstance(field.dataType, T.NullType)):
             continue
         kept = schema.column(field.name)
         if kept is not None and ("" in passed or field.name in passed) and not _is_computed(rule, field.name):
@@ -104,12 +117,15 @@ def analyzed(spark: SparkSession, rule: TransformRule, table: TableId, schema: T
     return replace(schema, columns=tuple(columns))
 
 
-def _computed_types(rule: TransformRule, schema: TableSchema) -> dict[str, FlinkType]:
+def _computed_types(rule: TransformRule, schema: TableSchema, nulls: frozenset[str]) -> dict[str, FlinkType]:
     """Return the types of the columns computed in Flink SQL, whose expressions were checked."""
     if not rule.is_flink:
         return {}
     types = _flink_types(schema)
-    found = {item.name: projected_expression(item.flink, columns=types).type for item in rule.computed}
+    found = {
+        item.name: projected_expression(_with_nulls(item.flink, schema, nulls), columns=types).type
+        for item in rule.computed
+    }
     return {name: nullable(type_) for name, type_ in found.items() if type_ is not None}
 
 
@@ -139,13 +155,14 @@ def transformed(
     table: TableId,
     schema: TableSchema,
     *,
+    nulls: frozenset[str] = frozenset(),
     changes: bool,
     upserts: bool = False,
 ) -> DataFrame:
     """Return the rows after a rule, with the internal columns of `TableDecoder.rows`.
 
-    `schema` has the columns before. `changes` says whether the target takes all changes, and not the last rows by key;
-    `upserts` whether the changes lack the rows before them.
+    `schema` has the columns before, `nulls` those that came with NULL only. `changes` says whether the target takes all
+    changes, and not the last rows by key; `upserts` whether the changes lack the rows before them.
     """
     from pyspark.sql import functions as F
 
@@ -156,38 +173,34 @@ def transformed(
         "__data_event_type__": exact_column(ROW_KIND),
     }
     rows = rows.withColumns({name: known[name] for name in sorted(rule.metadata)}) if rule.metadata else rows
-    expressions = {item.name: item.flink for item in rule.computed} if rule.is_flink else {}
-    if rule.is_flink and rule.filter:
-        expressions[_CONDITION] = rule.filter
-    if expressions:
-        rows = with_flink_columns(rows, str(table), expressions, _flink_types(schema))
-    computed = {} if rule.is_flink else {item.name: F.expr(item.spark) for item in rule.computed}
-    if computed:
-        kept = [exact_column(name) for name in rows.columns if name not in computed]
-        rows = rows.select(*kept, *(column.alias(name) for name, column in computed.items()))
+    expressions = {item.name: item.flink if rule.is_flink else item.spark for item in rule.computed}
+    condition = {_CONDITION: rule.filter} if rule.filter else {}
+    if rule.is_flink and (expressions or condition):
+        texts = {name: _with_nulls(text, schema, nulls) for name, text in (expressions | condition).items()}
+        rows = with_flink_columns(rows, str(table), texts, _flink_types(schema))
+    elif not rule.is_flink:
+        rows = rows.withColumns(dict.fromkeys(sorted(nulls), F.lit(None))) if nulls else rows
+        for columns in (expressions, condition):  # a filter may use a computed column
+            rows = with_spark_columns(rows, columns) if columns else rows
     keyed = bool(schema.primary_key or rule.primary_keys)
     if rule.soft_delete:  # before the filter: its deletions are real ones
         kind = F.when(F.col(ROW_KIND) == "-D", "+U" if keyed else "+I")
         rows = rows.withColumn(ROW_KIND, kind.otherwise(F.col(ROW_KIND)))
     if rule.filter:
-        condition = F.col(_CONDITION) if rule.is_flink else F.expr(rule.filter)
-        failed = exact_column(ROW_ERROR).isNotNull()
-        bad = rows.where(failed)
-        rows = _filtered(rows.where(~failed), condition, keyed=keyed, changes=changes, upserts=upserts)
-        rows = rows.unionByName(bad) if rule.is_flink else rows
-    return rows.select(*_projected(rule, schema.names), *_INTERNAL)
+        rows = _filtered(rows, F.col(_CONDITION), keyed=keyed, changes=changes, upserts=upserts)
+    return rows.select(*_projected(rule, schema.names, nulls), *_INTERNAL)
 
 
-def _projected(rule: TransformRule, names: Sequence[str]) -> list[Column]:
+def _projected(rule: TransformRule, names: Sequence[str], nulls: frozenset[str]) -> list[Column]:
     """Return the columns of the projection; `*` is all columns that it does not name."""
     if rule.columns is None:
         return [exact_column(name) for name in names]
     named = {item.name for item in rule.columns if item.name}
     found: list[Column] = []
     for item in rule.columns:
-        if item.name:
+        if item.name and (item.name not in nulls or item in rule.computed):
             found.append(exact_column(item.name))
-        else:
+        elif not item.name:
             found += [exact_column(name) for name in names if name not in named]
     return found
 
@@ -195,12 +208,13 @@ def _projected(rule: TransformRule, names: Sequence[str]) -> list[Column]:
 def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool, upserts: bool) -> DataFrame:
     """Return the rows that match, and deletions of those that do not match any more.
 
-    Without the rows before, any row that was updated or deleted may have matched.
+    Without the rows before, any row that was updated or deleted may have matched. A row with an error passes: its whole
+    record is bad.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
-    matches = F.coalesce(condition.cast("boolean"), F.lit(False))
+    matches = exact_column(ROW_ERROR).isNotNull() | F.coalesce(condition.cast("boolean"), F.lit(False))
     kind = F.col(ROW_KIND)
     if not changes:
         if not keyed:

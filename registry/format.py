@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +17,7 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.check_results import Checker, times_outside_a_day
 from kvformat.registry.contract.ddl import parse_type
-from kvformat.registry.contract.error_codes import split_codes
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import ConfigurationError, MetadataError, SchemaError, did_you_mean, listed
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import FormatHooks, Part
@@ -30,6 +30,7 @@ from kvformat.registry.contract.join_batches import (
     insert_failed_rows,
     join_decoded,
     join_encoded,
+    with_codes,
 )
 from kvformat.registry.contract.nested_formats import (
     complete_nested_options,
@@ -54,16 +55,7 @@ if TYPE_CHECKING:
 
 Engine = Literal["auto", "arrow", "native"]
 Errors = Literal["raise", "capture"]
-_Batch = TypeVar("_Batch", DecodedBatch, EncodedBatch)
 _NO_COLUMNS = pa.schema([])
-
-
-def _split_error_codes(batch: _Batch) -> _Batch:
-    """Return a kernel's batch with separate error texts and codes."""
-    if batch.errors is None or batch.codes is not None:
-        return batch
-    errors, codes = split_codes(batch.errors)
-    return replace(batch, errors=errors, codes=codes)
 
 
 class Format(FormatHooks):
@@ -100,15 +92,15 @@ class Format(FormatHooks):
         except SchemaError as error:
             raise SchemaError(f"format '{self.identifier}': {error}", format=self.identifier) from None
 
-        def failed(count: int, reason: str) -> DecodedBatch:
-            return DecodedBatch(*failed_rows(count, self._mask_secrets(reason), stored))
+        def failed(count: int, reason: Reason) -> DecodedBatch:
+            return failed_rows(count, self._masked(reason), stored)
 
         slices = [part for array in arrays for part in message_slices(array)]
         parts = [
-            failed(1, part) if isinstance(part, str) else self._decode_slice(part, resolved, keys, stored, failed)
+            failed(1, part) if isinstance(part, Reason) else self._decode_slice(part, resolved, keys, stored, failed)
             for part in slices
         ]
-        return _split_error_codes(join_decoded(parts))
+        return with_codes(join_decoded(parts))
 
     def _decode_slice(
         self,
@@ -116,7 +108,7 @@ class Format(FormatHooks):
         schema: pa.Schema,
         metadata: tuple[str, ...],
         stored: pa.DataType,
-        failed: Callable[[int, str], DecodedBatch],
+        failed: Callable[[int, Reason], DecodedBatch],
     ) -> DecodedBatch:
         """Decode a slice of a batch; `failed` returns the result of a number of messages with the same error."""
 
@@ -146,8 +138,8 @@ class Format(FormatHooks):
         if row_kinds is not None:
             row_kinds = self._checked_kinds(row_kinds, len(rows))
 
-        def failed(count: int, reason: str) -> EncodedBatch:
-            return EncodedBatch(*failed_messages(count, self._mask_secrets(reason)))
+        def failed(count: int, reason: Reason) -> EncodedBatch:
+            return failed_messages(count, self._masked(reason))
 
         def run(start: int, count: int) -> EncodedBatch:
             some = normalize_rows(rows.slice(start, count) if count < len(rows) else rows, resolved)
@@ -160,7 +152,7 @@ class Format(FormatHooks):
             return insert_failed_rows(self._encode_possible(some.filter(good), resolved, kinds), good, reasons)
 
         what = f"the encoder of format '{self.identifier}'"
-        return _split_error_codes(isolate_errors(run, len(rows), failed=failed, join=join_encoded, what=what))
+        return with_codes(isolate_errors(run, len(rows), failed=failed, join=join_encoded, what=what))
 
     def _encode_possible(
         self, rows: pa.StructArray, schema: pa.Schema, row_kinds: pa.StringArray | None
@@ -168,6 +160,9 @@ class Format(FormatHooks):
         batch = self.encode_arrow(rows, schema, row_kinds=row_kinds)
         Checker(self.identifier, "encode_arrow").encoded(batch, len(rows))
         return batch
+
+    def _masked(self, reason: Reason) -> Reason:
+        return replace(reason, text=self._mask_secrets(reason.text))
 
     def _mask_secrets(self, text: str) -> str:
         """Mask the values of secret options, and users and passwords of URLs, in any text."""

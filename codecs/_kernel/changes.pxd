@@ -1,7 +1,7 @@
 # The C types of changes.py.
 cimport cython
 from kvformat.codecs._kernel.containers cimport Members, Rows
-from kvformat.codecs._kernel.memory cimport Bytes, COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_N, RIGHT_BRACKET, byte, matches, token
+from kvformat.codecs._kernel.memory cimport Bytes, COMMA, LEFT_BRACE, LEFT_BRACKET, LOWER_N, RIGHT_BRACE, RIGHT_BRACKET, byte, matches, token
 from kvformat.codecs._kernel.message_metadata cimport MessageMetadata
 from kvformat.codecs._kernel.messages cimport Batch
 from kvformat.codecs._kernel.operation_rows cimport OperationRows
@@ -71,6 +71,7 @@ cdef class ChangeBatch(Batch):
     cdef object array_lengths(self)
     cdef Py_ssize_t read_rows(self, OperationRows operation) except -1
     cdef bint lacks_before(self) except -1
+    cdef bint is_empty(self, int member) except -1
     cdef bint is_delete_without_row(self, OperationRows operation) except -1
     @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t read_row_arrays(self, OperationRows operation) except -1

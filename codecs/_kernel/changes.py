@@ -9,7 +9,7 @@ two members. The values of BEFORE may be laid over the row in AFTER, if a format
 
     operation without rows    the message is skipped
     arrays of rows            the rule holds for each element of AFTER, and the element of BEFORE at the same index
-    member without a row      an error if the operation needs the row
+    member without a row      an error if the operation needs the row; that of a deletion may be in BEFORE instead
     member that is not used   must be readable too, unless the reader is lenient
 
 `ChangeBatch.read_change_message` follows the rule in this order: parse the message once and note the offsets of its
@@ -62,6 +62,7 @@ if not cython.compiled:
         LEFT_BRACE,
         LEFT_BRACKET,
         LOWER_N,
+        RIGHT_BRACE,
         RIGHT_BRACKET,
         byte,
         matches,
@@ -385,8 +386,11 @@ class ChangeBatch(Batch):
     def read_rows(self, operation: OperationRows) -> int:
         """Read the rows of a message, or accept those that were read ahead. Returns 0, FAULT or BAD."""
         r = self.reader
+        moved = operation.or_before and self.is_empty(AFTER) and not self.is_empty(BEFORE)
+        if moved:
+            self.members.places[AFTER] = self.members.places[BEFORE]
         if self.ahead is not None:
-            if self.ahead.accept(r, self.members, operation):
+            if not moved and self.ahead.accept(r, self.members, operation):
                 for i in range(operation.count):
                     self.kinds.put(operation.kinds[i])
                 self.rows += operation.count
@@ -395,13 +399,13 @@ class ChangeBatch(Batch):
         r.cells = 0
         if operation.count > 1 and operation.overlays[0] > 0 and self.lacks_before():
             operation = self.plan.without_before(operation)
-        if self.in_arrays:
-            return self.read_row_arrays(operation)
         if self.is_delete_without_row(operation):
             self.image.null()
             self.kinds.put(operation.kinds[0])
             self.rows += 1
             return 0
+        if self.in_arrays:
+            return self.read_row_arrays(operation)
         return self.read_row_pair(operation, self.members.places[BEFORE], self.members.places[AFTER], -1)
 
     def lacks_before(self) -> bool:
@@ -409,11 +413,23 @@ class ChangeBatch(Batch):
         offset = self.members.places[BEFORE]
         return offset < 0 or byte(self.reader.data, offset, self.reader.end) == LOWER_N
 
+    def is_empty(self, member: int) -> bool:
+        """Whether a member is missing or null, or an object or an array without anything in it."""
+        r = self.reader
+        at = self.members.places[member]
+        c = byte(r.data, at, r.end) if at >= 0 else LOWER_N
+        if c != LEFT_BRACE and c != LEFT_BRACKET:
+            return c == LOWER_N
+        after = token(r.data, at + 1, r.end)
+        return bool(byte(r.data, after, r.end) == (RIGHT_BRACKET if c == LEFT_BRACKET else RIGHT_BRACE))
+
     def is_delete_without_row(self, operation: OperationRows) -> bool:
         """Whether a deletion has no row, and gives a row of nulls because the record's key says what it deletes."""
-        if not self.plan.bare_deletes or operation.count != 1 or operation.members[0] != BEFORE:
+        if not self.plan.bare_deletes or operation.count != 1:
             return False
-        offset = self.members.places[BEFORE]
+        if operation.members[0] != BEFORE and not operation.or_before:
+            return False
+        offset = self.members.places[operation.members[0]]
         return offset < 0 or byte(self.reader.data, offset, self.reader.end) == LOWER_N
 
     def read_row_arrays(self, operation: OperationRows) -> int:
@@ -578,6 +594,8 @@ class ChangeBatch(Batch):
                 offset = self.members.places[BEFORE]
                 if offset <= r.bad_at < r.skip(offset):
                     member = BEFORE
+            elif self.members.places[member] == self.members.places[BEFORE]:
+                member = BEFORE
             if index >= 0:
                 r.steps.append(index)
             r.steps.append(self.plan.members[member])

@@ -32,6 +32,7 @@ cdef long long ROW
 cdef long long ARRAY
 cdef long long MAP
 cdef long long NESTED
+cdef long long NOTED
 cdef Py_ssize_t STRIDE
 cdef long long AS_WRITTEN
 cdef long long TRIMMED

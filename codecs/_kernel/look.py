@@ -37,6 +37,7 @@ from kvformat.codecs._kernel.look_codes import (
     MAP,
     MOST_FIXED,
     NESTED,
+    NOTED,
     NUMBER_TEXT,
     ROW,
     SHORT,
@@ -250,7 +251,7 @@ class LookBatch(TextBatch):
         if c == QUOTE:
             return self.text(table, place, at)
         if c == LOWER_N:
-            return r.literal(at, NULL_TEXT, 4)
+            return CLOSER if flags & NOTED else r.literal(at, NULL_TEXT, 4)
         if c in (LOWER_T, LOWER_F):
             if flags & BOOLEAN:
                 return r.literal(at, TRUE_TEXT, 4) if c == LOWER_T else r.literal(at, FALSE_TEXT, 5)

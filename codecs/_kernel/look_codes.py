@@ -23,6 +23,8 @@ ROW = 65536
 ARRAY = 131072
 MAP = 262144
 AS_WRITTEN = 524288
+NOTED = 1048576
+"""A name that is not a column yet, and contributes itself if it comes with null."""
 NESTED = ROW | ARRAY | MAP
 STRIDE = 5
 """Numbers of a column: flags, largest whole number or length, digits before the point, digits after the point, and the

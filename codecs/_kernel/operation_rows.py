@@ -10,11 +10,11 @@ class OperationRows:
 
     `rows` has for each row its kind as an index into `KINDS`, the member that it is read from (BEFORE or AFTER), and
     whether the values in BEFORE are laid over it. `unused` are the members that no row is read from. They must be
-    readable too, unless the reader is lenient.
+    readable too, unless the reader is lenient. `or_before` says that the only row, of AFTER, may be in BEFORE instead.
     """
 
-    def __init__(self, rows: list[tuple[int, int, bool]], unused: list[int]) -> None:
-        self.count, self.unused = len(rows), unused
+    def __init__(self, rows: list[tuple[int, int, bool]], unused: list[int], *, or_before: bool = False) -> None:
+        self.count, self.unused, self.or_before = len(rows), unused, or_before
         kinds, members, overlays = ([int(row[i]) for row in rows] for i in range(3))
         self.kinds, self.members, self.overlays = int_view(kinds), int_view(members), int_view(overlays)
 

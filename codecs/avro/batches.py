@@ -15,7 +15,9 @@ from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.write import write_batch
 from kvformat.codecs.avro.write_datum import BadDatum, write_datum
 from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.error_codes import reason_arrays
 from kvformat.registry.contract.errors import SchemaError
+from kvformat.registry.contract.join_batches import join_encoded
 
 _CHUNK_ROWS: Final = 32_768
 """Rows that are written at once. Chunks of this size fit the processor's caches."""
@@ -32,9 +34,8 @@ def encode(values: pa.Array, schema: Schema, *, prefix: bytes = b"") -> EncodedB
         valid = np.asarray(fitting.is_valid())
         place = pa.array(np.cumsum(valid) - 1, mask=~valid)
         written = _encode_values(fitting.drop_null(), schema, prefix)
-        return EncodedBatch(
-            written.messages.take(place), None if written.errors is None else written.errors.take(place)
-        )
+        parts = (written.messages, written.errors, written.codes)
+        return EncodedBatch(*(None if part is None else part.take(place) for part in parts))
     return _encode_values(fitting, schema, prefix)
 
 
@@ -43,30 +44,24 @@ def _encode_values(values: pa.Array, schema: Schema, prefix: bytes) -> EncodedBa
     if len(values) > _CHUNK_ROWS:
         starts = range(0, len(values), _CHUNK_ROWS)
         parts = [_encode_values(values.slice(at, _CHUNK_ROWS), schema, prefix) for at in starts]
-        messages = pa.concat_arrays([part.messages for part in parts])
-        if all(part.errors is None for part in parts):
-            return EncodedBatch(messages)
-        errors = [pa.nulls(len(part.messages), pa.string()) if part.errors is None else part.errors for part in parts]
-        return EncodedBatch(messages, pa.concat_arrays(errors))
+        return join_encoded(parts)
     if not len(values):
         return EncodedBatch(pa.array([], pa.binary()))
     messages, bad = write_batch(values, schema, prefix)
     if bad is None or not bad.any():
         return EncodedBatch(messages)
-    mask, exact, errors = pa.array(bad), [], []
-    for value in values.filter(mask).view(schema.storage_type).to_pylist():
-        message, error = None, None
+    mask, exact = pa.array(bad), []
+    reasons = np.full(len(values), None, object)
+    rows = zip(np.flatnonzero(bad).tolist(), values.filter(mask).view(schema.storage_type).to_pylist(), strict=True)
+    for row, value in rows:
+        message = None
         try:
             message = prefix + write_datum(schema, value)
         except BadDatum as fault:
-            error = str(fault)
+            reasons[row] = fault.error
         exact.append(message)
-        errors.append(error)
     messages = pc.replace_with_mask(messages, mask, pa.array(exact, pa.binary()))
-    if all(error is None for error in errors):
-        return EncodedBatch(messages)
-    nothing = pa.nulls(len(values), pa.string())
-    return EncodedBatch(messages, pc.replace_with_mask(nothing, mask, pa.array(errors, pa.string())))
+    return EncodedBatch(messages, *reason_arrays(reasons))
 
 
 def _cast(values: pa.Array, schema: Schema) -> pa.Array:

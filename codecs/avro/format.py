@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -28,6 +27,7 @@ from kvformat.codecs.avro.table import lists_of_rows, read_table, write_table
 from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants, schema_text
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
+from kvformat.registry.contract.error_codes import reason_arrays, reasons_of
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
@@ -87,8 +87,8 @@ class AvroFormat(Format):
         table = self._table(schema)
         if self.options["encoding"] == "json":
             reader = AvroJsonReader(table.row, table.schema, micros_as_millis=table.micros_as_millis)
-            rows, errors = reader.read(messages)
-            return DecodedBatch(lists_of_rows(rows), None, pa.array(errors, pa.string()) if any(errors) else None)
+            rows, reasons = reader.read(messages)
+            return DecodedBatch(lists_of_rows(rows), None, *reason_arrays(reasons))
         decoded = read_batch(messages, [plan(table.schema, table.schema)], table.schema, with_nulls=False)
         return read_table(decoded, table.row, micros_as_millis=table.micros_as_millis)
 
@@ -98,7 +98,7 @@ class AvroFormat(Format):
         table = self._table(schema)
         if self.options["encoding"] == "json":
             writer = AvroJsonWriter(table.row, table.schema, micros_as_millis=table.micros_as_millis)
-            return EncodedBatch(*writer.write(rows))
+            return writer.write(rows)
         return encode_rows(rows, table.schema, table.row, micros_as_millis=table.micros_as_millis)
 
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
@@ -157,13 +157,12 @@ def encode_rows(
     """Encode rows as datums of a schema for the type `row`, after a prefix. A null row is a null message."""
     values, reasons = write_table(rows, schema.arrow_type, row, micros_as_millis=micros_as_millis)
     encoded = encode(values, schema, prefix=prefix)
-    messages, errors = encoded.messages, encoded.errors
+    errors, codes = encoded.errors, encoded.codes
     if reasons:
-        texts = [None] * len(rows) if errors is None else errors.to_pylist()
-        errors = pa.array([reasons.get(index, text) for index, text in enumerate(texts)], pa.string())
-    absent = rows.is_null() if rows.null_count else None
-    if reasons or absent is not None:
-        failed = pa.array(np.zeros(len(rows), np.bool_)) if errors is None else errors.is_valid()
-        blank = failed if absent is None else pc.or_(failed, absent)
-        messages = pc.if_else(blank, pa.scalar(None, pa.binary()), messages)
-    return EncodedBatch(messages, errors)
+        found = reasons_of(errors, codes, len(rows))
+        errors, codes = reason_arrays(reasons.get(index, reason) for index, reason in enumerate(found))
+    elif not rows.null_count:
+        return encoded
+    absent = rows.is_null()
+    blank = absent if errors is None else pc.or_(errors.is_valid(), absent)
+    return EncodedBatch(pc.if_else(blank, pa.scalar(None, pa.binary()), encoded.messages), errors, codes)

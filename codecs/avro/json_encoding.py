@@ -40,16 +40,17 @@ from kvformat.codecs.json.write import (
     member_name,
     quote_texts,
 )
+from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
-from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, arrow_type, nullable
 from kvformat.registry.java.numbers import double_texts
 from kvformat.registry.java.parse import parse_double, parse_float, replace_lone_surrogates
 
 _Converter = Callable[[Any], Any]
 _WholeReader = Callable[[Any], int]
 
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "int": 32, "long": 64}
+_BITS = {"int": 32, "long": 64}
 _NANOS = 1_000_000  # in a millisecond, the unit of TIME
 _LONGEST = 25  # digits; more than any integer has
 _MISSING = "is missing; every field must be there, as null if it is null"
@@ -73,10 +74,10 @@ class AvroJsonReader:
         self._record = _Readers(micros_as_millis, self._budget).record(schema, row)
         self._empty_row = _empty_row(schema)
 
-    def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, list[str | None]]:
+    def read(self, messages: pa.BinaryArray) -> tuple[pa.StructArray, list[Reason | None]]:
         """Return a row and an error per message: the row is null for a null or failed message."""
         rows: list[Any] = []
-        errors: list[str | None] = []
+        errors: list[Reason | None] = []
         reader = DocumentReader()
         self._budget.start_batch()
         for message in messages.to_pylist():
@@ -87,16 +88,16 @@ class AvroJsonReader:
             errors.append(error)
         return pa.array(rows, self._type), errors
 
-    def _read_message(self, message: bytes, reader: DocumentReader) -> tuple[Any, str | None]:
+    def _read_message(self, message: bytes, reader: DocumentReader) -> tuple[Any, Reason | None]:
         if self._empty_row is not None:
             return self._empty_row, None
         self._budget.start_message(len(message))
         try:
             return self._record.value(reader.read_first_value(recoded(message)[0])), None
         except JsonSyntaxError as fault:
-            return None, fault.code.marked(f"not JSON: {fault}")
+            return None, Reason(fault.code, f"not JSON: {fault}")
         except BadValue as bad:
-            return None, str(bad)
+            return None, Reason(*bad.said)
 
 
 def _empty_row(schema: Schema) -> tuple[Any, ...] | None:
@@ -325,7 +326,7 @@ def _whole(kind: str, t: FlinkType) -> _WholeReader:
     """Read an int or long. A fraction is read as a double and truncated, as in Jackson."""
     bits = _BITS[kind]
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    narrow = 2 ** (_BITS.get(t.root, bits) - 1)
+    narrow = 2 ** ((INTEGER_BITS[t.root] if t.root in ("TINYINT", "SMALLINT") else bits) - 1)
 
     def read(node: Node) -> int:
         if isinstance(node, Integer):
@@ -353,8 +354,8 @@ class AvroJsonWriter:
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
         self._row, self._schema, self._micros_as_millis = nullable(row), schema, micros_as_millis
 
-    def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
-        """Return a message per row, null for a null or failed row. Also returns errors, None if there are none."""
+    def write(self, rows: pa.StructArray) -> EncodedBatch:
+        """Return a message per row, null for a null or failed row."""
         batch = _Batch(self._micros_as_millis, len(rows))
         valid = rows.is_valid()
         row_lookup = np.where(valid.to_numpy(zero_copy_only=False), np.arange(len(rows)), -1)
@@ -364,15 +365,14 @@ class AvroJsonWriter:
         failed = [error is not None for error in batch.errors]
         if rows.null_count or any(failed):
             texts = pc.if_else(pc.and_(valid, pc.invert(pa.array(failed, pa.bool_()))), texts, pa.scalar(None, TEXT))
-        errors = pa.array(batch.errors, pa.string()) if any(failed) else None
-        return texts.cast(pa.large_binary()).cast(pa.binary()), errors
+        return EncodedBatch(texts.cast(pa.large_binary()).cast(pa.binary()), *reason_arrays(batch.errors))
 
 
 class _Batch:
     """Writes one batch. `row_lookup` are the row indices of nested values, -1 for values inside a null."""
 
     def __init__(self, micros_as_millis: bool, rows: int) -> None:
-        self.errors: list[str | None] = [None] * rows
+        self.errors: list[Reason | None] = [None] * rows
         self._micros_as_millis = micros_as_millis
 
     def value(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: Ints) -> Parts:
@@ -388,7 +388,7 @@ class _Batch:
         for row in found[found >= 0].tolist():
             if self.errors[row] is None:
                 text = f"field '{path}': null value for (non-nullable) {schema.full_name}"
-                self.errors[row] = ErrorCode.NULL_VALUE.marked(text)
+                self.errors[row] = Reason(ErrorCode.NULL_VALUE, text)
 
     def _plain(self, values: pa.Array, schema: Schema, t: FlinkType, path: str, row_lookup: Ints) -> Parts:
         if schema.type == "record":

@@ -26,7 +26,7 @@ from kvformat.codecs.avro.read import Decoded
 from kvformat.codecs.json.variant import read_variants, variant_texts
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 _Ints = npt.NDArray[np.int64]
@@ -73,14 +73,14 @@ def lists_of_rows(rows: pa.StructArray) -> pa.ListArray:
 
 def write_table(
     rows: pa.StructArray, target: pa.DataType, row: FlinkType, *, micros_as_millis: bool
-) -> tuple[pa.Array, dict[int, str]]:
+) -> tuple[pa.Array, dict[int, Reason]]:
     """Convert rows to the Arrow type of a schema for `row`. Also returns errors by the index of their row."""
     return _Conversion(reading=False, micros_as_millis=micros_as_millis).convert(rows, target, row)
 
 
 def read_rows(
     values: pa.StructArray, row: FlinkType, *, micros_as_millis: bool
-) -> tuple[pa.StructArray, dict[int, str]]:
+) -> tuple[pa.StructArray, dict[int, Reason]]:
     """Convert records to rows of the type `row`. Also returns errors by the index of their row."""
     return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, _type_of_rows(row), row)
 
@@ -90,12 +90,12 @@ def _type_of_rows(row: FlinkType) -> pa.DataType:
     return arrow_type(nullable(row))
 
 
-def with_reasons(decoded: Decoded, count: int, reasons: dict[int, str]) -> tuple[pa.StringArray, pa.StringArray]:
-    """Add errors by the index of their message, which begin with their codes, to those of `count` decoded messages.
+def with_reasons(decoded: Decoded, count: int, reasons: dict[int, Reason]) -> tuple[pa.StringArray, pa.StringArray]:
+    """Add errors by the index of their message to those of `count` decoded messages.
 
     Returns the texts and codes of all errors.
     """
-    errors, codes = split_codes(pa.array(map(reasons.get, range(count)), pa.string()))
+    errors, codes = reason_arrays(map(reasons.get, range(count)))
     if decoded.errors is None:
         return errors, codes
     return pc.coalesce(decoded.errors, errors), pc.coalesce(decoded.codes, codes)
@@ -106,11 +106,11 @@ class _Conversion:
 
     def __init__(self, *, reading: bool, micros_as_millis: bool) -> None:
         self._reading, self._micros_as_millis = reading, micros_as_millis
-        self._reasons: dict[int, str] = {}
+        self._reasons: dict[int, Reason] = {}
 
     def convert(
         self, rows: pa.StructArray, target: pa.DataType, row: FlinkType
-    ) -> tuple[pa.StructArray, dict[int, str]]:
+    ) -> tuple[pa.StructArray, dict[int, Reason]]:
         """Convert rows to another type. Also returns errors by the index of their row."""
         return self._value(rows, target, row, "", lambda places: places), self._reasons
 
@@ -224,7 +224,7 @@ class _Conversion:
         for place, (code, reason) in problems:
             (row,) = rows_of(np.array([place])).tolist()
             if row >= 0:
-                self._reasons.setdefault(row, code.marked(f"field '{path}': {reason}"))
+                self._reasons.setdefault(row, Reason(code, f"field '{path}': {reason}"))
         return found if self._reading else found.cast(target)
 
     def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
@@ -255,4 +255,4 @@ class _Conversion:
         rows, first = np.unique(rows_of(places), return_index=True)
         for row, number in zip(rows.tolist(), numbers[places[first]].tolist(), strict=True):
             if row >= 0:
-                self._reasons.setdefault(row, code.marked(f"field '{path}': {number} {why}"))
+                self._reasons.setdefault(row, Reason(code, f"field '{path}': {number} {why}"))

@@ -33,7 +33,7 @@ from kvformat.codecs.avro.schema import Schema
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, STRING, FlinkField, FlinkType
 
 SchemaJson: TypeAlias = "str | list[Any] | dict[str, Any]"
 
@@ -184,9 +184,9 @@ _FROM_PRIMITIVE: dict[str, FlinkType] = {
     "long": FlinkType("BIGINT"),
     "float": FlinkType("FLOAT"),
     "double": FlinkType("DOUBLE"),
-    "string": FlinkType("VARCHAR", length=MAX_LENGTH),
-    "enum": FlinkType("VARCHAR", length=MAX_LENGTH),
-    "bytes": FlinkType("VARBINARY", length=MAX_LENGTH),
+    "string": STRING,
+    "enum": STRING,
+    "bytes": BYTES,
     "null": FlinkType("NULL"),
 }
 _FROM_LOGICAL: dict[str, FlinkType] = {

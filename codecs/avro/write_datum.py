@@ -17,7 +17,7 @@ from kvformat.codecs._decimals import to_bytes
 from kvformat.codecs.avro.decimals import unscaled
 from kvformat.codecs.avro.parse import is_valid_default
 from kvformat.codecs.avro.schema import CONSTANT, MISSING, Schema
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.java.charsets import java_text
 
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
@@ -36,9 +36,11 @@ class BadDatum(ValueError):
         self.path.insert(0, name)
         return self
 
-    def __str__(self) -> str:
+    @property
+    def error(self) -> Reason:
+        """The error of the row."""
         where = f"field {'.'.join(self.path)}: " if self.path else ""
-        return self.code.marked(where + str(self.args[0]))
+        return Reason(self.code, where + str(self.args[0]))
 
 
 def write_datum(schema: Schema, value: Any) -> bytes:

@@ -19,7 +19,7 @@ from kvformat.codecs.changes.discover import (
     value_rules,
 )
 from kvformat.codecs.discovery.declared_types import Ingested, jdbc_type, mysql_type
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.look import LookRequest
 from kvformat.registry.contract.types import FlinkType
 
@@ -67,9 +67,10 @@ def _declared_by(member: str, strategy: str, to_type: Callable[[Node], FlinkType
         types = envelope.get(member)
         if not isinstance(types, dict):
             raise NotLookedAtError(
-                ErrorCode.MISSING_FIELD.marked(
+                Reason(
+                    ErrorCode.MISSING_FIELD,
                     f"field '{member}': is missing or null, and '{STRATEGY}' is '{strategy}'. Set it to '{_AUTO}' for "
-                    "messages without types"
+                    "messages without types",
                 )
             )
         return {name: to_type(t) for name, t in types.items()}

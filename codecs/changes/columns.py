@@ -10,9 +10,9 @@ from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs.changes.envelope import Envelope
 from kvformat.codecs.changes.metadata import TEXTS
 from kvformat.codecs.changes.row_samples import JsonObject, RowSamples, envelopes
-from kvformat.codecs.discovery.column_types import BYTES
 from kvformat.codecs.discovery.declared_types import AS_FLINK_READS, is_binary, jdbc_type, mysql_type
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
+from kvformat.registry.contract.types import BYTES
 
 _CHOOSE = "'table.include', and 'database.include', choose one"
 

@@ -28,6 +28,7 @@ from kvformat.codecs.json.discover_row import Row, RowRules
 from kvformat.codecs.json.known_tables import prepared_table
 from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.json.value_types import ValueRules
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.look import Looked, LookRequest, TableName
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.java.regex import SlowMatchError
@@ -42,7 +43,11 @@ _MOST_PARTS = 3  # of a name of a table
 
 
 class NotLookedAtError(ValueError):
-    """A message lacks what its columns need. The text has the code of the error."""
+    """A message lacks what its columns need."""
+
+    def __init__(self, error: Reason) -> None:
+        super().__init__(error.text)
+        self.error = error
 
 
 DeclaredBy = Callable[[Object, Object], Declared | None]
@@ -158,7 +163,7 @@ class ChangeLooker:
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
         count_messages(len(messages))
-        found = Findings(len(messages), self._request.known)
+        found = Findings(len(messages), self._request)
         if self._kernel is None:
             for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
                 self._look_at(index, message, topic, found)
@@ -225,6 +230,7 @@ class ChangeLooker:
                 trusted=self._layout.trusted,
                 static=self._request.static,
                 fresh=table.fresh,
+                nulls=table.nulls,
                 key=key,
                 declaration=declaration,
             )
@@ -271,7 +277,7 @@ class ChangeLooker:
         other = None
         if operation is None:
             other = find_by_members(self._envelope.other_by_members, change)
-            if other is not None:
+            if other is not None and (self._envelope.flattened or not other.empties_table):
                 return None
         elif isinstance(operation, str):
             other = self._envelope.other_by_operation.get(operation)
@@ -286,10 +292,14 @@ class ChangeLooker:
             return None
         table = found.table(name)
         if other is not None:
-            found.set_change(index, table, "drop" if operation in self._layout.drops else "truncate")
+            drops = other.drops(change) if operation is None else operation in self._layout.drops
+            found.set_change(index, table, "drop" if drops else "truncate")
             return None
         rows = self._operations.get(operation) if isinstance(operation, str) else None
         if rows is not None and not rows:
+            return None
+        if self._is_no_change(change, table, known=rows is not None):
+            found.leave_to_decoding(index)
             return None
         found.set_table(index, table)
         if deletions is not None:
@@ -299,7 +309,7 @@ class ChangeLooker:
         try:
             self._declared = declared = self._layout.declared(tree, change)
         except NotLookedAtError as error:
-            found.fail(index, str(error))
+            found.fail(index, error.error)
             return None
         refusal = table.add(index, self._contributions(change, table, declared))
         if refusal is not None:
@@ -310,6 +320,20 @@ class ChangeLooker:
             if isinstance(names, list) and names and all(map(is_text, names)):
                 table.add_key(tuple(map(str, names)), index)
         return name
+
+    def _is_no_change(self, change: Object, table: TableFindings, *, known: bool) -> bool:
+        """Whether a message is no change that the format reads, although it names its table; decoding says why.
+
+        A table that has columns reports it by its own decoding. `known` says whether the operation is known.
+        """
+        if self._envelope.flattened:
+            is_envelope = "op" in change and not {"before", "after"}.isdisjoint(change)
+            return is_envelope and "op" not in table.types and "op" not in table.columns
+        if table.types or table.columns:
+            return False
+        kind = list if self._envelope.rows_in_arrays else dict
+        images = (change.get(member) for member in self._images)
+        return not known or not all(image is None or isinstance(image, kind) for image in images)
 
     def _unwrapped(self, tree: Node) -> Object | None:
         """Return the object with the change, None if the message has none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -49,12 +49,18 @@ class Metadata(abc.ABC):
     """A metadata column, which is read from a member of the envelope.
 
     With `beside_payload`, the member stands beside the payload of a wrapped message. With a `key`, the member is a
-    map, and the column is the entry of that key.
+    map, and the column is the entry of that key. `others` are members that may have the text instead: the first one
+    that is not empty counts.
     """
 
     member: str
     beside_payload: bool = field(default=False, kw_only=True)
     key: str | None = field(default=None, kw_only=True)
+    others: tuple[str, ...] = field(default=(), kw_only=True)
+
+    def of_each_member(self) -> list[Metadata]:
+        """Return a column for each member."""
+        return [replace(self, member=member, others=()) for member in (self.member, *self.others)]
 
     @property
     @abc.abstractmethod

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.operation_rows import OperationRows
-from kvformat.codecs.changes.envelope import KINDS, Envelope, RowImage
+from kvformat.codecs.changes.envelope import DELETE, KINDS, Envelope, RowImage
 from kvformat.codecs.changes.other_messages import ERROR
 
 _KINDS = np.frombuffer("".join(KINDS).encode(), "<u2")
@@ -30,7 +30,9 @@ def operation_rows(envelope: Envelope, other_messages: str, *, upsert: bool) -> 
     def of(rows: tuple[RowImage, ...]) -> OperationRows:
         found = [(KINDS.index(row.kind), numbers[row.member], row.over is not None) for row in rows]
         used = {numbers[name] for row in rows for name in (row.member, row.over) if name is not None}
-        return OperationRows(found, [number for number in looked_at if number not in used])
+        is_deletion = [(row.kind, row.member) for row in rows] == [(KINDS[DELETE], envelope.after)]
+        unused = [number for number in looked_at if number not in used]
+        return OperationRows(found, unused, or_before=is_deletion and not envelope.flattened)
 
     skipped = {text: NO_ROWS for text, other in envelope.other_by_operation.items() if other.is_skipped(other_messages)}
     return {text: of(rows) for text, rows in read_rows(envelope, other_messages).items()} | skipped

@@ -35,7 +35,7 @@ class OtherMessage:
 
     A message without an operation is recognized by its members. It must have all members in `required`; the least
     common member comes first there. If `allowed` is not empty, the message must not have other members. If there is a
-    `pattern`, the first required member must be a text that matches it.
+    `pattern`, the first required member must be a text that matches it. Its group `drop` tells that the table is gone.
     """
 
     description: str
@@ -52,6 +52,11 @@ class OtherMessage:
             return True
         text = members[self.required[0]]
         return isinstance(text, str) and self.pattern.match(text) is not None
+
+    def drops(self, members: Mapping[str, Any]) -> bool:
+        """Whether the table is gone after a message with these members, which is of this kind by its pattern."""
+        found = None if self.pattern is None else self.pattern.match(members[self.required[0]])
+        return found is not None and found["drop"] is not None
 
     def is_skipped(self, setting: str) -> bool:
         """Whether the message is skipped, given the value of the option `other-messages`."""

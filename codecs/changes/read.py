@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any, NoReturn
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.changes import ChangeBatch
@@ -13,11 +15,11 @@ from kvformat.codecs._kernel.codes import AFTER, BEFORE
 from kvformat.codecs._kernel.flattened import FlatBatch
 from kvformat.codecs._kernel.message_metadata import MemberColumn
 from kvformat.codecs._kernel.operation_rows import OperationRows
-from kvformat.codecs.changes.envelope import KINDS, ChangeSettings, Envelope, RowImage
+from kvformat.codecs.changes.envelope import DELETE, KINDS, ChangeSettings, Envelope, RowImage
 from kvformat.codecs.changes.metadata import TEXT, TEXTS, ColumnPresence, Metadata
 from kvformat.codecs.changes.operations import NO_ROWS, kind_texts, operation_rows, read_rows
 from kvformat.codecs.changes.other_messages import find_by_members
-from kvformat.codecs.changes.upsert import without_before_rows
+from kvformat.codecs.changes.upsert import KEYED_DELETION_HINT, without_before_rows
 from kvformat.codecs.json.errors import JsonErrorMessages
 from kvformat.codecs.json.scalars import BadValue, preview, scalar_converter
 from kvformat.codecs.json.types import JsonSchema, row_of
@@ -108,6 +110,8 @@ class EnvelopePlan:
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings, metadata: list[Metadata]) -> None:
         envelope = without_before_rows(envelope) if settings.upsert else envelope
+        self._numbers = [len(column.others) + 1 for column in metadata]
+        metadata = [part for column in metadata for part in (column.of_each_member() if column.others else [column])]
         self._envelope, self._metadata = envelope, metadata
         self._settings = settings
         self.array_of_one, self.rows_in_arrays = envelope.array_of_one, envelope.rows_in_arrays
@@ -170,7 +174,9 @@ class EnvelopePlan:
 
     def metadata_columns(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Return the metadata columns in the order of the requested keys."""
-        return [columns[reader] if entry is None else columns[reader].field(entry) for reader, entry in self._places]
+        found = [columns[reader] if entry is None else columns[reader].field(entry) for reader, entry in self._places]
+        ends = [*itertools.accumulate(self._numbers)]
+        return [_first_text(found[end - number : end]) for end, number in zip(ends, self._numbers, strict=True)]
 
     # --- rare messages, and errors ---------------------------------------------------------------------
 
@@ -230,7 +236,8 @@ class EnvelopePlan:
         """The error of a member without the row that an operation needs. `index` is -1 if there is no array of rows."""
         name = self.members[member]
         rows = self._rows[self._text(operation)]
-        hint = self._envelope.no_before_hint if member == BEFORE else ""
+        is_deletion = rows[0].kind == KINDS[DELETE]
+        hint = self._envelope.no_before_hint if member == BEFORE else KEYED_DELETION_HINT if is_deletion else ""
         path = name if index < 0 else f"{name}[{index}]"
         return self._bad(f"is missing or null, but {_NEEDED_BY[rows[0].kind]} needs it{hint}", path)
 
@@ -333,6 +340,14 @@ class FlattenedPlan(EnvelopePlan):
         if other is None or (self._columns & members.keys()).difference(other.required):
             return self.upserted
         return super().find_operation(node, message)
+
+
+def _first_text(columns: list[pa.Array]) -> pa.Array:
+    """Return the first text of each row that is not empty, or else that of the first column."""
+    if len(columns) == 1:
+        return columns[0]
+    texts = [pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column) for column in columns]
+    return pc.coalesce(*texts, columns[0])
 
 
 def _at(error: BadValue, path: str) -> BadValue:

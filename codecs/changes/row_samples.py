@@ -14,7 +14,7 @@ from kvformat.codecs.discovery.column_types import Notes, Types, is_name, shown
 from kvformat.codecs.discovery.declared_types import wider
 from kvformat.codecs.discovery.value_summary import ISO_ZONED, ValueSummary
 from kvformat.codecs.json.columns import with_standard
-from kvformat.codecs.json.value_types import fits
+from kvformat.codecs.json.value_types import Fit, ValueRules, fit
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
@@ -107,7 +107,8 @@ class RowSamples:
             return None
         t: FlinkType | None = known[0]
         while t is not None:
-            if all(fits(t, value, iso=iso) for value in self.values.get(name, [])):
+            values = (value for value in self.values.get(name, []) if value is not None)
+            if all(fit(t, value, ValueRules(iso=iso), declared=True) is Fit.READS for value in values):
                 return t
             t = wider(t)
         self.notes.add(f"declared as {known[0]}, which does not take all values: they decide", shown(name))

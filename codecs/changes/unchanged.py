@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from kvformat.codecs._arrays import Mask
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import UNCHANGED
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.options import Option
 
@@ -131,11 +131,12 @@ def placeholder_of(options: Mapping[str, Any]) -> bytes | None:
     return bytes.fromhex(text.removeprefix("hex:")) if text.startswith("hex:") else text.encode()
 
 
-def _reason(places: Any, names: Sequence[str]) -> str:
+def _reason(places: Any, names: Sequence[str]) -> Reason:
     shown = ", ".join(f"'{names[place]}'" for place in places)
-    return ErrorCode.MISSING_FIELD.marked(
+    return Reason(
+        ErrorCode.MISSING_FIELD,
         f"the message does not have the value of {shown}, which the update did not change. Set 'unchanged.columns' to "
-        "'keep', so that tables keep the old value; or have the source send whole rows"
+        "'keep', so that tables keep the old value; or have the source send whole rows",
     )
 
 

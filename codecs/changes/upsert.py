@@ -48,6 +48,13 @@ NO_KEY_HINT = (
 """The end of an error: the remedy if a deletion does not say which row it deletes."""
 
 
+KEYED_DELETION_HINT = (
+    ". With 'changelog.mode' = 'upsert', a table with 'key.format' takes the row to delete from the key of the record "
+    "(KeyValueFormat)"
+)
+"""The end of an error: the remedy for a message of a deletion that has no row at all."""
+
+
 class RowKey(NamedTuple):
     """The key of a table's rows: the names of its columns, and whether the record's key has all of them."""
 

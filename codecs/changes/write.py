@@ -14,6 +14,7 @@ from kvformat.codecs.changes.envelope import DELETE, INSERT, KINDS, UPDATE_AFTER
 from kvformat.codecs.json.settings import WriteSettings
 from kvformat.codecs.json.write import JsonWriter
 from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.error_codes import reason_arrays
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class ChangeWriter:
 
     def write(self, rows: pa.StructArray, row_kinds: pa.StringArray | None) -> EncodedBatch:
         """Return a message per row, null for a null row or an error. Without kinds, all rows are insertions."""
-        texts, errors = self._writer.texts(rows)
+        texts, reasons = self._writer.texts(rows)
         inserts, deletes = self._frames
         if row_kinds is None:
             opening, closing = (pa.scalar(text, _TEXT) for text in inserts)
@@ -46,7 +47,7 @@ class ChangeWriter:
                 for insert, delete in zip(inserts, deletes, strict=True)
             )
         framed = pc.binary_join_element_wise(opening, texts, closing, pa.scalar("", _TEXT))
-        return EncodedBatch(framed.cast(pa.large_binary()).cast(pa.binary()), errors)
+        return EncodedBatch(framed.cast(pa.large_binary()).cast(pa.binary()), *reason_arrays(reasons))
 
 
 def native_frames(text: Column, row_kind: Column | None, frames: tuple[Frame, Frame]) -> Column:

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.codecs.discovery.column_types import STRING, Notes, Types
+from kvformat.codecs.discovery.column_types import Notes, Types
 from kvformat.codecs.discovery.message_kinds import text_indices
 from kvformat.codecs.discovery.value_summary import ISO, ISO_ZONED, OFFSET, ValueSummary
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal, columns_text
-from kvformat.registry.contract.types import FlinkField
+from kvformat.registry.contract.types import STRING, FlinkField
 
 DELIMITERS = (",", ";", "\t", "|")
 _WRITTEN = {"\t": "\\t"}  # as an option

@@ -15,9 +15,9 @@ from kvformat.codecs._kernel.reader import Reader
 from kvformat.codecs._rows import RowReader
 from kvformat.codecs._timestamps.read import FormReader
 from kvformat.codecs.csv.errors import CsvErrorMessages
-from kvformat.codecs.csv.scalars import INTEGER_BITS, MOST_TIME_DIGITS, scalar_converter
+from kvformat.codecs.csv.scalars import MOST_TIME_DIGITS, scalar_converter
 from kvformat.codecs.csv.settings import ReadSettings
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, arrow_type, nullable
 
 
 class CsvReader(RowReader):

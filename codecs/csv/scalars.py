@@ -15,7 +15,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 from kvformat.registry.java.parse import (
     BLANKS,
     DATE,
@@ -38,7 +38,6 @@ from kvformat.registry.java.parse import (
 
 Converter = Callable[[str], Any]
 
-INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 MOST_TIME_DIGITS = 3  # of a second: Flink keeps milliseconds of a TIME
 
 

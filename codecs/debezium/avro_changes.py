@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from kvformat.codecs.changes.operations import kind_texts, operation_rows
 from kvformat.codecs.changes.other_messages import ERROR
 from kvformat.codecs.changes.upsert import without_before_rows
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.java.charsets import java_text
@@ -108,13 +109,13 @@ class AvroChangeReader:
         rows, wrong = read_rows(image, self._row, micros_as_millis=False)
         reasons = self._value_errors(changes, wrong)
         if self._refusal:
-            refused = ErrorCode.MISSING_FIELD.marked(self._refusal)
+            refused = Reason(ErrorCode.MISSING_FIELD, self._refusal)
             reasons = dict.fromkeys(np.flatnonzero(filled).tolist(), refused) | reasons
         failed = np.array(list(reasons), np.int64)  # these messages may have rows
         known = filled if read.errors is None else filled & np.asarray(read.errors.is_null())
         what = "a row" if self._envelope.flattened else "a record of before, after and op"
         for message in changes.nulls[known[changes.nulls]].tolist():
-            reasons.setdefault(message, ErrorCode.MISSING_FIELD.marked(f"the message is null in place of {what}"))
+            reasons.setdefault(message, Reason(ErrorCode.MISSING_FIELD, f"the message is null in place of {what}"))
         for message, (op, *has) in zip(changes.faults, faults, strict=True):
             reasons.setdefault(message, self._fault(op, dict(zip(("before", "after"), has, strict=True))))
         errors, codes = with_reasons(read, count, reasons) if reasons else (read.errors, read.codes)
@@ -135,36 +136,40 @@ class AvroChangeReader:
         found = pa.Array.from_buffers(lists, count, [validity(good), offsets], children=[rows])
         return DecodedBatch(found, kind_texts(kinds), errors, codes)
 
-    def _value_errors(self, changes: ChangeArrays, wrong: dict[int, str]) -> dict[int, str]:
+    def _value_errors(self, changes: ChangeArrays, wrong: dict[int, Reason]) -> dict[int, Reason]:
         """Return the errors of rows in the image by their message. That of the row before the change comes first."""
         if self._envelope.flattened or not wrong:
             return {int(np.searchsorted(changes.ends, row, "right")) - 1: reason for row, reason in wrong.items()}
-        reasons: dict[int, str] = {}
+        reasons: dict[int, Reason] = {}
         for row in sorted(wrong, key=lambda row: changes.members[row]):
             message = int(np.searchsorted(changes.ends, row, "right")) - 1
             name = self._envelope.before if changes.members[row] == BEFORE else self._envelope.after
-            reasons.setdefault(message, wrong[row].replace("field '", f"field '{name}.", 1))
+            reason = wrong[row]
+            inner = reason.text.replace("field '", f"field '{name}.", 1)
+            reasons.setdefault(message, replace(reason, text=inner))
         return reasons
 
-    def _fault(self, op: Any, has: dict[str, bool]) -> str:
+    def _fault(self, op: Any, has: dict[str, bool]) -> Reason:
         """The error of a message that is Avro, but not a change. `has` says which rows it has."""
         name, rows = self._envelope.operation, self._envelope.rows
         known = ", ".join(f'"{known}"' for known in rows)
         if op is None:
             skip = ". Heartbeats and transactions do not have it: set 'other-messages' to 'skip' to skip them"
             hint = skip if self._settings.other_messages == ERROR else ""
-            return ErrorCode.MISSING_FIELD.marked(
+            return Reason(
+                ErrorCode.MISSING_FIELD,
                 f"'{name}': is missing or null; it must be one of {known}{hint}. "
                 "If the messages are rows without an envelope (the transform ExtractNewRecordState), set 'flattened' "
-                "to true, or read them as plain rows by format avro-confluent"
+                "to true, or read them as plain rows by format avro-confluent",
             )
         op = java_text(op) if isinstance(op, bytes) else op
         if op not in rows:
             other = self._envelope.other_by_operation.get(op)
-            return ErrorCode.UNKNOWN_OPERATION.marked(
+            return Reason(
+                ErrorCode.UNKNOWN_OPERATION,
                 f"'{name}': unknown value {op!r:.40}; it must be one of {known}, in this spelling"
-                f"{'' if other is None else other.hint()}"
+                f"{'' if other is None else other.hint()}",
             )
         member = next(row.member for row in rows[op] if not has[row.member])
         hint = self._envelope.no_before_hint if member == self._envelope.before else ""
-        return ErrorCode.MISSING_FIELD.marked(f"'{member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}")
+        return Reason(ErrorCode.MISSING_FIELD, f"'{member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}")

@@ -13,9 +13,9 @@ from kvformat.codecs._arrays import validity
 from kvformat.codecs.changes.other_messages import ERROR
 from kvformat.codecs.changes.upsert import without_before_rows
 from kvformat.codecs.debezium.envelopes import CHANGE
-from kvformat.codecs.registries.framing import with_frame_errors
+from kvformat.codecs.registries.framing import with_errors
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.types import FlinkField, FlinkType
 
 _Mask = npt.NDArray[np.bool_]
@@ -50,7 +50,7 @@ def rows_of_envelopes(
     operations = np.asarray(pc.fill_null(pc.index_in(whole.field("op"), pa.array(list(envelope.rows))), -1))
     messages = np.flatnonzero(good)
     places = which[messages]
-    errors: dict[int, str] = {}
+    errors: dict[int, Reason] = {}
     for message, place in zip(*(of[operations[places] < 0].tolist() for of in (messages, places)), strict=True):
         error = _operation_error(whole.field("op")[place].as_py(), other_messages)
         if error:
@@ -65,7 +65,7 @@ def rows_of_envelopes(
             complete = has[row.member][at]
             hint = envelope.no_before_hint if row.member == "before" else ""
             reason = f"'{row.member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}"
-            errors |= dict.fromkeys(some[~complete].tolist(), ErrorCode.MISSING_FIELD.marked(reason))
+            errors |= dict.fromkeys(some[~complete].tolist(), Reason(ErrorCode.MISSING_FIELD, reason))
             some, at = some[complete], at[complete]
         counts[some] = len(rows)
         parts += [(some, at + shift[row.member], [row.kind] * len(some)) for row in rows]
@@ -83,20 +83,21 @@ def rows_of_envelopes(
     changed = DecodedBatch(found, kinds, batch.errors, batch.codes)
     if not errors:
         return changed
-    return with_frame_errors(changed, pa.array([errors.get(message) for message in range(count)], pa.string()))
+    return with_errors(changed, [errors.get(message) for message in range(count)])
 
 
-def _operation_error(op: str | None, other_messages: str) -> str:
-    """Return the error of a message with another operation; empty if such messages are skipped."""
+def _operation_error(op: str | None, other_messages: str) -> Reason | None:
+    """Return the error of a message with another operation; None if such messages are skipped."""
     known = ", ".join(f'"{name}"' for name in CHANGE.rows)
     if not op:
         hint = ". Heartbeats do not have it: set 'other-messages' to 'skip' to skip them"
         missing = f"'op': is missing or null; it must be one of {known}{hint}"
-        return "" if other_messages != ERROR else ErrorCode.MISSING_FIELD.marked(missing)
+        return None if other_messages != ERROR else Reason(ErrorCode.MISSING_FIELD, missing)
     other = CHANGE.other_by_operation.get(op)
     if other is not None and other.is_skipped(other_messages):
-        return ""
-    return ErrorCode.UNKNOWN_OPERATION.marked(
+        return None
+    return Reason(
+        ErrorCode.UNKNOWN_OPERATION,
         f"'op': unknown value {op!r:.40}; it must be one of {known}, in this spelling"
-        f"{'' if other is None else other.hint()}"
+        f"{'' if other is None else other.hint()}",
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from kvformat.codecs.debezium.own_types import PRIMITIVES
-from kvformat.codecs.discovery.column_types import STRING, Notes, array_of, is_name, map_of
+from kvformat.codecs.discovery.column_types import Notes, array_of, is_name, map_of
 from kvformat.codecs.discovery.value_summary import MAX_DEPTH
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 _CONNECT = {**PRIMITIVES, "float": FlinkType("FLOAT"), "double": FlinkType("DOUBLE"), "string": STRING}
 _ZONED = "io.debezium.time.ZonedTimestamp"

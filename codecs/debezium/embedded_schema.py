@@ -36,7 +36,7 @@ from kvformat.codecs.debezium.value_readings import ConnectorModes, ValueReading
 from kvformat.codecs.json.errors import JsonErrorMessages
 from kvformat.codecs.json.types import JsonSchema, row_of
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.join_batches import join_decoded
@@ -170,7 +170,7 @@ class EmbeddedSchemaReader:
             refusal = self._plans[plan].refusal
             if refusal:
                 refused = firsts[(of_used == number) & (lengths > 0)]
-                errors.add(refused, lambda _: ErrorCode.MISSING_FIELD.marked(refusal))  # noqa: B023
+                errors.add(refused, lambda _: Reason(ErrorCode.MISSING_FIELD, refusal))  # noqa: B023
         readings = np.stack([self._plans[plan].readings for plan in used.tolist() or [NO_SCHEMA]])
         of_rows = np.repeat(of_used, lengths)
 

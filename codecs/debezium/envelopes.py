@@ -6,6 +6,7 @@ from kvformat.codecs.changes.envelope import Envelope, Frame, RowImage
 from kvformat.codecs.changes.metadata import TEXT, Epoch, EpochText, PlainMember, map_of
 from kvformat.codecs.debezium.hints import NO_BEFORE_HINT
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs.debezium.table_names import ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES
 
 CHANGE = Envelope(
     operation="op",
@@ -53,9 +54,9 @@ ROW_ALONE = Envelope(
         "schema": PlainMember("schema", beside_payload=True),
         "ingestion-timestamp": Epoch("__ts_ms"),
         "source.timestamp": Epoch("__source_ts_ms"),
-        "source.database": PlainMember("__db"),
-        "source.schema": PlainMember("__schema"),
-        "source.table": PlainMember("__table"),
+        "source.database": PlainMember(ADDED_DATABASES[0], others=ADDED_DATABASES[1:]),
+        "source.schema": PlainMember(ADDED_SCHEMAS[0], others=ADDED_SCHEMAS[1:]),
+        "source.table": PlainMember(ADDED_TABLES[0], others=ADDED_TABLES[1:]),
         "source.properties": PlainMember("__source", map_of(TEXT)),
     },
     array_of_one=True,

@@ -12,10 +12,10 @@ from __future__ import annotations
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.changes.other_messages import OtherMessage, find_by_members
 from kvformat.codecs.debezium.envelopes import ROW_ALONE
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 _OP, _DELETED = ROW_ALONE.operation, ROW_ALONE.before
-_TEXT, _FLAG = FlinkType("VARCHAR", length=MAX_LENGTH), FlinkType("BOOLEAN")
+_TEXT, _FLAG = STRING, FlinkType("BOOLEAN")
 
 
 def add_marks(row: FlinkType, writer: Schema | None) -> FlinkType:

@@ -14,7 +14,6 @@ from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelo
 from kvformat.codecs.changes.upsert import OR_UPSERT_HINT
 from kvformat.codecs.debezium.connect_schema import image_schema_from_json, parse_json
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import split_codes
 
 NO_BEFORE_HINT = (
     ". Postgres sends it only after ALTER TABLE ... REPLICA IDENTITY FULL; with another database, check that its log "
@@ -46,14 +45,13 @@ class HintingReader:
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """One list of rows per message, as the reader gives it; its errors have hints."""
         batch = self._reader.read(messages)
-        errors, codes = (batch.errors, batch.codes) if batch.codes is not None else split_codes(batch.errors)
-        if errors is None:
-            return replace(batch, errors=None)
-        texts: list[str | None] = errors.to_pylist()
+        if batch.errors is None:
+            return batch
+        texts: list[str | None] = batch.errors.to_pylist()
         pattern = _IMAGE if self._typed else f"{_IMAGE}|{_OWN_TYPE}"
-        for place in np.flatnonzero(np.asarray(pc.match_substring_regex(errors, pattern).fill_null(False))):
+        for place in np.flatnonzero(np.asarray(pc.match_substring_regex(batch.errors, pattern).fill_null(False))):
             texts[place] = self._with_hint(str(texts[place]), messages[place].as_py())
-        return replace(batch, errors=pa.array(texts, pa.string()), codes=codes)
+        return replace(batch, errors=pa.array(texts, pa.string()))
 
     def _with_hint(self, error: str, message: bytes) -> str:
         if not re.match(_IMAGE, error):

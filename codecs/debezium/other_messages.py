@@ -12,7 +12,9 @@ OTHER_BY_OPERATION = {
 }
 """Messages that do not change a row, by operation (`op`)."""
 _SCHEMA_CHANGE = ("ddl", "databaseName")
-_DROP = re.compile(r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:DROP\s+(?:TABLE|DATABASE|SCHEMA)|TRUNCATE)\b", re.I | re.S)
+_DROP = re.compile(
+    r"(?:\s|/\*.*?\*/|--[^\n]*\n)*(?:(?P<drop>DROP\s+(?:TABLE|DATABASE|SCHEMA))|TRUNCATE)\b", re.I | re.S
+)
 """A statement after which a table has lost its rows."""
 OTHER_BY_MEMBERS = (
     OtherMessage("a heartbeat", required=("ts_ms",), allowed=frozenset({"ts_ms", "ts_us", "ts_ns"})),

@@ -25,14 +25,14 @@ import pyarrow.compute as pc
 from kvformat.codecs.debezium.connect_schema import DECIMAL, ConnectSchema
 from kvformat.codecs.debezium.parse_texts import parse_instant
 from kvformat.codecs.debezium.value_readings import has_debezium_type
-from kvformat.codecs.discovery.column_types import BYTES, STRING, Notes, array_of, is_name, map_of, shown
+from kvformat.codecs.discovery.column_types import Notes, array_of, is_name, map_of, shown
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, STRING, FlinkField, FlinkType
 
 TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")

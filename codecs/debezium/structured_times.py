@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kvformat.codecs.debezium.parse_texts import INFINITE_DAYS, INFINITE_MICROS, check_micros, epoch_day
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 _DAY, _CLOCK, _OFFSET = ("year", "month", "day"), ("hour", "minute", "second", "nanos"), "offsetSeconds"
 _DURATION = ("years", "months", "days", "hours", "minutes", "seconds", "nanos")
@@ -28,7 +28,7 @@ class Structured(NamedTuple):
 
 
 def _wire(*names: str) -> FlinkType:
-    text, whole = FlinkType("VARCHAR", length=MAX_LENGTH), FlinkType("BIGINT")
+    text, whole = STRING, FlinkType("BIGINT")
     return FlinkType("ROW", fields=tuple(FlinkField(name, text if name == _SPECIAL else whole) for name in names))
 
 

@@ -25,7 +25,11 @@ SCHEMA: Final = "schema"
 NAMES: Final = (*DATABASES, SCHEMA, *TABLES)
 _PREFIXES = ("__", "__source_")
 """In front of the names that `add.fields` adds, for `table` and for `source.table`."""
-ADDED: Final = tuple(prefix + name for prefix in _PREFIXES for name in NAMES)
+ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES = (
+    tuple(prefix + name for prefix in _PREFIXES for name in names) for names in (DATABASES, (SCHEMA,), TABLES)
+)
+ADDED: Final = (*ADDED_DATABASES, *ADDED_SCHEMAS, *ADDED_TABLES)
+_PARTS = 3  # of a topic of Debezium: the prefix, the database or schema, the table
 
 
 def source_table(source: object, topic: str) -> TableName | None:
@@ -47,17 +51,21 @@ def source_table(source: object, topic: str) -> TableName | None:
 def row_table(row: Mapping[str, object], topic: str) -> TableName:
     """Return the table of a row without an envelope: the names that the transform adds, or else the topic.
 
-    A table's name alone may be that of two schemas, so the topic is the table then. On a topic of another name, which
-    may have several tables, it is the topic and the name.
+    A name that lacks a part may be that of several tables, so the topic completes it. Without the name of the table,
+    the topic is the table, after the parts that it does not have. A table's name alone is that of the topic; on a
+    topic of another name, which may have several tables, it is the topic and the name. A topic with a schema between
+    its prefix and the table gives the schema.
     """
-    database, table = (_first(row, [p + name for p in _PREFIXES for name in names]) for names in (DATABASES, TABLES))
-    schema = _first(row, [prefix + SCHEMA for prefix in _PREFIXES])
-    if not _is_text(table):
-        return (topic,)
-    found = tuple(str(part) for part in (database, schema, table) if _is_text(part))
-    if len(found) > 1:
-        return found
-    return (topic,) if topic.split(".")[-1] == found[0] else (topic, *found)
+    found = (_first(row, names) for names in (ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES))
+    database, schema, table = (str(part) if _is_text(part) else "" for part in found)
+    parts = topic.split(".")
+    if not table:
+        return (*(part for part in (database, schema) if part and part not in parts), topic)
+    if not database and not schema:
+        return (topic,) if parts[-1] == table else (topic, table)
+    if not schema and len(parts) >= _PARTS and parts[-1] == table and parts[-2] != database:
+        schema = parts[-2]
+    return tuple(part for part in (database, schema, table) if part)
 
 
 def fields_table(source: Mapping[str, object], fields: Sequence[str]) -> TableName | None:

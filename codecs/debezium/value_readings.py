@@ -71,17 +71,14 @@ from kvformat.codecs.debezium.parse_texts import (
 from kvformat.codecs.debezium.structured_times import STRUCTURED, STRUCTURED_BY_ROOT, Structured
 from kvformat.codecs.json.value_converters import ConvertedType, ValueConverter, flexible_boolean
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, INTEGER_BITS, STRING, FlinkField, FlinkType
 
 WireFormat = Literal["json", "avro"]
-_BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)
-_TEXT = FlinkType("VARCHAR", length=MAX_LENGTH)
 _INT, _BIGINT = FlinkType("INT"), FlinkType("BIGINT")
-_VARIABLE = FlinkType("ROW", fields=(FlinkField("scale", _INT), FlinkField("value", _BYTES)))
+_VARIABLE = FlinkType("ROW", fields=(FlinkField("scale", _INT), FlinkField("value", BYTES)))
 _TEXTS, _BINARIES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
-_WHOLE = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 """Integer types, and their bits."""
-_NUMBERS = (*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL")
+_NUMBERS = (*INTEGER_BITS, "FLOAT", "DOUBLE", "DECIMAL")
 _CONNECT = "org.apache.kafka.connect.data."
 
 # Integers that count a unit: the Flink types of columns, and the units in a second; for days, in a day.
@@ -103,7 +100,7 @@ _PLAIN = {
     "boolean": FlinkType("BOOLEAN"),
     **dict.fromkeys(("int8", "int16", "int32", "int64"), _BIGINT),
     **dict.fromkeys(("float32", "float64"), FlinkType("DOUBLE")),
-    "bytes": _BYTES,
+    "bytes": BYTES,
 }
 """The wire type of each primitive type whose values are refused; any other is text."""
 _ARROW_UNITS = {"DATE": 1, "TIME": 10**9, "TIMESTAMP": 10**6, "TIMESTAMP_LTZ": 10**6, "INTERVAL DAY TO SECOND": 10**6}
@@ -169,7 +166,7 @@ def absent_reading(t: FlinkType, wire_format: WireFormat) -> ValueReading:
 
     In Avro it is read as text, because some Flink types have no Avro schema, such as TIMESTAMP(6).
     """
-    return ValueReading(t) if wire_format == "json" else ValueReading(_TEXT, RefusedValues(t, ""))
+    return ValueReading(t) if wire_format == "json" else ValueReading(STRING, RefusedValues(t, ""))
 
 
 def plan_row(row: FlinkType, image: ConnectSchema | None, modes: ConnectorModes, wire_format: WireFormat) -> RowPlan:
@@ -219,7 +216,7 @@ def _by_schema(
     if schema.name in _WRITTEN:
         root, read = _WRITTEN[schema.name]
         if t.root == root:
-            return ValueReading(_TEXT, ZonedText(t, source) if read is None else EachValue(t, source, read))
+            return ValueReading(STRING, ZonedText(t, source) if read is None else EachValue(t, source, read))
         return ValueReading(t) if t.root in _TEXTS else _refused(t, schema, source, f"declare it as {root}, or STRING")
     if schema.name == DECIMAL:
         return _decimal(t, schema, source, wire_format)
@@ -227,10 +224,10 @@ def _by_schema(
         if t.root == "DECIMAL":
             return ValueReading(_VARIABLE, VariableScaleDecimal(t, source))
         return ValueReading(_VARIABLE, DecimalToText(t, source)) if t.root in _TEXTS else ValueReading(t)
-    if schema.name == _BITS and t.root in _WHOLE:
-        return ValueReading(_BYTES, EachValue(t, source, bits_reader(_WHOLE[t.root])))
+    if schema.name == _BITS and t.root in INTEGER_BITS:
+        return ValueReading(BYTES, EachValue(t, source, bits_reader(INTEGER_BITS[t.root])))
     if schema.name == "io.debezium.data.EnumSet" and _is_of_texts(t):
-        return ValueReading(_TEXT, SplitSet(t, source))
+        return ValueReading(STRING, SplitSet(t, source))
     if t.fields and t.root != "MULTISET":
         return _nested(t, schema, modes, wire_format, path)
     return _primitive(t, schema, source, modes, wire_format)
@@ -267,9 +264,9 @@ def _decimal(t: FlinkType, schema: ConnectSchema, source: str, wire_format: Wire
         return ValueReading(t)
     text = schema.parameters.get("scale", "0")
     scale = int(text) if text.lstrip("-").isdecimal() and len(text) < 5 else 0
-    wire = _BYTES
+    wire = BYTES
     if wire_format == "json" and 0 <= scale <= _LARGEST_SCALE:
-        wire = ConvertedType.of(_BYTES, UnscaledBytes(scale, has_schema=True))
+        wire = ConvertedType.of(BYTES, UnscaledBytes(scale, has_schema=True))
     if t.root == "DECIMAL":
         return ValueReading(wire, UnscaledDecimal(t, source, scale))
     if t.root in _TEXTS:
@@ -324,7 +321,7 @@ def _primitive(
     if wire_format == "json":
         return ValueReading(_strict(t, schema))
     if t.root == "DECIMAL" and schema.type in ("string", "float64", "float32"):
-        wire = _TEXT if schema.type == "string" else FlinkType("DOUBLE")
+        wire = STRING if schema.type == "string" else FlinkType("DOUBLE")
         return ValueReading(wire, EachValue(t, source, decimal_parser(t.precision or 0, t.scale or 0)))
     if t.root == "DECIMAL" and whole:
         return ValueReading(_BIGINT, EachValue(t, source, decimal_parser(t.precision or 0, t.scale or 0)))
@@ -342,8 +339,8 @@ def _strict(t: FlinkType, schema: ConnectSchema) -> FlinkType:
         return flexible_boolean(t)
     if t.root == "DECIMAL":
         return ConvertedType.of(t, DecimalNumber(t.precision or 0, t.scale or 0))
-    if t.root in _WHOLE and schema.type in ("float32", "float64"):
-        return ConvertedType.of(t, WholeNumber(_WHOLE[t.root]))
+    if t.root in INTEGER_BITS and schema.type in ("float32", "float64"):
+        return ConvertedType.of(t, WholeNumber(INTEGER_BITS[t.root]))
     return t
 
 
@@ -357,13 +354,13 @@ def _binary(t: FlinkType, schema: ConnectSchema, source: str, modes: ConnectorMo
     if modes.binary in reads:
         read = reads[modes.binary]
         placed = read if modes.placeholder is None else OrPlaceholder(read, modes.placeholder)
-        return ValueReading(_TEXT, EachValue(t, f"{source}, {modes.binary}", placed))
+        return ValueReading(STRING, EachValue(t, f"{source}, {modes.binary}", placed))
     return _refused(t, schema, source, "set 'binary.handling.mode' to the connector's: base64, base64-url-safe or hex")
 
 
 def _refused(t: FlinkType, schema: ConnectSchema, source: str, hint: str = "") -> ValueReading:
     """The reading that refuses every value except NULL."""
-    return ValueReading(_PLAIN.get(schema.type, _TEXT), RefusedValues(t, source, f"; {hint}" if hint else ""))
+    return ValueReading(_PLAIN.get(schema.type, STRING), RefusedValues(t, source, f"; {hint}" if hint else ""))
 
 
 # --- without a schema ---------------------------------------------------------------------------------------
@@ -379,7 +376,7 @@ def _without_schema(t: FlinkType, modes: ConnectorModes, path: str, *, inside: b
     if modes.time == "structured" and t.root in STRUCTURED_BY_ROOT:
         return _structured(t, STRUCTURED_BY_ROOT[t.root], "'time.precision.mode' is structured")
     if t.root == "TIMESTAMP_LTZ":
-        return ValueReading(_TEXT, ZonedText(t, "a text with an offset is expected"))
+        return ValueReading(STRING, ZonedText(t, "a text with an offset is expected"))
     if t.root in _TIMES:
         return _time_without_schema(t, modes.time, path)
     if t.root == "INTERVAL DAY TO SECOND":
@@ -406,8 +403,8 @@ def _with_forms(t: FlinkType, modes: ConnectorModes) -> FlinkType:
     """The type, read in the forms that Debezium writes; for types that need no conversion."""
     if t.root == "BOOLEAN":
         return flexible_boolean(t)
-    if t.root in _WHOLE:
-        return ConvertedType.of(t, WholeNumber(_WHOLE[t.root]))
+    if t.root in INTEGER_BITS:
+        return ConvertedType.of(t, WholeNumber(INTEGER_BITS[t.root]))
     if t.root in ("FLOAT", "DOUBLE"):
         return ConvertedType.of(t, FloatingPoint(t.root == "FLOAT", modes.decimal == "string"))
     if t.root in _TEXTS and modes.decimal in (None, "precise"):
@@ -428,7 +425,7 @@ def _decimal_without_schema(t: FlinkType, modes: ConnectorModes, path: str) -> V
         raise _unset(path, t, "decimal.handling.mode", "precise (Debezium's default), double or string")
     if modes.decimal != "precise":
         return ValueReading(ConvertedType.of(t, DecimalNumber(precision, scale, unsigned=True)))
-    wire = _forms_of(_BYTES, t, UnscaledBytes(scale))
+    wire = _forms_of(BYTES, t, UnscaledBytes(scale))
     return ValueReading(wire, UnscaledDecimal(t, "'decimal.handling.mode' is precise", scale))
 
 
@@ -444,7 +441,7 @@ def _binary_without_schema(t: FlinkType, modes: ConnectorModes, inside: bool) ->
     if modes.placeholder is not None:
         read = OrPlaceholder(read, modes.placeholder)
     if modes.binary == "hex":
-        return ValueReading(_TEXT, EachValue(t, "'binary.handling.mode' is hex", read))
+        return ValueReading(STRING, EachValue(t, "'binary.handling.mode' is hex", read))
     return ValueReading(_forms_of(t, t, TextOnly(read)))
 
 
@@ -455,7 +452,7 @@ def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueRead
     source = f"'time.precision.mode' is {mode}"
     if mode == "isostring":
         read = {"DATE": parse_day, "TIME": parse_clock}.get(t.root)
-        return ValueReading(_TEXT, ZonedText(t, source) if read is None else EachValue(t, source, read))
+        return ValueReading(STRING, ZonedText(t, source) if read is None else EachValue(t, source, read))
     if t.root == "DATE":
         return ValueReading(_forms_of(_INT, t, NumbersOnly()), ScaledCount(t, source, special=_INFINITE_DAYS))
     precision = t.precision or 0
@@ -463,7 +460,7 @@ def _time_without_schema(t: FlinkType, mode: str | None, path: str) -> ValueRead
         # Flink plans TIME(6) of a CREATE TABLE as TIME(3), so the database may have more digits
         hint = "declare it as BIGINT, or have the connector put the schema into the messages ('schema-include')"
         source += f", where a number has no unit: {hint}"
-        return ValueReading(_TEXT, EachValue(t, source, parse_clock))  # a text: TIMETZ
+        return ValueReading(STRING, EachValue(t, source, parse_clock))  # a text: TIMETZ
     adaptive = next(per_second for digits, per_second in _DIGITS.items() if precision <= digits)
     fixed = {"connect": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
     per_second = 10**6 if t.root == "TIME" and mode == "adaptive_time_microseconds" else fixed.get(mode, adaptive)

@@ -35,10 +35,8 @@ from kvformat.codecs.discovery.value_summary import (
     ValueSummary,
     merge_summaries,
 )
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
-STRING = FlinkType("VARCHAR", length=MAX_LENGTH)
-BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)
 STANDARD = "timestamp-format.standard"
 
 _INT, _LONG, _UNSIGNED_DIGITS = 2**31, 2**63, 20

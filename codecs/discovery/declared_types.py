@@ -15,9 +15,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from kvformat.codecs.discovery.column_types import BYTES, STRING
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, nullable
+from kvformat.registry.contract.types import BYTES, STRING, FlinkType
 
 _MYSQL = re.compile(r"\s*([a-z]+)(?:\s*\(\s*([0-9]{1,5})\s*(?:,\s*([0-9]{1,3})\s*)?\))?(.*)", re.IGNORECASE | re.DOTALL)
 _LONGEST_TYPE = 200  # characters of a column type; an ENUM may be longer
@@ -55,7 +54,6 @@ _JDBC_INGESTED = {
     **dict.fromkeys(_JDBC_BINARY, BYTES),
 }
 _WIDER = {"TINYINT": "SMALLINT", "SMALLINT": "INT", "INT": "BIGINT"}
-_INTEGER_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,27 +144,3 @@ def wider(t: FlinkType) -> FlinkType | None:
     if t.root == "BIGINT":
         return _UNSIGNED_LONG
     return FlinkType(_WIDER[t.root]) if t.root in _WIDER else None
-
-
-def holds(known: FlinkType, declared: FlinkType) -> bool:
-    """Whether a column of the known type needs no change for values of the declared type.
-
-    False does not mean that the merged type is another one: the caller merges the types.
-    """
-    one, other = nullable(known), nullable(declared)
-    if one == other or (one.root == "VARCHAR" and one.length == MAX_LENGTH):
-        return True
-    if one.root in _INTEGER_DIGITS and other.root in _INTEGER_DIGITS:
-        return _INTEGER_DIGITS[one.root] >= _INTEGER_DIGITS[other.root]
-    if one.root == "DECIMAL" and other.root in (*_INTEGER_DIGITS, "DECIMAL"):
-        scale = other.scale or 0
-        whole = _INTEGER_DIGITS.get(other.root) or (other.precision or 0) - scale
-        return (one.scale or 0) >= scale and (one.precision or 0) - (one.scale or 0) >= whole
-    if one.root == "DOUBLE":
-        return other.root in (*_INTEGER_DIGITS, "FLOAT")
-    if one.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        if other.root == "DATE":
-            return one.precision == 9
-        later = other.root == one.root or (other.root == "TIMESTAMP" and one.root == "TIMESTAMP_LTZ")
-        return later and (one.precision or 0) >= (other.precision or 0)
-    return False

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kvformat.codecs.discovery.findings import Findings
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.look import TableName
 
 MARK = "__deleted"
@@ -48,10 +48,11 @@ class DeletionTables:
             elif topic not in self._marked:
                 found.fail(
                     message,
-                    ErrorCode.TABLE_ID.marked(
+                    Reason(
+                        ErrorCode.TABLE_ID,
                         f"the record has no value, so it deletes a row, but topic '{topic}' does not tell of which "
                         "table. Let the connector mark deleted rows ('delete.tombstone.handling.mode' = 'rewrite'), or "
-                        "write each table to a topic that ends with its name"
+                        "write each table to a topic that ends with its name",
                     ),
                 )
         self._added.clear()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs.discovery.column_types import STRING, folded_name
+from kvformat.codecs.discovery.column_types import folded_name
 from kvformat.codecs.discovery.text_forms import merged_forms
-from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.look import KnownTable, Looked, SeenColumn, SeenKey, TableName
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reasons_of
+from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, SeenColumn, SeenKey, TableName
+from kvformat.registry.contract.types import STRING, FlinkType
 from kvformat.registry.format import Format
 
 MOST_COLUMNS = 5_000
@@ -58,28 +58,31 @@ class _Column:
 class TableFindings:
     """The known columns of a table, and what a batch adds to them."""
 
-    def __init__(self, number: int, name: TableName, known: KnownTable) -> None:
+    def __init__(self, number: int, name: TableName, known: KnownTable, nulls: frozenset[str]) -> None:
         self.number, self.name, self.known = number, name, known
         self.types = known.columns
+        self.nulls = nulls - known.nulls - known.columns.keys()  # that are noted when they come
         self.columns: dict[str, _Column] = {}
         self.keys: dict[tuple[str, ...], int] = {}
         self._added = 0
         self._folded: dict[str, str] | None = None  # the known names by what Spark compares, once they are asked for
 
-    def add(self, message: int, contributions: Iterable[Contribution]) -> str | None:
+    def add(self, message: int, contributions: Iterable[Contribution]) -> Reason | None:
         """Take the contributions of a message over: all of them, or none. Return the error of a message of too many."""
         there = list(contributions)
         new = {c.name for c in there if c.name not in self.columns and c.name not in self.types}
         if len(self.types) + self._added + len(new) > MOST_COLUMNS:
-            return ErrorCode.TOO_LARGE.marked(
+            return Reason(
+                ErrorCode.TOO_LARGE,
                 f"table {'.'.join(self.name)} would have more than {MOST_COLUMNS} columns; names that are data belong "
-                "into a value, or into a column with an object"
+                "into a value, or into a column with an object",
             )
         for name in new:
             if len(name) > _LONGEST_NAME:
-                return ErrorCode.TOO_LARGE.marked(
+                return Reason(
+                    ErrorCode.TOO_LARGE,
                     f"a member's name has {len(name)} characters, and that of a column at most {_LONGEST_NAME}: "
-                    f"{name[:40]!a}"
+                    f"{name[:40]!a}",
                 )
         self._added += len(new)
         for name, place, t, as_text, forms in there:
@@ -112,7 +115,8 @@ class TableFindings:
                 as_text.add(name)
             if column.forms is not None:
                 forms[name] = forms.get(name, column.forms) & column.forms
-        return KnownTable(types, frozenset(as_text), self.known.key, forms)
+        nulls = self.known.nulls | (self.columns.keys() - types.keys())
+        return KnownTable(types, frozenset(as_text), self.known.key, forms, nulls)
 
     def forms(self, name: str) -> int | None:
         """Return what the texts of a column have in common so far; None if it has none."""
@@ -149,7 +153,7 @@ class TableFindings:
             all_types = column.types if known is None else [known, *column.types]
             is_text = STRING in all_types
             as_text = (column.as_text or needs_text(all_types)) and name not in self.known.as_text and not is_text
-            if column.types or as_text or column.forms is not None:
+            if column.types or as_text or column.forms is not None or (known is None and name in self.nulls):
                 types, forms = tuple(column.types), column.forms
                 yield SeenColumn(self.name, name, types, column.message, column.place, as_text, forms)
 
@@ -179,19 +183,20 @@ def _bounded(types: list[FlinkType]) -> list[FlinkType]:
 class Findings:
     """What a batch contributes so far. A message gets its table by `set_table`, or stays without one."""
 
-    def __init__(self, count: int, known: Mapping[TableName, KnownTable]) -> None:
-        self._known = known
+    def __init__(self, count: int, request: LookRequest) -> None:
+        self._known, self._nulls = request.known, request.nulls
         self._tables: dict[TableName, TableFindings] = {}
         self._indices = np.full(count, -1, np.int32)
         self._changes: dict[int, Literal["truncate", "drop"]] = {}
-        self._errors: dict[int, str] = {}
+        self._errors: dict[int, Reason] = {}
         self._undecided: list[int] = []
 
     def table(self, name: TableName) -> TableFindings:
         """Return the findings of a table."""
         found = self._tables.get(name)
         if found is None:
-            found = TableFindings(len(self._tables), name, self._known.get(name, _NOTHING))
+            known = self._known.get(name, _NOTHING)
+            found = TableFindings(len(self._tables), name, known, self._nulls(name))
             self._tables[name] = found
         return found
 
@@ -214,8 +219,8 @@ class Findings:
         self.set_table(message, table)
         self._changes[message] = change
 
-    def fail(self, message: int, error: str) -> None:
-        """Make a message a bad record without a table. `error` has its code."""
+    def fail(self, message: int, error: Reason) -> None:
+        """Make a message a bad record without a table."""
         self._indices[message] = -1
         self._errors[message] = error
 
@@ -233,13 +238,12 @@ class Findings:
         some = messages.take(pa.array(self._undecided, pa.int64()))
         batch = format.decode_batch(some, pa.schema([]))
         lengths = batch.rows.value_lengths().fill_null(0).to_pylist()
-        errors = [None] * len(some) if batch.errors is None else batch.errors.to_pylist()
-        codes = [None] * len(some) if batch.codes is None else batch.codes.to_pylist()
-        for message, rows, error, code in zip(self._undecided, lengths, errors, codes, strict=True):
+        errors = reasons_of(batch.errors, batch.codes, len(some))
+        for message, rows, error in zip(self._undecided, lengths, errors, strict=True):
             if error is not None:
-                self._errors[message] = ErrorCode[code or ErrorCode.BAD_RECORD.value].marked(error)
+                self._errors[message] = error
             elif rows:
-                self._errors[message] = no_table(format) + advice
+                self._errors[message] = no_table(format, advice)
 
     def looked(self) -> Looked:
         """Return the answer for the batch."""
@@ -256,15 +260,16 @@ class Findings:
             tuple(sorted(columns, key=lambda column: (column.message, column.place))),
             tuple(sorted(keys, key=lambda key: key.message)),
             self._changes,
-            dict(sorted(self._errors.items())),
+            {message: error.code.marked(error.text) for message, error in sorted(self._errors.items())},
         )
 
 
-def no_table(format: Format) -> str:
-    """Return the error of a message with rows that does not name its table."""
-    return ErrorCode.TABLE_ID.marked(
+def no_table(format: Format, advice: str = "") -> Reason:
+    """Return the error of a message with rows that does not name its table; it ends with the advice."""
+    return Reason(
+        ErrorCode.TABLE_ID,
         f"format '{format.identifier}': the message does not name its table. Its members for the database and "
-        "the table must be texts"
+        f"the table must be texts{advice}",
     )
 
 

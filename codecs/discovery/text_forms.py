@@ -17,7 +17,7 @@ from typing import Final
 
 from kvformat.codecs._kernel.tree import Fraction, Integer
 from kvformat.codecs.discovery.value_summary import DATE, ISO, ISO_ZONED, SQL, SQL_ZONED, TIME, form_of
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 
 _MOST_FIXED = 38  # digits after the point, as many as a DECIMAL has
 FIXED: Final = (1 << _MOST_FIXED + 1) - 1
@@ -52,12 +52,11 @@ _SHORT_CLOCK = len("2024-02-29T12:00Z")
 _NEGATIVE_ZERO = re.compile(r"-0(?:\.0*)?")
 TRACKED = frozenset(("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ", "DECIMAL", "FLOAT", "DOUBLE"))
 """Types whose values have several texts. A column of another type has one text of each value, or is STRING."""
-_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 def forms_of(text: str, t: FlinkType) -> int:
     """Return the forms of a text that a column of the type reads; 0 if the type can't give the text back."""
-    if t.root in _INTEGERS:
+    if t.root in INTEGER_BITS:
         return ANY if _WHOLE.fullmatch(text) else 0
     if t.root == "BOOLEAN":
         found = DIGITS if text in ("0", "1") else WORDS if text in ("false", "true") else 0

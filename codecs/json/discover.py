@@ -24,7 +24,7 @@ from kvformat.codecs.json.known_tables import prepared_table
 from kvformat.codecs.json.nulls import is_null
 from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.json.value_types import ValueRules
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, TableName
 from kvformat.registry.format import Format
 
@@ -60,7 +60,7 @@ class JsonLooker:
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
         count_messages(len(messages))
-        found = Findings(len(messages), self._request.known)
+        found = Findings(len(messages), self._request)
         if COMPILED and not self._flatten and not self._members:
             self._look_by_kernel(messages, topics, found)
         else:
@@ -79,14 +79,14 @@ class JsonLooker:
             before = table.additions
             self._look_at(index, messages[index].as_py(), names[number], found)
             if table.additions != before:
-                batch.tables[number] = self._table(table.effective(), number, table.fresh)
+                batch.tables[number] = self._table(names[number], table.effective(), number, table.fresh)
 
         batch = LookBatch()
         batch.topics = numbers.data
         for number, name in enumerate(names):
             if name not in self._prepared:
                 known = self._request.known.get((name,))
-                self._prepared[name] = None if known is None else self._table(known, number)
+                self._prepared[name] = None if known is None else self._table(name, known, number)
             table = self._prepared[name]
             if table is not None:
                 table.number = number
@@ -94,8 +94,12 @@ class JsonLooker:
         answers = batch.look(messages, closer)
         found.set_tables(answers, [(name,) for name in names])
 
-    def _table(self, known: KnownTable, number: int, fresh: frozenset[str] = frozenset()) -> LookTable | None:
-        table = prepared_table(known, self._values, self._request.fixed, static=self._request.static, fresh=fresh)
+    def _table(
+        self, name: str, known: KnownTable, number: int, fresh: frozenset[str] = frozenset()
+    ) -> LookTable | None:
+        request = self._request
+        nulls = request.nulls((name,))
+        table = prepared_table(known, self._values, request.fixed, static=request.static, fresh=fresh, nulls=nulls)
         if table is not None:
             table.number = number
         return table
@@ -111,11 +115,11 @@ class JsonLooker:
         try:
             names = {self._table_name(row) for row in rows} if self._members else {(topic,)}
         except TableIdError as error:
-            found.fail(index, ErrorCode.TABLE_ID.marked(str(error)))
+            found.fail(index, Reason(ErrorCode.TABLE_ID, str(error)))
             return
         if len(names) > 1:
             reason = "the rows of a message must be of one table; send one row per message"
-            found.fail(index, ErrorCode.TABLE_ID.marked(reason))
+            found.fail(index, Reason(ErrorCode.TABLE_ID, reason))
             return
         if not names:
             found.leave_to_decoding(index)
@@ -130,7 +134,7 @@ class JsonLooker:
                 place += len(row)
         except DottedNameError as dotted:
             reason = f"the member {ascii(str(dotted))[:60]} has a dot, which '{FLATTEN}' puts between names"
-            found.fail(index, ErrorCode.UNEXPECTED_FIELD.marked(reason))
+            found.fail(index, Reason(ErrorCode.UNEXPECTED_FIELD, reason))
             return
         takes_columns = self._request.part == "value" and not self._request.static
         refusal = (_clash(seen, table) if takes_columns else None) or table.add(index, seen)
@@ -159,14 +163,15 @@ class JsonLooker:
         return name
 
 
-def _clash(seen: Iterable[Contribution], table: TableFindings) -> str | None:
+def _clash(seen: Iterable[Contribution], table: TableFindings) -> Reason | None:
     """Return the error of a message with a new member that Spark does not tell from a known column."""
     for name, *_ in seen:
         other = table.other_case(name)
         if other is not None:
-            return ErrorCode.UNEXPECTED_FIELD.marked(
+            return Reason(
+                ErrorCode.UNEXPECTED_FIELD,
                 f"the member {name!a} and the column {other!a} differ in upper and lower case only, which Spark does "
-                "not tell apart"
+                "not tell apart",
             )
     return None
 

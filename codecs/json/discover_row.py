@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.codecs.discovery.column_types import BYTES, STRING, is_name
-from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.column_types import is_name
 from kvformat.codecs.discovery.findings import Contribution, TableFindings
 from kvformat.codecs.discovery.text_forms import (
     INFERRED,
@@ -19,7 +18,8 @@ from kvformat.codecs.discovery.text_forms import (
 )
 from kvformat.codecs.discovery.value_summary import MAX_DEPTH, MOST_DIGITS
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, Fit, ValueRules, fit, is_time_of_day, value_type
-from kvformat.registry.contract.types import FlinkType, nullable
+from kvformat.registry.contract.common_types import holds
+from kvformat.registry.contract.types import BYTES, STRING, FlinkType, nullable
 
 Row = Mapping[str, Node]
 _NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
@@ -68,6 +68,8 @@ class RowRules:
                 yield from self._declared(name, value, t, number, table)
                 continue
             if value is None:
+                if name in table.nulls and name not in table.columns:
+                    yield Contribution(name, number, None)
                 continue
             known = types.get(name)
             if known is not None:
@@ -105,7 +107,8 @@ class RowRules:
         known, forms, size = table.types.get(name), table.forms(name), t.length or 0
         if not is_name(name) or known == STRING or name in self._fixed or (self._static and known is not None):
             return
-        if value is not None and not (isinstance(value, str) and value.isdecimal() and int(value) < 256**size):
+        number = _number(value) if type(value) is str else value  # 007 is a text
+        if value is not None and not (type(number) is Integer and number[0] != "-" and int(number) < 256**size):
             yield Contribution(name, place, STRING)
         elif known is None or known.root not in ("BINARY", "VARBINARY") or size_of_bits(forms) < size:
             yield Contribution(name, place, BYTES, True, forms_of_bits(size))

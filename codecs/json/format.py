@@ -108,8 +108,7 @@ class JsonFormat(Format):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        messages, errors = _writer(row_type(schema), WriteSettings.of(self.options, self._forms())).write(rows)
-        return EncodedBatch(messages, errors)
+        return _writer(row_type(schema), WriteSettings.of(self.options, self._forms())).write(rows)
 
     def is_tombstone(self, message: bytes) -> bool:
         return is_null(message)

@@ -12,15 +12,16 @@ from dataclasses import replace
 from kvformat.codecs._kernel import look_codes as kernel
 from kvformat.codecs._kernel.look import LookTable
 from kvformat.codecs.discovery import text_forms
-from kvformat.codecs.discovery.declared_types import holds
 from kvformat.codecs.discovery.text_forms import TRACKED, size_of_bits
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, ValueRules, is_inferred, units_of_a_day
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.look import KnownTable, TableName
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, MAX_LENGTH, FlinkType
 
 Rule = tuple[int, int, int, int]
 _NOTHING: Rule = (0, 0, 0, 0)
 _ANY: Rule = (kernel.ANY, 0, 0, 0)
+_NOTED = (kernel.NOTED, 0, 0, 0, 0)
 _WAYS = (
     (text_forms.DAY, kernel.DATE),
     (text_forms.SPACE, kernel.WITH_SPACE),
@@ -30,7 +31,6 @@ _WAYS = (
 )
 """The forms of texts that the kernel has flags for."""
 _NESTED = {"ROW": kernel.ROW, "ARRAY": kernel.ARRAY, "MAP": kernel.MAP}
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _LONG = 2**63 - 1
 
 
@@ -48,6 +48,7 @@ def prepared_table(
     trusted: bool = False,
     static: bool = False,
     fresh: frozenset[str] = frozenset(),
+    nulls: frozenset[str] = frozenset(),
     key: bytes = b"",
     declaration: bytes = b"",
 ) -> LookTable | None:
@@ -55,11 +56,12 @@ def prepared_table(
 
     `declared` are the types that messages with the bytes `declaration` declare, None if they declare none. `key` are
     the bytes of the member with the key. `fresh` are columns that only this batch has: texts are no numbers there.
-    `static` says that the types of known columns never change, so that the forms of their texts do not matter.
+    `static` says that the types of known columns never change, so that the forms of their texts do not matter. `nulls`
+    are names that contribute themselves if they come with null.
     """
     rules: list[int] = []
     nested: list[LookTable | None] = []
-    names = [name for name in known.columns if not any("\ud800" <= c <= "\udfff" for c in name)]
+    names = [name for name in known.columns if _is_unicode(name)]
     for name in names:
         t = known.columns[name]
         own = None if declared is None else declared.get(name)
@@ -85,7 +87,16 @@ def prepared_table(
         else:
             rules += _with_forms(rule, known.forms.get(name), t, values)
         nested.append(inner)
+    for name in sorted(nulls - known.columns.keys() - known.nulls):
+        if _is_unicode(name):
+            names.append(name)
+            rules += _NOTED
+            nested.append(None)
     return LookTable(names, rules, nested, key, declaration, is_strict=declared is not None)
+
+
+def _is_unicode(name: str) -> bool:
+    return not any("\ud800" <= c <= "\udfff" for c in name)
 
 
 def _with_forms(rule: Rule, forms: int | None, t: FlinkType, values: ValueRules) -> tuple[int, ...]:
@@ -106,7 +117,7 @@ def _with_forms(rule: Rule, forms: int | None, t: FlinkType, values: ValueRules)
 def _nested_table(t: FlinkType, values: ValueRules) -> LookTable | None:
     """Return the table of the values inside a type, as `fits` reads them; None for types without or with odd names."""
     fields = t.fields if t.root == "ROW" else t.fields[-1:]
-    if t.root not in _NESTED or any("\ud800" <= c <= "\udfff" for field in fields for c in field.name):
+    if t.root not in _NESTED or not all(_is_unicode(field.name) for field in fields):
         return None
     plain = ValueRules(iso=values.iso)
     rules: list[int] = []
@@ -143,8 +154,8 @@ def _rule(t: FlinkType, values: ValueRules, *, as_text: bool, declared: bool) ->
     if t.root == "BOOLEAN":
         reads_texts = values.flexible_booleans or (values.texts and as_text)
         return kernel.BOOLEAN | (kernel.TRUTH_TEXT if reads_texts else 0), 0, 0, 0
-    if t.root in _BITS:
-        return kernel.WHOLE | texts, 2 ** (_BITS[t.root] - 1) - 1, 0, 0
+    if t.root in INTEGER_BITS:
+        return kernel.WHOLE | texts, 2 ** (INTEGER_BITS[t.root] - 1) - 1, 0, 0
     if t.root == "DOUBLE":
         return kernel.DOUBLE | texts, _LONG, 0, 0
     if t.root == "DECIMAL":

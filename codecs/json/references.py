@@ -122,25 +122,27 @@ class SchemaDocuments:
 def alternatives(node: Mapping[str, Any]) -> list[Any]:
     """Return the schemas of `oneOf` or `anyOf`. An object whose alternatives only require members is no union."""
     given = [node[word] for word in ("oneOf", "anyOf") if isinstance(node.get(word), list)]
-    if isinstance(node.get("properties"), dict):
-        given = [branches for branches in given if not (all(map(_is_condition, branches)) or _are_more(branches))]
+    if isinstance(node.get("properties"), dict) or isinstance(node.get("allOf"), list):
+        given = [branches for branches in given if not _are_more(branches)]
     return given[0] if given else []
 
 
-def more_members(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the schemas without names that add members to some objects: of oneOf, anyOf, then, else and others."""
-    found = [node[word] for word in ("then", "else") if isinstance(node.get(word), dict)]
-    if isinstance(node.get("dependentSchemas"), dict):
-        found += node["dependentSchemas"].values()
-    if isinstance(node.get("properties"), dict):
-        for word in ("oneOf", "anyOf"):
-            found += node[word] if isinstance(node.get(word), list) and _are_more(node[word]) else []
-    return [one for one in found if isinstance(one, dict) and isinstance(one.get("properties"), dict)]
+def schemas_of_some(node: Mapping[str, Any]) -> list[Any]:
+    """Return the schemas that hold for some objects only and may add members to them: of if, then, else and others."""
+    found = [node[word] for word in ("if", "then", "else") if word in node]
+    for word in ("dependentSchemas", "dependencies"):
+        found += node[word].values() if isinstance(node.get(word), dict) else []
+    for word in ("oneOf", "anyOf"):
+        found += node[word] if isinstance(node.get(word), list) and _are_more(node[word]) else []
+    return found
 
 
 def _are_more(branches: list[Any]) -> bool:
-    """Return whether alternatives beside an object's own members only add members to it, and have no names."""
-    return all(isinstance(one, dict) and "properties" in one and not one.get("title") for one in branches)
+    """Return whether alternatives beside an object's own members only add or require members, and have no names."""
+    return all(
+        isinstance(one, dict) and (_is_condition(one) or ("properties" in one and not one.get("title")))
+        for one in branches
+    )
 
 
 def _is_condition(node: Any) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 from kvformat.registry.java.numbers import decimal_text, double_text_java17, stripped_decimal
 from kvformat.registry.java.parse import (
     BLANKS,
@@ -82,19 +82,18 @@ class ScalarRules:
 
 
 class BadValue(ValueError):
-    """A column does not accept a JSON value. `str()` has the code, the field, the value and the type, on one line."""
+    """A column does not accept a JSON value. `str()` has the field, the value and the type, on one line."""
 
     def __init__(self, reason: str, code: ErrorCode = _WRONG_TYPE) -> None:
         self.reason, self.code = reason, code
         self.steps: list[str | int] = []  # the path to the field, innermost first
 
     def __str__(self) -> str:
-        code, text = self.said
-        return code.marked(text)
+        return self.said[1]
 
     @property
     def said(self) -> tuple[ErrorCode, str]:
-        """The error code and the message."""
+        """The code and the text of the message's error, as the kernel takes them."""
         return self.code, f"field {self.path!r}: {self.reason}" if self.steps else self.reason
 
     @property
@@ -113,7 +112,7 @@ def field_path(steps: list[str | int]) -> str:
 
 def conversion_error_code(value: Node, name: str) -> ErrorCode:
     """Return the error code of a value that the named type does not accept: out of range, or of the wrong type."""
-    if name not in _INTEGERS or not isinstance(value, str) or "A" <= value[:1] <= "z":
+    if name not in INTEGER_BITS or not isinstance(value, str) or "A" <= value[:1] <= "z":
         return _WRONG_TYPE
     cut = type(value) is Fraction and name in _TRUNCATED
     return _OUT_OF_RANGE if cut or is_integer_text(value) else _WRONG_TYPE
@@ -148,13 +147,12 @@ def scalar_converter(t: FlinkType, rules: ScalarRules) -> Converter:
 
 # --- numbers -------------------------------------------------------------------------------------------
 
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "BIGINT": 64, "INTERVAL DAY TO SECOND": 64}  # and 32
+_BITS = {**INTEGER_BITS, "INTERVAL YEAR TO MONTH": 32, "INTERVAL DAY TO SECOND": 64}
 _TRUNCATED = ("INT", "BIGINT")  # types that truncate fractions
-_INTEGERS = frozenset(("TINYINT", "SMALLINT", *_TRUNCATED))
 
 
 def _integer(t: FlinkType, rules: ScalarRules) -> Converter:
-    bits = _BITS.get(t.root, 32)
+    bits = _BITS[t.root]
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     truncate = _truncation(least, most, rules) if bits > 16 else _no_truncation(rules)
 

@@ -12,7 +12,7 @@
 | array with the `connect.type` map | ARRAY<ROW<`key` k, `value` v>>, with a note |
 | oneOf, anyOf or a list of types with null and one other | the other, nullable |
 | allOf of objects | ROW with the members of all |
-| members of only some objects: then, else, dependentSchemas; oneOf and anyOf beside properties | nullable fields |
+| members of some objects: of if, then, else, dependencies, and of oneOf and anyOf beside properties | nullable fields |
 | anything else: other unions, what contains itself, true | STRING, which holds any JSON, with a note |
 
 A member that is not `required` is nullable. Members are in the order of `connect.index`, if they have one.
@@ -21,11 +21,12 @@ Rules: "Data Type Mappings" in the documentation of Confluent Cloud for Apache F
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kvformat.codecs.discovery.column_types import STRING, Notes, array_of, is_name, map_of, shown
+from kvformat.codecs.discovery.column_types import Notes, array_of, is_name, map_of, shown
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.codecs.json.json_schema import (
     CONNECT,
@@ -43,12 +44,13 @@ from kvformat.codecs.json.references import (
     SchemaDocuments,
     alternatives,
     is_reference,
-    more_members,
     required_members,
+    schemas_of_some,
 )
+from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import RegistrySchema
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import MAX_LENGTH, STRING, FlinkField, FlinkType
 
 _TYPES = {connect: root for root, connect in NUMBERS.items()}
 _PLAIN = {"boolean": FlinkType("BOOLEAN"), "integer": FlinkType("BIGINT"), "number": FlinkType("DOUBLE")}
@@ -78,6 +80,35 @@ def columns_of_json_schema(schema: RegistrySchema, notes: Notes, name: str | Non
             "stands for the columns of a table"
         )
     return found.fields
+
+
+@dataclass
+class _Members:
+    """The members of an object: those of all objects, those that are needed, and those of some objects.
+
+    differ: other schemas of members that some objects have.
+    """
+
+    all: dict[str, Any] = field(default_factory=dict)
+    needed: set[str] = field(default_factory=set)
+    some: dict[str, Any] = field(default_factory=dict)
+    differ: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(self, other: _Members) -> None:
+        """Add the members by a schema for the same objects."""
+        self.all.update(other.all)
+        self.needed |= other.needed
+        self._add_some(other.some, other.differ)
+
+    def add_of_some(self, other: _Members) -> None:
+        """Add the members by a schema for some of the objects."""
+        self._add_some({**other.all, **other.some}, other.differ)
+
+    def _add_some(self, members: _Node, differ: Mapping[str, list[Any]]) -> None:
+        for name, member in members.items():
+            for one in (member, *differ.get(name, ())):
+                if name not in self.all and self.some.setdefault(name, one) != one:
+                    self.differ.setdefault(name, []).append(one)
 
 
 class _Reading:
@@ -200,20 +231,9 @@ class _Reading:
         return _not_null(array_of(STRING if element is None else element))
 
     def _object(self, node: _Node, path: str, inside: Sequence[int]) -> FlinkType | None:
-        properties, more = node.get("properties"), node.get("additionalProperties")
-        more_of_some = more_members(node)
-        if isinstance(properties, dict) and (properties or more_of_some):
-            for word in ("additionalProperties", "patternProperties"):
-                if isinstance(node.get(word), dict):
-                    self._notes.add(f"members by {word!a} beside the named ones have no column: left out", path)
-            members, twice = dict(properties), set[str]()
-            for one in more_of_some:
-                twice |= (members.keys() - properties.keys()) & one["properties"].keys()
-                for name, member in one["properties"].items():
-                    members.setdefault(name, member)
-            if twice:
-                self._notes.add(f"several schemas for {', '.join(map(shown, sorted(twice)))}: the first one", path)
-            return self._row(members, required_members(node), path, inside)
+        members, more = self._members(node, path), node.get("additionalProperties")
+        if members.all or (isinstance(node.get("properties"), dict) and members.some):
+            return self._row(members, path, inside)
         if isinstance(more, dict):
             value = self.type(more, f"{path}{{}}", inside)
             key = _not_null(STRING)
@@ -223,30 +243,67 @@ class _Reading:
             return _not_null(replace(whole, fields=(FlinkField("key", key), whole.fields[1])))
         return self._text("an object whose members are not known: kept as text", path)
 
-    def _row(self, properties: _Node, needed: Set[str], path: str, inside: Sequence[int]) -> FlinkType | None:
+    def _members(self, node: Any, path: str, around: Sequence[int] = ()) -> _Members:
+        """Return the members of an object by a schema and by those that it applies to all or to some objects.
+
+        `around` has the identities of the schemas that apply this one.
+        """
+        found = _Members()
+        if not isinstance(node, dict) or id(node) in around or len(around) > _MOST_LEVELS:
+            return found
+        inside = (*around, id(node))
+        parts = node["allOf"] if isinstance(node.get("allOf"), list) else []
+        for part in parts:
+            found.add(self._members(self._target(part, path), path, inside))
+        properties = node.get("properties")
+        found.all.update(properties if isinstance(properties, dict) else {})
+        found.needed |= required_members(node)
+        of_some = schemas_of_some(node) if around or parts or isinstance(properties, dict) else []
+        for part in of_some:
+            found.add_of_some(self._members(self._target(part, path), path, inside))
+        if found.all:
+            for word in ("additionalProperties", "patternProperties", "unevaluatedProperties"):
+                if isinstance(node.get(word), dict):
+                    self._notes.add(f"members by {word!a} beside the named ones have no column: left out", path)
+        return found
+
+    def _row(self, members: _Members, path: str, inside: Sequence[int]) -> FlinkType | None:
+        properties = {**members.all, **{n: m for n, m in members.some.items() if n not in members.all}}
         fields = []
         for name, node in sorted(properties.items(), key=_index):
             place = f"{path}.{shown(name)}" if path else shown(name)
             if not is_name(name):
                 self._notes.add(f"the member {name[:100]!a} can't be a column name and is left out")
                 continue
-            t = self.type(node, place, inside)
+            t = self._common_type(
+                [node, *(members.differ.get(name, ()) if name in members.some else ())], place, inside
+            )
             if t is None:
                 self._notes.add("always null: left out", place)
             else:
-                fields.append(FlinkField(name, t if name in needed else _optional(t)))
+                fields.append(FlinkField(name, t if name in members.needed else _optional(t)))
         if not fields:
             return self._text("an object without members: kept as text", path)
         return FlinkType("ROW", nullable=False, fields=tuple(fields))
 
+    def _common_type(self, nodes: list[Any], path: str, inside: Sequence[int]) -> FlinkType | None:
+        """Return the type of a member that has several schemas: the least one that holds the values of all."""
+        types = [t for node in nodes if (t := self.type(node, path, inside)) is not None]
+        if not types:
+            return None
+        found = functools.reduce(merge_types, types)
+        if found.root != types[0].root:
+            self._notes.add(
+                f"one of {len(nodes)} types: {'kept as text' if found.root == STRING.root else found.summary()}", path
+            )
+        return found
+
     def _all_of(self, node: _Node, path: str, inside: Sequence[int]) -> FlinkType | None:
         """Return the type of a value that fulfils several schemas: of all objects together."""
+        members = self._members(node, path)
+        if members.all or members.some:
+            return self._row(members, path, inside)
         parts = [self._target(part, path) for part in (*node["allOf"], {k: v for k, v in node.items() if k != "allOf"})]
-        objects = [part for part in parts if isinstance(part, dict) and isinstance(part.get("properties"), dict)]
-        if objects:
-            properties = {name: member for part in objects for name, member in part["properties"].items()}
-            needed = {name for part in parts if isinstance(part, dict) for name in required_members(part)}
-            return self._row(properties, needed, path, inside)
         typed = [part for part in parts if isinstance(part, dict) and ("type" in part or "enum" in part)]
         return self.type(typed[0], path, inside) if typed else self._text("any value: kept as text", path)
 

@@ -24,11 +24,11 @@ from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.json.value_converters import ConvertedType
 from kvformat.codecs.json.variant import refusal
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkField, FlinkType, arrow_type, nullable
 
 EPOCHS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 """Types that are numbers with the setting `epochs`."""
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "INTERVAL YEAR TO MONTH": 32}
+_BITS = {**INTEGER_BITS, "INTERVAL YEAR TO MONTH": 32}
 
 
 class JsonSchema:

@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
-from kvformat.codecs.discovery.column_types import STRING
 from kvformat.codecs.discovery.text_forms import forms_of
 from kvformat.codecs.discovery.value_summary import (
     DATE,
@@ -40,7 +39,7 @@ from kvformat.codecs.discovery.value_summary import (
     form_of,
 )
 from kvformat.codecs.json.scalars import Converter, ScalarRules, scalar_converter
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, MAX_LENGTH, STRING, FlinkType
 
 BOOLEAN, BIGINT, DOUBLE = FlinkType("BOOLEAN"), FlinkType("BIGINT"), FlinkType("DOUBLE")
 DAY = FlinkType("DATE")
@@ -49,9 +48,8 @@ _LEAST_DIGITS = 20  # of a DECIMAL for whole numbers
 _LONG_DIGITS = 19
 _SHORTEST_FORM, _LONGEST_FORM = 8, 40  # characters of a text that may be a date or a time
 _LONGEST_NUMBER = 400  # characters of a text that is compared with a number
-_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
-READ_FROM_TEXTS = frozenset((*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "TIME", *_TIMES))
+READ_FROM_TEXTS = frozenset((*INTEGER_BITS, "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN", "TIME", *_TIMES))
 """Types whose columns can be read as text whatever the format is. The texts of bytes differ."""
 _PLAIN, _ZONED = (SQL, ISO), (SQL_ZONED, ISO_ZONED)
 _DECIMALS = {p: FlinkType("DECIMAL", precision=p, scale=0) for p in range(_LEAST_DIGITS, MOST_DIGITS + 1)}
@@ -140,9 +138,9 @@ def fit(t: FlinkType, value: Node, rules: ValueRules, *, declared: bool = False)
     if t.root == "TIME":
         form, digits = _form(value) if type(value) is str else ("", 0)
         return Fit.READS if form == TIME and digits <= min(t.precision or 0, 3) else Fit.MISFITS
-    if t.root in (*_INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"):
+    if t.root in (*INTEGER_BITS, "DECIMAL", "FLOAT", "DOUBLE"):
         return Fit.READS if _is_number_of(t, value, rules, declared=declared) else Fit.MISFITS
-    return Fit.READS if fits(t, value, iso=rules.iso) else Fit.MISFITS
+    return Fit.READS if _reads(t, value, iso=rules.iso) else Fit.MISFITS
 
 
 def _is_short(value: Node, length: int) -> bool:
@@ -203,7 +201,7 @@ def _is_number_of(t: FlinkType, value: Node, rules: ValueRules, *, declared: boo
     if type(value) is str and is_inferred(t) and not rules.texts and not declared:
         return False
     whole = type(value) is not Fraction
-    if t.root in _INTEGERS:
+    if t.root in INTEGER_BITS:
         return whole and _converted(t, value) is not None
     if type(value) is Integer and t.root == "DOUBLE":
         return _whole_type(value) == BIGINT
@@ -231,24 +229,24 @@ def _converter(t: FlinkType) -> Converter:
     return scalar_converter(t, ScalarRules(streaming=False, iso=False, decimals=True))
 
 
-def fits(t: FlinkType, node: Node, *, iso: bool) -> bool:
+def _reads(t: FlinkType, node: Node, *, iso: bool) -> bool:
     """Return whether a column of the type reads a value without an error, without rounding and with all its members."""
     if node is None:
         return True
     if t.root == "ROW":
         types = {field.name: field.type for field in t.fields}
         return isinstance(node, dict) and all(
-            name in types and fits(types[name], value, iso=iso) for name, value in node.items()
+            name in types and _reads(types[name], value, iso=iso) for name, value in node.items()
         )
     if t.root == "ARRAY":
-        return isinstance(node, list) and all(fits(t.fields[0].type, element, iso=iso) for element in node)
+        return isinstance(node, list) and all(_reads(t.fields[0].type, element, iso=iso) for element in node)
     if t.root == "MAP":
-        return isinstance(node, dict) and all(fits(t.fields[1].type, value, iso=iso) for value in node.values())
+        return isinstance(node, dict) and all(_reads(t.fields[1].type, value, iso=iso) for value in node.values())
     if t == STRING:
         return True
     if isinstance(node, dict | list) or (t.root == "BOOLEAN") != isinstance(node, bool):
         return False
-    if t.root in _INTEGERS and isinstance(node, Fraction):
+    if t.root in INTEGER_BITS and isinstance(node, Fraction):
         return False
     try:
         if t.root.startswith("TIME") and isinstance(node, str) and form_of(node)[1] > (t.precision or 0):

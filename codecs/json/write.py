@@ -33,7 +33,8 @@ from kvformat.codecs.json.scalars import epoch_factor
 from kvformat.codecs.json.settings import WriteSettings
 from kvformat.codecs.json.types import EPOCHS
 from kvformat.codecs.json.variant import variant_texts
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.errors import SchemaError, listed
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
@@ -69,13 +70,13 @@ class JsonWriter:
         check_forms(row, settings.forms)
         self._row, self._settings = row, settings
 
-    def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
-        """Write rows. Returns messages, null for null and failed rows, and errors, or None if there are none."""
-        texts, errors = self.texts(rows)
-        return texts.cast(pa.large_binary()).cast(pa.binary()), errors
+    def write(self, rows: pa.StructArray) -> EncodedBatch:
+        """Write rows. A null or failed row has no message."""
+        texts, reasons = self.texts(rows)
+        return EncodedBatch(texts.cast(pa.large_binary()).cast(pa.binary()), *reason_arrays(reasons))
 
-    def texts(self, rows: pa.StructArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
-        """Write rows as text, for an envelope. Returns texts and errors as `write` returns messages and errors."""
+    def texts(self, rows: pa.StructArray) -> tuple[pa.LargeStringArray, list[Reason | None]]:
+        """Write rows as text, for an envelope. Returns the texts, null for null and failed rows, and the errors."""
         batch = _Batch(self._settings)
         parts = batch.row(rows, self._row, "", lambda places: places)
         return batch.finish(join_texts(parts, len(rows)))
@@ -86,17 +87,17 @@ class _Batch:
 
     def __init__(self, settings: WriteSettings) -> None:
         self._settings = settings
-        self._failures: list[tuple[_Indices, str]] = []
+        self._failures: list[tuple[_Indices, Reason]] = []
 
-    def finish(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, pa.StringArray | None]:
+    def finish(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, list[Reason | None]]:
         """Return the texts, null for failed rows, and the errors. A row has its first error."""
         if not self._failures:
-            return texts, None
+            return texts, []
         errors = np.full(len(texts), None, dtype=object)
         for rows, error in reversed(self._failures):
             errors[rows] = error
-        found = pa.array(errors, pa.string())
-        return pc.if_else(found.is_null(), texts, pa.scalar(None, TEXT)), found
+        found = errors.tolist()
+        return pc.if_else(pa.array([one is None for one in found]), texts, pa.scalar(None, TEXT)), found
 
     def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         values = _unwrapped(values, t)
@@ -169,7 +170,7 @@ class _Batch:
         """Apply `map-null-key.mode` to the keys of maps. Entries with a key that is still null are not written."""
         if keys.null_count and self._settings.null_key_mode == "FAIL":
             places = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
-            self._failures.append((rows_of(places), ErrorCode.NULL_VALUE.marked(_NULL_KEY.format(path=path))))
+            self._failures.append((rows_of(places), Reason(ErrorCode.NULL_VALUE, _NULL_KEY.format(path=path))))
         return keys.fill_null(self._settings.null_key_literal) if self._settings.null_key_mode == "LITERAL" else keys
 
     def _variant(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
@@ -177,7 +178,7 @@ class _Batch:
             raise _wrong_arrow_type(values, t, path)
         texts, problems = variant_texts(values)
         for place, (code, reason) in problems:
-            self._failures.append((rows_of(np.array([place])), code.marked(f"column '{path}': {reason}")))
+            self._failures.append((rows_of(np.array([place])), Reason(code, f"column '{path}': {reason}")))
         return [texts]
 
     def _scalar(self, values: pa.Array, t: FlinkType, path: str) -> Parts:

@@ -13,11 +13,11 @@
 
 from __future__ import annotations
 
-from kvformat.codecs.discovery.column_types import BYTES, STRING, Notes, array_of
+from kvformat.codecs.discovery.column_types import Notes, array_of
 from kvformat.codecs.discovery.message_kinds import BINARY, indices_of
 from kvformat.codecs.protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, STRING, FlinkField, FlinkType
 
 _SCALARS = {
     "bool": FlinkType("BOOLEAN"),

@@ -48,13 +48,20 @@ from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_byte
 from kvformat.codecs.protobuf.registry_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
 from kvformat.codecs.protobuf.schema_text import VALUE, WRAPPED
 from kvformat.codecs.protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import (
+    BYTES,
+    INTEGER_BITS,
+    FlinkField,
+    FlinkType,
+    arrow_type,
+    nullable,
+)
 from kvformat.registry.java.parse import fit_decimal
 
 _INT, _BIGINT, _FLOAT = FlinkType("INT"), FlinkType("BIGINT"), FlinkType("FLOAT")
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32}
+_NARROW = ("TINYINT", "SMALLINT", "INT")
 _UNSIGNED = ("uint32", "fixed32", "uint64", "fixed64")
 _OF_64_BITS = ("int64", "sint64", "sfixed64", "uint64", "fixed64")
 _OF_32_BITS = ("int32", "sint32", "sfixed32", "uint32", "fixed32")
@@ -65,7 +72,6 @@ WRAPPERS = tuple(
 _MICROS, _MILLION, _BILLION = 1_000_000, 10**6, 10**9
 _MOST_SECONDS = (2**63 - 1) // _MICROS - 1
 _REPEATED = ("ARRAY", "MAP", "MULTISET")
-_BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)
 _Integers = npt.NDArray[np.integer]
 _Members = tuple[tuple[str, FlinkType], ...]
 
@@ -155,9 +161,9 @@ def _bind_value(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
 
 
 def _bind_scalar(t: FlinkType, field: FieldType) -> Binding:
-    if t.root in _BITS and t.root != "INT" and field.kind in _OF_32_BITS:
+    if t.root in _NARROW and t.root != "INT" and field.kind in _OF_32_BITS:
         return Binding(_INT, _Small(t, field.kind))
-    if t.root in _BITS and field.kind in _OF_64_BITS:
+    if t.root in _NARROW and field.kind in _OF_64_BITS:
         return Binding(_BIGINT, _Narrowed(t, field.kind))
     if t.root == "BIGINT" and field.kind in ("uint32", "fixed32"):
         return Binding(_INT, _Unsigned(t, field.kind))
@@ -223,7 +229,7 @@ class _Small(TwoWay):
     """TINYINT and SMALLINT in a number of 32 bits."""
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        most = 2 ** (_BITS[self.type.root] - 1)
+        most = 2 ** (INTEGER_BITS[self.type.root] - 1)
         numbers = as_integers(wire)
         least = 0 if self.source in _UNSIGNED else -most  # a negative number is one of more than 31 or 63 bits
         bad = ((numbers < least) | (numbers >= most)) & np.asarray(wire.is_valid())
@@ -352,7 +358,7 @@ class _Time(_OfMessage):
 @dataclass(frozen=True)
 class _Decimal(_OfMessage):
     members: ClassVar[_Members] = (
-        ("value", _BYTES),
+        ("value", BYTES),
         ("precision", _INT),
         ("scale", _INT),
     )
@@ -461,10 +467,10 @@ class _OneOf(_ReadOnly):
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         raise NotImplementedError("its element is converted")
 
-    def _several(self, count: int, path: str) -> str:
+    def _several(self, count: int, path: str) -> Reason:
         wanted = f"ARRAY<{self.type.summary()}>"
         text = f"field '{path}': {count} values of a {self.source}, but the column has one. Declare it as {wanted}"
-        return ErrorCode.WRONG_TYPE.marked(text)
+        return Reason(ErrorCode.WRONG_TYPE, text)
 
 
 @dataclass(frozen=True)

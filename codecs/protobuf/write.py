@@ -25,7 +25,7 @@ from kvformat.codecs.protobuf.binding import TEXTS
 from kvformat.codecs.protobuf.required import MOST_NAMED, lacks
 from kvformat.codecs.protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.batches import EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.types import FlinkType
 
 _Ints = npt.NDArray[np.int64]
@@ -54,7 +54,7 @@ class _Unknown:
     values: pa.Array
     enum: EnumType
 
-    def errors(self) -> Iterator[tuple[int, str]]:
+    def errors(self) -> Iterator[tuple[int, Reason]]:
         """Yield each row with the error of its first value."""
         texts = pa.types.is_string(self.values.type)
         known = [name if texts else f"{number} ({name})" for name, number in self.enum.values]
@@ -65,7 +65,7 @@ class _Unknown:
         for row, value in zip(rows.tolist(), self.values.cast(pa.string()).take(pa.array(first)), strict=True):
             text = value.as_buffer().to_pybytes().decode(errors="backslashreplace")
             shown = preview(text) if texts else text
-            yield row, code.marked(f"field '{self.path}': {shown} is not in the enum; it has {allowed}")
+            yield row, Reason(code, f"field '{self.path}': {shown} is not in the enum; it has {allowed}")
 
 
 class ProtobufWriter:
@@ -94,15 +94,14 @@ class ProtobufWriter:
         for lack in batch.lacking:
             for number in np.unique(lack.rows).tolist():
                 paths.setdefault(number, []).append(lack.path)
-        texts: list[str | None] = [None] * len(rows)
+        reasons: list[Reason | None] = [None] * len(rows)
         for unknown in batch.unknown:
             for number, error in unknown.errors():
-                texts[number] = texts[number] or error
+                reasons[number] = reasons[number] or error
         for number, missing in paths.items():
-            code, text = lacks(missing)
-            texts[number] = code.marked(text)
-        errors = pa.array(texts, pa.string())
-        return EncodedBatch(pc.if_else(errors.is_valid(), pa.scalar(None, pa.binary()), messages), errors)
+            reasons[number] = Reason(*lacks(missing))
+        failed = pa.array([one is not None for one in reasons])
+        return EncodedBatch(pc.if_else(failed, pa.scalar(None, pa.binary()), messages), *reason_arrays(reasons))
 
 
 class _Batch:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from kvformat.codecs.discovery.column_types import BYTES, STRING
 from kvformat.codecs.discovery.message_kinds import BINARY, OTHER_TEXT, UTF16, indices_of, is_utf8, text_indices
 from kvformat.codecs.discovery.numbers import number_type
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, STRING, FlinkField, FlinkType
 
 _BYTES = {"INT": 4, "BIGINT": 8, "DOUBLE": 8}
 

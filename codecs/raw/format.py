@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -92,18 +92,21 @@ class RawFormat(Format):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         name, t = self._column(schema)
-        values, errors = messages, None
+        values, reasons = messages, list[Reason | None]()
         if t.root in _NUMBERS:
-            values, errors = self._numbers(messages, t)
+            values, reasons = self._numbers(messages, t)
         elif t.root in _TEXTS:
-            values, errors = self._texts(messages, name)
+            values, reasons = self._texts(messages, name)
         rows = pa.StructArray.from_arrays([values], names=[name])
+        errors, codes = reason_arrays(reasons)
         if errors is None:
             return DecodedBatch(pa.ListArray.from_arrays(pa.array(np.arange(len(rows) + 1, dtype=np.int32)), rows))
         bad = errors.is_valid()
         good = np.asarray(pc.invert(bad))
         offsets = pa.array(np.concatenate(([0], np.cumsum(good, dtype=np.int32))).astype(np.int32))
-        return DecodedBatch(pa.ListArray.from_arrays(offsets, rows.filter(pa.array(good)), mask=bad), errors=errors)
+        return DecodedBatch(
+            pa.ListArray.from_arrays(offsets, rows.filter(pa.array(good)), mask=bad), None, errors, codes
+        )
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
@@ -148,30 +151,31 @@ class RawFormat(Format):
             )
         return name, t
 
-    def _texts(self, messages: pa.BinaryArray, name: str) -> tuple[pa.StringArray, pa.StringArray | None]:
+    def _texts(self, messages: pa.BinaryArray, name: str) -> tuple[pa.StringArray, list[Reason | None]]:
         charset = self._charset()
         policy = self.options["invalid-text"] or (_ERROR if charset.name == "UTF-8" else _REPLACE)
         if policy == _KEEP:
-            return messages.view(pa.string()), None
+            return messages.view(pa.string()), []
         if policy == _REPLACE:
-            return charset.decode(messages), None
+            return charset.decode(messages), []
         texts, faults = charset.decode_strictly(messages)
         if not faults:
-            return texts, None
-        errors: list[str | None] = [None] * len(messages)
+            return texts, []
+        errors: list[Reason | None] = [None] * len(messages)
         for place, at in faults.items():
             byte = messages[place].as_py()[at]
-            errors[place] = ErrorCode.WRONG_CHARSET.marked(
+            errors[place] = Reason(
+                ErrorCode.WRONG_CHARSET,
                 f"field '{name}': not valid {charset.name} at byte {at} (0x{byte:02x}). Set 'charset' to the right "
-                f"charset, or 'invalid-text' = '{_REPLACE}' to read U+FFFD here, or declare the column as BYTES"
+                f"charset, or 'invalid-text' = '{_REPLACE}' to read U+FFFD here, or declare the column as BYTES",
             )
-        return texts, pa.array(errors, pa.string())
+        return texts, errors
 
     def _dtype(self, t: FlinkType) -> np.dtype[np.void]:
         order = ">" if self.options["endianness"] == "big-endian" else "<"
         return np.dtype(order + _NUMBERS[t.root])
 
-    def _numbers(self, messages: pa.BinaryArray, t: FlinkType) -> tuple[pa.Array, pa.StringArray | None]:
+    def _numbers(self, messages: pa.BinaryArray, t: FlinkType) -> tuple[pa.Array, list[Reason | None]]:
         dtype = self._dtype(t)
         fits = pc.equal(pc.binary_length(messages), dtype.itemsize)  # null for a null message
         good = messages if messages.null_count == 0 and pc.all(fits, min_count=0).as_py() else messages.filter(fits)
@@ -180,17 +184,18 @@ class RawFormat(Format):
         numbers = data.view(dtype).astype(dtype.newbyteorder("="))
         values = pa.array(numbers != 0 if t.root == "BOOLEAN" else numbers)
         if len(good) == len(messages):
-            return values, None
+            return values, []
         place = np.cumsum(np.asarray(pc.fill_null(fits, False))) - 1
         values = values.take(pc.if_else(fits, pa.array(place), pa.scalar(None, pa.int64())))
         wrong = pc.fill_null(pc.invert(fits), False)
         if not pc.any(wrong, min_count=0).as_py():
-            return values, None
-        reason = ErrorCode.MALFORMED.marked(
-            f"Size of data received for deserializing {t.root} type is not {dtype.itemsize}, but "
-        )
-        texts = pc.binary_join_element_wise(reason, pc.binary_length(messages).cast(pa.string()), "")
-        return values, pc.if_else(wrong, texts, pa.scalar(None, pa.string()))
+            return values, []
+        wanted = f"Size of data received for deserializing {t.root} type is not {dtype.itemsize}, but "
+        sizes = pc.binary_length(messages).to_pylist()
+        return values, [
+            Reason(ErrorCode.MALFORMED, f"{wanted}{size}") if is_wrong else None
+            for size, is_wrong in zip(sizes, wrong.to_pylist(), strict=True)
+        ]
 
     def _number_bytes(self, values: pa.Array, t: FlinkType) -> pa.BinaryArray:
         dtype = self._dtype(t)

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._rows import BodyReader
-from kvformat.codecs.registries.framing import Frames, Framing, cut, layout, numbered, with_frame_errors
+from kvformat.codecs.registries.framing import Frames, Framing, Reasons, cut, layout, numbered, with_errors
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 
@@ -139,7 +139,7 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
     return replace(found, messages=cut(messages, has_guid, GUID_PREFIX - PREFIX))
 
 
-def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, int, pa.StringArray | None]:
+def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, int, Reasons | None]:
     """Return the messages, null where the frame is bad, and the number of bytes before each datum.
 
     Also returns the errors of bad frames; None if all frames are good.
@@ -154,8 +154,7 @@ def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, int, pa.StringArra
     usable = frames.good | ~frames.present
     if usable.all():
         return frames.messages, frames.size, None
-    errors = pa.array(frames.errors(), pa.string())
-    return pc.if_else(pa.array(usable), frames.messages, pa.scalar(None, pa.binary())), frames.size, errors
+    return pc.if_else(pa.array(usable), frames.messages, pa.scalar(None, pa.binary())), frames.size, frames.errors()
 
 
 def read_after_ids(messages: pa.BinaryArray, reader: BodyReader) -> DecodedBatch | None:
@@ -166,4 +165,4 @@ def read_after_ids(messages: pa.BinaryArray, reader: BodyReader) -> DecodedBatch
     frames = read_frames(messages, np.asarray(messages.is_valid()))
     if frames.guids:
         return None
-    return with_frame_errors(batch, pa.array(frames.errors(), pa.string()))
+    return with_errors(batch, frames.errors())

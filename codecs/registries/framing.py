@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -22,8 +22,11 @@ import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import validity
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
+
+Reasons = npt.NDArray[np.object_]
+"""A `Reason`, or None, for each message."""
 
 _GUIDS = 2**32  # numbers from here on are GUIDs, not ids
 _NEAR = 2**16
@@ -50,7 +53,7 @@ class Frames:
     reason: Callable[[pa.Buffer], str]
     guids: tuple[bytes, ...] = ()
     size: int = 0
-    failures: Mapping[int, str] = field(default_factory=dict)
+    failures: Mapping[int, Reason] = field(default_factory=dict)
     keys: tuple[int | str, ...] | None = None
 
     def schemas(self, ids: list[int]) -> list[int | str]:
@@ -61,12 +64,13 @@ class Frames:
             return [*ids]
         return [number if number < _GUIDS else str(uuid.UUID(bytes=self.guids[number - _GUIDS])) for number in ids]
 
-    def errors(self) -> npt.NDArray[np.object_]:
+    def errors(self) -> Reasons:
         """Return an error for each message that is not null and has no id, None for all others."""
         errors = np.full(len(self.ids), None, dtype=object)
         for row in np.flatnonzero(self.present & ~self.good).tolist():
-            known = self.failures.get(row)
-            errors[row] = known or ErrorCode.MALFORMED.marked(self.reason(self.given[row].as_buffer()))
+            errors[row] = self.failures.get(row) or Reason(
+                ErrorCode.MALFORMED, self.reason(self.given[row].as_buffer())
+            )
         return errors
 
 
@@ -150,14 +154,13 @@ def cut(messages: pa.BinaryArray, long: npt.NDArray[np.bool_], less: int) -> pa.
     return pa.Array.from_buffers(pa.binary(), count, [valid, pa.py_buffer(offsets), pa.py_buffer(data[kept])])
 
 
-def with_frame_errors(batch: DecodedBatch, frame_errors: pa.StringArray | None) -> DecodedBatch:
-    """Return a batch whose messages with a bad frame have the frame's error."""
-    if frame_errors is None:
+def with_errors(batch: DecodedBatch, reasons: Iterable[Reason | None]) -> DecodedBatch:
+    """Return a batch whose messages with a reason, one for each message or none at all, have this error."""
+    errors, codes = reason_arrays(reasons)
+    if errors is None:
         return batch
-    errors, codes = split_codes(frame_errors)
     if batch.errors is not None:
-        own, own_codes = (batch.errors, batch.codes) if batch.codes is not None else split_codes(batch.errors)
-        errors, codes = pc.coalesce(errors, own), pc.coalesce(codes, own_codes)
+        errors, codes = pc.coalesce(errors, batch.errors), pc.coalesce(codes, batch.codes)
     return replace(batch, errors=errors, codes=codes)
 
 

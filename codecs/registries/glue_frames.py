@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from kvformat.codecs.registries.framing import Frames, Framing, layout, numbered
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 
 PREFIX = 18
 """Bytes before the datum."""
@@ -112,9 +112,9 @@ def decompressed(frames: Frames, is_zlib: npt.NDArray[np.bool_], most: int) -> F
         try:
             datum = _decompressed(message[PREFIX:], most)
         except ValueError as bad:
-            good[row], failures[row] = False, ErrorCode.MALFORMED.marked(str(bad))
+            good[row], failures[row] = False, Reason(ErrorCode.MALFORMED, str(bad))
         except OverflowError as bad:
-            good[row], failures[row] = False, ErrorCode.TOO_LARGE.marked(str(bad))
+            good[row], failures[row] = False, Reason(ErrorCode.TOO_LARGE, str(bad))
         else:
             found[row] = message[:PREFIX] + datum
             total += len(datum)

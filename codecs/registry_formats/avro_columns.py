@@ -54,7 +54,7 @@ from kvformat.registry.contract.schema_registries import RegistrySchema, Registr
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
-    from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+    from kvformat.codecs.registry_formats.format import RegistryFormat
 
 _FLATTENED_KINDS = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
 _MOST_VERSIONS = 3  # of schemas, in a description
@@ -127,7 +127,7 @@ def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
 
 
 def propose_registry(
-    sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat, name: str | None = None
+    sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat, name: str | None = None
 ) -> SchemaProposal:
     """Propose columns that read all schemas in the messages. What they do not read is a note.
 
@@ -141,7 +141,7 @@ def propose_registry(
     return _checked(found, schemas, fmt, notes)
 
 
-def _checked(found: SchemaProposal, schemas: list[Schema], fmt: ConfluentAvroFormat, notes: Notes) -> SchemaProposal:
+def _checked(found: SchemaProposal, schemas: list[Schema], fmt: RegistryFormat, notes: Notes) -> SchemaProposal:
     """Return a proposal with the option that reads its sample, and with notes for what it does not read.
 
     Fields without a column were notes before.
@@ -168,9 +168,7 @@ def branch_of(schema: Schema, name: str | None) -> Schema:
     return next((branch for branch in schema.branches if branch.full_name == name), schema)
 
 
-def propose_debezium_avro(
-    sample: MessageSample, options: Mapping[str, Any], fmt: ConfluentAvroFormat
-) -> SchemaProposal:
+def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat) -> SchemaProposal:
     """Propose the columns of the rows before and after a change, from the schemas in the messages.
 
     If the schemas have Debezium's own types and `types` is not given, the proposal sets 'types' = 'debezium'.
@@ -226,7 +224,7 @@ def image_of(schema: Schema) -> Schema | None:
     return next((image.optional or image for image in images if (image.optional or image).type == "record"), None)
 
 
-def _schemas(sample: MessageSample, fmt: ConfluentAvroFormat, notes: Notes) -> list[Schema]:
+def _schemas(sample: MessageSample, fmt: RegistryFormat, notes: Notes) -> list[Schema]:
     """Return the schemas of the ids in the messages, the newest first. Ids that cannot be resolved become notes."""
     messages = pa.array(sample.present(), pa.binary())
     frames = fmt.framing.read(messages, np.asarray(messages.is_valid()), only_ids=True)

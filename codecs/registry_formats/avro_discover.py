@@ -6,7 +6,7 @@ A message whose schema is not known or not supported contributes nothing: decodi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -22,18 +22,21 @@ from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs.debezium.own_types import MARKS
 from kvformat.codecs.debezium.table_names import ADDED, NAMES, row_table, source_table
-from kvformat.codecs.discovery.column_types import STRING, Notes, is_name
-from kvformat.codecs.discovery.declared_types import holds
+from kvformat.codecs.discovery.column_types import Notes, is_name
 from kvformat.codecs.discovery.deletions import MARK, DeletionTables
 from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
 from kvformat.codecs.json.value_types import units_of_a_day
 from kvformat.codecs.registry_formats.avro_columns import branch_of, image_of, row_of
-from kvformat.codecs.registry_formats.avro_format import ConfluentAvroFormat
+from kvformat.codecs.registry_formats.avro_datums import AvroDatums
+from kvformat.codecs.registry_formats.format import RegistryFormat
+from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import TABLES_OF_TYPES
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.discovery import get_format
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.look import Looked, LookRequest, TableName
-from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.contract.look import Looked, LookRequest, TableName, WrittenColumns
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, nullable
 
 if TYPE_CHECKING:
     from kvformat.codecs.avro.schema import Schema
@@ -48,16 +51,16 @@ _Types = Mapping[str, FlinkType]
 class AvroLooker:
     """Looks at messages of format avro-confluent; see `Looker`."""
 
-    def __init__(self, format: ConfluentAvroFormat, request: LookRequest) -> None:
-        self._format, self._request = format, request
+    def __init__(self, format: RegistryFormat, datums: AvroDatums, request: LookRequest) -> None:
+        self._format, self._datums, self._request = format, datums, request
         self._types: dict[str, _Types] = {}  # by the text of the schema
         self._by_record = bool(request.options.get(TABLES_OF_TYPES))
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
-        found = Findings(len(messages), self._request.known)
+        found = Findings(len(messages), self._request)
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
-        ids, writers = self._format.writers(messages, filled)
+        ids, writers = self._datums.writers(messages, filled)
         self._place(messages, topics, ids, writers, found)
         found.decide(self._format, messages)
         return found.looked()
@@ -73,7 +76,7 @@ class AvroLooker:
 
     def _adder(self, found: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
         """Return a function that gives a message its table, and the table the columns of the message's schema."""
-        done: dict[tuple[int, int], str | None] = {}
+        done: dict[tuple[int, int], Reason | None] = {}
 
         def add(index: int, table: TableFindings, schema_id: int) -> None:
             key = table.number, schema_id
@@ -96,11 +99,7 @@ class AvroLooker:
         return [branch for branch in writer.branches if branch.type == "record"] or [writer]
 
     def _contributions(self, types: Sequence[_Types], table: TableFindings) -> Iterator[Contribution]:
-        for place, (name, declared) in enumerate(chain.from_iterable(one.items() for one in types)):
-            known, fixed = table.types.get(name), self._request.fixed.get(name)
-            t = declared if fixed is None else fixed
-            if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
-                yield Contribution(name, place, nullable(t))
+        return schema_contributions(chain.from_iterable(one.items() for one in types), table, self._request)
 
     def _types_of(self, writer: Schema) -> _Types:
         """Return the types of the columns of a schema; none if no table can have them."""
@@ -115,15 +114,28 @@ class AvroLooker:
         return _types(avro_columns(writer))
 
 
+def schema_contributions(
+    columns: Iterable[tuple[str, FlinkType]], table: TableFindings, request: LookRequest
+) -> Iterator[Contribution]:
+    """Yield what the columns of schemas contribute to a table."""
+    for place, (name, declared) in enumerate(columns):
+        known, fixed = table.types.get(name), request.fixed.get(name)
+        t = declared if fixed is None else fixed
+        if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
+            yield Contribution(name, place, nullable(t))
+
+
 class DebeziumAvroLooker(AvroLooker):
     """Looks at messages of format debezium-avro-confluent; see `Looker`."""
 
-    def __init__(self, format: ConfluentAvroFormat, request: LookRequest, given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, format: RegistryFormat, datums: AvroDatums, request: LookRequest, given: Mapping[str, Any]
+    ) -> None:
         given = {name: value for name, value in given.items() if name not in _PROVIDED}
-        super().__init__(type(format)(given), request)
+        super().__init__(type(format)(given), datums, request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
         self._deletions = DeletionTables(request.known) if self._flat else None
-        names = {name for spec in ConfluentAvroFormat.option_specs for name in spec.keys(given)}
+        names = {name for spec in AVRO_OPTIONS for name in spec.keys(given)}
         self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
 
     def _place(
@@ -206,6 +218,20 @@ def change_columns(writer: Schema, *, typed: bool, flat: bool) -> _Types:
         row = row_of(writer) if flat else image_of(writer)
         types = {} if row is None else _types(avro_columns(row))
     return {name: t for name, t in types.items() if not (flat and name in MARKS)}
+
+
+def written_change_columns(messages: pa.BinaryArray, datums: AvroDatums, *, flat: bool) -> WrittenColumns:
+    """Return the columns of the rows in Debezium's changes, by the schemas of the messages."""
+    ids, writers = datums.writers(messages, np.asarray(messages.is_valid()))
+    types = []
+    for writer in writers.values():
+        try:
+            types.append(change_columns(writer, typed=False, flat=flat))
+        except SchemaError:
+            types.append({})
+    number_of = {schema_id: number for number, schema_id in enumerate(writers)}
+    numbers = pa.array([number_of.get(schema_id) for schema_id in ids.tolist()], pa.int32())
+    return WrittenColumns(numbers, tuple({name: nullable(t) for name, t in one.items()} for one in types))
 
 
 def avro_columns(schema: Schema) -> tuple[FlinkField, ...]:

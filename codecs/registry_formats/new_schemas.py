@@ -18,13 +18,13 @@ import pyarrow.compute as pc
 
 from kvformat.codecs.registries.cache import compared_once, schemas_by_id
 from kvformat.codecs.registries.confluent_frames import read_frames
-from kvformat.codecs.registries.framing import distinct_ids
+from kvformat.codecs.registries.framing import Reasons, distinct_ids
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registry_formats.avro_reading import AvroReading
 from kvformat.codecs.registry_formats.options import FAIL, WARN
 from kvformat.codecs.registry_formats.record_types import names_of_schema
-from kvformat.registry.contract.common_types import merge_types
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.common_types import holds, merge_types
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import NewSchemaWarning, SchemaError
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
@@ -55,7 +55,7 @@ class NewSchemas:
 
     def error(
         self, schema: int | str, columns: Callable[[], Columns], reading: AvroReading | None = None
-    ) -> str | None:
+    ) -> Reason | None:
         """Return the error of the messages of a schema id or GUID; None if the table shows all of it.
 
         `columns` returns the columns of the schema, `reading` says what is read of an Avro schema. With the policy
@@ -79,31 +79,30 @@ class NewSchemas:
         text, first = compared_once((self, schema, reading is not None and reading.plain), compare)
         if text and first and self.policy == WARN:
             warnings.warn(text, NewSchemaWarning, stacklevel=2)
-        return ErrorCode.UNEXPECTED_FIELD.marked(text) if text and self.policy == FAIL else None
+        return Reason(ErrorCode.UNEXPECTED_FIELD, text) if text and self.policy == FAIL else None
 
     def refused_json(
-        self, given: pa.BinaryArray, messages: pa.BinaryArray, errors: pa.StringArray | None
-    ) -> tuple[pa.BinaryArray, pa.StringArray | None]:
+        self, given: pa.BinaryArray, messages: pa.BinaryArray, errors: Reasons | None
+    ) -> tuple[pa.BinaryArray, Reasons | None]:
         """Return messages of JSON, null where their schema is an error, and the errors with those of the schemas.
 
         `given` are the messages with their frames. Messages whose schema the registry does not know are read.
         """
         frames = read_frames(given, np.asarray(given.is_valid()))
         found, which = distinct_ids(frames.ids[frames.good])
-        texts: list[str | None] = []
+        refused: list[Reason | None] = []
         for key, answer in schemas_by_id(self.settings, frames.schemas(found.tolist())).items():
             known = answer if isinstance(answer, Refused) else answer.of_kind(JSON, "it")
             if isinstance(known, Refused):
-                texts.append(None)
+                refused.append(None)
             else:
-                texts.append(self.error(key, partial(_json_columns, known, self.record)))
-        if not any(texts):
+                refused.append(self.error(key, partial(_json_columns, known, self.record)))
+        if not any(refused):
             return messages, errors
-        reasons = np.full(len(given), None, dtype=object)
-        reasons[frames.good] = np.array(texts, object)[which]
-        more = pa.array(reasons, pa.string())
-        kept = pc.if_else(more.is_null(), messages, pa.scalar(None, pa.binary()))
-        return kept, more if errors is None else pc.coalesce(errors, more)
+        reasons = frames.errors()
+        reasons[frames.good] = np.array(refused, object)[which]
+        kept = pc.if_else(pa.array([one is None for one in reasons]), messages, pa.scalar(None, pa.binary()))
+        return kept, reasons
 
     def _rows(self, columns: Columns) -> tuple[FlinkField, ...]:
         if not self.of_changes:
@@ -195,8 +194,6 @@ def _wider(known: FlinkType, written: FlinkType) -> FlinkType | None:
 
 def _is_wider(known: FlinkType, written: FlinkType) -> bool:
     """Return whether the written type has all values of the known one and more. Lengths of texts do not count."""
-    from kvformat.codecs.discovery.declared_types import holds
-
     if known.root in _ANY_LENGTH or written.root in _ANY_LENGTH:
         return False
     if known.root != written.root and (known.root in _TIMES or written.root in _TIMES):

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from kvformat.codecs.discovery.column_types import BYTES, STRING, Notes, array_of
+from kvformat.codecs.discovery.column_types import Notes, array_of
 from kvformat.codecs.discovery.message_kinds import schema_id_of
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.codecs.protobuf.field_columns import WRAPPERS
@@ -56,13 +56,13 @@ from kvformat.codecs.registries.confluent_frames import frame_size
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.recognize import confluent_frames
 from kvformat.codecs.registry_formats.record_samples import split_by_type
-from kvformat.codecs.registry_formats.registry_schemas import columns_of_all, read_schemas
+from kvformat.codecs.registry_formats.registry_schemas import columns_of_all, common_type, read_schemas
 from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema, RegistrySettings
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, INTEGER_BITS, MAX_LENGTH, STRING, FlinkField, FlinkType
 
 if TYPE_CHECKING:
     from kvformat.codecs.registry_formats.format import RegistryFormat
@@ -74,7 +74,6 @@ _PLAIN = {
     "double": "DOUBLE",
     **dict.fromkeys(("int32", "sint32", "sfixed32"), "INT"),
 }
-_INTEGERS = {"TINYINT", "SMALLINT", "INT", "BIGINT"}
 _ENTRY = "Entry"
 _MOST_TYPES = 100_000
 """Types of one schema: a small schema whose messages use others many times could stand for any number."""
@@ -142,7 +141,7 @@ def propose_proto_registry(
 def _common(one: FlinkType, other: FlinkType) -> FlinkType | None:
     """Return the type of a column that reads fields of two types, as `evolve.py` reads them; None if there is none."""
     roots = {one.root, other.root}
-    integers = roots & _INTEGERS
+    integers = roots & INTEGER_BITS.keys()
     if roots <= {"BOOLEAN", *integers} and len(integers) == 1:
         return one if one.root in integers else other
     if len(roots) == 1 or roots == integers or roots == {"FLOAT", "DOUBLE"}:
@@ -152,7 +151,9 @@ def _common(one: FlinkType, other: FlinkType) -> FlinkType | None:
         return BYTES
     if "ARRAY" in roots:
         array, single = (one, other) if one.root == "ARRAY" else (other, one)
-        element = _common(array.fields[0].type, single) if single.root != "ROW" else single
+        if single.root == "MAP":  # its entries are messages
+            single = FlinkType("ROW", nullable=False, fields=single.fields)
+        element = common_type(array.fields[0].type, single, _common)
         return None if element is None else array_of(element)
     return None
 

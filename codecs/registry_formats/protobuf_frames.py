@@ -13,7 +13,7 @@ from kvformat.codecs._arrays import Ints
 from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, read_path
 from kvformat.codecs.registries.confluent_frames import GUID_PREFIX, PREFIX, frame_size, schema_of
 from kvformat.codecs.registries.framing import Frames
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 
 _MOST_PATHS = 1000
 """Index paths of a batch that are told apart; messages with others are errors. Real topics have a few."""
@@ -24,8 +24,9 @@ class SameType:
     """Messages of a batch with the same schema and type. `size` is the number of bytes before each message."""
 
     WITHOUT_PATH: ClassVar[int] = -2
-    NO_PATH: ClassVar[str] = ErrorCode.MALFORMED.marked(
-        "after the schema's id, the message has no path of a type in its schema (00 for the first one)"
+    NO_PATH: ClassVar[Reason] = Reason(
+        ErrorCode.MALFORMED,
+        "after the schema's id, the message has no path of a type in its schema (00 for the first one)",
     )
 
     schema_id: int | str

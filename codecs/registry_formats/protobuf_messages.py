@@ -16,13 +16,13 @@ from kvformat.codecs.protobuf.schema_text import ROOT, proto_text
 from kvformat.codecs.protobuf.write import ProtobufWriter
 from kvformat.codecs.registries.cache import schemas_by_id
 from kvformat.codecs.registries.confluent_frames import read_frames
-from kvformat.codecs.registries.framing import with_frame_errors
+from kvformat.codecs.registries.framing import with_errors
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.new_schemas import NewSchemas
 from kvformat.codecs.registry_formats.protobuf_frames import SameType, group_of, likely_head, message_groups
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
@@ -62,7 +62,7 @@ def decode_messages(
     others = np.flatnonzero(~np.isin(which, found))
     if len(others) or not parts:
         parts.append((others, SchemaReader.nothing(row, len(others))))
-    return with_frame_errors(join_parts(parts), pa.array(reasons, pa.string()) if any(reasons) else None)
+    return with_errors(join_parts(parts), reasons)
 
 
 @cached_by_identity
@@ -73,14 +73,14 @@ def text_of(row: FlinkType, format: str, name: str = ROOT) -> str:
 
 def _reader_of(
     group: SameType, row: FlinkType, settings: RegistrySettings, format: str, new: NewSchemas | None
-) -> SchemaReader | str:
+) -> SchemaReader | Reason:
     """Return the reader of a group of messages as rows, or the error of all of them."""
     (answer,) = schemas_by_id(settings, [group.schema_id]).values()
     found = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {group.schema_id}")
     registry = f"the schema registry at {settings.shown_url}"
     if isinstance(found, Refused):
-        return ErrorCode.UNKNOWN_SCHEMA.marked(
-            f"Could not find schema with id {group.schema_id} in {registry}: {found.reason}"
+        return Reason(
+            ErrorCode.UNKNOWN_SCHEMA, f"Could not find schema with id {group.schema_id} in {registry}: {found.reason}"
         )
     error = None if new is None else new.error(group.schema_id, lambda: _columns(found, group.path))
     if error is not None:
@@ -88,8 +88,9 @@ def _reader_of(
     reader = _reader(row, found, group.path, format)
     if isinstance(reader, SchemaReader):
         return reader
-    return ErrorCode.UNKNOWN_SCHEMA.marked(
-        f"the schema with id {group.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}"
+    return Reason(
+        ErrorCode.UNKNOWN_SCHEMA,
+        f"the schema with id {group.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}",
     )
 
 

@@ -11,13 +11,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints, Mask, spread, validity
 from kvformat.codecs.changes.other_messages import ERROR, SKIP
-from kvformat.codecs.registries.framing import with_frame_errors
+from kvformat.codecs.registries.framing import Reasons, with_errors
 from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.codecs.registry_formats.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registry_formats.record_options import (
@@ -35,10 +33,10 @@ from kvformat.codecs.registry_formats.record_options import (
 from kvformat.codecs.registry_formats.record_types import NAMELESS, RecordTypes, names_of_schema, record_types
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays, reasons_of
 from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.look import Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal, columns_text
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
@@ -46,7 +44,6 @@ from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.format import Format
 
-Texts = npt.NDArray[np.object_]
 _OTHER, _UNKNOWN = -2, -1
 
 
@@ -119,9 +116,9 @@ class RecordFormat(RegistryFormat):
                 format=identifier,
                 option=RECORD_COLUMNS,
             )
-        if not self.names_subject and self.subject is not None:
+        if not self.names_subject and self.registry.subject is not None:
             raise OptionError(
-                f"format '{identifier}' has the subject '{self.subject}', and '{SUBJECT_STRATEGY}' = "
+                f"format '{identifier}' has the subject '{self.registry.subject}', and '{SUBJECT_STRATEGY}' = "
                 f"'{self._strategy}', which makes subjects of the names of types. Remove one of them",
                 format=identifier,
                 option=SUBJECT_STRATEGY,
@@ -177,7 +174,16 @@ class RecordFormat(RegistryFormat):
 
     def looker_of_records(self, request: LookRequest) -> Looker:
         """Return the looker of messages whose tables are named by their topics, or by their types."""
-        return super().looker(request)
+        from kvformat.codecs.registry_formats.written_columns import SchemaLooker
+
+        return SchemaLooker(self, super().looker(request), request)
+
+    def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
+        from kvformat.codecs.registry_formats.written_columns import written_columns
+
+        if not self.settings.url or self.options["schema"] is not None:
+            return None
+        return written_columns(messages, self)
 
     # --- reading -----------------------------------------------------------------------------------------
 
@@ -200,13 +206,13 @@ class RecordFormat(RegistryFormat):
             if kept.all():
                 return self.decode_records(messages, schema)
             batch = _insert(self.decode_records(messages.filter(pa.array(kept)), schema), kept, errors)
-        return with_frame_errors(batch, errors)
+        return batch if errors is None else with_errors(batch, errors)
 
     def record_types(self, messages: pa.BinaryArray) -> RecordTypes:
         """Return the types of the messages. Raises `SchemaRegistryError`."""
         return record_types(messages, self.framing, self.kind, self.settings, self.identifier)
 
-    def _wanted(self, types: RecordTypes, names: list[str]) -> tuple[Ints, pa.StringArray | None]:
+    def _wanted(self, types: RecordTypes, names: list[str]) -> tuple[Ints, Reasons | None]:
         """Return which of the names each message has, and the errors of messages of other types, None for no errors.
 
         A message of another type has the number `_OTHER`. It has `_UNKNOWN` if decoding reports why it has no type.
@@ -224,13 +230,14 @@ class RecordFormat(RegistryFormat):
             texts = np.array([self._other_type(types, number, names) for number in range(len(types.names))], object)
             at = np.flatnonzero((which == _OTHER) & (types.which >= 0))
             reasons[at] = texts[types.which[at]]
-        return which, pa.array(reasons, pa.string())
+        return which, reasons
 
     @staticmethod
-    def _other_type(types: RecordTypes, number: int, names: list[str]) -> str:
-        return ErrorCode.INCOMPATIBLE_SCHEMA.marked(
+    def _other_type(types: RecordTypes, number: int, names: list[str]) -> Reason:
+        return Reason(
+            ErrorCode.INCOMPATIBLE_SCHEMA,
             f"the message has the type {types.names[number]}, by schema {types.schemas[number]}, and the table has "
-            f"records of {listed(names)}. Set '{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types"
+            f"records of {listed(names)}. Set '{OTHER_MESSAGES}' = '{SKIP}' to skip messages of other types",
         )
 
     def decode_at_once(self, messages: pa.BinaryArray, row: FlinkType) -> DecodedBatch | None:
@@ -245,7 +252,7 @@ class RecordFormat(RegistryFormat):
         messages: pa.BinaryArray,
         types: RecordTypes,
         which: Ints,
-        others: pa.StringArray | None,
+        others: Reasons | None,
         row: FlinkType,
         numbers: list[int],
     ) -> DecodedBatch:
@@ -257,11 +264,11 @@ class RecordFormat(RegistryFormat):
         which = np.where(which == _UNKNOWN, numbers[0], which)  # whose decoder reports the error
         counts = (which != _OTHER).astype(np.int64)  # one row, also for a type whose column is not selected
         if others is not None:
-            counts[np.asarray(others.is_valid())] = -1
+            counts[[one is not None for one in others]] = -1
         order = np.argsort(which.astype(np.int16), kind="stable")
         ends = np.searchsorted(which[order], range(-2, max(numbers) + 2))
         by_type, parts = messages.take(pa.array(order)), []
-        reasons: Texts | None = None
+        reasons: Reasons | None = None
         for number, column in zip(numbers, columns, strict=True):
             start, end = ends[number + 2], ends[number + 3]
             own_messages, of_column = by_type.slice(start, end - start), schema_of_column(column.type)
@@ -269,13 +276,12 @@ class RecordFormat(RegistryFormat):
             batch = reader.decode_records(own_messages, of_column)
             if batch.rows.null_count or len(batch.rows.values) != len(batch.rows):
                 counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
-            own = _marked_errors(batch)
-            if own is not None:
+            if batch.errors is not None:
                 reasons = np.full(len(messages), None, object) if reasons is None else reasons
-                reasons[order[start:end]] = own.to_numpy(zero_copy_only=False)
+                reasons[order[start:end]] = np.array(reasons_of(batch.errors, batch.codes, len(batch.rows)), object)
             parts.append((number, batch.rows.flatten()))
         found = DecodedBatch(beside(parts, which, counts, row))
-        return with_frame_errors(found, None if reasons is None else pa.array(reasons, pa.string()))
+        return found if reasons is None else with_errors(found, reasons)
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -289,7 +295,7 @@ class RecordFormat(RegistryFormat):
 
     def subject_for(self, schema: pa.Schema) -> str | None:
         if self.names_subject:
-            return self.subject
+            return self.registry.subject
         name = self.options[RECORD_NAME] or self._name_of(self.own_schema(schema))
         return name if self._strategy == BY_RECORD else f"{self.options[TOPIC]}-{name}"
 
@@ -339,23 +345,22 @@ class RecordFormat(RegistryFormat):
         wrong = (has_value.sum(0) != 1) & np.asarray(rows.is_valid())
         order = np.full(len(rows), -1, np.int64)
         messages: list[pa.BinaryArray] = []
-        errors: list[pa.StringArray] = []
+        reasons = np.full(len(rows), None, object)
         for (column, writer), values, mask in zip(writers, columns, has_value, strict=True):
             at = np.flatnonzero(mask & ~wrong)
             order[at] = np.arange(len(at)) + sum(len(part) for part in messages)
             batch = writer.encode_records(values.take(pa.array(at)), schema_of_column(column.type))
-            own = _marked_errors(batch)
             messages.append(batch.messages)
-            errors.append(pa.nulls(len(at), pa.string()) if own is None else own)
+            reasons[at] = np.array(reasons_of(batch.errors, batch.codes, len(at)), object)
         places = pa.array(order, mask=order < 0)
-        why = pa.concat_arrays([pa.nulls(0, pa.string()), *errors]).take(places)
         if wrong.any():
-            reason = ErrorCode.WRONG_TYPE.marked(
+            reasons[wrong] = Reason(
+                ErrorCode.WRONG_TYPE,
                 f"the row must have a value in one of the columns {listed(self.record_columns)}, and NULL in the "
-                "others, because a message has one type"
+                "others, because a message has one type",
             )
-            why = pc.if_else(pa.array(wrong), pa.scalar(reason), why)
-        return EncodedBatch(pa.concat_arrays([pa.nulls(0, pa.binary()), *messages]).take(places), why)
+        found = pa.concat_arrays([pa.nulls(0, pa.binary()), *messages]).take(places)
+        return EncodedBatch(found, *reason_arrays(reasons))
 
     def _writers(self, row: FlinkType) -> list[tuple[FlinkField, RecordFormat]]:
         """Return the columns, each with the format that writes its type."""
@@ -400,12 +405,12 @@ def beside(parts: Sequence[tuple[int, pa.StructArray]], which: Ints, counts: Int
     return pa.Array.from_buffers(pa.list_(pa.field("element", kind)), len(counts), buffers, children=[values])
 
 
-def _insert(batch: DecodedBatch, kept: Mask, errors: pa.StringArray | None) -> DecodedBatch:
+def _insert(batch: DecodedBatch, kept: Mask, errors: Reasons | None) -> DecodedBatch:
     """Insert messages without rows into a batch, which has those that are `kept`. Those with an error are null."""
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])
     of_kept = pa.array(before[1:] - 1, mask=~kept)
-    is_valid = np.ones(len(kept), np.bool_) if errors is None else np.array(errors.is_null())
+    is_valid = np.ones(len(kept), np.bool_) if errors is None else np.array([one is None for one in errors])
     is_valid[kept] = np.asarray(batch.rows.is_valid())
     buffers = [validity(is_valid), pa.py_buffer(np.asarray(batch.rows.offsets)[before])]
     rows = pa.Array.from_buffers(batch.rows.type, len(kept), buffers, children=[batch.rows.values])
@@ -422,10 +427,3 @@ def schema_of_column(row: FlinkType) -> pa.Schema:
 @cached_by_identity
 def _type_of(row: FlinkType) -> pa.StructType:
     return arrow_type(nullable(row))
-
-
-def _marked_errors(batch: DecodedBatch | EncodedBatch) -> pa.StringArray | None:
-    """Return the errors of a batch, each with its code at the beginning."""
-    if batch.errors is None or batch.codes is None:
-        return batch.errors
-    return pc.binary_join_element_wise("[", batch.codes, "] ", batch.errors, "")

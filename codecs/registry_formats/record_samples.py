@@ -82,4 +82,6 @@ def with_note_of_types(found: SchemaProposal, sample: MessageSample, format: Rec
     shown = ", ".join(f"{name} ({count})" for name, count in list(counts.items())[:_MOST_SHOWN])
     more = f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else ""
     note = f"the messages have {len(counts)} types: {shown}{more}. The option '{RECORD_NAME}' reads one of them"
+    if sample.part == "key":
+        note += ". The columns of several types are no key together: a row has those of one type"
     return replace(found, notes=(*found.notes, note))

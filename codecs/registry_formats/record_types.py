@@ -31,10 +31,10 @@ from kvformat.codecs.registries.cache import schemas_by_id
 from kvformat.codecs.registries.framing import Frames, Framing, distinct_ids
 from kvformat.codecs.registries.registry import AVRO, JSON, PROTOBUF
 from kvformat.codecs.registry_formats.protobuf_frames import message_groups, only_group
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 NAMELESS = "(without a name)"
 """The name of types whose schema has none, such as a JSON Schema without a title."""
@@ -53,7 +53,7 @@ class RecordTypes:
     which: Ints
     names: list[str] = field(default_factory=list)
     schemas: list[int | str] = field(default_factory=list)
-    errors: dict[int, tuple[frozenset[str], str]] = field(default_factory=dict)
+    errors: dict[int, tuple[frozenset[str], Reason]] = field(default_factory=dict)
 
     def add(self, name: str, schema: int | str) -> int:
         """Add a type and return its number."""
@@ -78,13 +78,7 @@ def record_types(
     format: str,
 ) -> RecordTypes:
     """Return the types of messages whose schemas are of a kind. Raises `SchemaRegistryError`."""
-    only = only_group(messages) if kind == PROTOBUF else None
-    if only is not None:
-        groups, which, frames = [(only.schema_id, only.path)], np.zeros(len(messages), np.int64), None
-    else:
-        present = np.asarray(messages.is_valid()) if messages.null_count else np.ones(len(messages), np.bool_)
-        frames = framing.read(messages, present)
-        groups, which = _groups(frames, kind)
+    groups, which, frames = schema_groups(messages, framing, kind)
     types, numbers = RecordTypes(which), np.full(len(groups) + 1, -1, np.int64)
     unions: list[tuple[int, RegistrySchema, int | str, Ints]] = []
     answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)))
@@ -95,9 +89,10 @@ def record_types(
         if isinstance(schema, Refused) or not names:
             if kind == JSON:  # whose reader does not ask for schemas
                 why = schema.reason if isinstance(schema, Refused) else "it is not valid JSON"
-                reason = ErrorCode.UNKNOWN_SCHEMA.marked(
+                reason = Reason(
+                    ErrorCode.UNKNOWN_SCHEMA,
                     f"Could not find schema with id {schema_id} in the schema registry at {settings.shown_url}: "
-                    f"{why}. Its type is needed for the options about records"
+                    f"{why}. Its type is needed for the options about records",
                 )
                 types.errors |= dict.fromkeys(np.flatnonzero(which == group).tolist(), (frozenset(), reason))
             continue
@@ -116,6 +111,21 @@ def record_types(
         else:
             _place_json(types, frames, places, own, schema, schema_id)
     return types
+
+
+def schema_groups(
+    messages: pa.BinaryArray, framing: Framing, kind: str
+) -> tuple[list[tuple[int | str, IndexPath]], Ints, Frames | None]:
+    """Return the schemas of messages with the path of a Protobuf message, and the number of each message's schema.
+
+    The number is -1 for a message without a schema. The frames are None if they did not have to be read.
+    """
+    only = only_group(messages) if kind == PROTOBUF else None
+    if only is not None:
+        return [(only.schema_id, only.path)], np.zeros(len(messages), np.int64), None
+    present = np.asarray(messages.is_valid()) if messages.null_count else np.ones(len(messages), np.bool_)
+    frames = framing.read(messages, present)
+    return *_groups(frames, kind), frames
 
 
 def _groups(frames: Frames, kind: str) -> tuple[list[tuple[int | str, IndexPath]], Ints]:
@@ -203,10 +213,11 @@ def _place_json(
     possible = frozenset(types.names[number] for number in numbers[:-1].tolist())
     shown, known = ", ".join(sorted(possible)), _constants(schema)
     if known is None:
-        reason = ErrorCode.INCOMPATIBLE_SCHEMA.marked(
+        reason = Reason(
+            ErrorCode.INCOMPATIBLE_SCHEMA,
             f"the JSON Schema {schema_id} is one of {shown}, and nothing in a message tells which: no member is "
             "required by all of them with constants (const, enum) that differ. Register a schema for each of them, or "
-            "read the messages without the options about records"
+            "read the messages without the options about records",
         )
         types.errors |= dict.fromkeys(places.tolist(), (possible, reason))
         return
@@ -220,14 +231,15 @@ def _place_json(
     which = np.array([*branches.values(), -1])[np.asarray(found.fill_null(-1))]
     types.which[places[has_rows]] = numbers[which]
     for place in places[has_rows][which < 0].tolist():
-        reason = ErrorCode.INCOMPATIBLE_SCHEMA.marked(
+        reason = Reason(
+            ErrorCode.INCOMPATIBLE_SCHEMA,
             f"the message does not have the member {name!r} with one of the values {', '.join(branches)}, which tells "
-            f"its type. The JSON Schema {schema_id} has {shown}"
+            f"its type. The JSON Schema {schema_id} has {shown}",
         )
         types.errors[place] = (possible, reason)
 
 
 @functools.lru_cache(maxsize=256)
 def _reader(name: str) -> JsonReader:
-    text = FlinkType("VARCHAR", length=MAX_LENGTH)
+    text = STRING
     return JsonReader(FlinkType("ROW", nullable=False, fields=(FlinkField(name, text),)), ReadSettings())

@@ -14,8 +14,8 @@ import pyarrow as pa
 from kvformat.codecs.avro.schema import PRIMITIVES
 from kvformat.codecs.discovery.findings import Findings
 from kvformat.codecs.registries.registry import AVRO
-from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.look import Looked, Looker
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
+from kvformat.registry.contract.look import Looked, Looker, LookRequest
 
 if TYPE_CHECKING:
     from kvformat.codecs.registry_formats.record_format import RecordFormat
@@ -33,14 +33,14 @@ class RecordLooker:
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
         types = self._format.record_types(messages)
-        others = Findings(len(messages), {})
+        others = Findings(len(messages), LookRequest())
         is_avro = self._format.kind == AVRO
         for number, name in enumerate(types.names):
             if is_avro and name in (*PRIMITIVES, "array", "map"):
                 for message in np.flatnonzero(types.which == number).tolist() if name != "null" else ():
                     others.fail(
                         message,
-                        ErrorCode.TABLE_ID.marked(f"the message has the type {name}, and only records have tables"),
+                        Reason(ErrorCode.TABLE_ID, f"the message has the type {name}, and only records have tables"),
                     )
                 types.which[types.which == number] = _NO_TABLE
         names = pa.array(types.names, pa.string()).take(pa.array(types.which, mask=types.which < 0))

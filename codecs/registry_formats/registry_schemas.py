@@ -61,7 +61,7 @@ def columns_of_all(
     for row in rows:
         for field in row:
             known = fields.setdefault(field.name, field)
-            t = _merged(known.type, field.type, common)
+            t = common_type(known.type, field.type, common)
             if t is None:
                 what = f"{field.type.summary()} in some schemas, which no column reads with the others: errors"
                 notes.add(what, shown(field.name))
@@ -76,7 +76,7 @@ def columns_of_all(
     )
 
 
-def _merged(
+def common_type(
     one: FlinkType, other: FlinkType, common: Callable[[FlinkType, FlinkType], FlinkType | None]
 ) -> FlinkType | None:
     """Return the type that reads two types, also inside of nested ones; None if there is none."""
@@ -87,14 +87,14 @@ def _merged(
         fields = []
         for field in one.fields:
             own = nullable(field.type) if field.name not in others else None
-            merged = own or _merged(field.type, others[field.name], common)
+            merged = own or common_type(field.type, others[field.name], common)
             if merged is None:
                 return None
             fields.append(FlinkField(field.name, merged))
         fields += [replace(field, type=nullable(field.type)) for field in other.fields if field.name not in names]
         t = replace(one, fields=tuple(fields))
     elif one.fields and one.root == other.root and len(one.fields) == len(other.fields):
-        parts = [_merged(a.type, b.type, common) for a, b in zip(one.fields, other.fields, strict=True)]
+        parts = [common_type(a.type, b.type, common) for a, b in zip(one.fields, other.fields, strict=True)]
         if None in parts:
             return None
         t = replace(

@@ -43,18 +43,11 @@ import pyarrow as pa
 from kvformat.codecs.json.variant import read_variants, variant_texts
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import did_you_mean, listed
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkField, FlinkType
 
 _TEXTS = ("CHAR", "VARCHAR")
 _BYTES = ("BINARY", "VARBINARY")
-_INTEGER_BITS = {
-    "TINYINT": 8,
-    "SMALLINT": 16,
-    "INT": 32,
-    "BIGINT": 64,
-    "INTERVAL YEAR TO MONTH": 32,
-    "INTERVAL DAY TO SECOND": 64,
-}
+_BITS = {**INTEGER_BITS, "INTERVAL YEAR TO MONTH": 32, "INTERVAL DAY TO SECOND": 64}
 _COUNT = FlinkType("INT")
 _UTC = dt.timezone.utc  # noqa: UP017 - of Python 3.11 too
 _USUAL_YEAR = re.compile(r"(?!0000)\d{4}-|\d\d:")
@@ -198,7 +191,7 @@ def python_value(value: Any, t: FlinkType, path: str = "") -> Any:
         return [python_value(v, t.fields[0].type, f"{path}[{i}]") for i, v in enumerate(value)]
     if t.root in ("MAP", "MULTISET"):
         return _entries(value, t, path)
-    if t.root in _INTEGER_BITS:
+    if t.root in _BITS:
         return _whole(value, t, path)
     expected, read = _SCALARS[t.root]
     try:
@@ -238,7 +231,7 @@ def _entries(value: Any, t: FlinkType, path: str) -> list[tuple[Any, Any]]:
 def _whole(value: Any, t: FlinkType, path: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(value, t, path, "a whole number")
-    bits = _INTEGER_BITS[t.root]
+    bits = _BITS[t.root]
     if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
         raise ValueRefused(ErrorCode.OUT_OF_RANGE, f"field '{path}': {_short(value)} is beyond the range of {t}")
     return value

@@ -11,13 +11,13 @@ import pyarrow as pa
 
 from kvformat.connectors.infer.inferred import InferredSchema
 from kvformat.connectors.infer.sample import SAMPLE, sample_of
-from kvformat.registry.contract.common_types import STRING, merge_types
+from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.discovery import format_class, get_format
 from kvformat.registry.contract.error_codes import split_codes
 from kvformat.registry.contract.errors import ConfigurationError, SchemaError, listed
 from kvformat.registry.contract.look import LookRequest
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
-from kvformat.registry.contract.types import FlinkField, nullable
+from kvformat.registry.contract.types import STRING, FlinkField, nullable
 
 Style = Literal["table", "ingestion"]
 
@@ -100,5 +100,8 @@ def _looked(sample: MessageSample, format: str, options: Mapping[str, Any]) -> S
         texts, _ = split_codes(pa.array(list(found.errors.values())))
         assert texts is not None
         notes.append(f"bad messages, which are left out: {len(texts)}; the first: {texts[0]}")
-    keys = [key.names for key in found.keys]
+    keys = list(dict.fromkeys(key.names for key in found.keys))
+    if len({frozenset(names) for names in keys}) > 1:
+        texts = [f"({', '.join(names)})" for names in keys]
+        notes.append(f"the messages declare different keys, {listed(texts)}: a query stops at such messages")
     return SchemaProposal(tuple(fields), primary_key=keys[0] if keys else (), notes=tuple(notes))

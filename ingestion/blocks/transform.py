@@ -8,6 +8,7 @@ Rules: Flink CDC's pages "Transform" and "Route", `YamlPipelineDefinitionParser`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +23,7 @@ from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import FlinkType, quoted
 
 _KIND = "__data_event_type__"
+_NAME = re.compile(r"`((?:[^`]|``)+)`|'(?:[^']|'')*'|([^\W\d]\w*)")
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,15 @@ class TransformRule:
     def computed(self) -> tuple[Projected, ...]:
         """The columns with an expression."""
         return tuple(item for item in self.columns or () if item.name and item.spark != quoted(item.name))
+
+    def used_names(self) -> frozenset[str]:
+        """Return the names in the projection and the filter: of columns, and also of functions and of keywords."""
+        found = (name for text in (*self._texts(), self.filter) for name in _NAME.findall(text))
+        return frozenset(quoted.replace("``", "`") or plain for quoted, plain in found) - {""}
+
+    def _texts(self) -> Iterator[str]:
+        for item in self.columns or ():
+            yield item.flink if self.is_flink and item.flink else item.spark
 
 
 def parse_transforms(items: Any, types: Mapping[str, FlinkType] | None = None) -> tuple[TransformRule, ...]:

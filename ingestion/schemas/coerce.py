@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any
@@ -41,7 +41,7 @@ from kvformat.ingestion.schemas.types import (
     TIMESTAMP_ROOTS,
     merge_types,
 )
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.java.numbers import double_texts, plain_decimal_texts
@@ -58,10 +58,10 @@ _SHOWN = 40  # characters of a value that an error shows
 
 @dataclass(frozen=True, slots=True)
 class FittedRows:
-    """Rows with the columns of the target's schema, and an error per bad row. `errors` is None if all rows fit."""
+    """Rows with the columns of the target's schema, and the error of each bad row by its index."""
 
     rows: pa.StructArray
-    errors: pa.StringArray | None
+    errors: Mapping[int, Reason]
 
 
 Convert = Callable[[pa.Array, FlinkType, FlinkType, str, int | None], pa.Array]
@@ -95,12 +95,7 @@ def fit_rows(
     fields = [pa.field(column.name, array.type) for column, array in zip(target.columns, fitted, strict=True)]
     mask = rows.is_null() if rows.null_count else None
     made = pa.StructArray.from_arrays(fitted, fields=fields, mask=mask)
-    if not errors:
-        return FittedRows(made, None)
-    texts = np.full(len(rows), None, dtype=object)
-    for index, text in errors.items():
-        texts[index] = ErrorCode.SCHEMA.marked(text)
-    return FittedRows(made, pa.array(texts, pa.string()))
+    return FittedRows(made, {index: Reason(ErrorCode.SCHEMA, text) for index, text in errors.items()})
 
 
 def _note_misfits(

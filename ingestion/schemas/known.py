@@ -43,13 +43,15 @@ def _known_to_json(known: KnownTable) -> dict[str, Any]:
         "as_text": sorted(known.as_text),
         "key": None if known.key is None else [*known.key],
         **({"forms": dict(sorted(known.forms.items()))} if known.forms else {}),
+        **({"nulls": sorted(known.nulls)} if known.nulls else {}),
     }
 
 
 def _known_from_json(value: Mapping[str, Any]) -> KnownTable:
     columns = {name: parse_column_type(text) for name, text in value["columns"]}
     key = None if value["key"] is None else tuple(value["key"])
-    return KnownTable(columns, frozenset(value["as_text"]), key, value.get("forms", {}))
+    nulls = frozenset(value.get("nulls", ()))
+    return KnownTable(columns, frozenset(value["as_text"]), key, value.get("forms", {}), nulls)
 
 
 @dataclass(frozen=True, slots=True)

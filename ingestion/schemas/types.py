@@ -15,14 +15,13 @@ from kvformat.registry.contract.common_types import (
     INTEGER_DIGITS,
     MOST_DIGITS,
     NESTED_ROOTS,
-    STRING,
     TEXT_ROOTS,
     TIMESTAMP_ROOTS,
     merge_types,
     whole_digits,
 )
 from kvformat.registry.contract.ddl import parse_type
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType
 
 __all__ = [
     "BINARY_ROOTS",

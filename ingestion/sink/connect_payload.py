@@ -25,15 +25,14 @@ import pyarrow.compute as pc
 from kvformat.codecs.json.write import list_counts, list_offsets, map_entries
 from kvformat.ingestion.schemas.coerce import texts_of
 from kvformat.ingestion.schemas.types import STRING
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, FlinkField, FlinkType
 
-_BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)
 _WRITTEN = {
     "DATE": FlinkType("INT"),
     "TIME": FlinkType("BIGINT"),
     "TIMESTAMP": FlinkType("BIGINT"),
     "TIMESTAMP_LTZ": STRING,
-    "DECIMAL": _BYTES,
+    "DECIMAL": BYTES,
 }
 _MILLISECONDS = 3  # digits of a second that a Timestamp holds
 _DECIMAL_BYTES = 16

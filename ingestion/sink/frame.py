@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.sink.changes import changes_of_rows
 from kvformat.ingestion.sink.records import TableRecords, UpsertTableRecords
 from kvformat.registry.contract.changelog import UNCHANGED, RowKind
-from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import EncodeError, SchemaError
 from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.contract.types import arrow_type, nullable
@@ -123,11 +122,8 @@ class RecordStage:
         struct = pa.StructArray.from_arrays(columns[: len(names)], names=list(names))
         rows = normalize_rows(struct, arrow_type(nullable(self.schema.row_type())))
         records = writer.write(changes_of_rows(rows, kinds, writer.same))
-        if records.errors is not None and records.errors.null_count < len(records.errors):
-            texts, codes = split_codes(records.errors)
-            assert texts is not None
-            assert codes is not None
-            at = pc.index(texts.is_valid(), True).as_py()
-            reason, code = texts[at].as_py(), codes[at].as_py()
-            raise EncodeError(f"table {self.table}: cannot encode a row: {reason}", reason=reason, code=code)
+        bad = next(filter(None, records.reasons), None)
+        if bad is not None:
+            text = f"table {self.table}: cannot encode a row: {bad.text}"
+            raise EncodeError(text, reason=bad.text, code=bad.code)
         return pa.RecordBatch.from_arrays([records.keys, records.values], ["key", "value"])

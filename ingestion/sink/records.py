@@ -31,6 +31,8 @@ from kvformat.ingestion.sink.changes import CREATE, DELETE, UPDATE, TableChanges
 from kvformat.ingestion.sink.connect_payload import connect_type, connect_values
 from kvformat.ingestion.sink.connect_schema import connect_schema
 from kvformat.ingestion.sink.settings import SinkSettings
+from kvformat.registry.contract.batches import EncodedBatch
+from kvformat.registry.contract.error_codes import Reason, reason_arrays, reasons_of
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.java.numbers import plain_decimal_texts
@@ -41,13 +43,14 @@ _TABLE_ID = "TableId"
 
 @dataclass(frozen=True, slots=True)
 class SinkRecords:
-    """A record per change. A tombstone has a null value. `errors` has a text per change that can't be written, or is
-    None; such a change has neither key nor value.
+    """A record per change. A tombstone has a null value.
+
+    A change that can't be written has a reason, and neither key nor value. `reasons` is empty if all can be written.
     """
 
     keys: pa.BinaryArray
     values: pa.BinaryArray
-    errors: pa.StringArray | None
+    reasons: list[Reason | None]
 
 
 class TableRecords:
@@ -77,18 +80,18 @@ class TableRecords:
 
     def write(self, changes: TableChanges) -> SinkRecords:
         """Write changes. Their rows have the columns of the schema, by name."""
-        keys, key_errors = self._key.write(changes.key_rows())
+        keys = self._key.write(changes.key_rows())
         before, after = (
             _whole_seconds(rows) if self._row is None else connect_values(rows, self._row)
             for rows in (changes.before, changes.after)
         )
         changes = TableChanges(changes.operations, before, after)
         envelope = self._debezium if self._settings.value_format == "debezium-json" else self._canal
-        texts, errors = self._value.texts(envelope(changes))
+        texts, reasons = self._value.texts(envelope(changes))
         if self._opening:
             parts = (pa.scalar(self._opening, TEXT), texts, pa.scalar(self._closing, TEXT), pa.scalar("", TEXT))
             texts = pc.binary_join_element_wise(*parts)
-        return _joined(keys, _binary(texts), key_errors, errors)
+        return _joined(keys, EncodedBatch(_binary(texts), *reason_arrays(reasons)))
 
     def _debezium(self, changes: TableChanges) -> pa.StructArray:
         table, count = self._table, len(changes)
@@ -133,9 +136,8 @@ class UpsertTableRecords:
 
     def write(self, changes: TableChanges) -> SinkRecords:
         """Write changes. Their rows have the columns of the schema, by name."""
-        keys, key_errors = self._key.write(_whole_seconds(changes.key_rows()))
-        values, errors = self._value.write(_whole_seconds(changes.after))
-        return _joined(keys, values, key_errors, errors)
+        keys = self._key.write(_whole_seconds(changes.key_rows()))
+        return _joined(keys, self._value.write(_whole_seconds(changes.after)))
 
 
 class _KeyWriter:
@@ -150,13 +152,13 @@ class _KeyWriter:
         as_texts = replace(row, fields=tuple(texts))
         self._csv = CsvWriter(as_texts, CsvSettings()) if settings.key_format == "csv" else None
 
-    def write(self, rows: pa.StructArray) -> tuple[pa.BinaryArray, pa.StringArray | None]:
+    def write(self, rows: pa.StructArray) -> EncodedBatch:
         by_name = {field.name: values for field, values in zip(rows.type, rows.flatten(), strict=True)}
         columns = [_repeated(self._table, len(rows)), *(by_name[name] for name in self._names)]
         if self._csv is not None:
             # texts, because Flink 1.20 quotes a DECIMAL of more than 24 characters
             columns = [_short_decimals(c) if d else c for c, d in zip(columns, self._decimals, strict=True)]
-            return self._csv.write(pa.StructArray.from_arrays(columns, [_TABLE_ID, *self._names])), None
+            return EncodedBatch(self._csv.write(pa.StructArray.from_arrays(columns, [_TABLE_ID, *self._names])))
         assert self._json is not None
         return self._json.write(_whole_seconds(pa.StructArray.from_arrays(columns, [_TABLE_ID, *self._names])))
 
@@ -235,13 +237,12 @@ def _binary(texts: pa.LargeStringArray) -> pa.BinaryArray:
     return texts.cast(pa.large_binary()).cast(pa.binary())
 
 
-def _joined(
-    keys: pa.BinaryArray, values: pa.BinaryArray, key_errors: pa.StringArray | None, errors: pa.StringArray | None
-) -> SinkRecords:
+def _joined(keys: EncodedBatch, values: EncodedBatch) -> SinkRecords:
     """Return the records, without those that have an error."""
-    found = [each for each in (key_errors, errors) if each is not None]
-    if not found:
-        return SinkRecords(keys, values, None)
-    both = pc.coalesce(*found)
-    nothing = pa.scalar(None, pa.binary())
-    return SinkRecords(pc.if_else(both.is_null(), keys, nothing), pc.if_else(both.is_null(), values, nothing), both)
+    if keys.errors is None and values.errors is None:
+        return SinkRecords(keys.messages, values.messages, [])
+    both = (reasons_of(part.errors, part.codes, len(part.messages)) for part in (keys, values))
+    reasons = [of_key or of_value for of_key, of_value in zip(*both, strict=True)]
+    good, nothing = pa.array([one is None for one in reasons]), pa.scalar(None, pa.binary())
+    written = [pc.if_else(good, part.messages, nothing) for part in (keys, values)]
+    return SinkRecords(written[0], written[1], reasons)

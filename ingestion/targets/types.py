@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, ZONED, size_of_bits, text_steps
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, quoted, spark_type
+from kvformat.registry.contract.types import BYTES, FlinkType, quoted, spark_type
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def _normalized(t: FlinkType, strategy: Strategy, as_text: Collection[str]) -> F
     if t.root == "FLOAT":
         return FlinkType("DOUBLE")
     if t.root in BINARY_ROOTS:
-        return FlinkType("VARBINARY", length=MAX_LENGTH)
+        return BYTES
     return FlinkType("DECIMAL", precision=38, scale=t.scale) if t.root == "DECIMAL" else t
 
 

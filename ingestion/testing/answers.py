@@ -236,10 +236,10 @@ def _records(
     operations = pa.array([_CODES[name] for name, _ in rows])
     images = array_of([details.get(image) for image in ("before", "after") for _, details in rows], schema.row_type())
     found = writer.write(TableChanges(operations, images[: len(rows)], images[len(rows) :]))
-    errors = [None] * len(rows) if found.errors is None else found.errors.to_pylist()
+    reasons = found.reasons or [None] * len(rows)
     return [
-        {"error": {"class": None, "message": error}}
-        if error is not None
+        {"error": {"class": None, "message": reason.text}}
+        if reason is not None
         else {
             "topic": writer.topic,
             "partition": writer.partition,
@@ -247,7 +247,7 @@ def _records(
             "value": _base64(value),
             "headers": [[name, _base64(content)] for name, content in writer.headers],
         }
-        for key, value, error in zip(found.keys.to_pylist(), found.values.to_pylist(), errors, strict=True)
+        for key, value, reason in zip(found.keys.to_pylist(), found.values.to_pylist(), reasons, strict=True)
     ]
 
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import RowKind
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import ContractError
 from kvformat.registry.contract.types import FlinkType
 
@@ -146,18 +146,18 @@ def _are_known(kinds: pa.StringArray) -> bool:
 # --- values outside a type's range -------------------------------------------------------------------------
 
 
-def times_outside_a_day(rows: pa.StructArray, row: FlinkType) -> dict[int, str]:
-    """Return an error text for the index of each row with a TIME before 00:00:00 or after 23:59:59, at any depth.
+def times_outside_a_day(rows: pa.StructArray, row: FlinkType) -> dict[int, Reason]:
+    """Return an error for the index of each row with a TIME before 00:00:00 or after 23:59:59, at any depth.
 
     `row` has the types of the first columns of `rows`. Only the first error of a row is returned.
     """
-    reasons: dict[int, str] = {}
+    reasons: dict[int, Reason] = {}
     if not _has_time(row):
         return reasons
     for indices, path in _find_outside(rows, row):
         why = f"field '{path}': a TIME must be at least 00:00:00 and before 24:00:00"
         for index in np.unique(indices).tolist():
-            reasons.setdefault(index, ErrorCode.OUT_OF_RANGE.marked(why))
+            reasons.setdefault(index, Reason(ErrorCode.OUT_OF_RANGE, why))
     return reasons
 
 

@@ -19,9 +19,8 @@ from __future__ import annotations
 import functools
 from dataclasses import replace
 
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType, nullable
 
-STRING = FlinkType("VARCHAR", length=MAX_LENGTH)
 TEXT_ROOTS = ("CHAR", "VARCHAR")
 BINARY_ROOTS = ("BINARY", "VARBINARY")
 NESTED_ROOTS = ("ARRAY", "MAP", "MULTISET", "ROW")
@@ -39,6 +38,11 @@ def merge_types(one: FlinkType, other: FlinkType) -> FlinkType:
     """Return the least type that holds the values of both; STRING holds all. It is NOT NULL if both types are."""
     merged = _merge_nullable(replace(one, nullable=True), replace(other, nullable=True))
     return replace(merged, nullable=one.nullable or other.nullable)
+
+
+def holds(known: FlinkType, other: FlinkType) -> bool:
+    """Return whether a column of the known type needs no change for values of the other type; all may be null."""
+    return merge_types(nullable(known), nullable(other)) == nullable(known)
 
 
 @functools.lru_cache(maxsize=4096)

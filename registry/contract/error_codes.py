@@ -1,14 +1,16 @@
 """Error codes of records: stable names for kinds of errors, in addition to the texts that people read.
 
-    kernel: "[OUT_OF_RANGE] field 'n': ..."  ->  decode_batch: errors "field 'n': ...", codes "OUT_OF_RANGE"
+    Reason(ErrorCode.OUT_OF_RANGE, "field 'n': ...")  ->  a batch: errors "field 'n': ...", codes "OUT_OF_RANGE"
 
-A kernel may write the code at the beginning of the text, or return it separately. A batch without errors has no
-codes.
+The format of another package may write the code at the beginning of the text, `[OUT_OF_RANGE] field 'n': ...`, instead
+of returning codes. A batch without errors has no codes.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -58,6 +60,14 @@ class ErrorCode(StrEnum):
         return self.mark + reason
 
 
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a message or a row has an error. It is no tuple, because NumPy would make two values of one."""
+
+    code: ErrorCode
+    text: str
+
+
 _Ints = npt.NDArray[np.int64]
 _MOST_BYTES = 2**31 - 1  # of texts in one array: the largest offset of a string array
 _NAMES = [code.value.encode() for code in ErrorCode]
@@ -99,6 +109,27 @@ def split_codes(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, p
         return texts, codes
     sparse = _SparseTexts(np.flatnonzero(np.asarray(errors.is_valid())), len(errors))
     return sparse.from_array(texts), sparse.from_array(codes)
+
+
+def reason_arrays(reasons: Iterable[Reason | None]) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+    """Return error texts and codes, one element per message or row; None and None if there are no errors."""
+    found = list(reasons)
+    if not any(found):
+        return None, None
+    texts = pa.array([None if one is None else escape_surrogates(one.text) for one in found], pa.string())
+    return texts, pa.array([None if one is None else one.code.value for one in found], pa.string())
+
+
+def reasons_of(errors: pa.StringArray | None, codes: pa.StringArray | None, count: int) -> list[Reason | None]:
+    """Return the reasons of `count` messages or rows, given texts and codes as a batch has them."""
+    if errors is None:
+        return [None] * count
+    if codes is None:
+        errors, codes = split_codes(errors)
+    if errors is None or codes is None:
+        return [None] * count
+    pairs = zip(errors.to_pylist(), codes.to_pylist(), strict=True)
+    return [None if text is None else Reason(ErrorCode[code], text) for text, code in pairs]
 
 
 def escape_surrogates(text: str) -> str:
@@ -145,8 +176,3 @@ class _SparseTexts:
         bounds[1:] = ends
         buffers = [self._bitmap, pa.py_buffer(np.repeat(bounds, self._gaps)), pa.py_buffer(data)]
         return pa.Array.from_buffers(pa.string(), self._count, buffers)
-
-
-def prefix_codes(errors: pa.StringArray | None, codes: pa.StringArray) -> pa.StringArray | None:
-    """Write codes at the beginning of error texts, for a format that returns the result of a nested format."""
-    return None if errors is None else pc.binary_join_element_wise("[", codes, "] ", errors, "")

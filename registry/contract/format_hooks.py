@@ -18,7 +18,7 @@ import pyarrow as pa
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import DirectionError, SchemaError
-from kvformat.registry.contract.look import Looker, LookRequest
+from kvformat.registry.contract.look import Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.look_by_proposal import ProposalLooker
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -174,6 +174,14 @@ class FormatHooks(abc.ABC):
         and `propose_schema` proposes its columns; a format that proposes none has the known columns.
         """
         return ProposalLooker(self.propose_schema, request)
+
+    def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
+        """Return the columns of messages by their own schemas, as `looker` finds them; by default None: no schemas.
+
+        Ingestion decodes a message by the types of its own schema, and converts the values, if its table's column has
+        a wider type that this schema does not have.
+        """
+        return None
 
     def native_decode(self, message: Column, schema: FlinkType, metadata: tuple[str, ...]) -> Column | None:
         """Return a Spark expression with exactly the kernel's result, if it is faster; by default None."""

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from kvformat.registry.contract.error_codes import ErrorCode, escape_surrogates
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import DataError, KvFormatError
 
 _R = TypeVar("_R", covariant=True)
@@ -33,7 +33,7 @@ class Run(Protocol[_R]):
 
 
 def isolate_errors(
-    run: Run[_T], count: int, *, failed: Callable[[int, str], _T], join: Callable[[list[_T]], _T], what: str
+    run: Run[_T], count: int, *, failed: Callable[[int, Reason], _T], join: Callable[[list[_T]], _T], what: str
 ) -> _T:
     """Return `run(0, count)`; if that raises, the joined results of smaller parts.
 
@@ -51,20 +51,21 @@ def isolate_errors(
 
 
 def _run_parts(
-    run: Run[_T], broken: list[tuple[int, int, Exception]], failed: Callable[[int, str], _T], what: str
+    run: Run[_T], broken: list[tuple[int, int, Exception]], failed: Callable[[int, Reason], _T], what: str
 ) -> list[_T]:
     """Return the results of all parts in order. `broken` has the parts that raised: at first the whole batch."""
     done: list[tuple[int, _T]] = []
     while broken:
         if len(broken) >= _SAMPLES and not done and all(_try(run, start, 1)[1] for start, _, _ in broken):
-            reason = f"{_error_text(broken[0][2], what)}. It also failed for {len(broken)} single messages of the batch"
-            return [failed(sum(count for _, count, _ in broken), f"{reason}; the others were not tried")]
+            first = _reason_of(broken[0][2], what)
+            others = f"It also failed for {len(broken)} single messages of the batch; the others were not tried"
+            return [failed(sum(count for _, count, _ in broken), Reason(first.code, f"{first.text}. {others}"))]
         halves = []
         for start, count, error in broken:
             if count == 1:
                 if isinstance(error, MemoryError):
                     raise error
-                done.append((start, failed(1, _error_text(error, what))))
+                done.append((start, failed(1, _reason_of(error, what))))
                 continue
             for at, size in ((start, count // 2), (start + count // 2, count - count // 2)):
                 result, raised = _try(run, at, size)
@@ -91,12 +92,14 @@ def _is_for_caller(error: Exception) -> bool:
     return isinstance(error, ImportError) or (isinstance(error, KvFormatError) and not isinstance(error, DataError))
 
 
-def _error_text(error: Exception, what: str) -> str:
+def _reason_of(error: Exception, what: str) -> Reason:
+    """Return the error of the messages for which `what` raised an exception."""
     if isinstance(error, DataError):
-        return escape_surrogates(f"[{error.code}] {error.reason}" if error.reason else str(error))
+        code = ErrorCode.__members__.get(error.code, ErrorCode.BAD_RECORD)
+        return Reason(code, error.reason or str(error).removeprefix(code.mark))
     text = " ".join(str(error).split())
     text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-    return escape_surrogates(ErrorCode.KERNEL_FAILED.marked(f"{what} failed with {type(error).__name__}: {text}"))
+    return Reason(ErrorCode.KERNEL_FAILED, f"{what} failed with {type(error).__name__}: {text}")
 
 
 # --- slices of large arrays --------------------------------------------------------------------------------
@@ -106,10 +109,10 @@ MOST_BYTES: Final = 2**30
 _LONGEST: Final = 2**31 - 1  # bytes of one message: the largest offset of a binary array
 
 
-def message_slices(messages: pa.Array) -> list[pa.BinaryArray | str]:
+def message_slices(messages: pa.Array) -> list[pa.BinaryArray | Reason]:
     """Split a binary or large_binary array into binary arrays of at most `MOST_BYTES`.
 
-    A longer message is a slice of its own. A message that does not fit a binary array is replaced by its error text.
+    A longer message is a slice of its own. A message that does not fit a binary array is replaced by its error.
     """
     if not len(messages):
         return [messages if pa.types.is_binary(messages.type) else pa.array([], pa.binary())]
@@ -119,14 +122,14 @@ def message_slices(messages: pa.Array) -> list[pa.BinaryArray | str]:
     bounds = np.frombuffer(offsets_buffer, width, len(messages) + 1, messages.offset * np.dtype(width).itemsize)
     if int(bounds[-1]) - int(bounds[0]) <= MOST_BYTES:
         return [_with_32_bit_offsets(messages, bounds, 0, len(messages)) if is_large else messages]
-    slices: list[pa.BinaryArray | str] = []
+    slices: list[pa.BinaryArray | Reason] = []
     start = 0
     while start < len(messages):
         stop = int(np.searchsorted(bounds, int(bounds[start]) + MOST_BYTES, side="right")) - 1
         stop = min(max(stop, start + 1), len(messages))
         size = int(bounds[stop] - bounds[start])
         if size > _LONGEST:
-            slices.append(ErrorCode.TOO_LARGE.marked(f"the message has {size} bytes, the limit is {_LONGEST} bytes"))
+            slices.append(Reason(ErrorCode.TOO_LARGE, f"the message has {size} bytes, the limit is {_LONGEST} bytes"))
         else:
             slices.append(
                 _with_32_bit_offsets(messages, bounds, start, stop) if is_large else messages.slice(start, stop - start)

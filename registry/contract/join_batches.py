@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import RowKind
-from kvformat.registry.contract.error_codes import escape_surrogates, prefix_codes
+from kvformat.registry.contract.error_codes import Reason, escape_surrogates, reason_arrays, reasons_of, split_codes
 from kvformat.registry.contract.errors import BatchSizeError
 
-if TYPE_CHECKING:
-    from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+_Batch = TypeVar("_Batch", DecodedBatch, EncodedBatch)
 
 
 def join_decoded(batches: Sequence[DecodedBatch]) -> DecodedBatch:
@@ -27,8 +26,8 @@ def join_decoded(batches: Sequence[DecodedBatch]) -> DecodedBatch:
     kinds = None
     if any(batch.row_kinds is not None for batch in batches):
         kinds = _concatenate([_kinds_in_lists(batch) for batch in batches])
-    errors = _join_errors([(_errors_with_codes(batch), len(batch.rows)) for batch in batches])
-    return replace(first, rows=rows, row_kinds=kinds, errors=errors, codes=None)
+    errors, codes = _join_errors([(batch, len(batch.rows)) for batch in batches])
+    return replace(first, rows=rows, row_kinds=kinds, errors=errors, codes=codes)
 
 
 def _kinds_in_lists(batch: DecodedBatch) -> pa.StringArray:
@@ -44,21 +43,29 @@ def join_encoded(batches: Sequence[EncodedBatch]) -> EncodedBatch:
     if len(batches) == 1:
         return batches[0]
     messages = _concatenate([batch.messages for batch in batches])
-    errors = _join_errors([(_errors_with_codes(batch), len(batch.messages)) for batch in batches])
-    return replace(batches[0], messages=messages, errors=errors, codes=None)
+    errors, codes = _join_errors([(batch, len(batch.messages)) for batch in batches])
+    return replace(batches[0], messages=messages, errors=errors, codes=codes)
 
 
-def _errors_with_codes(batch: DecodedBatch | EncodedBatch) -> pa.StringArray | None:
-    """Return the texts of the errors, each with its code at the beginning."""
-    codes = getattr(batch, "codes", None)
-    return batch.errors if codes is None else prefix_codes(batch.errors, codes)
+def with_codes(batch: _Batch) -> _Batch:
+    """Return a batch with separate error texts and codes, both None if there are no errors."""
+    if batch.errors is None or (batch.codes is not None and batch.errors.null_count < len(batch.errors)):
+        return batch
+    errors, codes = split_codes(batch.errors)
+    return replace(batch, errors=errors, codes=codes)
 
 
-def _join_errors(parts: Sequence[tuple[pa.StringArray | None, int]]) -> pa.StringArray | None:
-    """Join the errors of parts; each part is its errors, or None, and its number of messages or rows."""
-    if all(errors is None for errors, _ in parts):
-        return None
-    return _concatenate([pa.nulls(count, pa.string()) if errors is None else errors for errors, count in parts])
+def _join_errors(
+    parts: Sequence[tuple[_Batch, int]],
+) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+    """Join the errors and codes of parts; each part is a batch and its number of messages or rows."""
+    split = [(with_codes(batch), count) for batch, count in parts]
+    if all(batch.errors is None for batch, _ in split):
+        return None, None
+    none = [pa.nulls(count if batch.errors is None else 0, pa.string()) for batch, count in split]
+    errors = [nulls if batch.errors is None else batch.errors for (batch, _), nulls in zip(split, none, strict=True)]
+    codes = [nulls if batch.codes is None else batch.codes for (batch, _), nulls in zip(split, none, strict=True)]
+    return _concatenate(errors), _concatenate(codes)
 
 
 def _concatenate(arrays: Sequence[pa.Array]) -> pa.Array:
@@ -74,17 +81,21 @@ def _concatenate(arrays: Sequence[pa.Array]) -> pa.Array:
         ) from cause
 
 
-def failed_rows(count: int, reason: str, stored: pa.DataType) -> tuple[pa.ListArray, None, pa.StringArray]:
-    """Return rows, row kinds and errors of `count` messages with the same error; `stored` is the type of a row."""
-    return pa.nulls(count, pa.list_(stored)), None, pa.repeat(pa.scalar(reason), count)
+def failed_rows(count: int, reason: Reason, stored: pa.DataType) -> DecodedBatch:
+    """Return the result of `count` messages with the same error; `stored` is the type of a row."""
+    return DecodedBatch(pa.nulls(count, pa.list_(stored)), None, *_repeated(reason, count))
 
 
-def failed_messages(count: int, reason: str) -> tuple[pa.BinaryArray, pa.StringArray]:
-    """Return messages and errors of `count` rows with the same error."""
-    return pa.nulls(count, pa.binary()), pa.repeat(pa.scalar(reason), count)
+def failed_messages(count: int, reason: Reason) -> EncodedBatch:
+    """Return the result of `count` rows with the same error."""
+    return EncodedBatch(pa.nulls(count, pa.binary()), *_repeated(reason, count))
 
 
-def fail_rows(batch: DecodedBatch, reasons: Mapping[int, str]) -> DecodedBatch:
+def _repeated(reason: Reason, count: int) -> tuple[pa.StringArray, pa.StringArray]:
+    return pa.repeat(pa.scalar(escape_surrogates(reason.text)), count), pa.repeat(pa.scalar(reason.code.value), count)
+
+
+def fail_rows(batch: DecodedBatch, reasons: Mapping[int, Reason]) -> DecodedBatch:
     """Replace the rows of some messages by an error.
 
     `reasons` maps the index of a row in `batch.rows.values` to the error of the message that contains the row.
@@ -92,22 +103,21 @@ def fail_rows(batch: DecodedBatch, reasons: Mapping[int, str]) -> DecodedBatch:
     rows = batch.rows
     offsets = rows.offsets.to_numpy()
     owners = np.searchsorted(offsets, np.array(list(reasons)), side="right") - 1
-    marked = _errors_with_codes(batch)
-    texts: list[str | None] = [None] * len(rows) if marked is None else marked.to_pylist()
+    found = reasons_of(batch.errors, batch.codes, len(rows))
     for owner, reason in zip(owners.tolist(), reasons.values(), strict=True):
         if 0 <= owner < len(rows) and rows[owner].is_valid:
-            texts[owner] = texts[owner] or escape_surrogates(reason)
-    errors = pa.array(texts, pa.string())
-    good = pc.and_(errors.is_null(), rows.is_valid()).to_numpy(zero_copy_only=False)
+            found[owner] = found[owner] or reason
+    good = np.array([one is None for one in found], np.bool_) & np.asarray(rows.is_valid())
     kinds = batch.row_kinds
     if kinds is not None:
         kept = np.repeat(good, np.diff(offsets))
         kinds = _kinds_in_lists(batch).filter(pa.array(kept))
     rows = rows.take(pa.array(np.arange(len(rows)), mask=~good))
-    return replace(batch, rows=rows, row_kinds=kinds, errors=errors, codes=None)
+    errors, codes = reason_arrays(found)
+    return replace(batch, rows=rows, row_kinds=kinds, errors=errors, codes=codes)
 
 
-def insert_failed_rows(batch: EncodedBatch, good: pa.BooleanArray, reasons: Mapping[int, str]) -> EncodedBatch:
+def insert_failed_rows(batch: EncodedBatch, good: pa.BooleanArray, reasons: Mapping[int, Reason]) -> EncodedBatch:
     """Insert rows that were not encoded, with their errors.
 
     `batch` has the results of the rows that are true in `good`. `reasons` maps the index of each other row to its
@@ -115,7 +125,7 @@ def insert_failed_rows(batch: EncodedBatch, good: pa.BooleanArray, reasons: Mapp
     """
     is_good = good.to_numpy(zero_copy_only=False)
     places = pa.array(np.cumsum(is_good) - 1, mask=~is_good)
-    marked = _errors_with_codes(batch)
-    found = pa.nulls(len(good), pa.string()) if marked is None else marked.take(places)
-    why = pa.array([reasons.get(row) for row in range(len(good))], pa.string())
-    return replace(batch, messages=batch.messages.take(places), errors=pc.coalesce(why, found), codes=None)
+    encoded = iter(reasons_of(batch.errors, batch.codes, len(batch.messages)))
+    found = [next(encoded) if is_one else reasons.get(row) for row, is_one in enumerate(is_good.tolist())]
+    errors, codes = reason_arrays(found)
+    return replace(batch, messages=batch.messages.take(places), errors=errors, codes=codes)

@@ -2,7 +2,7 @@
 
 Ingestion looks at all messages of a batch before it decodes one. A message contributes the columns that the known
 schema of its table does not have, and those whose type does not read the message's value. A value that the known type
-reads without loss contributes nothing, and a null contributes nothing.
+reads without loss contributes nothing. A null contributes nothing, unless `LookRequest.nulls` asks for its column.
 
     known     db.t: id BIGINT, v INT
     message   {"id": 1, "v": 2.5, "w": null, "x": "a"}
@@ -13,7 +13,7 @@ The caller merges the types, so the order of messages and tasks does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -33,12 +33,19 @@ class KnownTable:
     key: the names of the primary key that the messages declare; None if no message did.
     forms: what the texts of a column have in common, as bits of the format's choice, so that the column can become
     STRING with the same texts. Without texts a column has no entry.
+    nulls: names that came with null only, of those that `LookRequest.nulls` asks for.
     """
 
     columns: Mapping[str, FlinkType]
     as_text: frozenset[str] = frozenset()
     key: tuple[str, ...] | None = None
     forms: Mapping[str, int] = field(default_factory=dict)
+    nulls: frozenset[str] = frozenset()
+
+
+def no_names(table: TableName) -> frozenset[str]:
+    """Return no names."""
+    return frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,8 @@ class LookRequest:
     options: the options of the format that only ingestion has, without the format's name (`infer-schema.strategy`),
     with their defaults. part: whether the messages are the values or the keys of records. static: whether the types of
     known columns never change, as those of `fixed`. A value that such a type does not hold contributes only that its
-    column is read as text: then a value that would be rounded or cut off makes a bad record.
+    column is read as text: then a value that would be rounded or cut off makes a bad record. nulls: returns names by
+    table. One that is not a known column contributes itself if it comes with null, once.
     """
 
     known: Mapping[TableName, KnownTable] = field(default_factory=dict)
@@ -57,6 +65,7 @@ class LookRequest:
     options: Mapping[str, Any] = field(default_factory=dict)
     part: Literal["key", "value"] = "value"
     static: bool = False
+    nulls: Callable[[TableName], frozenset[str]] = no_names
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +73,8 @@ class SeenColumn:
     """What the values of a column contribute.
 
     types: the distinct types of the values that do not fit, at most a few; the caller merges them. Empty if only
-    `as_text` or `forms` is new. message, place: the index of the first such message, and of the column within it.
+    `as_text` or `forms` is new, and for a name of `LookRequest.nulls` that came with null.
+    message, place: the index of the first such message, and of the column within it.
     as_text: whether the column must be read as text from now on. forms: what its texts have in common, see
     `KnownTable`; None if they say nothing new. Forms of several messages are merged by `&`.
     """
@@ -106,6 +116,18 @@ class Looked:
     keys: tuple[SeenKey, ...] = ()
     changes: Mapping[int, Literal["truncate", "drop"]] = field(default_factory=dict)
     errors: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenColumns:
+    """The columns of messages by the schemas that wrote them.
+
+    numbers: for each message the index of its schema in `columns` (INT32), null for a message without one.
+    columns: the types of each schema's columns, nullable, by name; empty for a schema that can't be read.
+    """
+
+    numbers: pa.Int32Array
+    columns: tuple[Mapping[str, FlinkType], ...]
 
 
 class Looker(Protocol):

@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import EncodeError, SchemaError
 from kvformat.registry.contract.schemas import result_arrow_type, row_type
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, arrow_type, nullable
 
-_WIDER_INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TEXTS = (pa.types.is_large_string, pa.types.is_string_view)
 _BYTES = (pa.types.is_large_binary, pa.types.is_binary_view, pa.types.is_fixed_size_binary)
 _SAME_KIND = {
@@ -161,8 +160,8 @@ def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
     """Return whether a cast to the wanted type keeps every value of the given type, down to microseconds."""
     integer: int | None = given.bit_width if pa.types.is_signed_integer(given) else None
     fits: bool = False
-    if t.root in _WIDER_INTEGERS:
-        fits = integer is not None and integer <= _WIDER_INTEGERS[t.root]
+    if t.root in INTEGER_BITS:
+        fits = integer is not None and integer <= INTEGER_BITS[t.root]
     elif t.root == "DECIMAL":
         whole, scale = want.precision - want.scale, want.scale
         if integer is not None:

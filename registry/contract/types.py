@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 MAX_LENGTH = 2**31 - 1  # characters or bytes: `VarCharType.MAX_LENGTH`, the length of STRING and BYTES
+INTEGER_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 
 _VARIANT_MARK = {b"variant": b"true"}
 _VARIANT = pa.struct(
@@ -159,6 +160,10 @@ class FlinkType:
             yield from field.type.walk(f"{path}.{field.name}" if path else field.name)
 
 
+STRING = FlinkType("VARCHAR", length=MAX_LENGTH)
+BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)
+
+
 @functools.lru_cache(maxsize=4096)
 def nullable(t: FlinkType) -> FlinkType:
     """Return the type with every level nullable.
@@ -208,7 +213,7 @@ def from_arrow(t: pa.DataType, nullable: bool, path: str) -> FlinkType:
     if pa.types.is_boolean(t):
         return make("BOOLEAN")
     if pa.types.is_signed_integer(t):
-        return make({8: "TINYINT", 16: "SMALLINT", 32: "INT", 64: "BIGINT"}[t.bit_width])
+        return make(next(root for root, bits in INTEGER_BITS.items() if bits == t.bit_width))
     if pa.types.is_float32(t) or pa.types.is_float64(t):
         return make("FLOAT" if t.bit_width == 32 else "DOUBLE")
     if pa.types.is_decimal(t) and t.precision <= 38 and 0 <= t.scale <= t.precision:

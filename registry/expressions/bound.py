@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.rows import RowError, Rows
 from kvformat.registry.expressions.vectors import DTYPES, Vector
 
@@ -17,8 +17,6 @@ NULL: Final = FlinkType("NULL")
 """The type of the literal NULL. It becomes that of the other operands, and BOOLEAN if there are none."""
 
 BOOLEAN, INT, BIGINT, DOUBLE = (FlinkType(root) for root in ("BOOLEAN", "INT", "BIGINT", "DOUBLE"))
-STRING = FlinkType("VARCHAR", length=MAX_LENGTH)
-BYTES = FlinkType("VARBINARY", length=MAX_LENGTH)
 DATE = FlinkType("DATE")
 DAYS, MONTHS = FlinkType("INTERVAL DAY TO SECOND"), FlinkType("INTERVAL YEAR TO MONTH")
 

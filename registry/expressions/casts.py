@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, MAX_LENGTH, FlinkType
 from kvformat.registry.expressions import decimals
 from kvformat.registry.expressions.bound import (
     BINARIES,
@@ -68,7 +68,6 @@ Convert = Callable[[Any], Any]
 """A function of a value that is not NULL; raises `RowError` if Flink fails."""
 
 _INTEGER_TEXT = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]*)")
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 _BLANKS = " \n\t"
 _MOST_COMPACT = 18
@@ -373,7 +372,7 @@ def _parse_short_decimal(text: str, precision: int, scale: int) -> int | None:
 def _from_decimal(source: FlinkType, target: FlinkType) -> Convert | None:
     precision, scale = source.precision or 0, source.scale or 0
     if target.root in INTEGERS:
-        bits = _BITS[target.root]
+        bits = INTEGER_BITS[target.root]
         half = 1 << (bits - 1)
         unit = 10**scale
         return lambda value: (decimals.truncated(value, unit) + half) % (2 * half) - half
@@ -506,7 +505,7 @@ def _sized_bytes(value: bytes, target: FlinkType) -> bytes:
 def _from_text(source: FlinkType, target: FlinkType, offset: int | None) -> Callable[[Session], Convert]:
     root = target.root
     if root in INTEGERS:
-        bits = _BITS[root]
+        bits = INTEGER_BITS[root]
         return lambda _: lambda value: _parse_integer(value, bits)
     if root == "DOUBLE":
         return lambda _: lambda value: parse_double(_float_text(value))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
+from kvformat.registry.contract.types import MAX_LENGTH, STRING, FlinkType
 from kvformat.registry.expressions import decimals
 from kvformat.registry.expressions.bound import (
     BINARIES,
@@ -23,7 +23,6 @@ from kvformat.registry.expressions.bound import (
     INTERVALS,
     NULL,
     NUMBERS,
-    STRING,
     TEXTS,
     TIMESTAMPS,
     BindError,

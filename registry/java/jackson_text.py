@@ -17,7 +17,6 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.java.charsets import utf16_text, utf32_text
 
 _MARKS = (
@@ -32,10 +31,10 @@ _LOOSE = re.compile(rb"[\xc0-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\x
 
 
 class BadEncoding(ValueError):
-    """The message has an encoding that Jackson does not support. `str()` has the code and the reason."""
+    """The message has an encoding that Jackson does not support. The code is `WRONG_CHARSET`, `str()` the reason."""
 
     def __init__(self) -> None:
-        super().__init__(ErrorCode.WRONG_CHARSET.marked("UTF-32 in an unusual byte order"))
+        super().__init__("UTF-32 in an unusual byte order")
 
 
 @dataclass(frozen=True, slots=True)

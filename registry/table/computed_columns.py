@@ -13,7 +13,7 @@ from itertools import accumulate
 
 import pyarrow as pa
 
-from kvformat.registry.contract.error_codes import ErrorCode
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import ConfigurationError, did_you_mean
 from kvformat.registry.contract.isolate_errors import isolate_errors
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
@@ -84,9 +84,8 @@ def _evaluated(bound: Bound, rows: Rows, where: str) -> tuple[pa.Array, dict[int
         part = rows.part(start, count)
         return bound.evaluate(part).array(), {index: f"{where}: {reason}" for index, reason in part.failures.items()}
 
-    def failed(count: int, text: str) -> tuple[pa.Array, dict[int, str]]:
-        reason = text.removeprefix(ErrorCode.KERNEL_FAILED.mark)
-        return pa.nulls(count, arrow_type(nullable(bound.type))), dict.fromkeys(range(count), reason)
+    def failed(count: int, reason: Reason) -> tuple[pa.Array, dict[int, str]]:
+        return pa.nulls(count, arrow_type(nullable(bound.type))), dict.fromkeys(range(count), reason.text)
 
     def join(parts: list[tuple[pa.Array, dict[int, str]]]) -> tuple[pa.Array, dict[int, str]]:
         starts = accumulate((len(array) for array, _ in parts), initial=0)

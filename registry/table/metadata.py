@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import MetadataError, SchemaError, did_you_mean
 from kvformat.registry.contract.format_hooks import Part
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 from kvformat.registry.format import Format
 from kvformat.registry.sql.table_definition import TableColumn
 from kvformat.registry.table.record_layout import RecordLayout
@@ -37,12 +37,11 @@ READABLE: Mapping[str, str] = {
 RAW: Mapping[str, Part] = {"__raw_key__": "key", "__raw_value__": "value"}
 """The metadata keys for the bytes of a record as they are, and the part that each has; see `connector_type`."""
 _WRITABLE = ("headers", "header-list", "timestamp", *RAW)
-_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
+_NUMBERS = (*INTEGER_BITS, "FLOAT", "DOUBLE", "DECIMAL")
 _TEXTS, _BYTES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
 _INSTANTS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 _CASTS = {  # target root -> other roots that can be cast to it
-    "BOOLEAN": (*_TEXTS, *_INTEGERS),
+    "BOOLEAN": (*_TEXTS, *INTEGER_BITS),
     **dict.fromkeys(_NUMBERS, (*_NUMBERS, *_TEXTS, "BOOLEAN")),
     **dict.fromkeys(_BYTES, (*_BYTES, *_TEXTS)),
     "DATE": (*_TEXTS, *_INSTANTS),

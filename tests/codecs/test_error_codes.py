@@ -165,8 +165,10 @@ def test_a_map_with_a_null_as_key_has_a_code() -> None:
     pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))  # a pa.MapArray takes no null
     rows = pa.array([{"a": [{"key": None, "value": 1}]}], pa.struct({"a": pairs}))
     row = row_type(resolve_schema("a MAP<STRING, INT>"))
-    _, errors = JsonWriter(row, WriteSettings.of(get_format("json").options)).write(rows)
-    assert errors[0].as_py().startswith("[NULL_VALUE] Fail to serialize at field: a.")  # type: ignore[index]
+    batch = JsonWriter(row, WriteSettings.of(get_format("json").options)).write(rows)
+    assert batch.errors is not None
+    assert batch.errors[0].as_py().startswith("Fail to serialize at field: a.")
+    assert batch.codes.to_pylist() == ["NULL_VALUE"]  # type: ignore[union-attr]
 
 
 # --- tables and metadata ---------------------------------------------------------------------------------------

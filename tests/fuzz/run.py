@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.fuzz import pipelines, stores, texts
+from tests.fuzz import histories, pipelines, stores, texts
 from tests.fuzz.cases import FORMATS, TABLES, case, names
 from tests.fuzz.looks import known_tables
 from tests.fuzz.minimise import Minimiser
@@ -27,6 +27,7 @@ TEXTS: dict[str, tuple[Callable[[random.Random], Any], Callable[[Any], None]]] =
     "jobs": (pipelines.sql_text, pipelines.use_sql),
     "pipelines": (pipelines.blocks, pipelines.use_blocks),
     "stores": (stores.damage, stores.load_damaged),
+    "histories": (histories.history, histories.compare_batchings),
 }
 """Subjects with texts as input: the function that creates a text, and the function that parses or refuses it."""
 ALL_PROPERTIES = {**PROPERTIES, "known": known_tables}
@@ -40,6 +41,8 @@ SOURCE = "source"
 """The property that the uncompiled kernel gives the same results as the compiled kernel."""
 TEXTS_A_TURN = 20
 """Number of texts per turn. Texts are faster than batches."""
+SLOW = ("histories",)
+"""Subjects with one text per turn."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class Fuzzer:
         make, use = TEXTS[subject]
         if self.only and ANSWERED not in self.only:
             return
-        for _ in range(TEXTS_A_TURN):
+        for _ in range(1 if subject in SLOW else TEXTS_A_TURN):
             text = make(rng)
             self._try(subject, ANSWERED, lambda: use(text), lambda: self._shown_text(use, text))  # noqa: B023
 

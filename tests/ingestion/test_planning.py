@@ -40,7 +40,7 @@ def _planner(transforms: Any = (), **rules: Any) -> Planner:
     return Planner(made, _projected)
 
 
-def _projected(rule: TransformRule, table: TableId, schema: TableSchema) -> TableSchema:
+def _projected(rule: TransformRule, table: TableId, schema: TableSchema, nulls: frozenset[str]) -> TableSchema:
     """Analyze names and `*` only."""
     assert rule.columns is not None
     columns: list[SchemaColumn] = []
@@ -530,3 +530,17 @@ def test_rows_of_the_look_are_used_if_they_are_those_of_the_plan(
 ) -> None:
     news = BatchNews(records={ONE: 3, TWO: 2}, decoded=decoded)
     assert usable_rows(news, {ONE: "a", TWO: "b"}, planned) == expected
+
+
+def test_a_column_that_came_with_null_only_has_no_type_until_a_value_comes() -> None:
+    planner = _planner(value_prefix="v_")
+    null = NewColumn(ORDERS, "value", "b", (), _at(1))
+    news = _news("a INT")
+    plan = planner.plan(IngestState(), BatchNews(news.tables, (*news.columns, null)))
+    assert _target(plan) == "v_a INT"
+    assert planner.nulls(plan.state, ORDERS) == {"v_b"}
+    stored = BatchPlan.from_entries(IngestState(), plan.entries(IngestState())).state
+    assert planner.nulls(stored, ORDERS) == {"v_b"}
+    after = planner.plan(stored, _news("b STRING")).state
+    assert planner.nulls(after, ORDERS) == frozenset()
+    assert planner.nulls(after, ONE) == frozenset()

@@ -17,7 +17,7 @@ from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 _TOPIC, _PARTITION, _OFFSET = POSITION
 _INTERNAL = (
     f"{ROW_KIND} STRING, {ROW_INDEX} INT, {_TOPIC} STRING, {_PARTITION} INT, {_OFFSET} BIGINT, {TIMESTAMP} BIGINT, "
-    f"{ROW_ERROR} STRING"
+    f"{ROW_ERROR} STRUCT<part: STRING, reason: STRING, code: STRING>"
 )
 
 

@@ -12,7 +12,7 @@ from kvformat.codecs.avro.parse import parse_schema
 from kvformat.codecs.avro.read import Decoded, read_batch
 from kvformat.codecs.avro.resolve import plan
 from kvformat.codecs.avro.schema import Schema
-from kvformat.registry.contract.error_codes import prefix_codes
+from kvformat.registry.contract.error_codes import reasons_of
 
 MANY = 40
 """The messages of a batch."""
@@ -62,9 +62,8 @@ def read(message: bytes | str, writer: Any, reader: Any = None, **options: Any) 
 
 def texts(decoded: Decoded) -> list[str | None]:
     """Return the error of each message, which begins with its code, or None."""
-    marked = prefix_codes(decoded.errors, decoded.codes)
-    found: list[str | None] = [None] * len(decoded.values) if marked is None else marked.to_pylist()
-    return found
+    reasons = reasons_of(decoded.errors, decoded.codes, len(decoded.values))
+    return [None if reason is None else reason.code.marked(reason.text) for reason in reasons]
 
 
 def error(message: bytes | str, writer: Any, reader: Any = None, **options: Any) -> str:

@@ -9,14 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.codecs.discovery.column_types import STRING
 from kvformat.codecs.discovery.findings import needs_text
 from kvformat.codecs.discovery.text_forms import INFERRED, merged_forms, writes_all
 from kvformat.ingestion.schemas.types import merge_types
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, TableName
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType
 
 Known = dict[TableName, KnownTable]
 
@@ -35,12 +34,17 @@ def look(
     topic: str = "topic",
     fixed: Mapping[str, FlinkType] | None = None,
     part: Any = "value",
+    nulls: Iterable[str] = (),
     **options: Any,
 ) -> Looked:
-    """Look at messages of one topic. `options` are ingestion's, with `_` for `-` and `__` for a dot."""
+    """Look at messages of one topic. `options` are ingestion's, with `_` for `-` and `__` for a dot.
+
+    `nulls` are names of which it is wanted whether they come with null.
+    """
     array = pa.array([as_bytes(message) for message in messages], pa.binary())
     names = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
-    request = LookRequest(known or {}, fixed or {}, names, part)
+    wanted = frozenset(nulls)
+    request = LookRequest(known or {}, fixed or {}, names, part, nulls=lambda table: wanted)
     return get_format(format, given or {}).looker(request).look(array, pa.array([topic] * len(array), pa.string()))
 
 
@@ -68,6 +72,9 @@ def merged(known: Known, looked: Looked) -> Known:
         before = found[column.table]
         types = [before.columns[column.name]] if column.name in before.columns else []
         types += column.types
+        if not types:
+            found[column.table] = replace(before, nulls=before.nulls | {column.name})
+            continue
         t = types[0]
         for other in types[1:]:
             t = merge_types(t, other)
@@ -80,7 +87,8 @@ def merged(known: Known, looked: Looked) -> Known:
             t = STRING
         if all_forms is not None and t != STRING:
             forms[column.name] = all_forms if writes_all(all_forms) else 0
-        found[column.table] = KnownTable({**before.columns, column.name: t}, as_text, before.key, forms)
+        columns = {**before.columns, column.name: t}
+        found[column.table] = KnownTable(columns, as_text, before.key, forms, before.nulls)
     for key in looked.keys:
         before = found[key.table]
         found[key.table] = replace(before, key=key.names)

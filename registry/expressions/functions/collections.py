@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, nullable
 from kvformat.registry.expressions.bound import (
     BINARIES,
     BOOLEAN,
@@ -32,7 +32,6 @@ from kvformat.registry.expressions.bound import (
     INTEGERS,
     NULL,
     NUMBERS,
-    STRING,
     TEXTS,
     TIMESTAMPS,
     BindError,

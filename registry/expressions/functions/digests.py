@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.expressions.bound import BYTES, STRING, BindError, Bound, constant
+from kvformat.registry.contract.types import BYTES, STRING, FlinkType
+from kvformat.registry.expressions.bound import BindError, Bound, constant
 from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, text_function
 from kvformat.registry.expressions.rows import RowError, Rows

@@ -20,14 +20,13 @@ from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType
 from kvformat.registry.expressions import decimals
 from kvformat.registry.expressions.bound import (
     BINARIES,
     BOOLEAN,
     INTEGERS,
     NULL,
-    STRING,
     TEXTS,
     TIMESTAMPS,
     BindError,

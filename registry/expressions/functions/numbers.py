@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from kvformat.registry.contract.types import INTEGER_BITS
 from kvformat.registry.expressions import decimals
 from kvformat.registry.expressions.bound import DOUBLE, INT, INTEGERS, BindError, Bound, by_value
 from kvformat.registry.expressions.casts import bind_cast
@@ -33,7 +34,6 @@ from kvformat.registry.java.parse import round_to_float
 _MOST_PLACES = 10_000
 """Places of ROUND beyond which Java runs out of memory or of its exponents."""
 _TRUNCATED_SCALE = 18
-_BITS = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64}
 _EXACT = Context(prec=_MOST_PLACES * 3)
 _PER_DEGREE, _PER_RADIAN = 0.017453292519943295, 57.29577951308232  # as in java.lang.Math
 
@@ -164,7 +164,7 @@ def _number_places(value: Bound, places: Sequence[Bound], compute: Callable[[Any
     type_ = value.type
     if type_.root == "FLOAT":
         return _number_places_of_float(value, places, compute)
-    half = 1 << (_BITS.get(type_.root, 64) - 1)
+    half = 1 << (INTEGER_BITS.get(type_.root, 64) - 1)
 
     def of_number(number: Any, count: int = 0) -> Any:
         found = compute(number, count)

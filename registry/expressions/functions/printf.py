@@ -12,13 +12,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType
 from kvformat.registry.expressions import decimals
 from kvformat.registry.expressions.bound import (
     DAYS,
     MONTHS,
     NULL,
-    STRING,
     TEXTS,
     TIMESTAMPS,
     BindError,

@@ -14,8 +14,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kvformat.registry.contract.types import FlinkField, FlinkType
-from kvformat.registry.expressions.bound import BOOLEAN, INT, STRING, BindError, Bound, constant
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
+from kvformat.registry.expressions.bound import BOOLEAN, INT, BindError, Bound, constant
 from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, prepared
 from kvformat.registry.expressions.rows import MOST_CHARACTERS, RowError, check_length

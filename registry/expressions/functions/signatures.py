@@ -12,12 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import BYTES, STRING, FlinkType
 from kvformat.registry.expressions.bound import (
     BIGINT,
     BINARIES,
     BOOLEAN,
-    BYTES,
     DATE,
     DOUBLE,
     FLOATS,
@@ -25,7 +24,6 @@ from kvformat.registry.expressions.bound import (
     INTEGERS,
     NULL,
     NUMBERS,
-    STRING,
     TEXTS,
     TIMESTAMPS,
     BindError,

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.expressions.bound import NULL, STRING, BindError, Bound
+from kvformat.registry.contract.types import STRING, FlinkType
+from kvformat.registry.expressions.bound import NULL, BindError, Bound
 from kvformat.registry.expressions.java_times.fixed_layouts import FixedTexts, Layout, written
 from kvformat.registry.expressions.rows import RowError, Rows
 from kvformat.registry.expressions.tree import Call

@@ -9,8 +9,8 @@ import functools
 import re
 from collections.abc import Callable, Sequence
 
-from kvformat.registry.contract.types import FlinkField, FlinkType
-from kvformat.registry.expressions.bound import STRING, BindError, Bound
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
+from kvformat.registry.expressions.bound import BindError, Bound
 from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, text_function
 from kvformat.registry.expressions.rows import RowError

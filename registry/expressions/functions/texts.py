@@ -15,19 +15,8 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkType
-from kvformat.registry.expressions.bound import (
-    BOOLEAN,
-    FLOATS,
-    INT,
-    INTEGERS,
-    NULL,
-    STRING,
-    TEXTS,
-    BindError,
-    Bound,
-    by_value,
-)
+from kvformat.registry.contract.types import MAX_LENGTH, STRING, FlinkType
+from kvformat.registry.expressions.bound import BOOLEAN, FLOATS, INT, INTEGERS, NULL, TEXTS, BindError, Bound, by_value
 from kvformat.registry.expressions.functions import text_pieces
 from kvformat.registry.expressions.functions.printf import bind_printf
 from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function, checked, same_type

@@ -11,10 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType
 from kvformat.registry.expressions.bound import (
     NUMBERS,
-    STRING,
     TEXTS,
     TIMESTAMPS,
     BindError,

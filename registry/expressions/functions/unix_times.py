@@ -11,15 +11,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kvformat.registry.contract.types import FlinkType
-from kvformat.registry.expressions.bound import (
-    BIGINT,
-    DATE,
-    STRING,
-    Bound,
-    by_value,
-    with_session,
-)
+from kvformat.registry.contract.types import STRING, FlinkType
+from kvformat.registry.expressions.bound import BIGINT, DATE, Bound, by_value, with_session
 from kvformat.registry.expressions.functions.signatures import Function, checked
 from kvformat.registry.expressions.functions.text_columns import (
     FromTexts,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 
-from kvformat.registry.expressions.bound import BIGINT, STRING
+from kvformat.registry.contract.types import STRING
+from kvformat.registry.expressions.bound import BIGINT
 from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import text_function
 from kvformat.registry.expressions.rows import RowError

@@ -411,10 +411,12 @@ def test_a_value_that_can_not_be_written_does_not_change_others() -> None:
     first = encode(pa.array([good], schema.arrow_type), schema).messages[0].as_py()
     assert encoded.messages.to_pylist() == [first, None, None, None, None, first]
     assert encoded.errors is not None
+    assert encoded.codes is not None
+    assert encoded.codes.to_pylist() == [None, "NULL_VALUE", "WRONG_TYPE", "NULL_VALUE", "NULL_VALUE", None]
     texts = encoded.errors.to_pylist()
     assert texts[0] is None
-    assert texts[1] == "[NULL_VALUE] field f0: null value for (non-nullable) long"
-    assert "[WRONG_TYPE] field f1: 'B' is not a symbol of enum E; it has A" in texts[2]
+    assert texts[1] == "field f0: null value for (non-nullable) long"
+    assert "field f1: 'B' is not a symbol of enum E; it has A" in texts[2]
     assert "field f2.element: null value" in texts[3]
     assert "field f3: null value for (non-nullable) [int]" in texts[4]
 

@@ -17,6 +17,7 @@ import pytest
 
 from kvformat.registry import ChangelogMode, DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError
+from kvformat.registry.contract.look import LookRequest
 from kvformat.registry.table.decode_records import decode_records
 from tests.support.registry_server import Registry
 
@@ -660,3 +661,73 @@ def test_the_error_of_a_flattened_message_in_avro_names_the_option(registry: Reg
     columns = f"{_COLUMNS}, __deleted STRING"
     plain = get_format("avro-confluent", {"url": registry.url}).decode_batch(message, columns)
     assert plain.rows.to_pylist() == [[{**_PEN, "__deleted": "true"}]]
+
+
+_ROW, _TEXTS = {"id": 1, "n": "a"}, {"id": "1", "n": "a"}
+_DELETIONS = {
+    "canal-json": [
+        {"type": "DELETE", "data": None, "old": [_TEXTS]},
+        {"type": "DELETE", "old": [_TEXTS]},
+        {"type": "DELETE", "data": [], "old": [_TEXTS]},
+        {"old": [_TEXTS], "data": None, "database": None, "type": "DELETE"},
+        {"type": "DELETE", "data": [_TEXTS], "old": [{"id": "2", "n": "b"}]},
+    ],
+    "maxwell-json": [
+        {"type": "delete", "old": _ROW},
+        {"type": "delete", "data": None, "old": _ROW},
+        {"type": "delete", "data": {}, "old": _ROW},
+        {"old": _ROW, "type": "delete", "data": { }},
+        {"type": "delete", "data": _ROW, "old": {"id": 2}},
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["all", "upsert"])
+@pytest.mark.parametrize("format", _DELETIONS)
+def test_the_row_of_a_deletion_may_be_among_the_old_values(format: str, mode: str) -> None:
+    """TiCDC writes Maxwell's deletions so, and early versions of Flink CDC those of Canal."""
+    messages = [json.dumps(message).encode() for message in _DELETIONS[format]]
+    found = get_format(format, {"changelog.mode": mode})
+    batch = found.decode_batch(pa.array(messages), "id INT, n STRING")
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[_ROW]] * len(messages)
+    assert batch.row_kinds.to_pylist() == ["-D"] * len(messages)
+    looked = found.looker(LookRequest()).look(
+        pa.array([json.dumps({"database": "d", "table": "t"} | m).encode() for m in _DELETIONS[format][:3]]),
+        pa.array(["t"] * 3),
+    )
+    assert [column.name for column in looked.columns] == ["id", "n"]
+
+
+@pytest.mark.parametrize("format", _DELETIONS)
+def test_a_deletion_without_any_row_needs_the_key_of_its_record(format: str) -> None:
+    kind = "DELETE" if format == "canal-json" else "delete"
+    messages = [{"type": kind}, {"type": kind, "data": None, "old": None}]
+    messages += [{"type": kind, "old": []}, {"type": kind, "data": None, "old": {}}]
+    values = pa.array([json.dumps(message).encode() for message in messages])
+    plain = get_format(format, {"changelog.mode": "upsert"}).decode_batch(values, "id INT, n STRING")
+    assert plain.errors is not None
+    assert all("takes the row to delete from the key of the record" in error for error in plain.errors.to_pylist())
+    options = {"connector": "kafka", "key.format": "json", "key.fields": "id", "value.format": format}
+    keyed = KeyValueFormat(
+        "id INT, n STRING", {**options, f"value.{format}.changelog.mode": "upsert"}, primary_key=["id"]
+    )
+    batch = keyed.decode_batch(pa.array([b'{"id":1}'] * len(messages)), values)
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[{"id": 1, "n": None}]] * len(messages)
+    assert {*batch.row_kinds.to_pylist()} == {"-D"}
+
+
+@pytest.mark.parametrize(
+    ("format", "message", "path"),
+    [
+        ("canal-json", {"type": "DELETE", "data": None, "old": [{"id": "1"}, {"id": "x"}]}, "old[1].id"),
+        ("maxwell-json", {"type": "delete", "old": {"id": "x"}}, "old.id"),
+        ("maxwell-json", {"type": "delete", "data": {"id": "x"}, "old": {"id": 1}}, "data.id"),
+        ("maxwell-json", {"type": "delete", "data": {"id": 1}, "old": {"id": "x"}}, "old.id"),
+    ],
+)
+def test_an_error_of_a_deletion_names_the_member_of_its_row(format: str, message: dict[str, Any], path: str) -> None:
+    batch = get_format(format, {}).decode_batch(pa.array([json.dumps(message).encode()]), "id INT, n STRING")
+    assert batch.errors is not None
+    assert batch.errors.to_pylist()[0].startswith(f"field '{path}': ")

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from kvformat.codecs import KeyValueFormat, get_format
+from kvformat.codecs._json_documents import WRAPPED, JsonDocuments, is_wrapped
 from kvformat.codecs.changes.record_keys import MaxwellKeyFormat, connect_payload, maxwell_columns
 
 _STRUCT = {"type": "struct", "fields": [{"type": "int32", "optional": False, "field": "id"}], "optional": False}
@@ -36,13 +38,16 @@ def test_a_key_with_connects_schema_is_its_payload(key: str, expected: str) -> N
         ('["s", "a[b", [{"id": 7}]]', '{"id":7}'),
         ('["\u65e5\u672c\u8a9e", "[", [{"id": 7}]]', '{"id":7}'),
         ('["s", "o", []]', "{}"),
+        ('["s", "o", [{}, {"id": 7}]]', '{"id":7}'),
     ],
 )
 def test_a_key_of_maxwell_is_its_columns(key: str, expected: str) -> None:
     assert maxwell_columns(key) == expected
 
 
-@pytest.mark.parametrize("key", ['{"schema":"public","payload":1}', '{"id":1}', "[1]", "7", '"x"', "{", "null", "[]"])
+@pytest.mark.parametrize(
+    "key", ['{"schema":"public","payload":1}', '{"id":1}', "[1]", "7", '"x"', "{", "{}", "null", "[]"]
+)
 def test_a_key_of_another_shape_is_left_as_it_is(key: str) -> None:
     for unwrap in (connect_payload, maxwell_columns):
         with pytest.raises(ValueError):  # noqa: PT011 - no error is shown
@@ -102,3 +107,33 @@ def test_an_update_without_its_old_row_is_an_upsert_of_the_new_one(value_format:
     assert batch.row_kinds.to_pylist() == ["+U", "+U"]
     whole = get_format(value_format, {}).decode_batch(pa.array([message]), "id INT, n STRING")
     assert whole.errors is not None
+
+
+@pytest.mark.parametrize(
+    ("key", "wrapped"),
+    [
+        ('{"schema":{"type":"struct"},"payload":{"id":7}}', True),
+        ('{"schema":null,"payload":{"id":7}}', True),
+        (' {\n "schema" : null ,\t"payload" : {"id": 7}\n}', True),
+        ('{"payload":{"id":7},"schema":{"type":"struct"}}', True),
+        ('{"payload":{"id":7},"schema":null}', True),
+        ('{"schema":{"type":"struct"},"payload":null}', True),
+        ('{"schema":{"payload":1},"payload":{"id":7}}', True),
+        ('{"schema":"public","payload":{"id":7}}', False),
+        ('{"schema":{"type":"int32"},"payload":7}', True),
+        ('{"schema":"nullable","payload":"x"}', False),
+        ('{"payload":{"id":7}}', False),
+        ('{"schema":{"payload":{}}}', False),
+        ('{"id":7}', False),
+    ],
+)
+def test_all_readers_tell_the_wrapper_of_kafka_connect_in_the_same_way(key: str, wrapped: bool) -> None:
+    tree = JsonDocuments().parse(key.encode())
+    likely = pc.match_substring_regex(pa.array([key.encode()]), WRAPPED)[0].as_py()
+    try:
+        payload = connect_payload(key)
+    except ValueError:
+        payload = None
+    assert is_wrapped(tree) == (wrapped and payload != "7")  # a number is no row, and the key's error says so
+    assert (payload is not None) == wrapped
+    assert likely == wrapped or (likely and '{"payload":{}}' in key)

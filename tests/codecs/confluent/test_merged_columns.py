@@ -35,7 +35,13 @@ def _avro(kind: Any) -> str:
 
 
 def _proto(kind: str) -> str:
-    return f'syntax = "proto3"; message M {{ {kind} a = 1; }} message P {{ int32 x = 1; }} message W {{ int64 x = 1; }}'
+    return (
+        f'syntax = "proto3"; message M {{ {kind} a = 1; }} message P {{ int32 x = 1; }} message W {{ int64 x = 1; }}'
+        + (
+            " message Y { int32 x = 1; string y = 2; } message L { repeated P l = 1; } message S { Y l = 1; }"
+            " message E { string key = 1; int32 value = 2; }"
+        )
+    )
 
 
 def _json(kind: Any) -> str:
@@ -86,6 +92,56 @@ _READ = [
     ("proto-registry", _proto("float"), "000d0000c03f", _proto("double"), "00", "DOUBLE"),
     ("proto-registry", _proto("repeated string"), "000a0178", _proto("string"), "000a0178", "ARRAY<STRING NOT NULL>"),
     ("proto-registry", _proto("W"), "000a020805", _proto("P"), "000a020805", "ROW<`x` BIGINT NOT NULL>"),
+    ("proto-registry", _proto("repeated P"), "000a020805", _proto("P"), "000a020805", "ARRAY<ROW<`x` INT>>"),
+    ("proto-registry", _proto("repeated P"), "000a020805", _proto("W"), "000a020805", "ARRAY<ROW<`x` BIGINT>>"),
+    (
+        "proto-registry",
+        _proto("Y"),
+        "000a03120178",
+        _proto("repeated P"),
+        "000a020805",
+        "ARRAY<ROW<`x` INT, `y` STRING>>",
+    ),
+    (
+        "proto-registry",
+        _proto("repeated Y"),
+        "000a03120178",
+        _proto("P"),
+        "000a020805",
+        "ARRAY<ROW<`x` INT, `y` STRING>>",
+    ),
+    (
+        "proto-registry",
+        _proto("repeated Y"),
+        "000a03120178",
+        _proto("repeated P"),
+        "000a020805",
+        "ARRAY<ROW<`x` INT, `y` STRING>>",
+    ),
+    (
+        "proto-registry",
+        _proto("L"),
+        "000a040a020805",
+        _proto("S"),
+        "000a050a03120178",
+        "ROW<`l` ARRAY<ROW<`x` INT, `y` STRING>>>",
+    ),
+    (
+        "proto-registry",
+        _proto("repeated L"),
+        "000a040a020805",
+        _proto("S"),
+        "000a050a03120178",
+        "ARRAY<ROW<`l` ARRAY<ROW<`x` INT, `y` STRING>>>>",
+    ),
+    (
+        "proto-registry",
+        _proto("map<string, int32>"),
+        "000a050a01781005",
+        _proto("repeated E"),
+        "000a050a01781005",
+        "ARRAY<ROW<`key` STRING, `value` INT>>",
+    ),
     (
         "json-registry",
         _json({"type": "string"}),

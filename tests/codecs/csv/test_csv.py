@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvformat.codecs.csv.settings import WriteSettings
+from kvformat.codecs.csv.write import Quoting
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
@@ -210,6 +212,31 @@ def test_written_rows_read_back(rows: list[dict[str, Any]], options: dict[str, s
     assert decoded.errors is None
     assert repr(decoded.rows.values.to_pylist()) == repr(array.to_pylist())
     assert format.encode_batch(decoded.rows.values, _ROUND).messages.equals(encoded.messages)
+
+
+@pytest.mark.parametrize("escape", [None, "^", "é"])
+@pytest.mark.parametrize(("delimiter", "quote"), [(",", '"'), ("\t", '"'), ("|", "'"), ("é", '"'), (",", "世")])
+def test_a_text_is_quoted_for_a_character_up_to_the_delimiter_or_quote_or_for_the_escape_character(
+    delimiter: str, quote: str, escape: str | None
+) -> None:
+    quoting = Quoting(WriteSettings(delimiter=delimiter, quote=quote, escape=escape))
+    most = max(ord(delimiter), ord(quote))
+    characters = [chr(code) for code in (*range(0x180), most - 1, most, most + 1, 0xFFFD)]
+    wanted = [ord(character) <= most or character == (escape or "\\") for character in characters]
+    assert 10 < sum(wanted) < len(wanted)
+    assert [quoting.is_unsafe(character) for character in characters] == wanted
+    _, quoted = quoting.apply(pa.array([f"zz{character}" for character in characters], pa.large_string()))
+    safe = ord("z") > most
+    assert quoted.tolist() == ([*wanted] if safe else [True] * len(wanted))
+
+
+def test_quote_and_escape_character_are_doubled_each_for_itself() -> None:
+    texts = ["a^b c", 'a"b c', '^"', "a^b", "ab c", "ab"]
+    wanted = [b'"a^^b c"', b'"a""b c"', b'"^^"""', b'"a^^b"', b'"ab c"', b"ab"]
+    format = get_format("csv", {"escape-character": "^"})
+    for batch in ([0], [1], [0, 4], [3, 5], [5], range(6)):  # with both, with one, with none of them
+        rows = pa.array([{"a": texts[i]} for i in batch], pa.struct([("a", pa.string())]))
+        assert format.encode_batch(rows, "a STRING").messages.to_pylist() == [wanted[i] for i in batch]
 
 
 def test_an_empty_number_names_the_option_that_reads_it() -> None:

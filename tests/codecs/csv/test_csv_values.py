@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import random
 from decimal import Decimal
 
@@ -141,3 +142,31 @@ def test_a_batch_of_nulls_and_texts() -> None:
     numbers = get_format("csv", {"null-literal": "NULL"}).decode_batch(pa.array([b"NULL", b"7", b"NULL"]), "x INT")
     assert numbers.errors is None
     assert np.array_equal(numbers.rows.values.field(0).is_null(), [True, False, True])
+
+
+_LITERALS = {
+    "INT": ("17", 18, "18"),
+    "BIGINT": ("1234567890", 1234567891, "1234567891"),
+    "FLOAT": ("1.5", 2.5, "2.5"),
+    "DOUBLE": ("1.5", 2.5, "2.5"),
+    "DECIMAL(5, 2)": ("1.50", Decimal("2.50"), "2.50"),
+    "BOOLEAN": ("true", False, "none"),
+    "DATE": ("2024-02-29", datetime.date(2024, 2, 28), "2024-02-28"),
+    "TIME(3)": ("12:00:00", datetime.time(12, 0, 1), "12:00:01"),
+    "TIMESTAMP(3)": ("2024-02-29 23:59:58", datetime.datetime(2024, 2, 29, 23, 59, 59), "2024-02-29 23:59:59"),
+    "STRING": ("abc", "abd", "abd"),
+    "BYTES": ("YWJj", b"abd", "YWJk"),
+}
+"""A null literal that could be a value, another value, and its text, which has the same size."""
+
+
+@pytest.mark.parametrize("schema", _LITERALS)
+def test_the_null_literal_is_null_even_where_it_could_be_a_value(schema: str) -> None:
+    literal, value, text = _LITERALS[schema]
+    quoted = [f"{mark}{one}{mark}" for one in (literal, text) for mark in ("", '"')]
+    escaped = ["\\" + literal, "\\" + text] if literal[0] not in "0nrt" and text[0] not in "0nrt" else []
+    format = get_format("csv", {"null-literal": literal, "escape-character": "\\"})
+    batch = format.decode_batch(pa.array([one.encode() for one in (*quoted, *escaped)]), f"a {schema}")
+    assert batch.errors is None
+    found = [row[0]["a"] for row in batch.rows.to_pylist()]
+    assert found == [None, None, value, value, *([None, value] if escaped else [])]

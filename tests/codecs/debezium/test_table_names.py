@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kvformat.codecs.debezium.table_names import row_table, source_table
+from kvformat.registry import get_format
 from tests.ingestion.folding import Folded, change
 
 
@@ -44,11 +47,62 @@ def test_the_table_of_an_envelope(source: Any, expected: tuple[str, ...] | None)
         ({"__db": "", "__keyspace": "ks", "__table": "o"}, ("ks", "o")),
         ({"__source_keyspace": "ks", "__source_table": "o"}, ("ks", "o")),
         ({"__table": "o"}, ("all", "o")),
+        ({"__source_table": "o"}, ("all", "o")),
+        ({"__db": "shop"}, ("shop", "all")),
+        ({"__source_db": "shop", "__source_table": None}, ("shop", "all")),
+        ({"__db": "shop", "__schema": "a"}, ("shop", "a", "all")),
+        ({"__schema": "a", "__table": "o"}, ("a", "o")),
         ({}, ("all",)),
     ],
 )
 def test_the_table_of_a_row_without_an_envelope(row: dict[str, str], expected: tuple[str, ...]) -> None:
     assert row_table(row, "all") == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "topic", "expected"),
+    [
+        ({"__table": "o"}, "p.shop.o", ("p.shop.o",)),
+        ({"__db": "shop"}, "p.shop.o", ("p.shop.o",)),
+        ({"__schema": "a"}, "p.a.o", ("p.a.o",)),
+        ({"__source_db": "shop"}, "p.a.o", ("shop", "p.a.o")),
+        ({"__db": "shop", "__table": "o"}, "p.shop.o", ("shop", "o")),
+        ({"__db": "shop", "__table": "o"}, "p.a.o", ("shop", "a", "o")),  # PostgreSQL, whose schema was not added
+        ({"__db": "shop", "__table": "o"}, "p.b.o", ("shop", "b", "o")),
+        ({"__db": "shop", "__table": "o"}, "o", ("shop", "o")),
+        ({"__db": "shop", "__table": "o"}, "p.o", ("shop", "o")),
+        ({"__db": "shop", "__schema": "a", "__table": "o"}, "p.b.o", ("shop", "a", "o")),
+        ({"__db": 1, "__table": "o"}, "p.shop.o", ("p.shop.o",)),
+    ],
+)
+def test_the_topic_completes_the_name_of_a_row(row: dict[str, Any], topic: str, expected: tuple[str, ...]) -> None:
+    assert row_table(row, topic) == expected
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({"__db": "shop", "__table": "o"}, ("shop", None, "o")),
+        ({"__source_db": "shop", "__source_table": "o"}, ("shop", None, "o")),
+        ({"__source_db": "shop", "__source_schema": "a", "__source_table": "o"}, ("shop", "a", "o")),
+        ({"__db": "", "__keyspace": "ks", "__collection": "o"}, ("ks", None, "o")),
+        ({"__db": None, "__source_keyspace_name": "ks", "__source_table_name": "o"}, ("ks", None, "o")),
+        ({"__db": "first", "__source_db": "second"}, ("first", None, None)),
+        ({"__source_table": "o"}, (None, None, "o")),
+        ({"__database_id": "d"}, ("d", None, None)),
+        ({"__db": ""}, ("", None, None)),
+        ({}, (None, None, None)),
+    ],
+)
+def test_metadata_of_a_row_without_an_envelope(row: dict[str, Any], expected: Any, wrapped: bool) -> None:
+    message = {"schema": None, "payload": {"id": 1, **row}} if wrapped else {"id": 1, **row}
+    fmt = get_format("debezium-json", {"flattened": "true", "schema-include": str(wrapped).lower()})
+    keys = ("source.table", "source.database", "source.schema")
+    batch = fmt.decode_batch(pa.array([json.dumps(message).encode()] * 2), "id INT", metadata=keys)
+    (found, again) = batch.rows.to_pylist()
+    assert [[r[k] for k in (keys[1], keys[2], keys[0])] for r in found] == [[*expected]]
+    assert found == again
 
 
 def test_a_name_that_lacks_the_database_makes_the_record_bad() -> None:

@@ -110,6 +110,21 @@ def test_the_name_of_a_branch_is_that_of_its_decoded_reference(reference: str, n
         ({"if": {}, "then": {"properties": {"x": _INT}}}, "k STRING, x BIGINT"),
         ({"dependentSchemas": {"k": _object(x=_INT), "z": _object(k=_INT)}}, "k STRING, x BIGINT"),
         ({"anyOf": [{"required": ["k"]}, {"required": ["j"]}]}, "k STRING"),
+        ({"anyOf": [{"required": ["k"]}, _object(x=_INT)]}, "k STRING, x BIGINT"),
+        ({"if": _object(x=_INT), "then": _object(y=_TEXT)}, "k STRING, x BIGINT, y STRING"),
+        (
+            {"if": {}, "else": {"if": {}, "then": _object(x=_INT), "else": _object(y=_TEXT)}},
+            "k STRING, x BIGINT, y STRING",
+        ),
+        ({"allOf": [{"if": {}, "then": _object(x=_INT)}, {"then": _object(y=_TEXT)}]}, "k STRING, x BIGINT, y STRING"),
+        ({"allOf": [{"oneOf": [_object(x=_INT), _object(y=_TEXT)]}]}, "k STRING, x BIGINT, y STRING"),
+        ({"dependencies": {"k": _object(x=_INT), "z": ["k"]}}, "k STRING, x BIGINT"),
+        ({"then": {"$ref": "#/$defs/T"}, "$defs": {"T": {"allOf": [_object(x=_INT)]}}}, "k STRING, x BIGINT"),
+        ({"then": {"$ref": "#"}, "else": {"allOf": [{"$ref": "#"}, _object(x=_INT)]}}, "k STRING, x BIGINT"),
+        ({"then": _object(z=_INT), "else": _object(z=_INT)}, "k STRING, z BIGINT"),
+        ({"then": _object(z=_INT), "else": _object(z={"type": "number"})}, "k STRING, z DOUBLE"),
+        ({"then": _object(z=_INT), "else": _object(z=_TEXT)}, "k STRING, z STRING"),
+        ({"oneOf": [_object(z={"const": "a"}, x=_INT), _object(z={"const": "b"})]}, "k STRING, z STRING, x BIGINT"),
     ],
 )
 def test_members_of_only_some_objects_are_nullable_columns(more: dict[str, Any], columns: str) -> None:
@@ -117,6 +132,16 @@ def test_members_of_only_some_objects_are_nullable_columns(more: dict[str, Any],
     assert _columns(schema)[0] == columns
     found = columns_of_json_schema(RegistrySchema("JSON", json.dumps(schema)), Notes())
     assert [field.type.nullable for field in found] == [field.name != "k" for field in found]
+
+
+def test_what_a_schema_inherits_over_several_levels_are_columns() -> None:
+    base = {"allOf": [{"$ref": "#/$defs/A"}, _object(b=_TEXT)]}
+    parts = {"A": {**_object(a=_INT), "required": ["a"]}, "B": base}
+    schema = {"allOf": [{"$ref": "#/$defs/B"}, _object(c=_INT)], "oneOf": [_object(d=_INT), _object(e=_TEXT)]}
+    columns = "a BIGINT, b STRING, c BIGINT, d BIGINT, e STRING"
+    assert _columns({**schema, "$defs": parts}) == (columns, "")
+    nested = "p ROW<`a` BIGINT NOT NULL, `b` STRING, `c` BIGINT, `d` BIGINT, `e` STRING>"
+    assert _columns({**_object(p=schema), "$defs": parts}) == (nested, "")
 
 
 @pytest.mark.parametrize(
@@ -128,7 +153,9 @@ def test_members_of_only_some_objects_are_nullable_columns(more: dict[str, Any],
             {**_object(p={"$ref": "#/$defs/A", "properties": {"y": _INT}}), "$defs": {"A": _object(x=_INT)}},
             "p: properties",
         ),
-        ({**_object(p=_object(x=_INT)), "then": _object(z=_INT), "else": _object(z=_TEXT)}, "several schemas for z"),
+        ({**_object(p=_object(x=_INT)), "then": _object(z=_INT), "else": _object(z=_TEXT)}, "z: one of 2 types"),
+        (_object(p={**_object(x=_INT), "unevaluatedProperties": _TEXT}), "p: members by 'unevaluatedProperties'"),
+        (_object(p={"allOf": [{**_object(x=_INT), "additionalProperties": _TEXT}]}), "p: members by 'additional"),
     ],
 )
 def test_members_that_no_column_shows_are_a_note(schema: dict[str, Any], note: str) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kvformat.codecs.discovery.declared_types import AS_FLINK_READS, Ingested, holds, jdbc_type, mysql_type, wider
-from kvformat.ingestion.schemas.types import merge_types
+from kvformat.codecs.discovery.declared_types import AS_FLINK_READS, Ingested, jdbc_type, mysql_type, wider
 from kvformat.registry.contract.ddl import parse_type
 
 _BOTH = {
@@ -137,20 +136,3 @@ def test_types_of_jdbc(number: int, ingestion: str, proposed: str) -> None:
 def test_the_next_wider_integer_type_holds_unsigned_numbers() -> None:
     names = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL(20, 0)")
     assert [str(wider(parse_type(name))) for name in names] == [*names[1:], "None"]
-
-
-_TYPES = (
-    *("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "STRING", "BYTES", "TIME(3)"),
-    *("DECIMAL(3, 0)", "DECIMAL(2, 0)", "DECIMAL(5, 2)", "DECIMAL(5, 1)", "DECIMAL(6, 2)", "DECIMAL(6, 3)"),
-    *("DECIMAL(5, 0)", "DECIMAL(10, 0)", "DECIMAL(19, 0)", "DECIMAL(18, 0)", "DECIMAL(20, 0)", "DECIMAL(38, 18)"),
-    *("TIMESTAMP(0)", "TIMESTAMP(3)", "TIMESTAMP(9)", "TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(9)", "VARCHAR(3)", "CHAR(3)"),
-)
-
-
-@pytest.mark.parametrize("known", _TYPES)
-def test_a_column_holds_the_declared_types_that_do_not_change_it(known: str) -> None:
-    """Texts with a length, and whole numbers in FLOAT, are merged by the caller."""
-    one = parse_type(known)
-    merged = {name for name in _TYPES if merge_types(one, parse_type(name)) == one}
-    left_out = {"TINYINT", "SMALLINT"} if known == "FLOAT" else set()
-    assert {name for name in _TYPES if holds(one, parse_type(name))} == merged - left_out

@@ -626,3 +626,73 @@ def test_bytes_of_a_message_do_not_matter() -> None:
     message = {"a": 1, "b": "2024-02-29"}
     utf16 = json.dumps(message).encode("utf-16")
     assert columns(look("json", [utf16])) == columns(look("json", [as_bytes(message)]))
+
+
+_SOURCE = {"db": "d", "table": "t"}
+
+
+@pytest.mark.parametrize(
+    ("format", "given", "message", "reason"),
+    [
+        ("debezium-json", {}, {"op": "c", "after": '{"_id": 1}'}, "field 'after': cannot read"),
+        ("debezium-json", {}, {"op": "c", "after": [1]}, "field 'after': cannot read an array as ROW"),
+        ("debezium-json", {}, {"op": "i", "after": {"id": {"value": 1}}}, "field 'op': unknown value \"i\""),
+        ("debezium-json", {}, {"op": "C", "after": {"id": 1}}, "field 'op': unknown value \"C\""),
+        ("debezium-json", {"flattened": "true"}, {"op": "c", "after": {"id": 1}}, "set 'flattened' to false"),
+        (
+            "maxwell-json",
+            {},
+            {"database": "d", "table": "t", "type": "put", "data": {"id": 1}},
+            "field 'type': unknown",
+        ),
+        (
+            "maxwell-json",
+            {},
+            {"database": "d", "table": "t", "type": "insert", "data": "x"},
+            "field 'data': cannot read",
+        ),
+        (
+            "canal-json",
+            {},
+            {"database": "d", "table": "t", "type": "INSERT", "data": {"id": "1"}},
+            "field 'data': cannot",
+        ),
+    ],
+)
+def test_a_message_that_is_no_change_has_the_error_of_decoding(
+    format: str, given: dict[str, str], message: dict[str, Any], reason: str
+) -> None:
+    """It names its table, but a table without columns can't report what is wrong with its messages."""
+    found = look(format, [message | ({"source": _SOURCE} if format == "debezium-json" else {})], given=given)
+    assert list(found.errors) == [0]
+    assert reason in found.errors[0]
+    assert not found.columns
+
+
+@pytest.mark.parametrize(
+    ("statement", "table", "change"),
+    [
+        ("DROP TABLE `t`", "t", "drop"),
+        ("drop table if exists d.t", "t", "drop"),
+        ("/* by hand */ TRUNCATE TABLE t", "t", "truncate"),
+        ("truncate t", "t", "truncate"),
+        ("DROP DATABASE d", "", None),
+        ("ALTER TABLE t DROP COLUMN c", "t", None),
+        ("ALTER TABLE t TRUNCATE PARTITION p", "t", None),
+        ("CREATE TABLE t (id INT)", "t", None),
+    ],
+)
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_statements_of_debezium_that_empty_their_table(
+    statement: str, table: str, change: str | None, wrapped: bool
+) -> None:
+    """TiCDC sends them among the rows."""
+    source = {"db": "d", "table": table}
+    message: Any = {"source": source, "ts_ms": 1, "databaseName": "d", "schemaName": None, "ddl": statement}
+    message = {"schema": None, "payload": message} if wrapped else message
+    found = look("debezium-json", [message], given={"schema-include": str(wrapped).lower()})
+    assert dict(found.changes) == ({} if change is None else {0: change})
+    assert found.tables == (() if change is None else (("d", "t"),))
+    assert not found.errors
+    flat = look("debezium-json", [message], given={"flattened": "true", "schema-include": str(wrapped).lower()})
+    assert not flat.changes

@@ -29,6 +29,8 @@ _TYPES = (
     "ARRAY<INT>", "ARRAY<ARRAY<STRING>>", "ARRAY<DATE>", "ROW<a INT, b ARRAY<DOUBLE>>", "MAP<STRING, BIGINT>",
     "MAP<STRING, STRING>", "ARRAY<ROW<a DECIMAL(10, 2), b ARRAY<VARCHAR(2)>>>",
 )  # fmt: skip
+_NULL = "nothing"
+"""A column that has no value."""
 _NAMES = ["a", "b", "c", "d", "long_name", "\u00e9", 'q"x']
 _MYSQL = ("int(11)", "bigint(20) unsigned", "tinyint(1)", "decimal(10,2)", "datetime(3)", "timestamp", "varchar(3)",
           "blob", "date", "time(3)", "float", "double", "text", "json")  # fmt: skip
@@ -54,7 +56,10 @@ def _row(chance: random.Random, values: list[str]) -> str:
     if chance.random() < 0.05:
         names += names[:1]
     blank = chance.choice(["", "", "", " "])
-    return "{" + ",".join(f"{json.dumps(n, ensure_ascii=False)}:{blank}{chance.choice(values)}" for n in names) + "}"
+    members = [f"{json.dumps(n, ensure_ascii=False)}:{blank}{chance.choice(values)}" for n in names]
+    if chance.random() < 0.1:
+        members.append(f'"{_NULL}": null')
+    return "{" + ",".join(members) + "}"
 
 
 def _message(case: str, chance: random.Random, values: list[str], tables: list[str]) -> str:
@@ -135,7 +140,7 @@ def _with_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_kernel_and_the_rule_agree(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _with_kernel(monkeypatch)
     format, given, options = _CASES[case]
-    compared = fitting = 0
+    compared = fitting = noted = 0
     for seed in range(50):
         chance = random.Random(f"{case} {seed}")
         values = chance.sample(_VALUES[:-8], chance.randint(2, 12)) if seed % 3 else ["null", "5", '"x"', '"5"']
@@ -148,13 +153,16 @@ def test_the_kernel_and_the_rule_agree(case: str, monkeypatch: pytest.MonkeyPatc
             else [("S", t) if format == "ogg-json" else ("d", t) for t in ("t", "u", "t u")]
         )
         known = _known(chance, names) if seed % 2 else {}
+        nulls = [_NULL, *chance.sample(_NAMES, seed % 4)] if seed % 5 else []
         for _ in range(2):
-            found = look(format, messages, given=given, known=known, **options)
+            found = look(format, messages, given=given, known=known, nulls=nulls, **options)
             with monkeypatch.context() as slow:
                 slow.setattr(json_rows, "COMPILED", False)
                 slow.setattr(change_data, "COMPILED", False)
-                expected = look(format, messages, given=given, known=known, **options)
+                expected = look(format, messages, given=given, known=known, nulls=nulls, **options)
             one, other = merged(known, found), merged(known, expected)
+            assert {n: t.nulls for n, t in one.items() if t.nulls} == {n: t.nulls for n, t in other.items() if t.nulls}
+            noted += sum(len(t.nulls) for t in one.values())
             assert {n: t for n, t in types_of(one).items() if t} == {n: t for n, t in types_of(other).items() if t}
             assert _answer(found)[0] == _answer(expected)[0], messages
             assert _answer(found)[2:] == _answer(expected)[2:], messages
@@ -164,6 +172,7 @@ def test_the_kernel_and_the_rule_agree(case: str, monkeypatch: pytest.MonkeyPatc
     print(f"{case}: {compared} messages compared, {fitting} batches fit")
     assert compared == 4_000
     assert fitting > 5
+    assert noted > 20 or options
 
 
 def test_messages_that_fit_are_not_looked_at_closer(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,6 +204,34 @@ def test_messages_that_fit_are_not_looked_at_closer(monkeypatch: pytest.MonkeyPa
         assert len(look("debezium-json", messages, given=given).columns) == 6
         assert len(seen) == 3
         seen.clear()
+
+
+def test_a_wanted_name_that_comes_with_null_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then the kernel takes its nulls, and only a value is looked at closer. Other nulls are never looked at."""
+    _with_kernel(monkeypatch)
+    seen: list[int] = []
+    usual = change_data.ChangeLooker._look_at
+    monkeypatch.setattr(change_data.ChangeLooker, "_look_at", lambda self, *a: (seen.append(a[0]), usual(self, *a))[1])
+    source = {"db": "d", "table": "t"}
+    rows: list[dict[str, Any]] = [
+        {"id": 1},
+        {"id": 2, "n": None},
+        {"id": 3, "a": None},
+        {"id": 4, "a": None},
+        {"id": 5},
+    ]
+    messages = [{"before": None, "after": row, "op": "c", "source": source} for row in [*rows, {"id": 6, "a": "x"}]]
+    first = look("debezium-json", messages[:-1], nulls=["a", "b", "id"])
+    assert seen == [0, 2]
+    assert [(c.name, c.types, c.message) for c in first.columns if not c.types] == [("a", (), 2)]
+    known = merged({}, first)
+    assert known["d", "t"].nulls == {"a"}
+    seen.clear()
+    second = look("debezium-json", messages, known=known, nulls=["a", "b", "id"])
+    assert seen == [0, 5]
+    assert [(c.name, str(c.types[0])) for c in second.columns] == [("a", "STRING")]
+    assert not look("debezium-json", messages[1:3]).columns[1:]  # nobody asks
+    assert [c.name for c in look("json", [{"a": None, "c": 1}], nulls=["a"]).columns] == ["a", "c"]
 
 
 _NESTED_TYPES = {

@@ -90,11 +90,9 @@ def test_a_bad_row_never_harms_its_neighbours() -> None:
     records = TableRecords(TABLE, schema, _settings({})).write(changes_of_rows(rows, None))
     assert [value is None for value in records.values.to_pylist()] == [False, True, False]
     assert [key is None for key in records.keys.to_pylist()] == [False, True, False]
-    assert records.errors is not None
-    assert records.errors[1].as_py().startswith("[NULL_VALUE] ")
-    assert records.errors.null_count == 2
+    assert [reason and reason.code for reason in records.reasons] == [None, "NULL_VALUE", None]
     replaced = _settings({"debezium-json.map-null-key.mode": "DROP"})
-    assert TableRecords(TABLE, schema, replaced).write(changes_of_rows(rows, None)).errors is None
+    assert TableRecords(TABLE, schema, replaced).write(changes_of_rows(rows, None)).reasons == []
 
 
 def test_rows_with_kinds_become_changes() -> None:
@@ -177,8 +175,7 @@ def test_a_key_that_cannot_be_written_is_the_error_of_its_record() -> None:
     rows = pa.array([{"m": [{"key": key, "value": 1}]} for key in ("a", None)], pa.struct([("m", pa.list_(pairs))]))
     records = UpsertTableRecords(TABLE, schema).write(changes_of_rows(rows, pa.array(["-D", "-D"])))
     assert records.keys.to_pylist() == [b'{"m":{"a":1}}', None]
-    assert records.errors is not None
-    assert records.errors.is_valid().to_pylist() == [False, True]
+    assert [reason and reason.code for reason in records.reasons] == [None, "NULL_VALUE"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schemas import (
@@ -189,3 +190,25 @@ def test_spark_types_without_counterpart_are_refused() -> None:
         resolve_schema(T.StructType([T.StructField("v", T.NullType())]))
     assert spark_type(parse_type("TIME(3)")) == T.TimeType(3)
     assert spark_type(parse_type("TIME(3)"), wire=True) == T.TimeType(6)
+
+
+@pytest.mark.parametrize(
+    ("known", "held", "others"),
+    [
+        ("STRING NOT NULL", "STRING; INT; BYTES; ARRAY<INT>; DATE", ""),
+        ("VARCHAR(3)", "VARCHAR(3); VARCHAR(3) NOT NULL", "VARCHAR(2); VARCHAR(4); CHAR(3); INT"),
+        ("INT", "TINYINT; SMALLINT; INT NOT NULL", "BIGINT; DECIMAL(3, 0); FLOAT"),
+        ("FLOAT", "TINYINT; SMALLINT; FLOAT", "INT; DOUBLE; DECIMAL(3, 0)"),
+        ("DOUBLE", "BIGINT; FLOAT", "DECIMAL(5, 2); STRING"),
+        ("DECIMAL(12, 2)", "INT; DECIMAL(5, 2); DECIMAL(10, 0)", "BIGINT; DECIMAL(5, 3); DECIMAL(11, 0); DOUBLE"),
+        ("TIMESTAMP(3)", "TIMESTAMP(0)", "DATE; TIMESTAMP(6); TIMESTAMP_LTZ(3)"),
+        ("TIMESTAMP(9)", "DATE; TIMESTAMP(6)", "TIMESTAMP_LTZ(0)"),
+        ("TIMESTAMP_LTZ(6)", "TIMESTAMP(6)", "DATE; TIMESTAMP(9)"),
+        ("BYTES", "BYTES NOT NULL", "STRING; BINARY(2)"),
+        ("ROW<a INT>", "ROW<a INT NOT NULL> NOT NULL", "ROW<a BIGINT>; ROW<a INT, b INT>; STRING"),
+    ],
+)
+def test_a_column_holds_the_types_that_do_not_change_it(known: str, held: str, others: str) -> None:
+    one = parse_type(known)
+    found = {text: holds(one, parse_type(text)) for text in f"{held}; {others}".split("; ") if text}
+    assert found == {text: text in held.split("; ") for text in found}

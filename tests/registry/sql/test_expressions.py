@@ -9,9 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.registry.contract.types import FlinkType, arrow_type
+from kvformat.registry.contract.types import STRING, FlinkType, arrow_type
 from kvformat.registry.expressions.bind import functions
-from kvformat.registry.expressions.bound import STRING, Bound
+from kvformat.registry.expressions.bound import Bound
 from kvformat.registry.expressions.rows import Rows, Session
 from kvformat.registry.expressions.vectors import Vector
 from kvformat.registry.sql.create_table import parse_create_table

@@ -1,15 +1,14 @@
-"""The base class of Avro formats with a schema registry: reading by schema ids, and writing.
+"""Datums of Avro after the frames of a registry: reading by the schemas of their ids, and writing.
 
-avro-confluent, avro-registry                       the datum is a row
-debezium-avro-confluent, avro-debezium-registry     the datum is an envelope with the row before and after a change
+avro-confluent, avro-registry                       a datum is a row
+debezium-avro-confluent, avro-debezium-registry     a datum is an envelope with the row before and after a change
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,24 +21,21 @@ from kvformat.codecs.avro.read import Decoded, read_batch
 from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.avro.resolve import plan
 from kvformat.codecs.avro.schema import Schema
-from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants
 from kvformat.codecs.registries.cache import schemas_by_id
 from kvformat.codecs.registries.framing import Frames, distinct_ids
 from kvformat.codecs.registries.registry import AVRO
 from kvformat.codecs.registry_formats.avro_reading import AvroReading
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME
 from kvformat.registry.contract.batches import EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode, split_codes
+from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.errors import OptionError, SchemaError
-from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    pass
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -47,52 +43,50 @@ _Mask = npt.NDArray[np.bool_]
 _read_lists = partial(read_batch, with_nulls=False)
 
 
-class ConfluentAvroFormat(RegistryFormat):
-    """A format whose messages are a datum of Avro after the id of its schema."""
+def avro_look_options(format: type[RegistryFormat], options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the options with which ingestion looks at messages of a format for Avro.
 
-    kind: ClassVar[str] = AVRO
-    option_specs: ClassVar[tuple[Option, ...]] = AVRO_OPTIONS
-    legacy: ClassVar[bool] = True
-    """Whether timestamps are those of Flink's option `timestamp_mapping.legacy`."""
+    Enum and fixed are read too, because no table says which fields it needs. Raises `OptionError`.
+    """
+    (schema,) = (spec for spec in format.option_specs if spec.name == "schema")
+    for key in schema.keys(options):
+        raise OptionError(
+            f"the option '{key}' sets one schema, but the columns of each table come from the schemas of its "
+            "messages. Remove the option; a 'projection' in 'transform' selects columns",
+            format=format.identifier,
+            option=key,
+        )
+    return {"read-enum-and-fixed": "true", **options}
 
-    @classmethod
-    def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Read enum and fixed too, because no table says which fields it needs."""
-        (schema,) = (spec for spec in cls.option_specs if spec.name == "schema")
-        for key in schema.keys(options):
-            raise OptionError(
-                f"the option '{key}' sets one schema, but the columns of each table come from the schemas of its "
-                "messages. Remove the option; a 'projection' in 'transform' selects columns",
-                format=cls.identifier,
-                option=key,
-            )
-        return {"read-enum-and-fixed": "true", **options}
 
-    def prepare(
-        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
-    ) -> pa.Schema:
-        resolved = super().prepare(direction, schema, metadata)
-        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
-        return resolved
+class AvroDatums:
+    """The datums of one format with a registry.
 
-    @abstractmethod
-    def table(self, schema: pa.Schema) -> AvroTable:
-        """Return the type and the schema of the datums of a table."""
+    table: returns the type and the schema of the datums of a table. type: returns the type of the datums of a table
+    with rows of a type. legacy: whether timestamps are those of Flink's option `timestamp_mapping.legacy`.
+    """
 
-    @abstractmethod
-    def datum_type(self, row: FlinkType) -> FlinkType:
-        """Return the type of the datums of a table with rows of this type."""
+    def __init__(
+        self,
+        format: RegistryFormat,
+        table: Callable[[pa.Schema], AvroTable],
+        type: Callable[[FlinkType], FlinkType],
+        *,
+        legacy: bool,
+    ) -> None:
+        self._options, self._registry = format.options, format.registry
+        self._table, self._type, self._legacy = table, type, legacy
 
     def reading(self, record: Schema) -> AvroReading:
         """Return how the rows of a record schema are read."""
-        return AvroReading(record, self.options["read-enum-and-fixed"], self.legacy)
+        return AvroReading(record, self._options["read-enum-and-fixed"], self._legacy)
 
     # --- writing -----------------------------------------------------------------------------------------
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
-        given = self.options["schema"]
-        if self.options["schema-id"] is None or given is None:
-            return RegistrySchema(AVRO, self.table(schema).schema.text)
+        given = self._options["schema"]
+        if self._options["schema-id"] is None or given is None:
+            return RegistrySchema(AVRO, self._table(schema).schema.text)
         return self.accepted(RegistrySchema(AVRO, given), schema)
 
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
@@ -102,27 +96,27 @@ class ConfluentAvroFormat(RegistryFormat):
 
     def _fitted(self, written: Schema, schema: pa.Schema) -> Schema:
         """Return the schema for writing the datums of a table as those of a registered schema."""
-        return fit(written, self.datum_type(row_type(schema)), self.legacy, self.options.get(RECORD_NAME))
+        return fit(written, self._type(row_type(schema)), self._legacy, self._options.get(RECORD_NAME))
 
-    def encode_datums(self, rows: pa.StructArray, schema: pa.Schema) -> EncodedBatch:
-        """Encode rows of the datums' type as datums after the id to write."""
-        if not self.options[self.latest_option]:
+    def writer(self, rows: pa.StructArray, schema: pa.Schema) -> Callable[[int | str, RegistrySchema], EncodedBatch]:
+        """Return a function that encodes rows of the datums' type after an id, given the id and its schema."""
+        if not self._registry.writes_latest:
             self.own_schema(schema)  # raises `SchemaError`, also without rows
 
         def write(schema_id: int | str, written: RegistrySchema) -> EncodedBatch:
-            found = self._fitted(parse_complete(written), schema)
-            return encode_rows(rows, found, self.datum_type(row_type(schema)), prefix=self.framing.prefix(schema_id))
+            found, prefix = self._fitted(parse_complete(written), schema), self._registry.framing.prefix(schema_id)
+            return encode_rows(rows, found, self._type(row_type(schema)), prefix=prefix)
 
-        return self.encode_with(rows, schema, write)
+        return write
 
     # --- reading -----------------------------------------------------------------------------------------
 
-    def decode_datums(
+    def decode(
         self,
         messages: pa.BinaryArray,
         reader: Schema,
         present: _Mask,
-        on_writer: Callable[[int | str, Schema], str | None] | None = None,
+        on_writer: Callable[[int | str, Schema], Reason | None] | None = None,
         *,
         read: Callable[..., Decoded] = _read_lists,
     ) -> Decoded:
@@ -132,7 +126,7 @@ class ConfluentAvroFormat(RegistryFormat):
         on_writer: called with each id or GUID and its schema; returns an error of the schema's messages, or None.
         read: reads the datums, with the arguments of `read_batch`.
         """
-        frames = self.framing.read(messages, present)
+        frames = self._registry.framing.read(messages, present)
         all_good = bool(frames.good.all())
         found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
         schemas = self.schemas_of(found.tolist(), frames)
@@ -146,13 +140,13 @@ class ConfluentAvroFormat(RegistryFormat):
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        plans = [plan(writer, reader, self.options["read-enum-and-fixed"], self.legacy) for writer in writers]
+        plans = [plan(writer, reader, self._options["read-enum-and-fixed"], self._legacy) for writer in writers]
         decoded = read(frames.messages, plans, reader, writer_index, frames.size)
         if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded
         reasons = frames.errors()
         reasons[frames.good] = np.array([None if isinstance(s, Schema) else s for s in schemas.values()], object)[which]
-        errors, codes = split_codes(pa.array(reasons, pa.string()))
+        errors, codes = reason_arrays(reasons)
         if decoded.errors is not None:
             errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
         return Decoded(decoded.values, errors, codes)
@@ -162,28 +156,28 @@ class ConfluentAvroFormat(RegistryFormat):
 
         The id of a message with a GUID is a number that stands for the GUID in this batch only.
         """
-        frames = self.framing.read(messages, present, only_ids=True)
+        frames = self._registry.framing.read(messages, present, only_ids=True)
         ids = np.where(frames.good, frames.ids, -1)
         known = self.schemas_of(distinct_ids(frames.ids[frames.good])[0].tolist(), frames)
         return ids, {schema_id: schema for schema_id, schema in known.items() if isinstance(schema, Schema)}
 
-    def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | str]:
+    def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | Reason]:
         """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
         keys = frames.schemas(ids)
-        answers = schemas_by_id(self.settings, keys)
+        answers = schemas_by_id(self._registry.settings, keys)
         return {schema_id: self._schema(key, answers[key]) for schema_id, key in zip(ids, keys, strict=True)}
 
-    def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | str:
-        registry = f"the schema registry at {self.settings.shown_url}"
+    def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | Reason:
+        registry = f"the schema registry at {self._registry.settings.shown_url}"
         found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
         if isinstance(found, Refused):
-            return ErrorCode.UNKNOWN_SCHEMA.marked(
-                f"Could not find schema with id {schema_id} in {registry}: {found.reason}"
+            return Reason(
+                ErrorCode.UNKNOWN_SCHEMA, f"Could not find schema with id {schema_id} in {registry}: {found.reason}"
             )
         try:
             return parse_complete(found)
         except SchemaError as bad:
-            reason = self.settings.scrubbed(str(bad))
-            return ErrorCode.UNKNOWN_SCHEMA.marked(
-                f"the schema with id {schema_id} in {registry} can't be read: {reason}"
+            reason = self._registry.settings.scrubbed(str(bad))
+            return Reason(
+                ErrorCode.UNKNOWN_SCHEMA, f"the schema with id {schema_id} in {registry} can't be read: {reason}"
             )

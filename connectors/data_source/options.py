@@ -49,6 +49,18 @@ OPTIONS = (
     ),
     Option(name="skip_computed", type="list", default=(), doc="computed columns to leave out, separated by `;`"),
     Option(
+        name="columns",
+        type="list",
+        doc="the only columns to read, separated by `;`: JSON and change data in JSON do not decode the others",
+    ),
+    Option(
+        name="push_filters",
+        type="boolean",
+        default=False,
+        doc="filters on metadata columns (`topic`, `partition`, `offset`, and from a `timestamp` on) narrow what a "
+        "batch reads; needs `spark.sql.python.filterPushdown.enabled` = `true` in the session",
+    ),
+    Option(
         name="time_zone",
         doc="time zone of computed columns and of local timestamps; by default that of the session",
     ),

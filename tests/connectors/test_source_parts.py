@@ -53,7 +53,7 @@ def test_metadata_is_a_list_or_an_object(text: str, expected: dict[str, str]) ->
 
 
 def test_each_option_is_found_in_small_letters() -> None:
-    values = {"boolean": "true", "long": "5", "int": "5", "list": "a;b", "string": "x", "enum": None}
+    values = {"boolean": "true", "long": "5", "int": "5", "list": "a;b", "string": "x", "enum": None, "map": "a:b"}
     given = {spec.name.lower(): values[spec.type] or str((spec.allowed or ("",))[-1]) for spec in OPTIONS}
     found = parse({**BROKERS, **given})
     assert dict(found.table) == BROKERS
@@ -61,6 +61,10 @@ def test_each_option_is_found_in_small_letters() -> None:
     for spec in OPTIONS:
         assert spec.doc
         assert found.values[spec.name] is not None, spec.name
+    registry = parse({**BROKERS, "registry.url": "http://r", "registry.basic-auth.user-info": "u:secret"})
+    assert registry.values["registry"] == {"url": "http://r", "basic-auth.user-info": "u:secret"}
+    assert "secret" not in repr(registry)
+    assert dict(registry.table) == BROKERS
     assert "password" not in repr(parse({"ddl": "CREATE ... 'password'", "properties.sasl.jaas.config": "password"}))
 
 
@@ -88,6 +92,14 @@ def test_the_columns_of_a_schema_are_those_of_the_table_but_for_what_reading_add
     assert [column.name for column in of_changes.columns] == ["id"]
     of_rows = table_of(parse({**given, "format": "json"}), schema)
     assert [column.name for column in of_rows.columns] == ["id", "row_kind"], "a column of its own"
+
+
+def test_computed_columns_can_be_left_out() -> None:
+    ddl = "CREATE TABLE t (id INT, a AS id + 1, b AS id + 2) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = "
+    ddl += "'json', 'properties.bootstrap.servers' = 'b:1', 'scan.startup.mode' = 'earliest-offset')"
+    found = table_of(parse({"ddl": ddl, "skip_computed": "b"}))
+    assert [column.name for column in found.columns] == ["id", "a"]
+    assert [column.name for column in table_of(parse({"ddl": ddl, "columns": "id"})).columns] == ["id"]
 
 
 # --- tasks and limits -------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from kvformat.connectors import offsets, source, topics
+from kvformat.connectors import offsets, python_source, source, topics
 from kvformat.connectors.data_source import NAME
 from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import TOPIC_IDS
@@ -178,5 +178,5 @@ def planned(
         kv, streaming=streaming, headers=headers, resumed=resumed, ask=ask, spark_options=spark_options
     )
     if in_python and not resumed:
-        topics.check_reading(kv, spark, lambda: None)
+        topics.check_reading(kv, spark, lambda: python_source.ask_topics(spark, kv))
     return ChosenSource(choice, plan, resumed)

@@ -327,7 +327,7 @@ class ChangeLooker:
         A table that has columns reports it by its own decoding. `known` says whether the operation is known.
         """
         if self._envelope.flattened:
-            is_envelope = "op" in change and not {"before", "after"}.isdisjoint(change)
+            is_envelope = "op" in change and any(isinstance(change.get(name), dict) for name in ("before", "after"))
             return is_envelope and "op" not in table.types and "op" not in table.columns
         if table.types or table.columns:
             return False

@@ -274,7 +274,7 @@ class KafkaTable:
         headers: bool,
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None,
-    ) -> source_choice.Chosen:
+    ) -> source_choice.ChosenSource:
         """Choose the source, check options and topics, and warn of options without effect, once for each."""
         found = source_choice.planned(
             spark,
@@ -433,15 +433,18 @@ class KafkaTable:
         dead_letters: DeadLetterTarget | None = None,
         trigger: Mapping[str, Any] | None = None,
         query_name: str | None = None,
+        source: Source = "auto",
         spark_options: Mapping[str, Any] | None = None,
     ) -> StreamingQuery:
         """Start the query that keeps a table current: the last row of each key of the topic. See `kv.maintain`.
 
-        `spark_options` are those of `read_stream`.
+        `source` and `spark_options` are those of `read_stream`.
         """
         if dead_letters is not None:
             topics.check(self._kv, self._letters(dead_letters).topics, spark)
-        records = self.records_stream(spark, checkpoint_location=checkpoint_location, spark_options=spark_options)
+        records = self.records_stream(
+            spark, source=source, checkpoint_location=checkpoint_location, spark_options=spark_options
+        )
         return self._kv.maintain(
             records,
             target,

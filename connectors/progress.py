@@ -16,6 +16,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from kvformat.connectors.reader.ranges import TopicOffsets
 from kvformat.registry.contract.errors import MissingExtraError
 
 try:
@@ -142,8 +143,8 @@ def _offsets(text: str | None) -> dict[str, int] | None:
     """Parse offsets by partition; a listener of Spark Connect 4.1 gets them as the text of a Python dictionary."""
     try:
         found = ast.literal_eval(text) if text and text.startswith("{'") else json.loads(text or "")
-        pairs = [(topic, number, at) for topic, numbers in found.items() for number, at in numbers.items()]
-        return {f"{topic}-{int(number)}": int(at) for topic, number, at in pairs}
+        offsets = TopicOffsets.from_json(found).offsets
+        return {f"{topic}-{number}": offset for (topic, number), offset in offsets.items()}
     except (ValueError, SyntaxError, AttributeError, TypeError):
         return None
 

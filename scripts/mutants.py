@@ -388,7 +388,7 @@ class Copy:
         """Return the test that fails with a mistake, "timeout", or None if none fails."""
         target = self._folder / mutant.file
         before, times = target.read_text(encoding="utf-8"), target.stat()
-        most = round(10 + 1.5 * seconds)
+        most = round(40 + 2 * seconds)
         chosen = self._folder / "chosen.txt"
         chosen.write_text("\n".join(tests), encoding="utf-8")
         target.write_text(mutant.source, encoding="utf-8")

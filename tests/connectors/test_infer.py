@@ -506,6 +506,12 @@ def test_keys_of_several_tables_give_no_primary_key() -> None:
     assert infer_schema(values, format="debezium-json", keys=[b'{"z":1}', None]).primary_key == ()
 
 
+def test_a_key_that_is_not_json_names_no_column_and_hides_no_other_key() -> None:
+    values: Messages = [b'{"after":{"a":1,"b":2},"op":"c"}'] * 3
+    for keys in ([b"{", b'{"a":1}', None], [b'{"a":1}', b"7", b"{"], [None, b'{"a":1', b'{"a":1}']):
+        assert infer_schema(values, format="debezium-json", keys=keys).primary_key == ("a",)
+
+
 def canal(data: dict[str, Any], **more: Any) -> bytes:
     return json.dumps({"data": [data], "old": None, "type": "INSERT", "pkNames": ["id"], **more}).encode()
 
@@ -569,6 +575,20 @@ def test_maxwell_and_ogg_are_inferred_from_rows() -> None:
     found = inferred(ogg, format="ogg-json")
     assert (found.ddl, found.primary_key) == ("`id` INT, `at` TIMESTAMP(3)", ("id",))
     read(found, [json.dumps(ogg).encode()])
+
+
+@pytest.mark.parametrize("bad", [[b"x"], [b"1", None], [{"type": 7, "payload": []}]])
+def test_messages_of_another_kind_do_not_end_a_sample(bad: list[Any]) -> None:
+    """Whether they are the first ones, between the others, or the last ones."""
+    rows = [{"type": "insert", "data": {"id": 1}}, {"type": "insert", "data": {"id": 2**40, "name": "Ada"}}]
+    for messages in (bad + rows, [rows[0], *bad, rows[1]], rows + bad, bad + rows[:1] + bad + rows[1:] + bad):
+        found = inferred(*messages, format="maxwell-json")
+        assert found.ddl == "`id` BIGINT, `name` STRING"
+
+
+def test_a_column_that_only_the_types_of_a_message_name_is_proposed() -> None:
+    message = canal({"id": "1"}, mysqlType={"id": "int(11)", "note": "varchar(9)", "day": "date"})
+    assert infer_schema([message], format="canal-json").ddl.replace("`", "") == "id INT, note STRING, day DATE"
 
 
 @pytest.mark.parametrize("name", sorted(interop.cases()))

@@ -31,7 +31,7 @@ def write(_):
 package = f"spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:{spark.version}"
 for use in (table.read, table.read_stream, table.records, table.records_stream, write):
     try:
-        use(spark)
+        use(spark) if use is write else use(spark, source="spark")
     except MissingExtraError as error:
         print("told" if package in str(error) and error.__cause__ is not None else error)
 spark.stop()

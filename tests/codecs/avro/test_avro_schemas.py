@@ -127,6 +127,30 @@ def test_the_default_of_a_union_is_one_of_a_branch(t: object, default: object) -
         schema_of(record({"name": "a", "type": t, "default": default}))
 
 
+_RECORD = record({"name": "b", "type": "int"}, {"name": "c", "type": "int", "default": 7}) | {"name": "Inner"}
+_DEFAULTS: list[tuple[object, list[object], list[object]]] = [  # type, valid defaults, others
+    ("null", [None], [0, "null", False]),
+    ("boolean", [True, False], [0, "true", None]),
+    ("int", [2**31 - 1, -(2**31), 0], [2**31, -(2**31) - 1, True, 1.5, "1", None]),
+    ("long", [2**63 - 1, -(2**63)], [2**63, -(2**63) - 1, False, 0.5, None]),
+    ("double", [1, -0.5], [True, None, [1]]),
+    ("string", ["", "x"], [1, None, ["x"]]),
+    ("bytes", ["", "\u00ff"], [1, None, []]),
+    ({"type": "array", "items": "int"}, [[], [1, 2]], [[1, "x"], {}, 1, None]),
+    ({"type": "map", "values": "int"}, [{}, {"k": 1, "m": 2}], [{"k": 1, "m": "x"}, [], 1, None]),
+    (_RECORD, [{"b": 1}, {"b": 1, "c": 2}], [{}, {"b": "x"}, {"b": 1, "c": "x"}, [], None]),
+]
+
+
+@pytest.mark.parametrize(("t", "valid", "invalid"), _DEFAULTS, ids=[str(one[0])[:40] for one in _DEFAULTS])
+def test_a_default_is_a_value_of_its_type(t: object, valid: list[object], invalid: list[object]) -> None:
+    for default in valid:
+        schema_of(record({"name": "a", "type": t, "default": default}))
+    for default in invalid:
+        with pytest.raises(SchemaError, match="Invalid default for field a"):
+            schema_of(record({"name": "a", "type": t, "default": default}))
+
+
 @pytest.mark.parametrize(
     ("attribute", "reason"),
     [

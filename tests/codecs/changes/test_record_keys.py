@@ -38,13 +38,16 @@ def test_a_key_with_connects_schema_is_its_payload(key: str, expected: str) -> N
         ('["s", "a[b", [{"id": 7}]]', '{"id":7}'),
         ('["\u65e5\u672c\u8a9e", "[", [{"id": 7}]]', '{"id":7}'),
         ('["s", "o", []]', "{}"),
+        ('["s", "o", [{}, {"id": 7}]]', '{"id":7}'),
     ],
 )
 def test_a_key_of_maxwell_is_its_columns(key: str, expected: str) -> None:
     assert maxwell_columns(key) == expected
 
 
-@pytest.mark.parametrize("key", ['{"schema":"public","payload":1}', '{"id":1}', "[1]", "7", '"x"', "{", "null", "[]"])
+@pytest.mark.parametrize(
+    "key", ['{"schema":"public","payload":1}', '{"id":1}', "[1]", "7", '"x"', "{", "{}", "null", "[]"]
+)
 def test_a_key_of_another_shape_is_left_as_it_is(key: str) -> None:
     for unwrap in (connect_payload, maxwell_columns):
         with pytest.raises(ValueError):  # noqa: PT011 - no error is shown

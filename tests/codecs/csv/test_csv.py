@@ -230,6 +230,15 @@ def test_a_text_is_quoted_for_a_character_up_to_the_delimiter_or_quote_or_for_th
     assert quoted.tolist() == ([*wanted] if safe else [True] * len(wanted))
 
 
+def test_quote_and_escape_character_are_doubled_each_for_itself() -> None:
+    texts = ["a^b c", 'a"b c', '^"', "a^b", "ab c", "ab"]
+    wanted = [b'"a^^b c"', b'"a""b c"', b'"^^"""', b'"a^^b"', b'"ab c"', b"ab"]
+    format = get_format("csv", {"escape-character": "^"})
+    for batch in ([0], [1], [0, 4], [3, 5], [5], range(6)):  # with both, with one, with none of them
+        rows = pa.array([{"a": texts[i]} for i in batch], pa.struct([("a", pa.string())]))
+        assert format.encode_batch(rows, "a STRING").messages.to_pylist() == [wanted[i] for i in batch]
+
+
 def test_an_empty_number_names_the_option_that_reads_it() -> None:
     """Without `null-literal`, Flink writes NULL as an empty column, and can't read it."""
     rows = pa.array([{"a": 1, "n": None}], pa.struct([("a", pa.int32()), ("n", pa.int32())]))

@@ -81,6 +81,8 @@ _RECORDS: list[tuple[dict[str, str], str, Any]] = [
         '"a"\\,b',
         "expected ',' or the end after a closing quote, found '\\\\' at character 4",
     ),
+    ({}, '"a"世,b', "expected ',' or the end after a closing quote, found '世' at character 4"),
+    ({}, '"a"😀,b', "expected ',' or the end after a closing quote, found '😀' at character 4"),
     ({"escape-character": '"'}, '"a""b",c', ('a"b', "c")),
     ({"escape-character": '"'}, 'a",b,c', ("a,b", "c")),
     ({"escape-character": ","}, '"a,"b",c', ('a"b', "c")),

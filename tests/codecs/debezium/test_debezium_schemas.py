@@ -202,6 +202,24 @@ def test_few_readers_are_kept_for_many_combinations_of_types(counts: dict[str, i
     assert counts["readings"] <= 2 * len(names) + len(names) * 2
 
 
+def test_the_least_recently_used_reader_is_dropped(counts: dict[str, int]) -> None:
+    names = [f"c{number}" for number in range(6)]
+
+    def event(number: int) -> bytes:
+        bits = [number >> place & 1 for place in range(6)]
+        types = {n: decimal_of(2) if bit else {"type": "string"} for n, bit in zip(names, bits, strict=True)}
+        row = {n: "ATk=" if bit else "3.13" for n, bit in zip(names, bits, strict=True)}
+        return message(json.dumps(row), schema_of(types))
+
+    format = get_format("debezium-json", OPTIONS)
+    columns = ", ".join(f"{name} DECIMAL(10, 2)" for name in names)
+    others = embedded_schema._READERS + 9
+    for number in range(1, others + 1):  # the type of message 0 is used in each batch
+        batch = format.decode_batch(pa.array([event(0), event(number), event(0)]), columns)
+        assert batch.errors is None
+    assert counts["readers"] == 1 + others
+
+
 def test_the_caches_between_batches_are_bounded() -> None:
     schema = pa.schema([pa.field("a", pa.decimal128(10, 2))])
     format = get_format("debezium-json", OPTIONS)

@@ -116,6 +116,32 @@ def test_nested_values_and_neighbours() -> None:
     assert lenient == [[{**row, "r": {"a": None, "b": 1}}]]
 
 
+@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize(
+    ("pattern", "suffix", "fraction"),
+    [
+        ("[.SSS]", "", 0),
+        ("[.SSS]", ".123", 123),
+        ("[,SSS]", ";123", None),
+        ("[,SSS]", ".123", None),
+        (" SSS", " 123", 123),
+        (" SSS", ".123", None),
+        ("[.SSS]", " 123", None),
+        ("[.SSS]", ".1234", None),
+        ("'.'SS", ".12", 120),
+        ("'.'SS", ".123", None),
+    ],
+)
+def test_a_fraction_has_the_separator_and_the_digits_of_its_form(
+    kind: str, pattern: str, suffix: str, fraction: int | None
+) -> None:
+    format = _format(kind, f"yyyy-MM-dd HH:mm:ss{pattern}", ignore_parse_errors="true")
+    text = f"2024-02-29 12:00:00{suffix}"
+    rows = _rows(format, "a TIMESTAMP(3)", *[f'{{"a":"{text}"}}' if kind == "json" else text] * 3)
+    wanted = None if fraction is None else NOON.replace(microsecond=fraction * 1000)
+    assert rows == [[{"a": wanted}]] * 3
+
+
 def test_csv_texts() -> None:
     csv_ = _format("csv", "'at' d.M.yyyy; epoch-seconds; yyyy年MM月dd日", ignore_parse_errors="true")
     schema = "a TIMESTAMP(3), l ARRAY<TIMESTAMP(3)>, n INT"

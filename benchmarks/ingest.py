@@ -60,8 +60,8 @@ from kvformat.ingestion.store import SchemaStore
 from kvformat.registry import KeyValueFormat, current_table, get_format, recommended_settings
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, TableName
-from kvformat.registry.streams.maintain import MaintainedBatch
 from kvformat.registry.streams.current_table import CurrentTable
+from kvformat.registry.streams.maintain import MaintainedBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -133,6 +133,20 @@ class DeltaPathTarget(Target):
 
     # --- tables ----------------------------------------------------------------------------------------------------
 
+    def probe(self) -> None:
+        """Look for a table. Raises `MissingExtraError` without deltalake, `ConfigurationError` without the store."""
+        storage = TableStorage.of(self.path, self.storage_options)
+        try:
+            DeltaLog.open(storage.below("kvformat_probe"))
+        except ConfigurationError:
+            raise
+        except Exception as error:  # deltalake raises OSError, DeltaError and errors of the store
+            first = str(error).strip().partition("\n")[0][:500]
+            raise ConfigurationError(
+                f"the sink can't read '{storage.uri}': {type(error).__name__}: {first}. An object store needs its "
+                "region and credentials in 'storage-options', or in the environment of the driver"
+            ) from error
+
     def schema(self, table: TableId) -> TargetSchema | None:
         """Return the table as it is now, or None if there is none.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
@@ -27,7 +28,7 @@ from kvformat.ingestion.targets.target import BatchWrite, TableOptions, check_or
 from kvformat.ingestion.targets.types import stored_type
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
 from kvformat.registry.streams.delta.files import read_file
 from kvformat.registry.streams.delta.transfer import Transferred
 
@@ -307,3 +308,16 @@ def test_a_change_of_a_table_of_another_query_is_an_error(tables: _Tables) -> No
         with pytest.raises(ConfigurationError, match="take_over"):
             tables.change(event, SCHEMA, BatchWrite("q", 1))
     assert tables.written() == [1]
+
+
+def test_the_probe_needs_deltalake_and_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DeltaPathTarget(tmp_path).probe()
+    assert [*tmp_path.iterdir()] == []
+    options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    retries = {"AWS_ACCESS_KEY_ID": "a", "max_retries": "0", "retry_timeout": "1s", "timeout": "1s"}
+    with pytest.raises(ConfigurationError, match=r"the sink can't read 's3://lake': .*An object store needs") as caught:
+        DeltaPathTarget("s3://lake", storage_options=options | retries).probe()
+    assert "hunter2" not in str(caught.value)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(MissingExtraError, match=r"needs deltalake: pip install 'kvformat\[delta\]'"):
+        DeltaPathTarget(tmp_path).probe()

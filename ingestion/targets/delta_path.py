@@ -19,7 +19,6 @@ A new column is a change of the log. For other types, names, and for dropped col
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -173,11 +172,10 @@ class DeltaPathTarget(Target):
         columns = _columns(with_change_columns(schema, self.rows), self.types)
         names = {TABLE_PROPERTY: json.dumps(table.parts, ensure_ascii=False), OWNER_PROPERTY: owner}
         properties = {**self.properties, **options.properties, **names}
-        try:
-            DeltaLog.create(folder.storage, columns, properties, replace=log is not None)
-        except CommitConflict:  # another driver has created it
-            if self.schema(table) is None:
-                raise
+        if log is not None:
+            self._create_again(folder, columns, properties)
+        elif not _applied(DeltaLog.create, folder.storage, columns, properties):
+            self.create(table, schema, options, owner)  # another driver was faster
 
     def unlike(self, table: TableId, options: TableOptions) -> list[str]:
         """Return the properties of the rules that a table was created without."""
@@ -270,7 +268,7 @@ class DeltaPathTarget(Target):
         return TableWrite(WriterTransaction(writer_of(batch.query), batch.position(step)), check)
 
     def _drop(self, table: TableId, batch: BatchWrite) -> None:
-        """Remove the rows and columns, in a commit that a repeated batch finds.
+        """Remove the rows, and then mark the table as dropped.
 
         A batch that runs again creates the dropped table again for its first rows, and must drop it again.
         """
@@ -278,14 +276,25 @@ class DeltaPathTarget(Target):
         if folder.log() is None:
             return
         for log in folder.attempts():
-            done = write.transaction.position - log.position(write.transaction.writer)
-            if _is_dropped(log) or done < 0:
+            written = log.position(write.transaction.writer)
+            if _is_dropped(log) or written > write.transaction.position:
                 return
             write.check(log)
-            names = {TABLE_PROPERTY: log.properties.get(TABLE_PROPERTY, ""), DROPPED_PROPERTY: "true"}
-            create = functools.partial(DeltaLog.create, replace=True)
-            if _applied(create, folder.storage, log.columns, names, write.transaction):
+            if written < write.transaction.position or log.files():
+                _applied(log.replace, [], write.transaction)
+            elif _applied(log.set_properties, {DROPPED_PROPERTY: "true"}):
                 return
+
+    def _create_again(self, folder: DeltaFolder, columns: StructType, properties: Mapping[str, str]) -> None:
+        """Give a dropped table its columns, and then the properties of one that is there."""
+        for log in folder.attempts():
+            if not _is_dropped(log):
+                return
+            if log.columns == columns:
+                if _applied(log.set_properties, {**properties, DROPPED_PROPERTY: "false"}):
+                    return
+            elif "timestamp_ntz" not in columns.json() or not log.allow_timestamp_ntz():
+                _applied(log.replace, [], None, columns)
 
     def _change_columns(self, event: AlterColumnTypes | RenameColumns | DropColumns, schema: TableSchema) -> None:
         """Write the table again with other types or names, or without some columns."""

@@ -76,30 +76,24 @@ class DeltaLog:
         storage: TableStorage,
         columns: StructType,
         properties: Mapping[str, str],
-        transaction: WriterTransaction | None = None,
-        *,
-        replace: bool = False,
     ) -> None:
-        """Create a table; with `replace`, give one that is there other columns and properties, and no rows.
-
-        Raises `CommitConflict` if there is a table, or if it has another version by now.
-        """
+        """Create a table. Raises `CommitConflict` if there is one."""
         delta_table, errors = _deltalake()
         storage.create()
         try:
             delta_table.create(
                 storage.uri,
                 _delta_schema(columns),
-                mode="overwrite" if replace else "error",
+                mode="error",
                 configuration={**DEFAULT_PROPERTIES, **properties},
                 storage_options=dict(storage.options),
                 raise_if_key_not_exists=False,
-                commit_properties=_commit_properties(transaction),
+                commit_properties=_commit_properties(None),
             )
         except errors.DeltaError as cause:
-            if isinstance(cause, errors.CommitFailedError) or (not replace and cls.open(storage) is not None):
-                raise CommitConflict from cause
-            raise
+            if cls.open(storage) is None:
+                raise
+            raise CommitConflict from cause
 
     @property
     def columns(self) -> StructType:
@@ -133,16 +127,22 @@ class DeltaLog:
             for file in found
         ]
 
-    def unwritable(self) -> str:
-        """Return what the table has that can't be written here, or ""."""
-        protocol = self._table.protocol()
-        features = {*(protocol.reader_features or ())} - _READABLE | {*(protocol.writer_features or ())} - _WRITABLE
+    def unreadable(self) -> str:
+        """Return what the table has that its files alone do not tell, or ""."""
+        features = {*(self._table.protocol().reader_features or ())} - _READABLE
         if features:
             return f"features ({', '.join(sorted(features))})"
         if self.partitions:
             return f"partitions ({', '.join(self.partitions)})"
-        if self.properties.get("delta.columnMapping.mode", "none") != "none":
-            return "column mapping"
+        return "column mapping" if self.properties.get("delta.columnMapping.mode", "none") != "none" else ""
+
+    def unwritable(self) -> str:
+        """Return what the table has that can't be written here, or ""."""
+        if found := self.unreadable():
+            return found
+        features = {*(self._table.protocol().writer_features or ())} - _WRITABLE
+        if features:
+            return f"features ({', '.join(sorted(features))})"
         used = [name for name, value in _USED.items() if self.properties.get(name, "").lower() == value]
         used += [name for name in self.properties if name.startswith("delta.constraints.")]
         columns = json.loads(self._table.schema().to_json())["fields"]

@@ -160,7 +160,14 @@ class DeltaFolder:
                 discard(self.storage, added)
 
     def read(self, spark: SparkSession, log: DeltaLog) -> DataFrame:
-        """Return the rows of a version, which stay readable until the upkeep removes its files."""
+        """Return the rows of a version, which stay readable until the upkeep removes its files.
+
+        Raises `ConfigurationError` for a table whose files alone are not its rows.
+        """
+        if found := log.unreadable():
+            raise ConfigurationError(
+                f"the Delta table at {self.where} has {found}: read it with Spark and Delta's package, or deltalake"
+            )
         return read_files(spark, self.storage, log.files(), log.columns)
 
     # --- steps -----------------------------------------------------------------------------------------------------

@@ -140,6 +140,15 @@ def test_a_feature_that_is_not_written_here_is_named(
     assert words in str(caught.value)
 
 
+def test_a_table_whose_files_are_not_its_rows_is_not_read(tmp_path: Path) -> None:
+    _foreign(tmp_path, partition_by=["id"])
+    folder = DeltaFolder(TableStorage.of(tmp_path))
+    log = folder.log()
+    assert log is not None
+    with pytest.raises(ConfigurationError, match=r"has partitions \(id\): read it with Spark and Delta's package, or"):
+        folder.read(None, log)  # type: ignore[arg-type]
+
+
 def test_a_constraint_is_named(tmp_path: Path) -> None:
     _foreign(tmp_path)
     DeltaTable(tmp_path).alter.add_constraint({"positive": "id > 0"})
@@ -163,7 +172,7 @@ def test_column_mapping_is_named(tmp_path: Path) -> None:
 # --- upkeep ------------------------------------------------------------------------------------------------------
 
 
-def test_the_upkeep_removes_what_no_reader_needs(tmp_path: Path) -> None:
+def test_the_upkeep_removes_what_no_reader_needs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     storage = TableStorage.of(tmp_path)
     DeltaLog.create(storage, _COLUMNS, {"delta.deletedFileRetentionDuration": "interval 1 hours"})
     folder = DeltaFolder(storage, upkeep_commits=4)
@@ -183,6 +192,7 @@ def test_the_upkeep_removes_what_no_reader_needs(tmp_path: Path) -> None:
     folder.merge_rows(_changes((3, "a", "+U")), ["id"], _write(3))
     left = {path.name for path in tmp_path.glob("*.parquet")}
     assert left == {*replaced, folder.written_log().files()[0].name, "foreign.parquet"} - {old.name}
+    assert caplog.records == []
     assert _read(folder) == dict.fromkeys(range(4), "a")
 
 

@@ -121,6 +121,8 @@ _OF_SINKS: dict[str, Any] = {
     "create-tables": True,
     "write-mode": "merge",
     "rewrite.max-bytes": 2**30,
+    "driver.max-bytes": 64 * 2**20,
+    "upkeep.commits": 20,
     "partition.strategy": "all-to-zero",
     "key.format": "json",
     "value.format": "debezium-json",

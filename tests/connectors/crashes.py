@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvformat.connectors.reader.ranges import TopicOffsets
 from kvformat.registry.streams.delta.log import DeltaLog
 from kvformat.registry.streams.delta.storage import TableStorage
 from tests.connectors.tables import upsert
@@ -94,8 +95,8 @@ class Query:
         last = self._last("commits")
         if last < 0:
             return 0
-        topics = json.loads((self.checkpoint / "offsets" / str(last)).read_text().splitlines()[-1])
-        return sum(sum(offsets.values()) for offsets in topics.values())
+        offsets = json.loads((self.checkpoint / "offsets" / str(last)).read_text().splitlines()[-1])
+        return sum(TopicOffsets.from_json(offsets).offsets.values())
 
     def _last(self, name: str) -> int:
         with contextlib.suppress(FileNotFoundError):

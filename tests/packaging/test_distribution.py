@@ -43,7 +43,11 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     template = {f"kvformat/{path.relative_to(ROOT)}" for path in (ROOT / "connectors/cli/template").iterdir()}
     assert len(template) == 6
     others = {f"kvformat/{name}" for name in (*_ROOT_FILES, "registry/java/charset_tables.json.xz")}
-    assert packed == modules | typed | template | others | {"_kvformat_alias.py", "kvformat.pth", "pyspark_kvformat/__init__.py"}
+    assert packed == modules | typed | template | others | {
+        "_kvformat_alias.py",
+        "kvformat.pth",
+        "pyspark_kvformat/__init__.py",
+    }
 
 
 def test_the_metadata_is_complete(contents: dict[str, str]) -> None:

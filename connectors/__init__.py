@@ -6,6 +6,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from kvformat.connectors.data_source.source import register
     from kvformat.connectors.infer import (
         FormatGuess,
         InferredSchema,
@@ -31,6 +32,7 @@ __all__ = [
     "infer_schema",
     "inspect_topic",
     "log_progress",
+    "register",
     "register_tables",
     "schema_from_subject",
 ]
@@ -39,6 +41,7 @@ _HOMES = {
     "ProgressListener": "progress",
     "Replayed": "replay",
     "log_progress": "progress",
+    "register": "data_source.source",
     "register_tables": "views",
 }
 

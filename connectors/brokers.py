@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from kvformat.connectors import msk_iam
 from kvformat.connectors.java_settings import consumer_settings, properties
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.errors import BrokerError, MissingExtraError, OptionError
@@ -101,6 +102,8 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
             option=f"{PREFIX}bootstrap.servers",
         )
     mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
+    if mechanism == msk_iam.MECHANISM:
+        given = _without_msk_handler(given)
     for name in _JAVAS:
         if name in given and not (name == _HANDLER and mechanism == _OAUTH and given[name] in _TOKEN_HANDLERS):
             raise _unusable(name, "is a class of Java")
@@ -114,7 +117,10 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     if protocol.endswith("SSL"):
         found |= _ssl(given, options)
     if protocol.startswith("SASL"):
-        found |= _oauth(given) if mechanism == _OAUTH else _sasl(given, mechanism)
+        if mechanism == msk_iam.MECHANISM:
+            found |= _msk(given)
+        else:
+            found |= _oauth(given) if mechanism == _OAUTH else _sasl(given, mechanism)
     return found
 
 
@@ -206,6 +212,25 @@ def _oauth(given: Mapping[str, str]) -> dict[str, Any]:
     if extensions:
         found["sasl.oauthbearer.extensions"] = ",".join(f"{name}={text}" for name, text in extensions)
     return found
+
+
+def _without_msk_handler(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings without the class that signs for Amazon MSK in Java."""
+    names = ("sasl.client.callback.handler.class", _HANDLER)
+    return {name: text for name, text in given.items() if name not in names or text != msk_iam.HANDLER}
+
+
+def _msk(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings for Amazon MSK's sign-in by IAM."""
+    values = _jaas(given, 'awsProfileName="..."')
+    unknown = [name for name in values if name not in msk_iam.OPTIONS]
+    if unknown:
+        raise _unusable("sasl.jaas.config", f"has the option '{unknown[0]}', not one of {', '.join(msk_iam.OPTIONS)}")
+    region = msk_iam.region_of(given["bootstrap.servers"])
+    if region is None:
+        why = "does not show the region of Amazon MSK, and neither do AWS_REGION and AWS_DEFAULT_REGION"
+        raise _unusable("bootstrap.servers", why)
+    return msk_iam.settings(region, values)
 
 
 def _jaas(given: Mapping[str, str], options: str) -> dict[str, str]:

@@ -74,5 +74,7 @@ def kafka_source_missing(spark: SparkSession) -> Iterator[None]:
         raise MissingExtraError(
             "the Spark session has no Kafka source and sink, which are a separate package: start the session with "
             f"spark.jars.packages={package} (SparkSession.builder.config('spark.jars.packages', '{package}'), or "
-            f"spark-submit --packages {package}); a running session can't load it"
+            f"spark-submit --packages {package}); a running session can't load it. Without a jar, kvformat[kafka] on "
+            "the driver and the workers reads, and writes at least once: df.write.format('kvformat'), "
+            "df.writeStream.format('kvformat')"
         ) from cause

@@ -274,7 +274,7 @@ class KafkaTable:
         headers: bool,
         checkpoint_location: str | None = None,
         spark_options: Mapping[str, Any] | None,
-    ) -> source_choice.Chosen:
+    ) -> source_choice.ChosenSource:
         """Choose the source, check options and topics, and warn of options without effect, once for each."""
         found = source_choice.planned(
             spark,

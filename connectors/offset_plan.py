@@ -56,6 +56,10 @@ class OffsetPlan:
         ranges = [PartitionRange(*at, start[at], min(end[at], most[at])) for at in asked.partitions]
         return BatchOffsets(_with_records(ranges), {**first.notes, **last.notes})
 
+    def at(self, timestamp: int) -> Mapping[Partition, int]:
+        """Return the offset of the first record of each partition that is not older, otherwise its end."""
+        return self._ask().at(timestamp)
+
     def newest(self, count: int) -> tuple[PartitionRange, ...]:
         """Return ranges of at most `count` offsets at the end of each partition."""
         asked = self._ask()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 RESET = f"{PREFIX}auto.offset.reset"
 # Special offsets: the end, the beginning, the committed offset of the group. Spark knows the first two.
 _LATEST, _EARLIEST, _COMMITTED = -1, -2, -3
-_MOST_LINES = 1000
+_MOST_LINES = 1000  # lines of a checkpoint's offsets: some of each batch, of which Spark keeps a hundred
 _GLOB = re.compile(r"([\\{}\[\]*?])")
 
 

@@ -143,7 +143,8 @@ def _offsets(text: str | None) -> dict[str, int] | None:
     """Parse offsets by partition; a listener of Spark Connect 4.1 gets them as the text of a Python dictionary."""
     try:
         found = ast.literal_eval(text) if text and text.startswith("{'") else json.loads(text or "")
-        return {f"{topic}-{number}": offset for (topic, number), offset in TopicOffsets.from_json(found).offsets.items()}
+        offsets = TopicOffsets.from_json(found).offsets
+        return {f"{topic}-{number}": offset for (topic, number), offset in offsets.items()}
     except (ValueError, SyntaxError, AttributeError, TypeError):
         return None
 

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors.data_source import DDL, NAME
 from kvformat.connectors.data_source.options import RECORDS, WIRE
+from kvformat.connectors.properties import PREFIX
+from kvformat.registry.contract.errors import BrokerError, OptionError
 from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.format import Errors
 from kvformat.registry.key_value_format import KeyValueFormat
@@ -63,6 +66,24 @@ def records(
     from kvformat.registry.table.decode_stage import record_schema  # imports PySpark
 
     return _loaded(spark, kv, record_schema(), {**(spark_options or {}), RECORDS: True}, streaming=streaming)
+
+
+def ask_topics(spark: SparkSession, kv: KeyValueFormat) -> None:
+    """Let the data source look up the topics of a table from where Spark's driver is, and read at most one record.
+
+    Raises `OptionError` for a missing topic, `BrokerError`.
+    """
+    from pyspark.errors import PySparkException
+
+    try:
+        records(spark, kv, None, streaming=False).isEmpty()
+    except PySparkException as cause:
+        for kind in (OptionError, BrokerError):
+            said = re.findall(rf"\b{kind.__name__}: (.+)", str(cause))
+            if said:
+                option = "topic" if kind is OptionError else f"{PREFIX}bootstrap.servers"
+                raise kind(said[-1].strip(), option=option) from cause
+        raise
 
 
 def _loaded(

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from kvformat.connectors import offsets, source, topics
+from kvformat.connectors import offsets, python_source, source, topics
 from kvformat.connectors.data_source import NAME
 from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import TOPIC_IDS
@@ -39,7 +39,7 @@ _MOST_ERRORS = "ingestion.error-tolerance.max-count"
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SourceChoice:
     """A source, `python` or `spark`, and a sentence that tells why."""
 
     source: Literal["python", "spark"]
@@ -54,7 +54,7 @@ def choose(
     spark: SparkSession | None = None,
     spark_options: Mapping[str, Any] | None = None,
     checkpoint: Sequence[str] = (),
-) -> Choice:
+) -> SourceChoice:
     """Return the source for a table; `wanted` is what the caller asks for.
 
     Without `spark` only the table and this process are looked at. `checkpoint` are lines of the offsets in the query's
@@ -70,15 +70,15 @@ def choose(
                 f"source={wanted!r}: the checkpoint has offsets of the source {wrote!r}. A query can't go on with the "
                 f"other one: leave source out, or give the query a new checkpoint"
             )
-        return Choice(wrote, "the checkpoint has its offsets")
+        return SourceChoice(wrote, "the checkpoint has its offsets")
     if wanted == "spark":
-        return Choice("spark", "source='spark'")
+        return SourceChoice("spark", "source='spark'")
     why = _reason(kv, streaming=streaming, spark=spark, spark_options=spark_options)
     if why is None:
-        return Choice("python", "it needs no jar, and decodes where it reads")
+        return SourceChoice("python", "it needs no jar, and decodes where it reads")
     if wanted == "python":
         raise ConfigurationError(f"table '{kv.name}', source='python': {why}. Leave source out, or set it to 'spark'")
-    return Choice("spark", why)
+    return SourceChoice("spark", why)
 
 
 def _written_by(lines: Sequence[str], topics: Sequence[str]) -> Literal["python", "spark"] | None:
@@ -134,17 +134,17 @@ def _version(spark: SparkSession | None) -> tuple[int, ...]:
     return (0, 0) if found is None else (int(found[1]), int(found[2]))
 
 
-def in_words(choice: Choice) -> str:
+def in_words(choice: SourceChoice) -> str:
     """Return the name of a source for people, and why it reads."""
     name = f"the data source '{NAME}', in Python" if choice.source == "python" else "Spark's Kafka source"
     return f"{name}: {choice.why}"
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ChosenSource:
     """A choice, with the options of Spark's source and notes. `resumed` says that the checkpoint has offsets."""
 
-    choice: Choice
+    choice: SourceChoice
     plan: SourcePlan
     resumed: bool
 
@@ -162,7 +162,7 @@ def planned(
     headers: bool,
     checkpoint_location: str | None,
     spark_options: Mapping[str, Any] | None,
-) -> Chosen:
+) -> ChosenSource:
     """Choose the source, check the options, and for Python's source that the topics exist.
 
     Raises `OptionError` for options that are not supported and for a missing topic, `BrokerError` if no broker answers,
@@ -178,5 +178,5 @@ def planned(
         kv, streaming=streaming, headers=headers, resumed=resumed, ask=ask, spark_options=spark_options
     )
     if in_python and not resumed:
-        topics.check_reading(kv, spark, lambda: None)
-    return Chosen(choice, plan, resumed)
+        topics.check_reading(kv, spark, lambda: python_source.ask_topics(spark, kv))
+    return ChosenSource(choice, plan, resumed)

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kvformat.codecs import *  # noqa: F403  # the list of names is kvformat.codecs.__all__
-    from kvformat.connectors.data_source.source import register as register
+    from kvformat.connectors import register as register
 
 
-_OWN = {"register": "kvformat.connectors.data_source.source"}
+_OWN = {"register": "kvformat.connectors"}
 """Names that `kvformat.codecs` does not have, with their modules: the standard `codecs` has its own `register`."""
 
 

@@ -58,6 +58,7 @@ from kvformat.registry.table.metadata import (
     requested_metadata,
     writable,
 )
+from kvformat.registry.table.projection import only_columns
 from kvformat.registry.table.raw_records import raw_messages, with_raw_columns
 from kvformat.registry.table.record_decoding import RecordDecoding
 from kvformat.registry.table.record_headers import checked_headers
@@ -248,6 +249,14 @@ class KeyValueFormat:
         given = {**self._table.options, **_texts(options)}
         table = replace(self._table, options={key: value for key, value in given.items() if value is not None})
         return KeyValueFormat._of(table, self._strict)
+
+    def only(self, names: Sequence[str]) -> KeyValueFormat:
+        """Return the table without columns that its rows need not have, if only those of `names` are read.
+
+        Columns of the key and of the watermark stay, and all columns if a computed one is read, or if the value's
+        format does not find columns by their names. Raises `SchemaError` for a column that the table does not have.
+        """
+        return KeyValueFormat._of(only_columns(self._table, self._plan("decode").layout, names), self._strict)
 
     def without_computed(self, *names: str) -> KeyValueFormat:
         """Return the table without these computed columns, such as one that can't be evaluated.

@@ -146,6 +146,8 @@ if not cython.compiled:
 
     def next_header(library: Library, headers: int, index: int, header: Header) -> bool:
         """Read the header with an index. Return whether there is one."""
+        if not headers:
+            return False
         name, value, size = ctypes.c_char_p(), ctypes.c_void_p(), ctypes.c_size_t()
         call = _function(library.header_get_all, ctypes.c_int, _P, ctypes.c_size_t, _P, _P, _P)
         if call(headers, index, ctypes.addressof(name), ctypes.addressof(value), ctypes.addressof(size)):

@@ -324,12 +324,12 @@ class ChangeLooker:
     def _is_no_change(self, change: Object, table: TableFindings, *, known: bool) -> bool:
         """Whether a message is no change that the format reads, although it names its table; decoding says why.
 
-        A table that has columns reports it by its own decoding. `known` says whether the operation is known.
+        A table that had columns before reports it by its own decoding. `known` says whether the operation is known.
         """
         if self._envelope.flattened:
-            is_envelope = "op" in change and not {"before", "after"}.isdisjoint(change)
-            return is_envelope and "op" not in table.types and "op" not in table.columns
-        if table.types or table.columns:
+            is_envelope = "op" in change and any(isinstance(change.get(name), dict) for name in ("before", "after"))
+            return is_envelope and "op" not in table.types
+        if table.types:
             return False
         kind = list if self._envelope.rows_in_arrays else dict
         images = (change.get(member) for member in self._images)

@@ -45,6 +45,7 @@ class JsonChangeFormat(ChangeDataFormat):
     Values are read by the rules of the tree reader of format json, as in Flink.
     """
 
+    reads_by_name = True
     option_specs: ClassVar[tuple[Option, ...]] = CHANGE_OPTIONS
     envelope: ClassVar[Envelope]
     skip: ClassVar[int] = 0

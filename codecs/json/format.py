@@ -37,6 +37,7 @@ class JsonFormat(Format):
     """The `json` format."""
 
     identifier: ClassVar[str] = "json"
+    reads_by_name = True
     option_specs: ClassVar[tuple[Option, ...]] = (
         Option(
             name="fail-on-missing-field",

@@ -19,7 +19,6 @@ from kvformat.codecs.registries.registry import AVRO, PROTOBUF
 from kvformat.codecs.registry_formats.avro_discover import avro_columns, schema_contributions
 from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
 from kvformat.codecs.registry_formats.record_types import schema_groups
-from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
@@ -82,19 +81,20 @@ class SchemaLooker:
         if written is None or not any(written.columns):
             return self._inner.look(messages, topics)
         found = Findings(len(messages), self._request)
-        numbers = np.asarray(written.numbers.fill_null(-1))
-        errors: dict[tuple[int, int], Reason | None] = {}
-        for index, topic in enumerate(topics.to_pylist()):
-            if topic is None or not messages[index].is_valid:
+        encoded = topics.dictionary_encode()
+        names = [(str(topic),) for topic in encoded.dictionary.to_pylist()]
+        slots = np.where(np.asarray(messages.is_valid()), np.asarray(encoded.indices.fill_null(-1)), -1)
+        groups = np.stack([slots, np.asarray(written.numbers.fill_null(-1))])
+        for slot, number in np.unique(groups, axis=1).T.tolist():
+            if slot < 0:
                 continue
-            table, number = found.table((topic,)), int(numbers[index])
-            key = table.number, number
-            if key not in errors:
-                types = written.columns[number] if number >= 0 else {}
-                errors[key] = table.add(index, list(schema_contributions(types.items(), table, self._request)))
-            error = errors[key]
-            if error is None:
-                found.set_table(index, table)
-            else:
-                found.fail(index, error)
+            indexes = np.flatnonzero((groups[0] == slot) & (groups[1] == number))
+            table = found.table(names[slot])
+            types = written.columns[number] if number >= 0 else {}
+            error = table.add(int(indexes[0]), list(schema_contributions(types.items(), table, self._request)))
+            if error is not None:
+                slots[indexes] = -1
+                for index in indexes.tolist():
+                    found.fail(index, error)
+        found.set_tables(slots.astype(np.int32).data, names)
         return found.looked()

@@ -121,6 +121,7 @@ def _findings(
     yield Finding("ok", "Python", f"{platform.python_version()}, {sys.executable}")
     yield _kernel()
     yield from _extras()
+    yield from _reader()
     yield from _spark()
     if registry is not None:
         yield _registry(registry_options(options, registry))
@@ -152,6 +153,19 @@ def _extras() -> Iterator[Finding]:
             yield Finding("warning", f"extra {extra}", f"is not installed; {use}", advice)
         else:
             yield Finding("ok", f"extra {extra}", "installed")
+
+
+def _reader() -> Iterator[Finding]:
+    """Check how records of Kafka are read without Spark, if they can be."""
+    if not _is_installed(_EXTRAS["kafka"][0]):
+        return
+    from kvformat.connectors.reader.librdkafka import librdkafka
+
+    found = librdkafka()
+    if isinstance(found, str):
+        yield Finding("warning", "records of Kafka", f"are read by Message objects, at several times the CPU: {found}")
+    else:
+        yield Finding("ok", "records of Kafka", "are copied by the compiled loop")
 
 
 def _is_installed(module: str) -> bool:

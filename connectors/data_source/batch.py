@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
+from kvformat.connectors.data_source.filters import keys_of, narrowed
 from kvformat.connectors.data_source.options import SourceOptions
-from kvformat.connectors.data_source.rows import rows_of
+from kvformat.connectors.data_source.rows import RecordRows, rows_of
 from kvformat.connectors.offset_plan import BatchOffsets, OffsetPlan
 from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.registry.contract.errors import DataLossError, KafkaSourceWarning
@@ -38,23 +39,40 @@ class KafkaBatchReader(DataSourceReader):
 
     def __init__(self, kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) -> None:
         self._kv, self._values, self._rows = kv, options.values, rows_of(kv, options, schema)
+        self._filters: list[Filter] = []
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_rows": self._rows}  # tasks need nothing else, and the table takes long to unpickle
 
     def partitions(self) -> list[InputPartition]:
         """Return the tasks of the batch. Raises `OptionError`, `BrokerError`, or `DataLossError` for lost records."""
-        found = OffsetPlan(self._kv).batch()
+        plan = OffsetPlan(self._kv)
+        found = plan.batch()
         for note in found.notes.values():
             warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=1)
         check_losses(self._kv, self._values, found)
         tasks = self._kv.connector_options("decode")["scan.parallelism"]
-        return list(tasks_of(found.ranges, self._values, tasks))
+        ranges = found.ranges
+        if self._filters and isinstance(self._rows, RecordRows):
+            ranges = narrowed(ranges, self._filters, keys_of(self._rows.input.metadata), plan.at)
+        return list(tasks_of(ranges, self._values, tasks))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's ranges."""
         assert isinstance(partition, RangesOfTask)
         return self._rows.read(partition.ranges, partition.now)
+
+
+class FilteringBatchReader(KafkaBatchReader):
+    """A batch whose ranges Spark's filters narrow.
+
+    A class of its own: Spark refuses a reader with `pushFilters` unless the session allows them.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Keep the filters for the plan, and return all of them, because Spark has to apply them, too."""
+        self._filters = list(filters)
+        return filters
 
 
 def check_losses(kv: KeyValueFormat, values: Mapping[str, Any], found: BatchOffsets) -> None:

@@ -15,6 +15,7 @@ from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 from kvformat.registry.contract.options import Option, OptionValues, split_list
 from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA, masked, options_of
 
+REGISTRY = "registry"
 OPTIONS = (
     Option(name=DDL, doc="the table: a CREATE TABLE of Flink SQL, or a file with several", sensitive=True),
     Option(name="table", doc="the table of a `ddl` that creates several"),
@@ -49,6 +50,18 @@ OPTIONS = (
     ),
     Option(name="skip_computed", type="list", default=(), doc="computed columns to leave out, separated by `;`"),
     Option(
+        name="columns",
+        type="list",
+        doc="the only columns to read, separated by `;`: JSON and change data in JSON do not decode the others",
+    ),
+    Option(
+        name="push_filters",
+        type="boolean",
+        default=False,
+        doc="filters on metadata columns (`topic`, `partition`, `offset`, and from a `timestamp` on) narrow what a "
+        "batch reads; needs `spark.sql.python.filterPushdown.enabled` = `true` in the session",
+    ),
+    Option(
         name="time_zone",
         doc="time zone of computed columns and of local timestamps; by default that of the session",
     ),
@@ -68,6 +81,14 @@ OPTIONS = (
         name="maxRecordsPerPartition",
         type="long",
         doc="largest number of offsets that a task reads; partitions of a topic are split for it",
+    ),
+    Option(
+        name=REGISTRY,
+        type="map",
+        default={},
+        doc="`registry.url` and other options of `avro-confluent`: a schema registry that is asked for the columns, if "
+        "they are proposed from messages",
+        sensitive=True,
     ),
     Option(
         name="extra_columns",
@@ -121,7 +142,9 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     table: dict[str, str] = {}
     for key, text in given.items():
         spec = own.get(key.lower())
-        if spec is not None:
+        if key.startswith(f"{REGISTRY}."):
+            values[REGISTRY] = {**values[REGISTRY], key.removeprefix(f"{REGISTRY}."): text}
+        elif spec is not None:
             values[spec.name] = _parsed(spec, text)
         elif key.lower() not in (WIRE, RECORDS, *_OF_SPARK):
             _check_name(key)

@@ -59,13 +59,18 @@ class KvformatDataSource(DataSource):
             self._proposed = proposed_ddl(self._parsed())
         options = self._parsed()
         stage = stage_of(table_of(options), options)
-        return stage.wire if options.wire else FinalColumns.of(stage).types
+        if options.wire:
+            return stage.wire
+        columns = options.values["columns"]
+        return FinalColumns.of(stage).chosen(columns and (*columns, *(options.metadata or ()))).types
 
     def reader(self, schema: T.StructType) -> DataSourceReader:
         """Return the reader of a batch."""
-        from kvformat.connectors.data_source.batch import KafkaBatchReader
+        from kvformat.connectors.data_source.batch import FilteringBatchReader, KafkaBatchReader
 
-        return KafkaBatchReader(*self._table(schema), schema)
+        kv, options = self._table(schema)
+        reader = FilteringBatchReader if options.values["push_filters"] else KafkaBatchReader
+        return reader(kv, options, schema)
 
     def streamReader(self, schema: T.StructType) -> DataSourceStreamReader:
         """Return the reader of a stream."""

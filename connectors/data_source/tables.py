@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from kvformat.connectors.data_source import DDL, NAME
-from kvformat.connectors.data_source.options import SourceOptions, no_options
-from kvformat.connectors.infer import infer_schema, inspect_topic
+from kvformat.connectors.data_source.options import REGISTRY, SourceOptions, no_options
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.reader.client_settings import reader_settings
 from kvformat.connectors.reader.read import read_range
@@ -44,7 +43,12 @@ def table_of(options: SourceOptions, schema: T.StructType | None = None) -> KeyV
     if values[DDL] is not None:
         if values["primary_key"]:
             raise OptionError("'primary_key' is for tables without a 'ddl': write PRIMARY KEY there", option=DDL)
-        return KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
+        found = KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
+        if values["skip_computed"]:
+            found = found.without_computed(*values["skip_computed"])
+        # The columns of `metadata` may be among the chosen ones, and are not columns of the table.
+        chosen = [name for name in values["columns"] or () if name not in (options.metadata or ())]
+        return found.only(chosen) if values["columns"] is not None else found
     if not options.table:
         raise no_options()
     assert schema is not None
@@ -93,10 +97,11 @@ def proposed_ddl(options: SourceOptions) -> str:
             f"topic '{topic}' has no messages from which columns can be proposed: declare them in a 'ddl', or with "
             "spark.read.schema(...)"
         )
+    from kvformat.connectors.infer import infer_schema, inspect_topic  # imports all formats
+
     headers = [entries or [] for entries in records["headers"].to_pylist()]
     if format is None:
         times = [None if time is None else time // 1000 for time in records["timestamp"].cast(pa.int64()).to_pylist()]
-        registry = {key[9:]: text for key, text in given.items() if key.startswith("registry.")}
         found = inspect_topic(
             records["value"],
             records["key"],
@@ -105,7 +110,7 @@ def proposed_ddl(options: SourceOptions) -> str:
             name=topic,
             topic=topic,
             bootstrap=given[_SERVERS],
-            registry=registry or None,
+            registry=options.values[REGISTRY] or None,
         )
         ddl, notes = found.ddl, found.notes
         if ddl is None:

@@ -41,8 +41,8 @@ _PASSING: Final = (
 
 _ADVICE_LOST: Final = (
     ". The records were deleted (retention.ms, retention.bytes), or the topic was deleted or created again. Start at "
-    "what is there ('scan.startup.mode' = 'earliest-offset', a stream with a new checkpoint), or skip what is lost: "
-    "failOnDataLoss = false"
+    "what is there ('scan.startup.mode' = 'earliest-offset', a stream with a new checkpoint), or skip what is lost, in "
+    "Spark by failOnDataLoss = false"
 )
 _ADVICE_LATE: Final = (
     ". Check that the brokers are up and that this machine reaches them; if they are only slow, set "
@@ -85,7 +85,7 @@ def _read(
             found = client.fetch(_POLL)
             if found.batch is not None:
                 yield found.batch
-            if reading.after(found):
+            if reading.after(found) and reading.left.count:
                 client.begin(reading.left, names)
 
 

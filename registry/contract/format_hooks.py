@@ -53,6 +53,8 @@ class FormatHooks(abc.ABC):
     """Least number of fraction digits of TIME columns in Spark, even if the schema declares fewer."""
     own_columns: Mapping[str, str] = {}
     """Columns after those of the schema and the metadata in decoded rows: name -> text of the Flink type."""
+    reads_by_name: ClassVar[bool] = False
+    """Whether `decode` finds columns by their names, so that a schema may leave out columns that messages have."""
     record_headers: ClassVar[Mapping[Part, HeaderNames]] = {}
     """Headers of a record that belong to its key or value: part -> name or names. `add_header` reads them."""
     encode_needs_schema: ClassVar[bool] = False

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import nullable
 from kvformat.registry.expressions.local_times import instants_of_locals, locals_of_instants
+from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
 
 if TYPE_CHECKING:
     from pyspark.sql import types as T
@@ -57,6 +58,19 @@ class FinalColumns:
     def of_wire(cls, stage: DecodeStage) -> FinalColumns:
         """Return the columns of a stage's decoder as they are."""
         return cls(tuple(range(len(stage.wire))), stage.wire)
+
+    def chosen(self, names: Sequence[str] | None) -> FinalColumns:
+        """Return only these columns of the table, and all columns after them; None returns all.
+
+        Columns that reading adds, such as `row_kind`, stay: a change is nothing without its kind.
+        """
+        if names is None:
+            return self
+        from pyspark.sql import types as T
+
+        kept = [i for i, field in enumerate(self.types.fields) if field.name in (*names, ROW_KIND, ROW_INDEX, ERROR)]
+        types = T.StructType([self.types.fields[i] for i in kept])
+        return FinalColumns(tuple(self.places[i] for i in kept), types)
 
     def casts(self) -> Callable[[pa.RecordBatch, str], pa.RecordBatch]:
         """Return the function that casts a batch of the decoder, for a session of the given time zone."""

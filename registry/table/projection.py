@@ -12,8 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kvformat.registry.contract.errors import OptionError, SchemaError, did_you_mean
+from kvformat.registry.contract.errors import OptionError, SchemaError, did_you_mean, listed
 from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.sql.table_definition import TableDefinition
+from kvformat.registry.table.record_layout import RecordLayout
 
 
 def key_columns(physical: FlinkType, fields: Sequence[str] | None, prefix: str, *, has_format: bool) -> tuple[int, ...]:
@@ -108,3 +110,26 @@ def projected(physical: FlinkType, indexes: Sequence[int], prefix: str) -> Flink
             )
         fields.append(FlinkField(stripped, physical.fields[i].type))
     return replace(physical, nullable=False, fields=tuple(fields))
+
+
+def only_columns(table: TableDefinition, layout: RecordLayout, names: Sequence[str]) -> TableDefinition:
+    """Return the table for reading these columns only; `KeyValueFormat.only` says which others stay.
+
+    Raises `SchemaError` for a column that the table does not have.
+    """
+    known = [column.name for column in table.columns]
+    for name in names:
+        if name not in known:
+            raise SchemaError(
+                f"table '{table.name}' has no column '{name}'.{did_you_mean(name, known)} It has {listed(known)}",
+                field=name,
+            )
+    kept = {*names, *(table.primary_key or ()), *(layout.physical.fields[i].name for i in layout.key_indexes)}
+    kept |= set() if table.watermark is None else {table.watermark.column}
+    is_computed = any(column.kind == "computed" and column.name in kept for column in table.columns)
+    of_value = {layout.physical.fields[i].name for i in layout.value_indexes}
+    if is_computed:
+        kept |= {column.name for column in table.columns if column.kind != "computed"}
+    elif not layout.value_format.reads_by_name or not of_value & kept:
+        kept |= of_value
+    return replace(table, columns=tuple(column for column in table.columns if column.name in kept))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 EVERYWHERE = (
+    "test_data_source.py",
     "test_exactly_once.py",
     "test_kafka_table.py",
     "test_maintain.py",

@@ -894,6 +894,8 @@ def test_doctor_finds_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         "kernel",
     ):
         assert found[what]["status"] in ("ok", "warning"), found[what]
+    compiled = found["kernel"]["status"] == "ok"
+    assert found["records of Kafka"]["status"] == ("ok" if compiled else "warning")
     kafka = found["Spark's Kafka source and sink"]
     assert kafka["status"] == "warning"
     assert "spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:4." in kafka["advice"]

@@ -244,7 +244,7 @@ def test_tables_that_follow_others_are_left_out_with_a_warning(monkeypatch: pyte
             made.append(name)
 
     made: list[str] = []
-    monkeypatch.setattr(KafkaTable, "read", lambda *_: View())
+    monkeypatch.setattr(KafkaTable, "read", lambda *_, **more: View())
     words = (
         r"no view for tables that are not of Kafka: lake\.copies \(follows table orders\), "
         r"lake\.more \(follows table `default_database`\.orders\), lake\.console \(connector 'print'\)$"
@@ -256,7 +256,7 @@ def test_tables_that_follow_others_are_left_out_with_a_warning(monkeypatch: pyte
 
 def test_the_last_statement_of_a_name_decides_whether_it_follows_another(monkeypatch: pytest.MonkeyPatch) -> None:
     view = SimpleNamespace(createOrReplaceTempView=lambda name: None)
-    monkeypatch.setattr(KafkaTable, "read", lambda *_: view)
+    monkeypatch.setattr(KafkaTable, "read", lambda *_, **more: view)
     plain, following = _table("twice"), "CREATE TABLE twice AS TABLE orders;"
     with pytest.warns(KafkaSourceWarning, match=r"twice \(follows table orders\)$"):
         assert list(_register(f"{_table('orders')} {plain} DROP TABLE twice; {following}")) == ["orders"]
@@ -271,7 +271,7 @@ def test_two_views_of_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> 
             made.append(name)
 
     made: list[str] = []
-    monkeypatch.setattr(KafkaTable, "read", lambda *_: View())
+    monkeypatch.setattr(KafkaTable, "read", lambda *_, **more: View())
     clash = f"{_table('shop.orders')} {_table('archive.Orders')}"
     words = r"'shop\.orders' and 'archive\.Orders' would both be the view 'Orders': name the views, tables=\{"
     with pytest.raises(SchemaError, match=words):
@@ -288,7 +288,7 @@ def test_no_view_is_made_if_the_last_table_cannot_be_read(monkeypatch: pytest.Mo
         def createOrReplaceTempView(self, name: str) -> None:
             raise AssertionError(name)
 
-    def read(table: KafkaTable, _: Any) -> View:
+    def read(table: KafkaTable, _: Any, **more: Any) -> View:
         if table.kv.name == "t3":
             raise OptionError("no topic", option="topic")
         return View()
@@ -315,7 +315,7 @@ def test_tables_are_a_list_or_a_mapping() -> None:
 
 
 def test_an_unreachable_broker_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read(*_: Any) -> Any:
+    def read(*_: Any, **more: Any) -> Any:
         raise BrokerError("brokers at '127.0.0.1:1' could not be asked")
 
     monkeypatch.setattr(KafkaTable, "read", read)

@@ -9,8 +9,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kvformat.registry import get_format
 from tests.ingestion.folding import Folded, batchings
 
 _ENDINGS = {"avro-confluent": "avsc", "debezium-avro-confluent": "avsc", "proto-registry": "proto"}
@@ -226,3 +228,30 @@ def test_values_of_json_schemas_have_the_same_columns_in_all_batchings(
         schema = {"title": "A", "type": "object", "properties": {"id": {"type": "integer"}, "v": t}}
         schemas.append((json.dumps(schema), json.dumps({"id": number, "v": value}).encode()))
     _compare(tmp_path, "json-registry", _framed(tmp_path, "json-registry", schemas), column, values)
+
+
+@pytest.mark.parametrize("value_format", ["avro-confluent", "proto-registry", "json-registry"])
+def test_messages_without_a_schema_that_can_be_read_do_not_change_others(value_format: str, tmp_path: Path) -> None:
+    good = {
+        "avro-confluent": (json.dumps(_record(("id", "long"), ("v", "long"))), b"\2\4"),
+        "proto-registry": ('syntax="proto3"; message M { int64 id=1; int64 v=2; }', b"\0\10\1\x10\2"),
+        "json-registry": (
+            '{"type":"object","properties":{"id":{"type":"integer"},"v":{"type":"integer"}}}',
+            b'{"id":1,"v":2}',
+        ),
+    }[value_format]
+    records = _framed(tmp_path, value_format, [good, ("{", good[1])])
+    unknown = (None, b"\0\0\0\0\7" + good[1], "t")
+    folded = Folded(value_format, {f"{value_format}.url": f"file:{tmp_path}"}, "id")
+    folded.add([unknown, records[1], (None, b"x", "t"), (None, b"", "u"), records[0], (None, None, "t")])
+    assert folded.tables()["t"] == [{"id": 1, "v": 2}]
+    assert len(folded.errors) >= (2 if value_format == "json-registry" else 3)  # a reader of JSON needs no schema
+    formats = get_format(value_format, {"url": f"file:{tmp_path}"})
+    written = formats.written_columns(pa.array([records[0][1], None, b"x", unknown[1], records[0][1]], pa.binary()))
+    assert written is not None
+    numbers = written.numbers.to_pylist()
+    assert numbers[1:3] == [None, None]
+    assert {name: str(t) for name, t in written.columns[numbers[0]].items()} == {"id": "BIGINT", "v": "BIGINT"}
+    assert written.columns[numbers[3]] == {}
+    assert numbers[4] == numbers[0]
+    assert get_format("json", {}).written_columns(pa.array([b"{}"])) is None

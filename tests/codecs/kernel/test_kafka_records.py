@@ -63,7 +63,9 @@ def test_both_kernels_copy_the_same() -> None:
     for kernel in ("compiled", "python"):
         command = [sys.executable, "-m", "tests.support.kafka_messages", str(QUEUES // 4)]
         environment = {**os.environ, "KVFORMAT_KERNEL": kernel}
-        found.append(subprocess.run(command, cwd=_ROOT, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+        run = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, check=True)
+        assert run.stderr == b"", "an exception of a callback is only printed"
+        found.append(run.stdout)
     assert found[0].count(b"\n") > QUEUES
     assert found[0] == found[1]
 

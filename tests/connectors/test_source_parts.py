@@ -1,0 +1,249 @@
+"""Parts of the data source without Spark's session and without a broker: options, tasks, limits and filters."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import (
+    EqualTo,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+
+from kvformat.connectors import header_filter
+from kvformat.connectors.data_source.batch import tasks_of
+from kvformat.connectors.data_source.filters import keys_of, narrowed
+from kvformat.connectors.data_source.options import OPTIONS, parse
+from kvformat.connectors.data_source.stream import limited, up_to
+from kvformat.connectors.data_source.tables import table_of
+from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
+from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
+from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.table.metadata import MetadataColumn
+from kvformat.registry.table.record_headers import HEADERS_TYPE
+
+BROKERS = {"topic": "t", "properties.bootstrap.servers": "b:1"}
+
+
+# --- options ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("partition", {"partition": "partition"}),
+        ("partition, at:timestamp", {"partition": "partition", "at": "timestamp"}),
+        ("db:value.source.database", {"db": "value.source.database"}),
+        ('{"a b":"offset"}', {"a b": "offset"}),
+        ("{}", {}),
+    ],
+)
+def test_metadata_is_a_list_or_an_object(text: str, expected: dict[str, str]) -> None:
+    assert parse({**BROKERS, "metadata": text}).metadata == expected
+
+
+def test_each_option_is_found_in_small_letters() -> None:
+    values = {"boolean": "true", "long": "5", "int": "5", "list": "a;b", "string": "x", "enum": None, "map": "a:b"}
+    given = {spec.name.lower(): values[spec.type] or str((spec.allowed or ("",))[-1]) for spec in OPTIONS}
+    found = parse({**BROKERS, **given})
+    assert dict(found.table) == BROKERS
+    assert len(OPTIONS) >= 15
+    for spec in OPTIONS:
+        assert spec.doc
+        assert found.values[spec.name] is not None, spec.name
+    registry = parse({**BROKERS, "registry.url": "http://r", "registry.basic-auth.user-info": "u:secret"})
+    assert registry.values["registry"] == {"url": "http://r", "basic-auth.user-info": "u:secret"}
+    assert "secret" not in repr(registry)
+    assert dict(registry.table) == BROKERS
+    assert "password" not in repr(parse({"ddl": "CREATE ... 'password'", "properties.sasl.jaas.config": "password"}))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "has no options of a table"),
+        ({**BROKERS, "provider": "kvformat"}, "CREATE TEMPORARY VIEW"),
+        ({**BROKERS, "path": "/x"}, "A table has no path"),
+        ({**BROKERS, "minpartition": "5"}, "Did you mean 'minPartitions'"),
+        ({**BROKERS, "minpartitions": "many"}, "invalid value 'many' for option 'minPartitions'"),
+        ({**BROKERS, "metadata": "{x"}, "'metadata' is not a JSON object"),
+    ],
+)
+def test_wrong_options_are_named(given: dict[str, str], told: str) -> None:
+    with pytest.raises(OptionError, match=told):
+        assert parse(given).metadata
+
+
+def test_the_columns_of_a_schema_are_those_of_the_table_but_for_what_reading_adds() -> None:
+    columns = "id INT, row_kind STRING, o BIGINT, row_index INT"
+    schema = spark_schema(row_type(resolve_schema(columns)))
+    given = {**BROKERS, "metadata": "o:offset", "row_index": "true", "scan.startup.mode": "earliest-offset"}
+    of_changes = table_of(parse({**given, "format": "canal-json"}), schema)
+    assert [column.name for column in of_changes.columns] == ["id"]
+    of_rows = table_of(parse({**given, "format": "json"}), schema)
+    assert [column.name for column in of_rows.columns] == ["id", "row_kind"], "a column of its own"
+
+
+def test_computed_columns_can_be_left_out() -> None:
+    ddl = "CREATE TABLE t (id INT, a AS id + 1, b AS id + 2) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = "
+    ddl += "'json', 'properties.bootstrap.servers' = 'b:1', 'scan.startup.mode' = 'earliest-offset')"
+    found = table_of(parse({"ddl": ddl, "skip_computed": "b"}))
+    assert [column.name for column in found.columns] == ["id", "a"]
+    assert [column.name for column in table_of(parse({"ddl": ddl, "columns": "id"})).columns] == ["id"]
+
+
+# --- tasks and limits -------------------------------------------------------------------------------------------------
+
+RANGES = [PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 6), PartitionRange("t", 2, 100, 190)]
+
+
+@pytest.mark.parametrize(
+    ("values", "most_tasks", "sizes"),
+    [
+        ({}, None, [[10], [1], [90]]),
+        ({}, 2, [[10], [1, 90]]),
+        ({}, 1, [[10, 1, 90]]),
+        ({}, 9, [[10], [1], [90]]),
+        ({"minPartitions": 3}, None, [[10], [1], [90]]),
+        ({"minPartitions": 10}, None, [[10], [1], *[[10]] * 9]),
+        ({"maxRecordsPerPartition": 45}, None, [[10], [1], [45], [45]]),
+        ({"maxRecordsPerPartition": 7}, None, [[5], [5], [1], *[[n] for n in (6, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7, 7)]]),
+    ],
+)
+def test_ranges_become_tasks(values: dict[str, int], most_tasks: int | None, sizes: list[list[int]]) -> None:
+    every = {"minPartitions": None, "maxRecordsPerPartition": None, **values}
+    tasks = list(tasks_of(RANGES, every, most_tasks))
+    found = [[one.count for one in task.ranges] for task in tasks]
+    assert sorted(map(sorted, found)) == sorted(map(sorted, sizes))
+    assert sum(one.count for task in tasks for one in task.ranges) == 101
+    at = {(one.topic, one.partition): set[int]() for one in RANGES}
+    for task in tasks:
+        for one in task.ranges:
+            at[one.topic, one.partition] |= set(range(one.start, one.end))
+    assert at == {(one.topic, one.partition): set(range(one.start, one.end)) for one in RANGES}
+
+
+def test_no_ranges_are_one_empty_task() -> None:
+    (task,) = tasks_of([], {"minPartitions": None, "maxRecordsPerPartition": None}, None)
+    assert task.ranges == ()
+
+
+def test_a_limit_is_shared_and_reaches_the_end() -> None:
+    latest = TopicOffsets({("t", 0): 1000, ("t", 1): 10, ("t", 2): 7}, {"t": "x"})
+    at = TopicOffsets({("t", 0): 0, ("t", 1): 0, ("t", 2): 7}, {"t": "x"})
+    first = limited(at, latest, 100)
+    assert dict(first.offsets) == {("t", 0): 99, ("t", 1): 1, ("t", 2): 7}, "each partition gets one at least"
+    steps = 0
+    while at != latest:
+        at, steps = limited(at, latest, 100), steps + 1
+    assert steps == 11
+    again = TopicOffsets(latest.offsets, {"t": "y"})
+    assert limited(latest, again, 100).offsets["t", 0] < 100, "the records of another topic are all new"
+
+
+def test_available_now_ends_where_it_began() -> None:
+    start = TopicOffsets({("t", 0): 5, ("t", 1): 30})
+    latest = TopicOffsets({("t", 0): 50, ("t", 1): 30, ("t", 2): 9})
+    until = TopicOffsets({("t", 0): 40, ("t", 1): 20})
+    assert dict(up_to(start, latest, until).offsets) == {("t", 0): 40, ("t", 1): 30}
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+KEYS = {"p": "partition", "o": "offset", "t": "timestamp", "topic": "topic"}
+SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=dt.UTC)
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ([EqualTo(("p",), 2)], [(2, 100, 190)]),
+        ([In(("p",), (0, 1)), GreaterThan(("p",), 0)], [(1, 5, 6)]),
+        ([EqualTo(("topic",), "u")], []),
+        ([GreaterThanOrEqual(("o",), 6)], [(0, 6, 10), (2, 100, 190)]),
+        ([GreaterThan(("o",), 5), LessThan(("o",), 101)], [(0, 6, 10), (2, 100, 101)]),
+        ([LessThanOrEqual(("o",), 5)], [(0, 0, 6), (1, 5, 6)]),
+        ([EqualTo(("o",), 150)], [(2, 150, 151)]),
+        ([In(("o",), (3, None, 120))], [(0, 3, 10), (1, 5, 6), (2, 100, 121)]),
+        ([GreaterThanOrEqual(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
+        # What says nothing about the place of a record, or may be true for any.
+        ([LessThan(("t",), SECOND)], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
+        ([GreaterThanOrEqual(("t",), dt.datetime(2026, 1, 1))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
+        ([Not(EqualTo(("p",), 2)), IsNotNull(("p",))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
+        ([EqualTo(("x",), 2), EqualTo(("p", "o"), 2)], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
+    ],
+)
+def test_filters_narrow_ranges(filters: list[Any], expected: list[tuple[int, int, int]]) -> None:
+    asked = []
+
+    def first_at(millis: int) -> dict[tuple[str, int], int]:
+        asked.append(millis)
+        return {("t", 0): 7, ("t", 1): 2}
+
+    found = narrowed(RANGES, filters, KEYS, first_at)
+    assert [(one.partition, one.start, one.end) for one in found] == expected
+    assert asked in ([], [1000])
+
+
+def test_only_columns_with_the_key_s_values_count() -> None:
+    given = FlinkType("BIGINT")
+    columns = [
+        MetadataColumn("a", "offset", given, given),
+        MetadataColumn("b", "offset", given, FlinkType("INT")),
+        MetadataColumn("c", "timestamp", FlinkType("TIMESTAMP_LTZ", precision=3), FlinkType("TIMESTAMP", precision=3)),
+        MetadataColumn("d", "headers", given, given),
+    ]
+    assert keys_of(columns) == {"a": "offset"}
+
+
+def test_headers_are_filtered_as_by_spark() -> None:
+    headers: list[list[tuple[str, bytes | None]] | None] = [
+        [("depart", b"toy"), ("env", b"test")],
+        [("depart", b"book")],
+        [("depart", b"x"), ("depart", b"toy")],
+        [("depart", None)],
+        [],
+        None,
+    ]
+    entries = [None if one is None else [{"key": k, "value": v} for k, v in one] for one in headers]
+    array = pa.array(entries, HEADERS_TYPE)
+    cases = {
+        "depart:toy": [True, False, True, False, False, False],
+        "!depart:toy": [False, True, False, True, True, True],
+        "depart:toy|depart:book&!env:test": [False, True, True, False, False, False],
+        "depart:": [False] * 6,
+    }
+    for text, expected in cases.items():
+        assert header_filter.mask(header_filter.parse(text), array).to_pylist() == expected, text
+    assert len(cases) == 4
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("format", "names", "kept"),
+    [
+        ("json", ["b"], ["k", "b"]),
+        ("json", ["m"], ["k", "a", "b", "m"]),  # the value keeps its columns, rather than none
+        ("json", ["c"], ["k", "a", "b", "m", "c"]),
+        ("csv", ["b"], ["k", "a", "b"]),
+    ],
+)
+def test_a_table_of_some_columns_keeps_what_it_needs(format: str, names: list[str], kept: list[str]) -> None:
+    kv = KeyValueFormat.from_ddl(
+        "CREATE TABLE t (k INT, a INT, b INT, m INT METADATA FROM 'partition' VIRTUAL, c AS a + 1) WITH ('connector' = "
+        "'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b:1', 'scan.startup.mode' = 'earliest-offset', "
+        f"'key.format' = 'csv', 'key.fields' = 'k', 'value.format' = '{format}', 'value.fields-include' = 'EXCEPT_KEY')"
+    )
+    assert [column.name for column in kv.only(names).columns] == kept

@@ -1,0 +1,131 @@
+"""Rows to records in a Python worker: the same as `encode_batch`, with metadata and the kinds of change feeds."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import types as T
+
+from kvformat.registry.contract.errors import ConfigurationError, EncodeError, SchemaError
+from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
+from kvformat.registry.key_value_format import KeyValueFormat
+
+BASE = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
+UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
+
+
+def table(columns: str, **options: str | None) -> KeyValueFormat:
+    given = {key: text for key, text in {**BASE, **options}.items() if text is not None}
+    with_ = ", ".join(f"'{key}' = '{text}'" for key, text in given.items())
+    return KeyValueFormat.from_ddl(f"CREATE TABLE t ({columns}) WITH ({with_})")
+
+
+def columns(text: str) -> T.StructType:
+    """Return the columns of rows as Spark's type, by Flink's names of types."""
+    return spark_schema(row_type(resolve_schema(text)))
+
+
+def upsert() -> KeyValueFormat:
+    return table("id INT, n BIGINT, PRIMARY KEY (id) NOT ENFORCED", format=None, **UPSERT)
+
+
+def records(kv: KeyValueFormat, rows: pa.Table, schema: T.StructType, *, size: int = 100, **more: Any) -> list[Any]:
+    """Encode rows in batches of this size."""
+    encoder = kv.row_encoder(schema, **more)
+    batches = iter(rows.combine_chunks().to_batches(max_chunksize=size))
+    return [record for batch in encoder.records(batches, "America/New_York") for record in batch.to_pylist()]
+
+
+def test_columns_are_found_by_name_and_cast() -> None:
+    kv = table("id BIGINT, name STRING")
+    rows = pa.table({"name": ["a", None], "x": [1, 2], "id": pa.array([1, 2], pa.int32())})
+    schema = columns("name STRING, x BIGINT, id INT")
+    expected = kv.encode_batch(pa.array([{"id": 1, "name": "a"}, {"id": 2, "name": None}])).values.to_pylist()
+    assert [record["value"] for record in records(kv, rows, schema)] == expected
+    assert expected == [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}']
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_an_update_of_an_upsert_table_is_one_record(size: int) -> None:
+    changes = [
+        ("insert", 1, 10),
+        ("update_preimage", 1, 10),
+        ("update_postimage", 1, 11),
+        ("update_preimage", 2, 1),
+        ("update_postimage", 3, 1),
+        ("delete", 1, 11),
+    ]
+    names = ("_change_type", "id", "n")
+    rows = pa.table(dict(zip(names, zip(*changes, strict=True), strict=True))).cast(
+        pa.schema({"_change_type": pa.string(), "id": pa.int32(), "n": pa.int64()})
+    )
+    schema = columns("_change_type STRING, id INT, n BIGINT")
+    found = [(record["key"], record["value"]) for record in records(upsert(), rows, schema, size=size)]
+    assert found == [
+        (b'{"id":1}', b'{"id":1,"n":10}'),
+        (b'{"id":1}', b'{"id":1,"n":11}'),
+        (b'{"id":2}', None),
+        (b'{"id":3}', b'{"id":3,"n":1}'),
+        (b'{"id":1}', None),
+    ]
+
+
+def test_metadata_is_written() -> None:
+    kv = table("id INT, h MAP<STRING, BYTES> METADATA FROM 'headers', ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'")
+    moment = dt.datetime(2026, 1, 2, 3, 4, 5, 678_901, tzinfo=dt.UTC)
+    rows = pa.table(
+        {
+            "id": pa.array([1, 2], pa.int32()),
+            "h": pa.array([[("a", b"1"), ("b", None)], None], pa.map_(pa.string(), pa.binary())),
+            "ts": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        }
+    )
+    schema = columns("id INT, h MAP<STRING, BYTES>, ts TIMESTAMP_LTZ(6)")
+    first, second = records(kv, rows, schema)
+    assert first["headers"] == [{"key": "a", "value": b"1"}]
+    assert first["timestamp"] == 1_767_323_045_678
+    assert (second["headers"], second["timestamp"]) == ([], None)
+
+
+def test_a_topic_must_be_one_of_the_table() -> None:
+    kv = table("id INT", topic="t;u")
+    schema = columns("id INT, to STRING")
+    rows = pa.table({"id": pa.array([1], pa.int32()), "to": ["u"]})
+    assert records(kv, rows, schema, metadata={"to": "topic"})[0]["topic"] == "u"
+    for wrong, told in (("v", "Expected topic to be in: {t, u} but was: v"), (None, "no topic is set")):
+        with pytest.raises(EncodeError, match=told):
+            records(kv, rows.set_column(1, "to", pa.array([wrong], pa.string())), schema, metadata={"to": "topic"})
+
+
+def test_local_times_of_a_watermark_come_with_a_time_zone() -> None:
+    kv = table("ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND")
+    rows = pa.table({"ts": pa.array([dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))})
+    assert records(kv, rows, columns("ts TIMESTAMP_LTZ(6)"))[0]["value"] == b'{"ts":"2026-01-02 07:00:00"}'
+
+
+@pytest.mark.parametrize(
+    ("kv", "given", "error", "told"),
+    [
+        (table("id INT, n INT"), "id INT", SchemaError, "lacks the column n of table 't'"),
+        (table("id INT"), "id BIGINT", SchemaError, "column 'id' is BIGINT, which does not fit INT"),
+        (table("id INT"), "id INT, error ROW<reason STRING>", ConfigurationError, "good, bad = split_errors"),
+        (
+            table("id INT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'"),
+            "id INT, ts STRING",
+            SchemaError,
+            "must be TIMESTAMP, not STRING",
+        ),
+    ],
+)
+def test_rows_that_do_not_fit_are_errors_before_the_job(kv: KeyValueFormat, given: str, error: Any, told: str) -> None:
+    with pytest.raises(error, match=told):
+        kv.row_encoder(columns(given))
+
+
+def test_a_table_of_inserts_writes_no_changes() -> None:
+    rows = pa.table({"id": pa.array([1], pa.int32()), "row_kind": ["-D"]})
+    with pytest.raises(EncodeError, match="column 'row_kind' is -D, but must be one of \\+I; format 'json' writes"):
+        records(table("id INT"), rows, columns("id INT, row_kind STRING"))

@@ -47,7 +47,7 @@ from _measure import (
 from _memory import MemoryMonitor
 from _orders import SCHEMA, SEED, orders
 
-from kvformat.ingestion import ParquetTarget, Pipeline, ingest, read_table
+from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest, read_table
 from kvformat.ingestion.planning import BatchNews, NewColumn, Planner
 from kvformat.ingestion.query import IngestBatch, QuerySettings
 from kvformat.ingestion.rules import plan_rules
@@ -60,8 +60,8 @@ from kvformat.ingestion.store import SchemaStore
 from kvformat.registry import KeyValueFormat, current_table, get_format, recommended_settings
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, TableName
+from kvformat.registry.streams.current_table import CurrentTable
 from kvformat.registry.streams.maintain import MaintainedBatch
-from kvformat.registry.streams.parquet_table import ParquetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -242,7 +242,7 @@ class _Query:
     """A query of ingestion whose batches are the same records. `known` is the number of known tables."""
 
     def __init__(self, spark: SparkSession, folder: Path, frame: DataFrame, known: int = 0) -> None:
-        pipeline = Pipeline(_SOURCE, {"type": "parquet", "path": "x"}, transform=_BY_ID)
+        pipeline = Pipeline(_SOURCE, {"type": "delta", "path": "x"}, transform=_BY_ID)
         if known:
             planner = Planner(plan_rules(pipeline, quarantine=False), lambda *_: TableSchema(()))
             tables = {TableId(("inventory", f"orders_{n}")): Cause("shop", 0, n) for n in range(known)}
@@ -254,7 +254,7 @@ class _Query:
             plan = planner.plan(IngestState(), BatchNews(tables, tuple(columns)))
             SchemaStore(spark, str(folder / "checkpoint")).write(-1, IngestState(), plan)
         settings = QuerySettings(str(folder / "checkpoint"))
-        self._batch = IngestBatch(pipeline, ParquetTarget(folder / "out"), settings)
+        self._batch = IngestBatch(pipeline, DeltaPathTarget(folder / "out"), settings)
         self._frame, self._number = frame, 0
 
     def __call__(self) -> None:
@@ -296,7 +296,7 @@ def measure_maintain(records: int, rounds: int) -> dict[str, Any]:
         changes = [debezium(some) for some in changes_of(records)]
         frame = _frame(spark, folder, _records(pa.concat_arrays(changes)))
         declared = KeyValueFormat.from_ddl(_DECLARED)
-        maintained = MaintainedBatch(declared, ParquetTable.at(folder / "maintained", declared.key_columns), None)
+        maintained = MaintainedBatch(declared, CurrentTable.at(folder / "maintained", declared.key_columns), None)
         numbers, query = itertools.count(), _Query(spark, folder / "ingest", frame)
         query()  # the first batch finds the columns; a later one is decoded while it is looked at
         tasks: dict[str, Task] = {"maintain": lambda: maintained(frame, next(numbers)), "ingest": query}

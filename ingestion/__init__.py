@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from kvformat.ingestion.arguments import ingest
     from kvformat.ingestion.pipeline import Pipeline
     from kvformat.ingestion.targets.delta import DeltaTarget
+    from kvformat.ingestion.targets.delta_path import DeltaPathTarget, read_table
     from kvformat.ingestion.targets.iceberg import IcebergTarget
-    from kvformat.ingestion.targets.path import ParquetTarget, read_table
     from kvformat.ingestion.targets.sql import SqlTarget
     from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
     from kvformat.ingestion.targets.topics import tables_to_topics
 
 __all__ = [
     "BatchWrite",
+    "DeltaPathTarget",
     "DeltaTarget",
     "IcebergTarget",
-    "ParquetTarget",
     "Pipeline",
     "SqlTarget",
     "TableOptions",
@@ -34,16 +34,16 @@ __all__ = [
 ]
 _HOMES = {
     "BatchWrite": "targets.target",
+    "DeltaPathTarget": "targets.delta_path",
     "DeltaTarget": "targets.delta",
     "IcebergTarget": "targets.iceberg",
-    "ParquetTarget": "targets.path",
     "Pipeline": "pipeline",
     "SqlTarget": "targets.sql",
     "TableOptions": "targets.target",
     "Target": "targets.target",
     "TargetSchema": "targets.target",
     "ingest": "arguments",
-    "read_table": "targets.path",
+    "read_table": "targets.delta_path",
     "tables_to_topics": "targets.topics",
 }
 

@@ -55,7 +55,7 @@ def ingest(
 
     `source` has the options of a source (docs/ingestion.md); or it is a `KafkaTable`, whose topics and client options
     are used; or a stream with the columns of Spark's Kafka source. `options` are further options of the source, such
-    as `value.format` for a stream. `target` is the type of a sink ("delta"), a path for Parquet files ("/lake"), the
+    as `value.format` for a stream. `target` is a path for Delta tables ("/lake"), the type of a sink ("iceberg"), the
     options of a sink, or a `Target`. `transform` and `route` are lists of rules, `pipeline` further settings, and
     `schema_change` is `schema.change.behavior`. The other arguments are those of `Pipeline.start`.
 
@@ -110,4 +110,4 @@ def _sink(target: str | PathLike[str] | Mapping[str, Any] | Target) -> dict[str,
         return dict(target)
     if isinstance(target, str) and (target in SINK_OPTIONS or is_plugged(target)):
         return {"type": target}
-    return {"type": "parquet", "path": fspath(target)}
+    return {"type": "delta", "path": fspath(target)}

@@ -252,14 +252,13 @@ def _topics(sink: PipelineSink) -> list[str]:
 def _tables(sink: PipelineSink) -> list[str]:
     values = sink.values.shown
     place = [values[key] for key in ("catalog", "namespace", "path") if values.get(key)]
-    lines = [f"{'path' if 'path' in values else 'tables'}: {'.'.join(map(str, place))}"] if place else []
+    lines = [f"{'path' if values.get('path') else 'tables'}: {'.'.join(map(str, place))}"] if place else []
     append = values["write-mode"] == "append"
     lines.append("rows: every change, with its kind and place" if append else "rows: the last of each key, merged")
     lines.append("batches: one write for each table that has records; 'trigger' sets the time between batches")
     if values["sink.type-normalize-strategy"] != "standard":
         lines.append(f"types: {values['sink.type-normalize-strategy']}")
-    if "path" not in values:  # tables at a path have no properties: a note says so
-        lines += [f"property {key} = {value!r}" for key, value in values["table-properties"].items()]
+    lines += [f"property {key} = {value!r}" for key, value in values["table-properties"].items()]
     return lines if values["create-tables"] else [*lines, "tables must exist"]
 
 

@@ -42,8 +42,8 @@ _OF_FLINK = re.compile(
 _NOT_IN_SQL = ("type", "name", "table.columns")  # options of a source in YAML that the statement itself says
 _NOT_OF_FOLDERS = re.compile(r"[^A-Za-z0-9_.-]")
 _WHAT_TO_WRITE = (
-    "Write 'connector' = 'delta' or 'iceberg' for a table of a Spark catalog, or 'connector' = 'parquet' and 'path' = "
-    "'...' for files below a folder"
+    "Write 'connector' = 'delta' or 'iceberg' for a table of a Spark catalog, or 'path' = '...' for a Delta table "
+    "below a folder"
 )
 
 
@@ -247,7 +247,7 @@ class _Statement:
         if "connector" not in given and "path" not in given:
             at = _at(places, "")
             raise OptionError(f"table '{shown}' has no 'connector'. {_WHAT_TO_WRITE}{at}", option="connector")
-        connector = given.pop("connector", "parquet")
+        connector = given.pop("connector", "delta")
         kind = str(connector).lower()
         self.places |= {("sink", key): place for key, place in places.items()}
         self.places["sink", "type"] = places.get("connector", places[""])
@@ -265,7 +265,12 @@ class _Statement:
             raise SchemaError(
                 f"table '{shown}': a target has a name of at most three parts, and no part has a dot{_at(places, '')}"
             )
-        if kind in _OF_CATALOGS and len(statement.name) == _MOST_PARTS and "catalog" not in given:
+        if (
+            kind in _OF_CATALOGS
+            and "path" not in given
+            and len(statement.name) == _MOST_PARTS
+            and "catalog" not in given
+        ):
             given["catalog"] = statement.name[0]
             self._parts = statement.name[1:]
         return {"type": kind, **given}

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _MAPPING = "sink.tableId-to-topic.mapping"
 _SEPARATORS = re.compile(r"[;,:]\s*")
-_WITHOUT_CATALOG = ("kafka", "upsert-kafka", "parquet", "values")
+_WITHOUT_CATALOG = ("kafka", "upsert-kafka", "values")
 _SHORTEST_ENTRY = 3  # characters; shorter entries of a secret are in many words
 
 
@@ -158,6 +158,8 @@ class Pipeline:
                 f"transform: no effect: 'partition-keys' and 'table-options', because '{self.sink.type}' creates no "
                 "tables of a catalog"
             )
+        if self.sink.values.get("path") and any(rule.partition_keys for rule in self.transforms):
+            notes.append("transform: no effect: 'partition-keys', because tables at a path have no partitions")
         patterns = {f"route {number}: ": pattern_warning(route.source) for number, route in enumerate(self.routes, 1)}
         notes += [f"{where}{warning}" for where, warning in patterns.items() if warning]
         if self.routes and self.sink.type == "kafka":

@@ -32,7 +32,7 @@ from kvformat.ingestion.schemas.known import BatchPlan, IngestState
 from kvformat.ingestion.schemas.state import VERSION, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.streams.parquet_table import note_rows, rows_below, uncached_reader
+from kvformat.registry.streams.small_files import note_rows, rows_below, uncached_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

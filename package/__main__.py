@@ -11,6 +11,10 @@ cli.add_commands(
         "schemas": "Show the tables that an ingestion knows, and their changes.",
     },
 )
+cli.add_commands(
+    "kvformat.ingestion.tables_cli",
+    {"tables": "Show the Delta tables below a path: rows, files, the last batch."},
+)
 
 
 def main() -> None:

@@ -48,8 +48,8 @@ from kvformat.registry.streams.changes import (
     observe_records,
     split_errors,
 )
+from kvformat.registry.streams.current_table import current_table
 from kvformat.registry.streams.dead_letters import write_dead_letters
-from kvformat.registry.streams.parquet_table import current_table
 
 __all__ = [
     "BatchSizeError",

@@ -415,11 +415,11 @@ class KeyValueFormat:
     ) -> StreamingQuery:
         """Start a query that keeps a table current: the last row of each key of a stream of Kafka records.
 
-        `stream` has the columns of Spark's Kafka source. `target` is a path for Spark's own Parquet files, which
-        `current_table` reads, or a target of `kvformat.ingestion` such as `DeltaTarget()`, where the table has the name
-        of this one, or a function `merge(changes, batch_id)` for other tables that support MERGE. The function gets
-        one row per key, with the table's columns and `row_kind`: '+U' for a row to write, '-D' for a key to remove.
-        After a failure it may be called again with the same batch, and must give the same result.
+        `stream` has the columns of Spark's Kafka source. `target` is a path for a Delta table, which `current_table`
+        reads (`kvformat[delta]`), or a target of `kvformat.ingestion` such as `DeltaTarget()`, where the table has the
+        name of this one, or a function `merge(changes, batch_id)` for other tables that support MERGE. The function
+        gets one row per key, with the table's columns and `row_kind`: '+U' for a row to write, '-D' for a key to
+        remove. After a failure it may be called again with the same batch, and must give the same result.
 
         `dead_letters` is where bad records go before the rows of their batch: a topic, a path, or a function of them
         and the batch id (see `write_dead_letters`). Without it the query fails at a bad record, or drops it with

@@ -11,6 +11,9 @@ import tempfile
 from datetime import UTC, datetime
 from typing import Any
 
+import duckdb
+import pyarrow as pa
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from kvformat.ingestion import ingest, read_table
@@ -49,6 +52,14 @@ def show_ingestion(spark: SparkSession) -> None:
                 rows = read_table(spark, f"{folder}/lake", table)
                 print(f"{table}: {', '.join(f'{name} {kind.upper()}' for name, kind in rows.dtypes)}")
                 rows.orderBy("id").show()
+        show_without_spark(f"{folder}/lake/shop.orders")
+
+
+def show_without_spark(folder: str) -> None:
+    """Show a table as DuckDB reads it: the tables are Delta tables for every tool."""
+    orders = duckdb.from_arrow(pa.table(DeltaTable(folder).scan()))
+    print("shop.orders is a Delta table. DuckDB reads it without Spark:\n")
+    print(orders.aggregate("customer, count(*) AS orders, sum(price) AS price", "customer").order("customer"))
 
 
 def run_once(spark: SparkSession, folder: str) -> None:

@@ -153,7 +153,7 @@ SOURCE_OPTIONS = _source_options()
 """The options of a `kafka` source, without those of its formats and the client's (`properties.*`)."""
 
 SINK_NAME = (
-    Option(name="type", required=True, doc="`kafka`, `upsert-kafka`, `delta`, `iceberg`, `parquet` or `values`"),
+    Option(name="type", required=True, doc="`delta`, `iceberg`, `kafka`, `upsert-kafka` or `values`"),
     Option(name="name", doc="name for people"),
 )
 """The options that each sink has."""
@@ -204,6 +204,28 @@ _TABLES = (
         doc="largest table that is rewritten when the target can't change a column's type",
     ),
 )
+AT_A_PATH = (
+    Option(name="path", doc="folder of the tables, instead of a catalog; needs no package of Spark"),
+    Option(
+        name="storage-options",
+        type="map",
+        sensitive=True,
+        doc="with `path`: options of deltalake for an object store, such as `storage-options.AWS_REGION`",
+    ),
+    Option(
+        name="driver.max-bytes",
+        type="memory",
+        default=2**26,
+        doc="with `path`: the most bytes of a table that a merge reads and writes in the driver, not in tasks",
+    ),
+    Option(
+        name="upkeep.commits",
+        type="int",
+        default=20,
+        doc="with `path`: commits of a table between two runs of compaction and vacuum; 0: never",
+    ),
+)
+"""The options of a sink `delta` that writes below a path."""
 SINK_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "kafka": (
         *SINK_NAME,
@@ -231,9 +253,8 @@ SINK_OPTIONS: Mapping[str, tuple[Option, ...]] = {
         Option(name="sink.custom-header", default="", doc="headers of each record, `k1:v1;k2:v2`"),
     ),
     "upsert-kafka": (*SINK_NAME, *_SINK_CLIENT),
-    "delta": (*SINK_NAME, *_TABLES),
+    "delta": (*SINK_NAME, *AT_A_PATH, *_TABLES),
     "iceberg": (*SINK_NAME, *_TABLES),
-    "parquet": (*SINK_NAME, Option(name="path", required=True, doc="folder of the tables"), *_TABLES[2:]),
     "values": SINK_NAME,
 }
 """The options of each type of sink, without those of its formats and the client's (`properties.*`)."""

@@ -15,6 +15,7 @@ from typing import Any
 from kvformat.connectors.producer_settings import without_effect
 from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.ingestion.blocks.options import (
+    AT_A_PATH,
     SINK_FORMAT_OPTIONS,
     SINK_NAME,
     SINK_OPTIONS,
@@ -80,6 +81,7 @@ class PipelineSink:
 def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
     """Check the block `sink`. Raises `ConfigurationError`, never with a secret."""
     given = texts("sink", block, (_INCLUDE, _EXCLUDE))
+    given = {key: Secret(plain_text(text)) if _is_credential(key) else text for key, text in given.items()}
     include, exclude = (_schema_changes(key, block[key]) if key in block else None for key in (_INCLUDE, _EXCLUDE))
     if "type" not in given:
         raise OptionError(f"sink: the option 'type' is missing. Types: {', '.join(SINK_OPTIONS)}", option="type")
@@ -89,7 +91,7 @@ def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
         other = other_type("sink", given["type"], tuple(SINK_OPTIONS), OTHER_SINKS)
         strategy = "'sink.type-normalize-strategy' is known there. "
         why = (
-            f"sink '{other}' is not supported: use 'delta', 'iceberg' or 'parquet'. "
+            f"sink '{other}' is not supported: use 'delta' or 'iceberg'. "
             f"{strategy if 'sink.type-normalize-strategy' in given else ''}"
             f"Other targets can be added with an entry point of the group '{GROUP}'"
         )
@@ -127,6 +129,10 @@ def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
     )
 
 
+def _is_credential(key: str) -> bool:
+    return key.partition(".")[0] == "storage-options"
+
+
 def _schema_changes(key: str, value: Any) -> tuple[str, ...]:
     """Return the names of changes; `Pipeline` checks them."""
     if not isinstance(value, list | tuple):
@@ -154,10 +160,8 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes:
     if type_ in TOPICS:
         plain = {key: text for key, text in plain.items() if key == _BOOTSTRAP or not is_client_property(key)}
     values = parse_values("sink", specs, plain)
-    if type_ == "parquet":
-        for key in given:
-            if key.startswith("table-properties") or key == "rewrite.max-bytes":
-                notes.append(f"sink: no effect: '{key}'; only tables of 'delta' and 'iceberg' have it")
+    if type_ == "delta":
+        _check_path(given, notes)
     if type_ in TOPICS:
         properties = {key: plain_text(text) for key, text in own.items()}
         notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]
@@ -178,6 +182,24 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes:
         values |= _format_values("value", values["value.format"], own, notes)
         values |= _format_values("key", values["key.format"], own, notes)
     return values
+
+
+def _check_path(given: Mapping[str, str], notes: list[str]) -> None:
+    """Raise `OptionError` for a path and a catalog, and note options that only tables at a path have."""
+    if "path" not in given:
+        names = {spec.name for spec in AT_A_PATH}
+        without = [key for key in given if key in names or _is_credential(key)]
+        notes += [f"sink: no effect: '{key}', because there is no 'path'" for key in without]
+        return
+    for key in ("catalog", "namespace"):
+        if key in given:
+            raise OptionError(
+                f"sink: '{key}' and 'path' exclude each other: a sink 'delta' writes tables of a catalog of Spark, or "
+                "tables below a path",
+                option=key,
+            )
+    if not given["path"]:
+        raise OptionError("sink: 'path' must not be empty", option="path")
 
 
 # --- options of formats ----------------------------------------------------------------------------------------

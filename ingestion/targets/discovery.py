@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 GROUP = "kvformat.targets"
 _BUILT_IN = {
-    "parquet": "path:ParquetTarget",
     "delta": "delta:DeltaTarget",
     "iceberg": "iceberg:IcebergTarget",
     "values": "values:ValuesTarget",
@@ -29,6 +28,8 @@ _BUILT_IN = {
     "upsert-kafka": "topics:TopicTarget",
 }
 """Module and class of each type that needs no other package."""
+_AT_A_PATH = {"delta": "delta_path:DeltaPathTarget"}
+"""Module and class of each type of sink that has another target if it has a 'path'."""
 
 
 def target_of(sink: PipelineSink) -> Target:
@@ -38,6 +39,8 @@ def target_of(sink: PipelineSink) -> Target:
     """
     if sink.refused:
         raise ConfigurationError(f"the sink can't be written: {'; '.join(sink.refused)}")
+    if sink.type in _AT_A_PATH and sink.values["path"] is not None:
+        return _built_in(_AT_A_PATH[sink.type]).from_sink(sink)
     return target_class(sink.type).from_sink(sink)
 
 
@@ -53,9 +56,7 @@ def target_class(type_: str) -> type[Target]:
     which is not a target of this name.
     """
     if type_ in _BUILT_IN:
-        module, _, name = _BUILT_IN[type_].partition(":")
-        built_in: type[Target] = getattr(importlib.import_module(f"kvformat.ingestion.targets.{module}"), name)
-        return built_in
+        return _built_in(_BUILT_IN[type_])
     points = _points().get(type_, [])
     if not points:
         names = available_targets()
@@ -80,6 +81,12 @@ def target_class(type_: str) -> type[Target]:
             f"{_owner(points[0])} registers {found.__module__}.{found.__qualname__} as '{type_}', but its identifier "
             f"is {getattr(found, 'identifier', None)!r}"
         )
+    return found
+
+
+def _built_in(place: str) -> type[Target]:
+    module, _, name = place.partition(":")
+    found: type[Target] = getattr(importlib.import_module(f"kvformat.ingestion.targets.{module}"), name)
     return found
 
 

@@ -43,7 +43,16 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import STRING
 from kvformat.ingestion.targets.session_settings import shared_settings
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema, check_owner
+from kvformat.ingestion.targets.target import (
+    OWNER_PROPERTY,
+    TABLE_PROPERTY,
+    BatchWrite,
+    TableOptions,
+    Target,
+    TargetSchema,
+    check_order,
+    check_owner,
+)
 from kvformat.ingestion.targets.types import (
     CHANGE_COLUMNS,
     NOT_IN_LAKES,
@@ -67,15 +76,14 @@ if TYPE_CHECKING:
 
     from kvformat.ingestion.blocks.sink import PipelineSink
 
-_OWNER, _TABLE, _PARTITIONS = "kvformat.ingest", "kvformat.table", "kvformat.partition-keys"
+_PARTITIONS = "kvformat.partition-keys"
 _WRITTEN = "kvformat.written"
 _LOG = logging.getLogger("kvformat.ingest")
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)  # what Spark's own catalog takes
-_MOST_PARTS = 1000  # writes of one table in a batch; makes one number of batch and part
 VERSIONS_TOGETHER = (
     "Delta Lake 4.4.0 with PySpark 4.1 (io.delta:delta-spark_4.1_2.13 and io.delta:delta-storage) or 4.2 "
     "(io.delta:delta-spark_4.2_2.13); Iceberg 1.12.0 with PySpark 4.1 "
-    "(org.apache.iceberg:iceberg-spark-runtime-4.1_2.13); with PySpark 4.3, paths ('parquet') and topics"
+    "(org.apache.iceberg:iceberg-spark-runtime-4.1_2.13); with PySpark 4.3, paths ('delta' with 'path') and topics"
 )
 
 
@@ -172,7 +180,7 @@ class SqlTarget(Target):
         if found is None:
             return None
         properties = self._properties(name)
-        parts = json.loads(properties.get(_TABLE, "null"))
+        parts = json.loads(properties.get(TABLE_PROPERTY, "null"))
         if parts is not None and parts != self._parts(table):
             raise SchemaChangeError(
                 f"table {table}: the catalog has it already, as {name} for the table {'.'.join(parts)}: it folds case, "
@@ -181,7 +189,7 @@ class SqlTarget(Target):
             )
         extra = {c.name for c in CHANGE_COLUMNS} if self.rows == "changes" else set()
         columns = type(found)([column for column in found.fields if column.name not in extra])
-        return TargetSchema(columns, properties.get(_OWNER))
+        return TargetSchema(columns, properties.get(OWNER_PROPERTY))
 
     def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
         """Create the table and its namespace, unless they are there.
@@ -198,8 +206,8 @@ class SqlTarget(Target):
         made = with_change_columns(self._normalized(schema), self.rows)
         keys = made.primary_key if self.rows == "latest" else ()
         columns = [_column_ddl(c, required=c.name in keys or not c.type.nullable) for c in made.columns]
-        marks = {_TABLE: self._parts(table), _PARTITIONS: options.partition_keys}
-        properties = {**self.own_properties(), **self.properties, **options.properties, _OWNER: owner}
+        marks = {TABLE_PROPERTY: self._parts(table), _PARTITIONS: options.partition_keys}
+        properties = {**self.own_properties(), **self.properties, **options.properties, OWNER_PROPERTY: owner}
         properties |= {key: json.dumps(value, ensure_ascii=False) for key, value in marks.items()}
         partitions = ", ".join(map(quoted, options.partition_keys))
         with self._without_position(owner):
@@ -221,9 +229,9 @@ class SqlTarget(Target):
     def own(self, table: TableId, owner: str) -> None:
         """Make the query the owner of a table that is there."""
         name = self._name(table)
-        if self._properties(name).get(_OWNER) != owner:
+        if self._properties(name).get(OWNER_PROPERTY) != owner:
             with self._without_position(owner):
-                self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({_OWNER: owner})})")
+                self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({OWNER_PROPERTY: owner})})")
 
     def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         """Apply a change of a table. Raises `UnsupportedChangeError` for a type that the table can't get in place."""
@@ -234,7 +242,7 @@ class SqlTarget(Target):
             self._make(event, f"DROP TABLE IF EXISTS {name}")
         elif isinstance(event, TruncateTable):
             if self._columns(name) is not None:
-                check_owner(event.table, self._properties(name).get(_OWNER), batch.query)
+                check_owner(event.table, self._properties(name).get(OWNER_PROPERTY), batch.query)
                 self._truncate(name, schema, batch)
         else:
             found = self._columns(name)
@@ -260,7 +268,7 @@ class SqlTarget(Target):
         properties, size, now = self._properties(name), self.size(name), self._columns(name)
         begin = f"table {table}: {name} must be written again to change the types of its columns"
         hint = "'sink.type-normalize-strategy' = 'broaden' creates tables whose types change less often"
-        if now is None or _TABLE not in properties:
+        if now is None or TABLE_PROPERTY not in properties:
             raise UnsupportedChangeError(
                 f"{begin}, and the ingestion has not created it: change it by hand", table=str(table)
             )
@@ -280,7 +288,7 @@ class SqlTarget(Target):
         for key, value in self.kept_properties(properties).items():
             writer = writer.tableProperty(key, value)
         partitions = [exact_column(key) for key in json.loads(properties.get(_PARTITIONS, "[]"))]
-        with self._without_position(properties[_OWNER]):
+        with self._without_position(properties[OWNER_PROPERTY]):
             (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
             made = self._columns(name)
             lost = [c.name for c in now.fields if made[c.name].nullable and c.name in schema.primary_key]
@@ -293,7 +301,7 @@ class SqlTarget(Target):
         columns = self._columns(name)
         if columns is None:
             raise SchemaChangeError(f"table {table}: there is no table {name}", table=str(table))
-        check_owner(table, self._properties(name).get(_OWNER), batch.query)
+        check_owner(table, self._properties(name).get(OWNER_PROPERTY), batch.query)
         if schema.primary_key and self.rows == "latest":
             kept = type(columns)([column for column in columns.fields if column.name in schema.names])
             changes = converted_rows(rows, kept, (ROW_KIND, UNCHANGED), forms=schema.forms())
@@ -389,29 +397,26 @@ class SqlTarget(Target):
             self._once(name, batch, 0, lambda: nothing.writeTo(name).overwrite(F.lit(True)))
 
     def _once(
-        self, name: str, batch: BatchWrite, step: int, write: Callable[[], object], *, repeatable: bool = False
+        self,
+        name: str,
+        batch: BatchWrite,
+        step: Literal[0, 1],
+        write: Callable[[], object],
+        *,
+        repeatable: bool = False,
     ) -> None:
         """Call `write` once. `step` is 0 for a change and 1 for rows of the same part.
 
         What is `repeatable` may be written twice, if the whole batch is. Raises `ConfigurationError` if the table has a
         later batch of the query.
         """
-        if batch.part >= _MOST_PARTS:
-            raise SchemaChangeError(
-                f"{name} is truncated {batch.part} times in a batch, and {_MOST_PARTS - 1} is the most"
-            )
-        position = (batch.batch_id * _MOST_PARTS + batch.part) * 2 + step
+        position = batch.position(step)
         settings = self.position_settings(batch.query, position)
         if repeatable and (settings is None or not batch.counted):
             write()
             return
         written = self.written(name, batch.query)
-        newest = written // (2 * _MOST_PARTS)
-        if newest > batch.batch_id:
-            raise ConfigurationError(
-                f"{name} has batch {newest} of this query, but this is batch {batch.batch_id}: the query runs twice, "
-                "or its checkpoint is older than the table. Use the newest checkpoint, or another table"
-            )
+        check_order(name, written, batch)
         if written >= position:
             return
         if settings is None:

@@ -41,6 +41,11 @@ class TargetSchema:
     owner: str | None = None
 
 
+OWNER_PROPERTY, TABLE_PROPERTY = "kvformat.ingest", "kvformat.table"
+"""Properties of tables in a lake: the query that writes the table, and the table's name in parts, as JSON."""
+_MOST_PARTS = 1000  # writes of one table in a batch; makes one number of batch and part
+
+
 def check_owner(table: TableId, owner: str | None, query: str) -> None:
     """Raise `ConfigurationError` for a table that belongs to another query."""
     if owner not in (None, query):
@@ -74,6 +79,34 @@ class BatchWrite:
     batch_id: int
     part: int = 0
     counted: bool = True
+
+    def position(self, step: Literal[0, 1]) -> int:
+        """Return the position among all writes of the query. `step` is 0 for a change, 1 for the rows of the part.
+
+        Raises `SchemaChangeError` for too many parts.
+        """
+        if self.part >= _MOST_PARTS:
+            from kvformat.ingestion.errors import SchemaChangeError
+
+            raise SchemaChangeError(
+                f"a table is truncated {self.part} times in a batch, and {_MOST_PARTS - 1} is the most"
+            )
+        return (self.batch_id * _MOST_PARTS + self.part) * 2 + step
+
+
+def batch_of(position: int) -> int | None:
+    """Return the batch of a position, None for a negative one, which stands for no write."""
+    return None if position < 0 else position // (2 * _MOST_PARTS)
+
+
+def check_order(table: str, written: int, batch: BatchWrite) -> None:
+    """Raise `ConfigurationError` for a batch before the one with the position `written` (-1 if there is none)."""
+    newest = batch_of(written)
+    if newest is not None and newest > batch.batch_id:
+        raise ConfigurationError(
+            f"{table} has batch {newest} of this query, but this is batch {batch.batch_id}: the query runs twice, "
+            "or its checkpoint is older than the table. Use the newest checkpoint, or another table"
+        )
 
 
 class Target(abc.ABC):

@@ -1,7 +1,7 @@
 """Keep a table current from a stream of Kafka records: the implementation of `KeyValueFormat.maintain`.
 
     micro-batch -> decode once -> bad records -> dead letters
-                               -> the last row of each key -> merge(changes, batch_id), or the next version at a path
+                               -> the last row of each key -> merge(changes, batch_id), or a Delta table at a path
 
 Spark repeats a failed batch with the same records, so each step gives the same result when it is repeated. The dead
 letters of a batch are written before its rows: once the rows are in the table, the bad records are safe.
@@ -18,8 +18,8 @@ from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, too_many_bad
 from kvformat.registry.streams.change_columns import HasKeyColumns
 from kvformat.registry.streams.changes import latest_by_key, split_errors
+from kvformat.registry.streams.current_table import CurrentTable
 from kvformat.registry.streams.dead_letters import DeadLetters
-from kvformat.registry.streams.parquet_table import ParquetTable
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def start_maintaining(
     if isinstance(target, TargetOfTables):
         target = target.merging(table)
     elif not callable(target):
-        target = ParquetTable.at(target, table.key_columns)
+        target = CurrentTable.at(target, table.key_columns)
     batch = MaintainedBatch(table, target, letters)
     batch.check(stream)
     writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint_location)

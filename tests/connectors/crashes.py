@@ -23,6 +23,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kvformat.registry.streams.delta.log import DeltaLog
+from kvformat.registry.streams.delta.storage import TableStorage
 from tests.connectors.tables import upsert
 from tests.support import services
 
@@ -307,8 +309,8 @@ def maintain_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, 
 
 def _last_version(folder: Path) -> int:
     """Return the batch of the last complete version of the table."""
-    notes = [json.loads(path.read_text()) for path in folder.glob("table/commits/*/part-*.json") if path.stat().st_size]
-    return max((int(note["batch"]) for note in notes), default=-1)
+    log = DeltaLog.open(TableStorage.of(folder / "table"))
+    return -1 if log is None else log.position("kvformat maintain")
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """Kill queries that ingest a topic, at each step of a batch and at any time, and compare the tables at the end.
 
-    scripts/crash_tests --only ingest --kills 28                      tables at a path
-    scripts/crash_tests --only ingest --kills 6 --target delta        tables of Delta or Iceberg, with PySpark 4.1
+    scripts/crash_tests --only ingest --kills 28                      Delta tables below a path
+    scripts/crash_tests --only ingest --kills 6 --target delta        a catalog of Delta or Iceberg, with PySpark 4.1
 
 The topic has three partitions and the changes of a generated database (`database.py`). A query runs in its own process.
 At a step it kills itself, its JVM and its workers with SIGKILL. It starts again until it was killed at each step.
@@ -22,9 +22,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kvformat.ingestion import ParquetTarget, Pipeline, read_table
+from kvformat.ingestion import DeltaPathTarget, Pipeline, read_table
 from kvformat.ingestion.schemas.state import SchemaState
-from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.start import start_query
 from kvformat.ingestion.store import SchemaStore
 from kvformat.ingestion.targets.delta import DeltaTarget
@@ -32,6 +31,7 @@ from kvformat.ingestion.targets.iceberg import IcebergTarget
 from kvformat.ingestion.targets.target import Target
 from kvformat.ingestion.targets.types import CHANGE_COLUMNS
 from kvformat.registry import ConfigurationError
+from kvformat.registry.streams.delta.log import DeltaLog
 from tests.connectors.crashes import Query, session
 from tests.ingestion.database import Database, check_tables, generated
 from tests.support import services
@@ -47,11 +47,12 @@ SOURCE = {
     "scan.max.pre.fetch.records": "0",  # else the newest records decide on the order of the columns
     "ingestion.ignore-errors": "true",
 }
-SINK = {"type": "parquet", "path": "x", "exclude.schema.changes": []}  # TRUNCATE and DROP TABLE are applied
-STEPS = ("looked", "planned", "stored", "decoded", "checked", "changed", "before", "truncated", "noted", "table")
+SINK = {"type": "delta", "path": "x", "exclude.schema.changes": []}  # TRUNCATE and DROP TABLE are applied
+STEPS = ("looked", "planned", "stored", "decoded", "checked", "changed", "before", "truncated", "committed", "table")
 STEPS += ("written", "letters")
-"""The steps of a batch, each of which is passed before the kill. `noted`: the rows are written, their note is not."""
-_OF_TABLES = ("changed", "noted", "table")
+"""The steps of a batch, each of which is passed before the kill. `committed`: the files of rows are written, and are
+not in the log yet."""
+_OF_TABLES = ("changed", "committed", "table")
 _ANY_TIME = "any time"
 CHANGES = {column.name for column in CHANGE_COLUMNS}
 QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -93,14 +94,6 @@ class IngestQuery(Query):
 # --- the process of a query --------------------------------------------------------------------------------
 
 
-class _NotedTarget(ParquetTarget):
-    """Tables at a path that pass a step before each note."""
-
-    def _note(self, table: TableId, state: Any) -> None:
-        _KILL.at(f"noted {table}")
-        super()._note(table, state)
-
-
 class _Kill:
     """Kills the process, with its JVM and workers, when it passes a step for the n-th time after some batches."""
 
@@ -124,7 +117,7 @@ _KILL = _Kill()
 
 def lake_settings(target: str, folder: Path) -> dict[str, str]:
     """Return the settings of a session for a target. Its tables are below a folder."""
-    if target == "parquet":
+    if target == "path":
         return QUICK
     names = {
         "delta": ("io.delta.sql.DeltaSparkSessionExtension", "org.apache.spark.sql.delta.catalog.DeltaCatalog"),
@@ -163,13 +156,24 @@ def target_of(name: str, folder: Path, write_mode: Any) -> Target:
         return DeltaTarget(write_mode=write_mode)
     if name == "iceberg":
         return IcebergTarget(catalog="lake", write_mode=write_mode)
-    return _NotedTarget(str(folder / "tables"), write_mode=write_mode)
+    return DeltaPathTarget(str(folder / "tables"), write_mode=write_mode, upkeep_commits=3)
+
+
+def _pass_a_step_before_commits() -> None:
+    commit = DeltaLog.commit
+
+    def commit_after_step(log: DeltaLog, *arguments: Any) -> None:
+        _KILL.at(f"committed {log.storage.uri}")
+        commit(log, *arguments)
+
+    DeltaLog.commit = commit_after_step  # type: ignore[method-assign]
 
 
 def run_query(settings: dict[str, Any]) -> None:
     """Run a query until its process is killed."""
     _KILL.step, _KILL.passes, _KILL.batches = settings["step"], settings["passes"], settings["batches"]
     folder = Path(settings["folder"])
+    _pass_a_step_before_commits()
     spark = session(**lake_settings(settings["target"], folder))
     source = SOURCE | {"topic": settings["topic"], "properties.bootstrap.servers": settings["bootstrap"]}
     query = start_query(
@@ -205,7 +209,7 @@ def ingest_with_kills(
     kills: int,
     chance: random.Random,
     *,
-    target: str = "parquet",
+    target: str = "path",
     write_mode: str = "merge",
     batch: int = 24,
     seconds: float = 3600,
@@ -220,7 +224,7 @@ def ingest_with_kills(
     topic = broker.create(f"ingest-{chance.randrange(10**9)}", 3)
     send(broker, database, topic)
     total = len(database.records)
-    steps = [step for step in STEPS if step != "noted" or target == "parquet"]
+    steps = [step for step in STEPS if step != "committed" or target == "path"]
     chance.shuffle(steps)
     wanted = [(*steps, _ANY_TIME, _ANY_TIME)[n % (len(steps) + 2)] for n in range(kills)]
     done: Counter[str] = Counter()
@@ -277,7 +281,7 @@ def read(spark: SparkSession, folder: Path, target: str, name: str, tables: str 
     from pyspark.errors import AnalysisException
 
     try:
-        if target == "parquet":
+        if target == "path":
             return read_table(spark, str(folder / tables), name)
         return spark.table(f"lake.{name}" if target == "iceberg" else name)
     except (ConfigurationError, AnalysisException):
@@ -305,7 +309,7 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--batch", type=int, default=24, help="records of a batch, at most")
     arguments.add_argument("--seconds", type=float, default=3600, help="kill no more after this time")
-    arguments.add_argument("--target", choices=("parquet", "delta", "iceberg"), default="parquet")
+    arguments.add_argument("--target", choices=("path", "delta", "iceberg"), default="path")
     arguments.add_argument("--write-mode", choices=("merge", "append"), default="merge")
     arguments.add_argument("--only", choices=("ingest",), help=argparse.SUPPRESS)
     arguments.add_argument("--query", help=argparse.SUPPRESS)

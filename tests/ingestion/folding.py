@@ -52,7 +52,7 @@ class Folded:
         names = ("\\.*.\\.*.\\.*", "\\.*.\\.*", "\\.*") if key else ()
         self.pipeline = Pipeline(
             {**SOURCE, "value.format": value_format, **(options or {})},
-            {"type": "parquet", "path": "x"},
+            {"type": "delta", "path": "x"},
             transform=[{"source-table": name, "primary-keys": key} for name in names],
         )
         self._rules, self._time_zone = plan_rules(self.pipeline, quarantine=False), time_zone

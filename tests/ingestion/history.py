@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from kvformat.ingestion import ParquetTarget, Pipeline, read_table
+from kvformat.ingestion import DeltaPathTarget, Pipeline, read_table
 from kvformat.ingestion.query import IngestBatch, QuerySettings
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.streams.dead_letters import DeadLetters
@@ -126,9 +126,9 @@ class BatchQuery:
         settings = more.pop("settings", {})
         kept = more.pop("letters", None)
         self.spark, self.folder, self.batch_id = spark, folder, 0
-        self.target = more.pop("target", ParquetTarget(str(folder / "out")))
+        self.target = more.pop("target", DeltaPathTarget(str(folder / "out")))
         more.setdefault("transform", BY_ID)
-        sink = more.pop("sink", {"type": "parquet", "path": "x"})
+        sink = more.pop("sink", {"type": "delta", "path": "x"})
         self.pipeline = Pipeline({**SOURCE, **(source or {})}, sink, **more)
         letters = DeadLetters.of(kept, {}) if kept is not None else None
         self.settings = QuerySettings(str(folder / "checkpoint"), letters, **settings)

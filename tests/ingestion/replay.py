@@ -225,7 +225,7 @@ class FoldedReplay:
 
     def __init__(self, recording: str, folder: Path) -> None:
         self.recorded = recordings.tables(recording)
-        self.pipeline = Pipeline({**SOURCE, **source_options(recording, folder)}, {"type": "parquet", "path": "x"})
+        self.pipeline = Pipeline({**SOURCE, **source_options(recording, folder)}, {"type": "delta", "path": "x"})
         self._records = list(recordings.records(recording))
         self._rules = plan_rules(self.pipeline, quarantine=True)
         self._planner = Planner(self._rules, lambda *_: TableSchema(()))

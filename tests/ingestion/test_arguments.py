@@ -10,7 +10,7 @@ from unittest import mock
 import pytest
 
 from kvformat.connectors.kafka import KafkaTable
-from kvformat.ingestion import ParquetTarget, Pipeline, ingest
+from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest
 from kvformat.registry.contract.errors import ConfigurationError
 from tests.ingestion.history import SOURCE
 
@@ -63,17 +63,17 @@ def test_given_records_need_no_topic() -> None:
 @pytest.mark.parametrize(
     ("target", "type_", "path"),
     [
-        ("/lake", "parquet", "/lake"),
-        (Path("/lake"), "parquet", "/lake"),
+        ("/lake", "delta", "/lake"),
+        (Path("/lake"), "delta", "/lake"),
         ("delta", "delta", None),
         ({"type": "iceberg"}, "iceberg", None),
-        (ParquetTarget("/x"), "values", None),
+        (DeltaPathTarget("/x"), "values", None),
     ],
 )
 def test_targets(target: Any, type_: str, path: str | None) -> None:
     pipeline, given = _ingested(target=target)
     assert (pipeline.sink.type, pipeline.sink.values.get("path")) == (type_, path)
-    assert given["target"] is (target if isinstance(target, ParquetTarget) else None)
+    assert given["target"] is (target if isinstance(target, DeltaPathTarget) else None)
 
 
 def test_other_arguments_are_those_of_the_query() -> None:

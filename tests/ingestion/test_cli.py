@@ -1,4 +1,4 @@
-"""`kvformat ingest` and `kvformat schemas` as users see them."""
+"""`kvformat ingest`, `kvformat schemas` and `kvformat tables` as users see them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
-from kvformat.ingestion import read_table
+from kvformat.ingestion import BatchWrite, DeltaPathTarget, TableOptions, read_table
 from kvformat.ingestion.blocks.source import parse_source
-from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable
+from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable, DropTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
@@ -18,6 +20,8 @@ from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.store import SchemaStore
 from kvformat.registry.contract.look import KnownTable
+from kvformat.registry.streams.delta.files import write_file
+from kvformat.registry.streams.delta.log import DeltaLog, WriterTransaction
 from tests.support.cli import run
 
 _SECRET = "sesame"
@@ -29,7 +33,7 @@ source:
   topic: shop
   scan.startup.mode: earliest-offset
 sink:
-  type: parquet
+  type: delta
   path: /lake
 """
 
@@ -67,7 +71,7 @@ def test_explain_starts_nothing_and_shows_no_secret(pipeline: Path) -> None:
         (["--set", "kafka.bootstrap=b:1"], ("topic:", "tpoic:"), "Did you mean 'topic'?"),
         (
             ["--set", "kafka.bootstrap=b:1", "--checkpoint", "x"],
-            ("type: parquet\n  path: /lake", "type: hologres"),
+            ("type: delta\n  path: /lake", "type: hologres"),
             "the pipeline can't be started: sink 'hologres' is not supported",
         ),
         (["--set", "kafka.bootstrap=b:1", "--checkpoint", "x", "--conf", "spark"], None, "--conf needs NAME=VALUE"),
@@ -86,7 +90,7 @@ def test_errors_before_anything_starts(
 
 
 def test_a_refused_pipeline_is_explained_with_status_2(pipeline: Path) -> None:
-    pipeline.write_text(_YAML.replace("type: parquet\n  path: /lake", "type: hologres"))
+    pipeline.write_text(_YAML.replace("type: delta\n  path: /lake", "type: hologres"))
     result = run("ingest", pipeline, "--explain", "--set", "kafka.bootstrap=b:1")
     assert result.exit_code == 2
     assert "Refused, this pipeline can't be started:" in result.stdout
@@ -105,7 +109,7 @@ CREATE TABLE IF NOT EXISTS lake.{name} WITH ('connector' = '{target}', 'path' = 
 _BROKER = ("--set", "kafka.bootstrap=b:1")
 
 
-def _sql(*names: str, target: str = "parquet") -> str:
+def _sql(*names: str, target: str = "delta") -> str:
     return "".join(_SQL.format(name=name, target=target) for name in names)
 
 
@@ -146,6 +150,33 @@ def test_errors_of_a_job_before_anything_starts(
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())
     assert "Traceback" not in result.stderr
+
+
+# --- tables ----------------------------------------------------------------------------------------------------
+
+
+def test_tables_are_shown_with_their_last_batch(tmp_path: Path) -> None:
+    assert "there are no Delta tables at" in run("tables", tmp_path).stderr
+    target = DeltaPathTarget(str(tmp_path))
+    schema = TableSchema((SchemaColumn("id", parse_column_type("INT")),))
+    for name in ("a.b", "c"):
+        target.create(TableId(("shop", name)), schema, TableOptions(), "q")
+    write_deltalake(tmp_path / "foreign", pa.table({"id": [1, 2]}))
+    storage = target.folder(TableId(("shop", "c"))).storage
+    rows = pa.table({"id": pa.array([1, 2, 3], pa.int32())})
+    log = DeltaLog.open(storage)
+    assert log is not None
+    log.commit([write_file(storage, rows)], [], WriterTransaction("kvformat q", BatchWrite("q", 7).position(1)))
+    target.change(DropTable(TableId(("shop", "a.b"))), schema, BatchWrite("q", 0))
+    (tmp_path / "other").mkdir()
+    lines = [line.split() for line in run("tables", tmp_path).stdout.splitlines()]
+    assert lines[0] == ["table", "rows", "files", "bytes", "version", "batch", "last", "file"]
+    assert [line[:3] for line in lines[1:]] == [["foreign", "2", "1"], ["shop.c", "3", "1"]]
+    found = [json.loads(line) for line in run("tables", tmp_path, "--json").stdout.splitlines()]
+    assert [(t["table"], t["rows"], t["version"], t["batch"]) for t in found] == [
+        ("foreign", 2, 0, None),
+        ("shop.c", 3, 1, 7),
+    ]
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import ParquetTarget, Pipeline, ingest, read_table
+from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest, read_table
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.start import start_query
@@ -55,7 +55,7 @@ def _check(spark: Any, folder: Path, database: Database, tables: str = "tables")
     """Compare the tables and dead letters below a folder, and the store, with the database."""
 
     def read(name: str) -> Any:
-        return crashes.read(spark, folder, "parquet", name, tables)
+        return crashes.read(spark, folder, "path", name, tables)
 
     return check_tables(database, read, _letters(spark, folder))
 
@@ -73,7 +73,7 @@ def test_a_database_in_batches_of_any_size(spark: Any, tmp_path: Path, size: int
 # --- what repeats must not change --------------------------------------------------------------------------
 
 
-class _Refusing(ParquetTarget):
+class _Refusing(DeltaPathTarget):
     """A target that does not take one table."""
 
     def create(self, table: TableId, *arguments: Any) -> None:
@@ -150,7 +150,7 @@ def test_of_two_drivers_on_a_checkpoint_the_first_ends(spark: Any, broker: Any, 
         Pipeline({**SOURCE, "topic": topic, "properties.bootstrap.servers": broker.bootstrap}, SINK),
         spark,
         checkpoint_location=tmp_path / "checkpoint",
-        target=ParquetTarget(str(tmp_path / "tables")),
+        target=DeltaPathTarget(str(tmp_path / "tables")),
         dead_letters=str(tmp_path / "dead"),
         on_table_error="quarantine",
         spark_options={"maxOffsetsPerTrigger": 20},
@@ -161,7 +161,7 @@ def test_of_two_drivers_on_a_checkpoint_the_first_ends(spark: Any, broker: Any, 
         "ingest",
         bootstrap=broker.bootstrap,
         topic=topic,
-        target="parquet",
+        target="path",
         write_mode="merge",
         batch="20",
         dead_letters=str(tmp_path / "dead"),
@@ -182,7 +182,7 @@ def test_of_two_drivers_on_a_checkpoint_the_first_ends(spark: Any, broker: Any, 
         first.stop()
         second.kill()
     assert _check(spark, tmp_path, database) >= 5
-    check_store(spark, tmp_path, "parquet")
+    check_store(spark, tmp_path, "path")
 
 
 @pytest.mark.services

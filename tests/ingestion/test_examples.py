@@ -19,7 +19,7 @@ _ROUTED = (
 _MOVED = "source: 'sink.tableId-to-topic.mapping' is read as an option of the sink: write it there"
 REFUSED = {
     "source_to_hologres": [
-        "sink 'hologres' is not supported: use 'delta', 'iceberg' or 'parquet'. 'sink.type-normalize-strategy' is "
+        "sink 'hologres' is not supported: use 'delta' or 'iceberg'. 'sink.type-normalize-strategy' is "
         "known there. Other targets can be added with an entry point of the group 'kvformat.targets'"
     ],
     "syntax": [

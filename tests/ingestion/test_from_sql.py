@@ -85,7 +85,7 @@ def test_columns_keys_and_computed_columns() -> None:
         "`key_id` INT NOT NULL, `name` STRING, `sent` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'"
     )
     assert [given["source"][key] for key in ("key.format", "key.fields", "value.format")] == ["json", "key_id", "json"]
-    assert given["sink"] == {"type": "parquet", "path": "/lake"}
+    assert given["sink"] == {"type": "delta", "path": "/lake"}
     assert given["transform"] == [
         {
             "source-table": r"\.*.\.*.\.*",
@@ -117,7 +117,7 @@ def test_the_key_of_the_statement_comes_before_that_of_the_table() -> None:
         ("shop.t", {"connector": "iceberg"}, {"type": "iceberg"}, "shop.t"),
         ("lake.shop.t", {"connector": "iceberg"}, {"type": "iceberg", "catalog": "lake"}, "shop.t"),
         ("a.b.t", {"connector": "iceberg", "catalog": "lake"}, {"type": "iceberg", "catalog": "lake"}, "a.b.t"),
-        ("a.b.t", {"path": "/lake"}, {"type": "parquet", "path": "/lake"}, "a.b.t"),
+        ("a.b.t", {"path": "/lake"}, {"type": "delta", "path": "/lake"}, "a.b.t"),
         ("`t$1\\x`", {"connector": "values"}, {"type": "values"}, "t\\$1\\\\x"),
         (
             "t",
@@ -291,8 +291,9 @@ def test_errors_of_columns(columns: str, reason: str) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ("'connector' = 'delta', 'path' = '/x'", r"sink: there is no option 'path'.*\(line 8, column 60\)$"),
-        ("'connector' = 'parquet'", r"the option 'path' is missing: folder of the tables \(line 8, column 28\)$"),
+        ("'connector' = 'iceberg', 'path' = '/x'", r"sink: there is no option 'path'.*\(line 8, column 62\)$"),
+        ("'path' = '/x', 'catalog' = 'c'", r"sink: 'catalog' and 'path' exclude each other.* \(line 8, column 52\)$"),
+        ("'connector' = 'delta', 'path' = ''", r"sink: 'path' must not be empty \(line 8, column "),
         ("'connector' = 'delta', 'write-mode' = 'x'", r"supported values are \[merge, append\] \(line 8, column 60\)$"),
         ("'connector' = 'delt'", r"the connector 'delt' of table .*\(line 8, column 37\). Did you mean 'delta'\?"),
         (
@@ -300,7 +301,7 @@ def test_errors_of_columns(columns: str, reason: str) -> None:
             r"table 't' has no 'connector'. Write 'connector' = 'delta' or .* \(line 8, column 28\)$",
         ),
         ("'connector' = 'delta', 'type' = 'x'", r"there is no option 'type'; it is 'connector' \(line 8, column 60\)$"),
-        ("'connector' = 'parquet', 'path' = '${p}'", "line 8, column 62: the variable 'p' has no value"),
+        ("'connector' = 'delta', 'path' = '${p}'", "line 8, column 60: the variable 'p' has no value"),
     ],
 )
 def test_errors_of_the_target(options: str, reason: str) -> None:
@@ -327,7 +328,7 @@ def test_what_can_not_be_served_is_refused_with_its_place_and_explained() -> Non
     started = "\n".join(made.refused)
     for words in (
         "the connector 'hologres' of table 'lake.shop.t' is not supported here (line 9, column 46). Connectors: ",
-        "Write 'connector' = 'delta' or 'iceberg' for a table of a Spark catalog, or 'connector' = 'parquet' and ",
+        "Write 'connector' = 'delta' or 'iceberg' for a table of a Spark catalog, or 'path' = '...' for a Delta ",
         "table 'k': column 's': NOPE: no function that can be evaluated here",
         "column 'v' of ADD COLUMN: NOT_THERE: no function that can be evaluated here",
         "needs 'properties.group.id'; set it, or another mode such as 'earliest-offset' (line 1, column 1)",

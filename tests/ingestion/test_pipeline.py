@@ -325,7 +325,7 @@ Sink: iceberg
         (
             {},
             {
-                **{"type": "parquet", "path": "/lake", "write-mode": "append", "create-tables": "false"},
+                **{"type": "delta", "path": "/lake", "write-mode": "append", "create-tables": "false"},
                 **{
                     "sink.type-normalize-strategy": "broaden",
                     "include.schema.changes": ["add"],
@@ -382,16 +382,13 @@ def test_explanations_name_what_is_set(
 
 def test_options_of_catalogs_have_no_effect_on_other_sinks() -> None:
     rules = [{"source-table": "a.b", "partition-keys": "day", "table-options": "k=v"}]
-    parquet = {"type": "parquet", "path": "x", "table-properties.a": "b", "rewrite.max-bytes": "1 gb"}
-    made = Pipeline(SOURCE, parquet, transform=rules)
-    assert "property a" not in made.explain()
-    notes = made.notes
-    assert [note.partition(";")[0].partition(",")[0] for note in notes] == [
-        "sink: no effect: 'table-properties.a'",
-        "sink: no effect: 'rewrite.max-bytes'",
-        "transform: no effect: 'partition-keys' and 'table-options'",
-    ]
+    at_a_path = {"type": "delta", "path": "x", "table-properties.a": "b", "rewrite.max-bytes": "1 gb"}
+    made = Pipeline(SOURCE, at_a_path, transform=rules)
+    assert "property a = 'b'" in made.explain()
+    assert made.notes == ("transform: no effect: 'partition-keys', because tables at a path have no partitions",)
     assert Pipeline(SOURCE, {"type": "delta", "table-properties.a": "b"}, transform=rules).notes == ()
+    (note,) = Pipeline(SOURCE, {"type": "values"}, transform=rules).notes
+    assert note.startswith("transform: no effect: 'partition-keys' and 'table-options', because 'values' creates no")
 
 
 def test_a_route_to_four_parts_is_an_error_at_the_start() -> None:

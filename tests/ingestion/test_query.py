@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import ParquetTarget, Pipeline, ingest
+from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest
 from kvformat.ingestion import query as query_module
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.looking import LookStage
@@ -109,7 +109,7 @@ def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, m
     assert sorted((row["table"] or "", row["partition"]) for row in letters) == [("", 1), ("shop.orders", 0)]
 
 
-class _RefusingTarget(ParquetTarget):
+class _RefusingTarget(DeltaPathTarget):
     def write(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
         if batch.batch_id == 2:
             raise SchemaChangeError("no room", table=str(table))
@@ -134,7 +134,7 @@ def test_records_that_the_look_decodes_are_kept_if_their_table_fails(
     assert "no room" in letters[0]["reason"]
 
 
-class _UntruncatedTarget(ParquetTarget):
+class _UntruncatedTarget(DeltaPathTarget):
     def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         if event == TruncateTable(TableId(("ods", "all"))):
             raise SchemaChangeError("no TRUNCATE", table=str(event.table))
@@ -291,7 +291,7 @@ def test_transforms(spark: Any, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_filter_on_changes_without_the_rows_before_them(spark: Any, tmp_path: Path) -> None:
     """A row that may have matched is deleted, also in a target that takes all changes."""
-    target = ParquetTarget(str(tmp_path / "out"), write_mode="append")
+    target = DeltaPathTarget(str(tmp_path / "out"), write_mode="append")
     rule = {"source-table": r"shop.\.*", "filter": "v > 1", "primary-keys": "id"}
     upsert = {"debezium-json.changelog.mode": "upsert"}
     query = BatchQuery(spark, tmp_path, upsert, target=target, transform=[rule])
@@ -435,6 +435,6 @@ def test_refused_pipelines_do_not_start(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no column 'key'"):
         ingest(spark, stream, str(tmp_path), checkpoint_location=str(tmp_path / "c"))
     with pytest.raises(ConfigurationError, match="needs a checkpoint"):
-        Pipeline(SOURCE, {"type": "parquet", "path": "x"}).start(spark)
+        Pipeline(SOURCE, {"type": "delta", "path": "x"}).start(spark)
     with pytest.raises(ConfigurationError, match="set dead_letters"):
         ingest(spark, stream, str(tmp_path), checkpoint_location="c", on_table_error="quarantine")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import ParquetTarget
+from kvformat.ingestion import DeltaPathTarget
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.registry.contract.errors import DecodeError
 from tests.ingestion.history import BatchQuery
@@ -121,7 +121,7 @@ def test_behaviors_that_keep_the_target(spark: Any, tmp_path: Path) -> None:
 def test_rows_that_do_not_fit_are_in_no_target_of_changes(spark: Any, tmp_path: Path) -> None:
     source = {"value.format": "json", "ingestion.ignore-errors": "true"}
     route = [{"source-table": "shop", "sink-table": table} for table in ("ods.a", "ods.b")]
-    target = ParquetTarget(str(tmp_path / "out"), write_mode="append")
+    target = DeltaPathTarget(str(tmp_path / "out"), write_mode="append")
     ignore = {"schema.change.behavior": "ignore"}
     query = BatchQuery(spark, tmp_path, source, transform=[], route=route, target=target, pipeline=ignore)
     query.run(_records({"id": 1, "v": 2}))

@@ -91,7 +91,7 @@ def test_all_topics_of_a_form_become_tables_in_spark(
     for (topic, partition), records in partitions.items():
         broker.send(topic, records, partition=partition)
     place = {"topic": ";".join(topics), "properties.bootstrap.servers": broker.bootstrap}
-    pipeline = Pipeline({**SOURCE, **group.options, **place}, {"type": "parquet", "path": str(tmp_path / "lake")})
+    pipeline = Pipeline({**SOURCE, **group.options, **place}, {"type": "delta", "path": str(tmp_path / "lake")})
     query = pipeline.start(spark, checkpoint_location=tmp_path / "checkpoint", trigger={"availableNow": True})
     assert query.awaitTermination(500), "the query did not end"
     assert query.exception() is None, query.exception()

@@ -25,7 +25,7 @@ class SqlQuery(BatchQuery):
 
     def __init__(self, spark: Any, folder: Path, text: str) -> None:
         super().__init__(spark, folder)
-        ours = f"'connector' = 'parquet', 'path' = '{folder / 'out'}'"
+        ours = f"'connector' = 'delta', 'path' = '{folder / 'out'}'"
         assert text.count("'connector' = 'hologres'") == 1
         self.pipeline = Pipeline.from_sql(text.replace("'connector' = 'hologres'", ours))
         assert self.pipeline.refused == ()

@@ -37,7 +37,7 @@ class Stream:
             **source,
         }
         self.spark, self.lake, self.checkpoint = spark, folder / "lake", folder / "checkpoint"
-        self.pipeline = Pipeline(given, {"type": "parquet", "path": str(self.lake)}, **blocks)
+        self.pipeline = Pipeline(given, {"type": "delta", "path": str(self.lake)}, **blocks)
 
     def start(self, **more: Any) -> Any:
         return started(lambda: self.pipeline.start(self.spark, checkpoint_location=self.checkpoint, **more))

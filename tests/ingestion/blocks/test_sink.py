@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
+from kvformat.ingestion.targets.discovery import target_of
 from kvformat.registry import ConfigurationError
 
 KAFKA = {"type": "kafka", "properties.bootstrap.servers": "broker:9092"}
@@ -107,7 +108,6 @@ def test_malformed_options_are_errors(options: dict[str, Any], reason: str) -> N
 def test_missing_options_are_errors() -> None:
     assert "sink: the option 'type' is missing. Types: kafka, upsert-kafka, delta" in _error({})
     assert "the option 'properties.bootstrap.servers' is missing" in _error({"type": "kafka"})
-    assert "the option 'path' is missing" in _error({"type": "parquet"})
     assert "there is no option 'json.x'" in _error({**KAFKA, "type": "upsert-kafka", "json.x": "y"})
 
 
@@ -122,7 +122,7 @@ def test_enumerations_match_in_any_case() -> None:
 def test_sinks_of_flink_cdc_are_refused_with_another_way(type_: str) -> None:
     found = parse_sink({"type": type_, "endpoint": "e", "anything": "x"})
     (why,) = found.refused
-    assert why.startswith(f"sink '{type_.lower()}' is not supported: use 'delta', 'iceberg' or 'parquet'")
+    assert why.startswith(f"sink '{type_.lower()}' is not supported: use 'delta' or 'iceberg'")
     assert "kvformat.targets" in why
     strategy = parse_sink({"type": type_, "sink.type-normalize-strategy": "BROADEN"})
     assert "'sink.type-normalize-strategy' is known there" in strategy.refused[0]
@@ -219,3 +219,22 @@ def test_schema_changes_and_properties_of_tables() -> None:
     assert found.exclude == ()
     assert found.values["table-properties"] == {"a": "b", "format-version": "3"}
     assert parse_sink({"type": "values"}).exclude is None
+
+
+def test_a_path_and_a_catalog_exclude_each_other() -> None:
+    for key in ("catalog", "namespace"):
+        assert f"'{key}' and 'path' exclude each other" in _error({"type": "delta", "path": "/lake", key: "x"})
+    assert "'path' must not be empty" in _error({"type": "delta", "path": ""})
+    sink = parse_sink({"type": "delta", "catalog": "lake", "storage-options.AWS_REGION": "x", "upkeep.commits": "3"})
+    assert sink.notes == (
+        "sink: no effect: 'storage-options.AWS_REGION', because there is no 'path'",
+        "sink: no effect: 'upkeep.commits', because there is no 'path'",
+    )
+
+
+def test_options_of_an_object_store_are_never_shown() -> None:
+    options = {"storage-options.AWS_REGION": "hunter2", "storage-options": "a:hunter3"}
+    sink = parse_sink({"type": "delta", "path": "s3://lake", **options})
+    assert sink.values["storage-options"] == {"AWS_REGION": "hunter2", "a": "hunter3"}
+    for shown in (repr(sink), repr(sink.options), repr(sink.values), repr(target_of(sink)), str(sink.values.shown)):
+        assert "hunter" not in shown

@@ -16,9 +16,9 @@ from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.targets import discovery
 from kvformat.ingestion.targets.delta import DeltaTarget
+from kvformat.ingestion.targets.delta_path import DeltaPathTarget
 from kvformat.ingestion.targets.discovery import available_targets, target_class, target_of
 from kvformat.ingestion.targets.iceberg import IcebergTarget
-from kvformat.ingestion.targets.path import ParquetTarget
 from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.values import ValuesTarget
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, PluginError
@@ -27,7 +27,7 @@ from kvformat.registry.contract.options import Option
 SOURCE = {"type": "kafka", "properties.bootstrap.servers": "b:9092", "topic": "t"}
 
 
-class PluggedTarget(ParquetTarget):
+class PluggedTarget(DeltaPathTarget):
     identifier: ClassVar[str] = "plugged"
     option_specs: ClassVar[tuple[Option, ...]] = (
         Option(name="folder", required=True),
@@ -40,7 +40,7 @@ class PluggedTarget(ParquetTarget):
         return cls(sink.values["folder"])
 
 
-class Misnamed(ParquetTarget):
+class Misnamed(DeltaPathTarget):
     identifier: ClassVar[str] = "other"
 
 
@@ -74,8 +74,8 @@ def test_every_type_of_sink_has_a_built_in_target() -> None:
 
 
 def test_targets_are_made_of_checked_sinks() -> None:
-    sink = parse_sink({"type": "parquet", "path": "/lake", "write-mode": "append", "create-tables": "false"})
-    assert target_of(sink) == ParquetTarget("/lake", write_mode="append", create_tables=False)
+    sink = parse_sink({"type": "delta", "path": "/lake", "write-mode": "append", "create-tables": "false"})
+    assert target_of(sink) == DeltaPathTarget("/lake", write_mode="append", create_tables=False)
     assert target_of(sink).rows == "changes"
     properties = {"table-properties.owner": "shop", "rewrite.max-bytes": "1 mb", "namespace": "a.b"}
     made = target_of(parse_sink({"type": "delta", "sink.type-normalize-strategy": "broaden", **properties}))
@@ -90,8 +90,8 @@ def test_targets_are_made_of_checked_sinks() -> None:
 
 
 def test_a_target_without_a_session_says_so() -> None:
-    with pytest.raises(ConfigurationError, match=r"ParquetTarget has no session: call with_session\(spark\)"):
-        _ = ParquetTarget("/lake").spark
+    with pytest.raises(ConfigurationError, match=r"DeltaPathTarget has no session: call with_session\(spark\)"):
+        _ = DeltaPathTarget("/lake").spark
 
 
 def test_another_package_adds_a_sink(installed: Path) -> None:
@@ -128,8 +128,8 @@ def test_broken_packages_are_named(installed: Path, type_: str, message: str) ->
 
 
 def test_an_unknown_type_is_an_error_with_the_known_ones() -> None:
-    with pytest.raises(OptionError, match=r"unknown type 'parket'.* Did you mean 'parquet'"):
-        target_class("parket")
+    with pytest.raises(OptionError, match=r"unknown type 'icebrg'.* Did you mean 'iceberg'"):
+        target_class("icebrg")
 
 
 def test_names_in_a_catalog() -> None:

@@ -3,33 +3,34 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
-from unittest import mock
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
-from kvformat.ingestion.errors import UnsupportedChangeError
+from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import (
     AddColumns,
     AddedColumn,
     AlterColumnTypes,
-    DropColumns,
     DropTable,
-    RenameColumns,
     TruncateTable,
 )
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.types import parse_column_type
-from kvformat.ingestion.targets.path import ParquetTarget, TableState
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, check_owner
+from kvformat.ingestion.targets.delta_path import DeltaPathTarget, folder_name, table_of_folder
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions, check_order, check_owner
 from kvformat.ingestion.targets.types import stored_type
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
-from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.streams.parquet_table import VERSIONS
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
+from kvformat.registry.streams.delta.files import read_file
+from kvformat.registry.streams.delta.transfer import Transferred
 
 
 def test_a_failed_assert_of_the_suite_shows_its_values() -> None:
@@ -53,31 +54,22 @@ def test_a_failed_assert_of_the_suite_shows_its_values() -> None:
         suite.test_a_table_is_created_once(Unpickled())
 
 
-@pytest.mark.parametrize(
-    ("query", "batch", "part", "is_past"),
-    [
-        ("q", 10, 1, True),  # the last write itself, repeated
-        ("q", 10, 0, True),
-        ("q", 9, 7, True),
-        ("q", 10, 2, False),
-        ("q", 11, 0, False),
-        ("other", 10, 1, False),
-        ("other", 9, 0, False),
-    ],
-)
-def test_a_write_is_past_up_to_the_last_position_of_the_same_query(
-    query: str, batch: int, part: int, is_past: bool
-) -> None:
-    state = TableState(0, None, "q", query="q", position=(10, 3))
-    assert state.is_past(BatchWrite(query, batch, part), (batch, 2 * part + 1)) is is_past
+def test_positions_grow_with_batches_parts_and_steps() -> None:
+    writes = [
+        BatchWrite("q", batch, part).position(step) for batch in (0, 1, 2) for part in (0, 1, 999) for step in (0, 1)
+    ]
+    assert writes == sorted({*writes})
+    with pytest.raises(SchemaChangeError, match="is truncated 1000 times in a batch, and 999 is the most"):
+        BatchWrite("q", 0, 1000).position(0)
 
 
-@pytest.mark.parametrize(("part", "is_past"), [(0, True), (1, True), (2, False)])
-def test_a_change_of_a_part_comes_before_the_write_of_the_part(part: int, is_past: bool) -> None:
-    state = TableState(0, None, "q", query="q", position=(10, 3))
-    assert state.is_past(BatchWrite("q", 10, part), (10, 2 * part)) is is_past
-    changed = TableState(0, None, "q", query="q", position=(10, 2))
-    assert not changed.is_past(BatchWrite("q", 10, 1), (10, 3)), "the write after a TRUNCATE of its part"
+@pytest.mark.parametrize(("batch", "refused"), [(9, True), (10, False), (11, False)])
+def test_a_batch_before_the_written_one_is_refused(batch: int, refused: bool) -> None:
+    written = BatchWrite("q", 10, 3).position(0)
+    expected = pytest.raises(ConfigurationError, match="t has batch 10 of this query, but this is batch 9")
+    with expected if refused else nullcontext():
+        check_order("t", written, BatchWrite("q", batch))
+    check_order("t", -1, BatchWrite("q", batch))
 
 
 def test_only_the_owner_writes_a_table() -> None:
@@ -90,52 +82,44 @@ def test_only_the_owner_writes_a_table() -> None:
 
 
 def test_a_pickled_target_has_no_session_and_keeps_its_options() -> None:
-    target = ParquetTarget("/lake", types="broaden", create_tables=False, write_mode="append")
+    target = DeltaPathTarget("/lake", types="broaden", create_tables=False, write_mode="append")
     again = pickle.loads(pickle.dumps(target.with_session(object())))  # type: ignore[arg-type]
     assert again == target
     with pytest.raises(ConfigurationError, match="has no session"):
         _ = again.spark
 
 
-class _Notes(ParquetTarget):
-    """Tables whose rows are numbers in memory, by the folders of the writes; their states are kept as in files."""
+class _Rows:
+    """Rows of numbers, instead of a frame of Spark. `before` is called when they are read."""
 
-    def __init__(self) -> None:
-        super().__init__("/lake")
-        vars(self).update(notes={}, folders={}, _session=mock.MagicMock())
+    columns = ("id",)
 
-    def _state(self, table: TableId) -> TableState | None:
-        states = [TableState.from_text(text) for (of, _), text in vars(self)["notes"].items() if of == table]
-        return max(states, key=lambda state: state.number, default=None)
+    def __init__(self, *numbers: int, before: Callable[[], object] = lambda: None) -> None:
+        self.numbers, self.before = numbers, before
 
-    def _note(self, table: TableId, state: TableState) -> None:
-        state = replace(state, number=state.number + 1)
-        vars(self)["notes"][table, state.number % VERSIONS] = state.to_text()
 
-    def rows_of(self, row: int, before: Callable[[], object] = lambda: None) -> Any:
-        """Return a frame of one row; `before` is called when it is written."""
-
-        def written(folder: str) -> None:
-            before()
-            vars(self)["folders"][folder] = row
-
-        frame = mock.MagicMock()
-        frame.write.mode().parquet.side_effect = written
-        return frame
+class _Tables(DeltaPathTarget):
+    """Delta tables of numbers, written without Spark."""
 
     def written(self, table: TableId | None = None) -> list[int]:
-        """Return the writes that count."""
-        state = self._state(TABLE if table is None else table)
-        assert state is not None
-        places = [(s.generation, s.first + n) for s in state.stored for n in range(s.count)]
-        folder = f"{self._folder(TABLE if table is None else table)}/rows"
-        return [vars(self)["folders"][f"{folder}/{generation}/_kvformat_write={n}"] for generation, n in places]
+        """Return the numbers that are in a table."""
+        folder = self.folder(TABLE if table is None else table)
+        log = folder.written_log()
+        rows = [read_file(folder.storage, file.name, log.schema) for file in log.files()]
+        return sorted(number for found in rows for number in found.column(0).to_pylist())
 
 
 @pytest.fixture
-def notes(monkeypatch: pytest.MonkeyPatch) -> _Notes:
-    monkeypatch.setattr("kvformat.ingestion.targets.path.converted_rows", lambda rows, *_, **__: rows)
-    target = _Notes()
+def tables(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> _Tables:
+    def of_rows(rows: _Rows, schema: pa.Schema, *_: Any) -> Transferred:
+        rows.before()
+        return Transferred(
+            pa.table([pa.array(rows.numbers, schema.field(0).type)], schema=pa.schema([schema.field(0)]))
+        )
+
+    monkeypatch.setattr("kvformat.ingestion.targets.delta_path.converted_rows", lambda rows, *_, **__: rows)
+    monkeypatch.setattr("kvformat.registry.streams.delta.table.transferred", of_rows)
+    target = _Tables(str(tmp_path))
     target.create(TABLE, SCHEMA, TableOptions(), "q")
     return target
 
@@ -143,101 +127,85 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> _Notes:
 TABLE, SCHEMA = TableId(("t",)), table_schema("id INT")
 
 
-def _write(target: _Notes, row: int, batch: int, part: int = 0, query: str = "q") -> None:
-    target.write(TABLE, SCHEMA, target.rows_of(row), BatchWrite(query, batch, part))
+def _write(target: _Tables, row: int, batch: int, part: int = 0, query: str = "q") -> None:
+    target.write(TABLE, SCHEMA, _Rows(row), BatchWrite(query, batch, part))
 
 
-def test_each_part_of_a_batch_is_written_once(notes: _Notes) -> None:
+def test_each_part_of_a_batch_is_written_once(tables: _Tables) -> None:
     for row, batch, part in [(1, 9, 0), (1, 9, 0), (2, 9, 1), (1, 9, 0), (2, 9, 1), (3, 10, 0), (3, 10, 0)]:
-        _write(notes, row, batch, part)
-    assert notes.written() == [1, 2, 3]
+        _write(tables, row, batch, part)
+    assert tables.written() == [1, 2, 3]
 
 
-def test_a_batch_before_the_last_one_is_an_error_and_the_last_one_is_not(notes: _Notes) -> None:
-    _write(notes, 1, 10)
-    _write(notes, 1, 10)
+def test_a_batch_before_the_last_one_is_an_error_and_the_last_one_is_not(tables: _Tables) -> None:
+    _write(tables, 1, 10)
+    _write(tables, 1, 10)
     with pytest.raises(ConfigurationError, match="has batch 10 of this query, but this is batch 9"):
-        _write(notes, 2, 9, 5)
-    assert notes.written() == [1]
+        _write(tables, 2, 9, 5)
+    assert tables.written() == [1]
 
 
-def test_another_query_appends_batches_with_equal_numbers_after_it_owns_the_table(notes: _Notes) -> None:
-    _write(notes, 1, 7)
+def test_another_query_appends_batches_with_equal_numbers_after_it_owns_the_table(tables: _Tables) -> None:
+    _write(tables, 1, 7)
     with pytest.raises(ConfigurationError, match="take_over"):
-        _write(notes, 2, 8, query="other")
-    notes.own(TABLE, "other")
-    _write(notes, 2, 0, query="other")
-    _write(notes, 2, 0, query="other")
-    assert notes.written() == [1, 2]
+        _write(tables, 2, 8, query="other")
+    tables.own(TABLE, "other")
+    _write(tables, 2, 0, query="other")
+    _write(tables, 2, 0, query="other")
+    assert tables.written() == [1, 2]
 
 
-def test_a_repeated_truncate_keeps_the_rows_that_were_written_after_it(notes: _Notes) -> None:
-    _write(notes, 1, 0)
+def test_a_repeated_truncate_keeps_the_rows_that_were_written_after_it(tables: _Tables) -> None:
+    _write(tables, 1, 0)
     steps: list[Any] = [
-        lambda: _write(notes, 2, 1),
-        lambda: notes.change(TruncateTable(TABLE), SCHEMA, BatchWrite("q", 1, 1)),
-        lambda: _write(notes, 3, 1, 1),
+        lambda: _write(tables, 2, 1),
+        lambda: tables.change(TruncateTable(TABLE), SCHEMA, BatchWrite("q", 1, 1)),
+        lambda: _write(tables, 3, 1, 1),
     ]
     found = []
     for end in (1, 2, 3, 3):
         for step in steps[:end]:
             step()
-        found.append(notes.written())
+        found.append(tables.written())
     assert found == [[1, 2], [], [3], [3]]
 
 
-def test_a_dropped_table_that_a_repeated_batch_creates_again_is_dropped_again(notes: _Notes) -> None:
+def test_a_dropped_table_that_a_repeated_batch_creates_again_is_dropped_again(tables: _Tables) -> None:
     for _ in range(2):
-        notes.create(TABLE, SCHEMA, TableOptions(), "q")
-        notes.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4))
-        assert notes.schema(TABLE) is None
-    notes.create(TABLE, SCHEMA, TableOptions(), "new")
-    found = notes.schema(TABLE)
+        tables.create(TABLE, SCHEMA, TableOptions(), "q")
+        tables.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4))
+        assert tables.schema(TABLE) is None
+    tables.create(TABLE, SCHEMA, TableOptions(), "new")
+    found = tables.schema(TABLE)
     assert found is not None
     assert found.owner == "new"
-    assert notes.written() == []
+    assert tables.written() == []
 
 
-def test_rows_after_a_drop_are_kept_if_the_whole_batch_is_repeated(notes: _Notes) -> None:
+def test_rows_after_a_drop_are_kept_if_the_whole_batch_is_repeated(tables: _Tables) -> None:
     for _ in range(2):
-        _write(notes, 1, 4)
-        notes.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4, 1))
-        notes.create(TABLE, SCHEMA, TableOptions(), "q")
-        _write(notes, 2, 4, 1)
-        assert notes.written() == [2]
+        _write(tables, 1, 4)
+        tables.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4, 1))
+        tables.create(TABLE, SCHEMA, TableOptions(), "q")
+        _write(tables, 2, 4, 1)
+        assert tables.written() == [2]
 
 
-def test_appends_go_on_behind_those_with_other_columns(notes: _Notes) -> None:
-    wider = AddColumns(TABLE, tuple(AddedColumn(c) for c in table_schema("id INT", "x INT", "y INT").columns))
-    for row in range(6):
-        _write(notes, row, row)
-        if row in (0, 3):
-            notes.change(wider if row else RenameColumns(TABLE, (("id", "n"),)), SCHEMA, BatchWrite("q", row))
-    assert notes.written() == [*range(6)]
-    state = notes._state(TABLE)
-    assert state is not None
-    assert state.schema is not None
-    assert state.schema.names == ("n", "id", "x", "y")
-    assert [(s.first, s.count) for s in state.stored] == [(0, 1), (1, 3), (4, 2)]
-    assert [[c[:2] for c in s.columns] for s in state.stored[:2]] == [[("n", "id")], [("n", "n")]]
-
-
-def test_columns_keep_their_names_in_the_files(notes: _Notes) -> None:
-    _write(notes, 1, 0)
-    for event in (
-        RenameColumns(TABLE, (("id", "n"),)),
-        AddColumns(TABLE, (AddedColumn(table_schema("id INT").columns[0]),)),
-        RenameColumns(TABLE, (("n", "id"),)),  # which is there
-        DropColumns(TABLE, ("id",)),
-        RenameColumns(TABLE, (("n", "m"),)),
-    ):
+def test_columns_are_added_once(tables: _Tables) -> None:
+    wider = AddColumns(
+        TABLE, tuple(AddedColumn(c) for c in table_schema("id INT", "x TIME(3)", "y TIMESTAMP(3)").columns)
+    )
+    for row in range(4):
+        _write(tables, row, row)
         for _ in range(2):
-            notes.change(event, SCHEMA, BatchWrite("q", 0))
-    state = notes._state(TABLE)
-    assert state is not None
-    assert state.schema is not None
-    assert state.schema.names == ("m",)
-    assert [s.columns for s in state.stored] == [(("m", "id", "INT"),)]
+            tables.change(wider, SCHEMA, BatchWrite("q", row))
+    assert tables.written() == [*range(4)]
+    log = tables.folder(TABLE).written_log()
+    assert [(c.name, c.dataType.typeName(), c.metadata) for c in log.columns] == [
+        ("id", "integer", {}),
+        ("x", "string", {"kvformat.type": "TIME(3)"}),
+        ("y", "timestamp_ntz", {}),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -249,65 +217,107 @@ def test_columns_keep_their_names_in_the_files(notes: _Notes) -> None:
         ("STRING", "INT", False),
         ("TIMESTAMP(6)", "TIMESTAMP(3)", True),
         ("BINARY(3)", "BYTES", True),
-        ("TIME(3)", "TIME(0)", True),
+        ("TIME(3)", "STRING", True),
         ("DECIMAL(5, 2)", "DECIMAL(6, 2)", True),
         ("DECIMAL(5, 2)", "DECIMAL(6, 3)", True),
         ("DECIMAL(5, 2)", "DECIMAL(5, 3)", False),
     ],
 )
-def test_a_column_gets_a_type_that_holds_its_values(notes: _Notes, now: str, wanted: str, taken: bool) -> None:
+def test_a_column_gets_a_type_that_holds_its_values(tables: _Tables, now: str, wanted: str, taken: bool) -> None:
     table = TableId(("u",))
-    notes.create(table, table_schema(f"v {now}"), TableOptions(), "q")
+    tables.create(table, table_schema(f"v {now}"), TableOptions(), "q")
     event = AlterColumnTypes(table, (("v", parse_column_type(wanted)),))
     with nullcontext() if taken else pytest.raises(UnsupportedChangeError, match="which does not hold all its values"):
-        notes.change(event, SCHEMA, BatchWrite("q", 0))
-    found = notes.schema(table)
+        tables.change(event, SCHEMA, BatchWrite("q", 0))
+    found = tables.schema(table)
     assert found is not None
     assert found.columns["v"].dataType == stored_type(parse_column_type(wanted if taken else now))
 
 
-def test_a_write_beside_another_driver_is_an_error(notes: _Notes) -> None:
-    beside = notes.rows_of(2, before=lambda: _write(notes, 1, 0))
-    with pytest.raises(ConfigurationError, match="another driver has written it"):
-        notes.write(TABLE, SCHEMA, beside, BatchWrite("q", 0))
+def test_a_batch_that_another_driver_writes_meanwhile_is_there_once(tables: _Tables) -> None:
+    beside = _Rows(1, before=lambda: _write(tables, 1, 0))
+    tables.write(TABLE, SCHEMA, beside, BatchWrite("q", 0))
+    assert tables.written() == [1]
+    names = {path.name for path in Path(tables.path, "t").glob("*.parquet")}
+    assert len(names) == 1, "the file of the refused commit is removed"
+
+
+def test_a_driver_that_another_one_overtakes_leaves_the_table_as_it_is(tables: _Tables) -> None:
+    late = _Rows(1, before=lambda: (_write(tables, 1, 1), _write(tables, 2, 2)))
+    with pytest.raises(ConfigurationError, match="table t has batch 2 of this query, but this is batch 1: the query r"):
+        tables.write(TABLE, SCHEMA, late, BatchWrite("q", 1))
+    assert tables.written() == [1, 2]
+
+
+def test_a_batch_is_repeated_on_the_version_of_another_writer(tables: _Tables) -> None:
+    """Somebody appends a row between the batch's reading of the table and its commit."""
+    begun = []
+
+    def append() -> None:
+        if not begun:
+            begun.append(True)
+            write_deltalake(f"{tables.path}/t", pa.table({"id": pa.array([7], pa.int32())}), mode="append")
+
+    tables.write(TABLE, SCHEMA, _Rows(1, before=append), BatchWrite("q", 0))
+    assert tables.written() == [1, 7]
+
+
+def test_a_table_that_is_written_all_the_time_is_an_error(tables: _Tables) -> None:
+    def append() -> None:
+        write_deltalake(f"{tables.path}/t", pa.table({"id": pa.array([7], pa.int32())}), mode="append")
+
+    with pytest.raises(ConfigurationError, match="got another version in each of 5 attempts to write it: stop its o"):
+        tables.write(TABLE, SCHEMA, _Rows(1, before=append), BatchWrite("q", 0))
+    assert tables.written() == [7] * 5
 
 
 @pytest.mark.parametrize(
     ("parts", "folder"),
     [
-        (("shop", "rows"), "/lake/shop/%72ows"),
-        (("notes", "a.b"), "/lake/%6Eotes/a%2Eb"),
-        (("a~b/c", "rows.x"), "/lake/a%7Eb%2Fc/rows%2Ex"),
-        (("a" * 255,), f"/lake/{'a' * 255}"),
+        (("shop", "rows"), "shop.rows"),
+        (("_notes", "a.b", "_c_d-1"), "~5Fnotes.a~2Eb.~5Fc_d-1"),
+        (("a~b/c", "ü"), "a~7Eb~2Fc.~C3~BC"),
+        (("a" * 255,), "a" * 255),
     ],
 )
-def test_each_table_has_its_folder(notes: _Notes, parts: tuple[str, ...], folder: str) -> None:
-    table = TableId(parts)
-    notes.create(table, SCHEMA, TableOptions(), "q")
-    notes.write(table, SCHEMA, notes.rows_of(1), BatchWrite("q", 0))
-    assert [*vars(notes)["folders"]] == [f"{folder}/rows/0/_kvformat_write=0"]
+def test_each_table_has_its_folder(parts: tuple[str, ...], folder: str) -> None:
+    assert folder_name(TableId(parts)) == folder
+    assert table_of_folder(folder) == ".".join(parts)
 
 
-def test_long_names_that_begin_alike_have_folders_of_their_own(notes: _Notes) -> None:
-    tables = [TableId(("a" * 255 + end,)) for end in "bc"]
-    for row, table in enumerate(tables):
-        notes.create(table, SCHEMA, TableOptions(), "q")
-        notes.write(table, SCHEMA, notes.rows_of(row), BatchWrite("q", 0))
-    assert [notes.written(table) for table in tables] == [[0], [1]]
-    assert all(len(part) <= 255 for folder in vars(notes)["folders"] for part in folder.split("/"))
+def test_long_names_that_begin_alike_have_folders_of_their_own(tables: _Tables) -> None:
+    long = [TableId(("a" * 255 + end,)) for end in "bc"]
+    for row, table in enumerate(long):
+        tables.create(table, SCHEMA, TableOptions(), "q")
+        tables.write(table, SCHEMA, _Rows(row), BatchWrite("q", 0))
+    assert [tables.written(table) for table in long] == [[0], [1]]
+    assert all(len(folder_name(table)) <= 255 for table in long)
 
 
-def test_a_table_that_is_there_keeps_its_owner_when_it_is_created(notes: _Notes) -> None:
-    notes.create(TABLE, table_schema("other INT"), TableOptions(), "other")
-    found = notes.schema(TABLE)
+def test_a_table_that_is_there_keeps_its_owner_when_it_is_created(tables: _Tables) -> None:
+    tables.create(TABLE, table_schema("other INT"), TableOptions(), "other")
+    found = tables.schema(TABLE)
     assert found is not None
     assert (found.columns.names, found.owner) == (["id"], "q")
 
 
-def test_a_change_of_a_table_of_another_query_is_an_error(notes: _Notes) -> None:
-    _write(notes, 1, 0)
-    notes.own(TABLE, "other")
+def test_a_change_of_a_table_of_another_query_is_an_error(tables: _Tables) -> None:
+    _write(tables, 1, 0)
+    tables.own(TABLE, "other")
     for event in (TruncateTable(TABLE), DropTable(TABLE)):
         with pytest.raises(ConfigurationError, match="take_over"):
-            notes.change(event, SCHEMA, BatchWrite("q", 1))
-    assert notes.written() == [1]
+            tables.change(event, SCHEMA, BatchWrite("q", 1))
+    assert tables.written() == [1]
+
+
+def test_the_probe_needs_deltalake_and_the_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DeltaPathTarget(tmp_path).probe()
+    assert [*tmp_path.iterdir()] == []
+    options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ALLOW_HTTP": "true", "AWS_SECRET_ACCESS_KEY": "hunter2"}
+    retries = {"AWS_ACCESS_KEY_ID": "a", "max_retries": "0", "retry_timeout": "1s", "timeout": "1s"}
+    with pytest.raises(ConfigurationError, match=r"the sink can't read 's3://lake': .*An object store needs") as caught:
+        DeltaPathTarget("s3://lake", storage_options=options | retries).probe()
+    assert "hunter2" not in str(caught.value)
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    with pytest.raises(MissingExtraError, match=r"needs deltalake: pip install 'kvformat\[delta\]'"):
+        DeltaPathTarget(tmp_path).probe()

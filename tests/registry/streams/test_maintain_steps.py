@@ -10,9 +10,11 @@ import pytest
 
 from kvformat.registry import ConfigurationError, DecodeError
 from kvformat.registry.streams import maintain
+from kvformat.registry.streams.current_table import CurrentTable
 from kvformat.registry.streams.dead_letters import DeadLetters
+from kvformat.registry.streams.delta.storage import TableStorage
+from kvformat.registry.streams.delta.table import DeltaFolder
 from kvformat.registry.streams.maintain import MaintainedBatch, start_maintaining
-from kvformat.registry.streams.parquet_table import ParquetTable
 
 _BROKERS = {"properties.bootstrap.servers": "b:1"}
 
@@ -237,10 +239,10 @@ def _stream(*, streaming: bool = True) -> Any:
 
 
 @pytest.mark.parametrize("target", ["out/table/", Path("out/table")])
-def test_a_path_is_a_table_of_parquet_files_with_the_key_of_the_table(target: Any) -> None:
+def test_a_path_is_a_delta_table_with_the_key_of_the_table(target: Any) -> None:
     started = _start(_Table([], [], []), _stream(), target, "dead")
     batch = started.pop("batch")
-    assert batch.merge == ParquetTable("out/table", ("id",))
+    assert batch.merge == CurrentTable(DeltaFolder(TableStorage("out/table")), ("id",))
     assert (batch.dead_letters.topic, batch.dead_letters.options) == ("dead", {"kafka.bootstrap.servers": "b:1"})
     assert started == {"checkpointLocation": "checkpoint", "trigger": {"once": True}, "name": "name"}
 

@@ -12,7 +12,7 @@ from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import AlterColumnTypes
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.types import parse_column_type
-from kvformat.ingestion.targets.path import ParquetTarget, StoredRows, TableState, read_table
+from kvformat.ingestion.targets.delta_path import DeltaPathTarget, read_table
 from kvformat.ingestion.targets.target import BatchWrite, MaintainedTable, TableOptions, Target
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
@@ -27,7 +27,7 @@ def _rows(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def test_rows_are_merged_appended_and_read_again(spark: Any, tmp_path: Path) -> None:
-    target = ParquetTarget(tmp_path / "lake").with_session(spark)
+    target = DeltaPathTarget(tmp_path / "lake").with_session(spark)
     keyed, plain = TableId(("shop", "rows")), TableId(("a.b", "notes", "ü*[x]"))
     schema = table_schema("id INT", "v STRING", key=["id"])
     for table, made in ((keyed, schema), (plain, table_schema("id INT"))):
@@ -44,7 +44,7 @@ def test_rows_are_merged_appended_and_read_again(spark: Any, tmp_path: Path) -> 
         target.write(plain, table_schema("id INT"), rows.select("id"), BatchWrite("q", batch))
     assert _rows(read_table(spark, tmp_path / "lake", "shop.rows")) == [(4, "new")]
     assert _rows(read_table(spark, tmp_path / "lake", plain)) == sorted((n,) for b in range(5) for n in (b, b - 1))
-    assert {path.name for path in (tmp_path / "lake").iterdir()} == {"shop", "a%2Eb"}
+    assert {path.name for path in (tmp_path / "lake").iterdir()} == {"shop.rows", "a~2Eb.notes.~C3~BC~2A~5Bx~5D"}
     with pytest.raises(
         ConfigurationError, match=r"has batch 4 of this query, but this is batch 3: the query runs twice"
     ):
@@ -57,7 +57,7 @@ def test_rows_are_merged_appended_and_read_again(spark: Any, tmp_path: Path) -> 
 @pytest.mark.slow
 def test_a_name_that_is_too_long_for_a_folder_is_cut(spark: Any, tmp_path: Path) -> None:
     """MySQL allows 64 characters, and a character may take 9 bytes in a URL."""
-    target = ParquetTarget(tmp_path).with_session(spark)
+    target = DeltaPathTarget(tmp_path).with_session(spark)
     tables = [TableId(("shop", "\u8ba2" * 63 + end)) for end in "ab"]
     schema = table_schema("id INT", key=["id"])
     for number, table in enumerate(tables):
@@ -70,7 +70,7 @@ def test_a_name_that_is_too_long_for_a_folder_is_cut(spark: Any, tmp_path: Path)
 
 @pytest.mark.slow
 def test_a_table_of_changes_has_their_kinds_and_places(spark: Any, tmp_path: Path) -> None:
-    target = ParquetTarget(tmp_path, write_mode="append", types="broaden").with_session(spark)
+    target = DeltaPathTarget(tmp_path, write_mode="append", types="broaden").with_session(spark)
     table, schema = TableId(("t",)), table_schema("id INT", key=["id"])
     target.create(table, schema, TableOptions(), "q")
     ddl = (
@@ -84,27 +84,16 @@ def test_a_table_of_changes_has_their_kinds_and_places(spark: Any, tmp_path: Pat
     assert found.columns.simpleString() == "struct<id:bigint>"
     assert _rows(read_table(spark, tmp_path, "t")) == sorted(changes)
     with pytest.raises(SchemaChangeError, match="has no such table, and 'create-tables' is false"):
-        ParquetTarget(tmp_path, create_tables=False).with_session(spark).create(
+        DeltaPathTarget(tmp_path, create_tables=False).with_session(spark).create(
             TableId(("u",)), schema, TableOptions(), "q"
         )
-
-
-def test_a_state_has_a_json_form() -> None:
-    stored = (StoredRows(1, 2, 3, (("a", "b", "INT"),)),)
-    state = TableState(7, table_schema("a INT", "b ROW<c TIME(3)>"), "q", 1, stored, "q", (4, 3))
-    assert TableState.from_text(state.to_text()) == state
-    assert TableState.from_text(TableState(0, None, None).to_text()).schema is None
-    with pytest.raises(
-        ConfigurationError, match="has notes of version 2, and this release of kvformat reads version 1"
-    ):
-        TableState.from_text('{"version": 2}')
 
 
 def test_maintain_takes_a_target(spark: Any, tmp_path: Path) -> None:
     """A stream of files with the columns of Spark's Kafka source; its batches are run again from the start."""
     ddl = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
     options = {"connector": "upsert-kafka", "topic": "t", "key.format": "json", "value.format": "json"}
-    target = ParquetTarget(tmp_path / "lake")
+    target = DeltaPathTarget(tmp_path / "lake")
     (tmp_path / "records").mkdir()
 
     def send(columns: str, *records: tuple[int, bytes | None]) -> None:
@@ -125,16 +114,16 @@ def test_maintain_takes_a_target(spark: Any, tmp_path: Path) -> None:
         merging == MaintainedTable(target, TableId(("shop", "orders")), ("id",)) == pickle.loads(pickle.dumps(merging))
     )
     with pytest.raises(ConfigurationError, match="maintain writes the last row of each key"):
-        ParquetTarget(tmp_path, write_mode="append").merging(KeyValueFormat("id INT", options, primary_key=["id"]))
+        DeltaPathTarget(tmp_path, write_mode="append").merging(KeyValueFormat("id INT", options, primary_key=["id"]))
 
 
-class TestParquetTarget(TargetSuite):
+class TestDeltaPathTarget(TargetSuite):
     @pytest.fixture
     def target(self, spark: Any, tmp_path: Path) -> Target:
-        return ParquetTarget(tmp_path / "lake").with_session(spark)
+        return DeltaPathTarget(tmp_path / "lake").with_session(spark)
 
     def read(self, target: Target, table: TableId) -> Any:
-        assert isinstance(target, ParquetTarget)
+        assert isinstance(target, DeltaPathTarget)
         return read_table(target.spark, target.path, table)
 
     @pytest.mark.slow
@@ -152,23 +141,3 @@ class TestParquetTarget(TargetSuite):
     @pytest.mark.slow
     def test_columns_are_renamed_and_dropped(self, target: Target) -> None:
         super().test_columns_are_renamed_and_dropped(target)
-
-
-def test_a_driver_that_another_one_overtakes_leaves_the_table_as_it_is(spark: Any, tmp_path: Path) -> None:
-    """It has read the state of the table, and writes its rows while the other one writes two batches."""
-    schema, table = table_schema("id INT", "v INT", key=["id"]), TableId(("t",))
-    other = ParquetTarget(tmp_path).with_session(spark)
-    other.create(table, schema, TableOptions(), "q")
-
-    def rows(v: int) -> Any:
-        return spark.sql(f"SELECT 1 AS id, {v} AS v, '+U' AS row_kind")
-
-    class Late(ParquetTarget):
-        def _merge(self, *arguments: Any) -> TableState:
-            for batch in (1, 2):
-                other.write(table, schema, rows(batch), BatchWrite("q", batch))
-            return super()._merge(*arguments)
-
-    with pytest.raises(ConfigurationError, match=r"table t: another driver has written it at .* since batch 1 began"):
-        Late(tmp_path).with_session(spark).write(table, schema, rows(1), BatchWrite("q", 1))
-    assert other.read(table).collect() == [(1, 2)]

@@ -1,0 +1,272 @@
+"""The log of a table: what is in it, whether it can be written here, and commits.
+
+A commit is refused if the table has another version by now. So nothing that another writer did is lost, and the writer
+reads the table again. A commit of rows has the transaction of its writer: the writer's name and a position that grows.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import pyarrow as pa
+
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
+from kvformat.registry.streams.delta.files import DataFile
+from kvformat.registry.streams.delta.storage import TableStorage
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
+    from pyspark.sql.types import StructType
+
+DEFAULT_PROPERTIES: Mapping[str, str] = {
+    "delta.checkpointInterval": "10",
+    "delta.logRetentionDuration": "interval 1 days",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
+}
+"""Properties of created tables. An open of the log reads the commits since its last checkpoint."""
+_READABLE = {"timestampNtz"}
+_WRITABLE = {*("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"), "timestampNtz"}
+"""Features of a table's protocol; whether a table uses those that we can't write is in its properties and columns."""
+_LEGACY_READER, _LEGACY_WRITER = 2, 6  # the last versions of the protocol without a list of features
+_USED = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
+_OF_COLUMNS = ("delta.generationExpression", "delta.invariants", "delta.identity.start")
+
+
+class CommitConflict(Exception):
+    """The table has another version by now."""
+
+
+@dataclass(frozen=True)
+class WriterTransaction:
+    """The writer of a commit, and the position of what it writes. A writer's positions only grow."""
+
+    writer: str
+    position: int
+
+
+class DeltaLog:
+    """A version of a table."""
+
+    def __init__(self, storage: TableStorage, table: DeltaTable) -> None:
+        self.storage, self._table = storage, table
+        self.version = table.version()
+        metadata = table.metadata()
+        self.properties: dict[str, str] = metadata.configuration
+        self.partitions: list[str] = metadata.partition_columns
+
+    @classmethod
+    def open(cls, storage: TableStorage) -> Self | None:
+        """Return the newest version, None if there is no table.
+
+        Raises `MissingExtraError` without deltalake.
+        """
+        delta_table, errors = _deltalake()
+        try:
+            return cls(storage, delta_table(storage.uri, storage_options=dict(storage.options)))
+        except errors.TableNotFoundError:
+            return None
+
+    @classmethod
+    def create(
+        cls,
+        storage: TableStorage,
+        columns: StructType,
+        properties: Mapping[str, str],
+    ) -> None:
+        """Create a table. Raises `CommitConflict` if there is one."""
+        delta_table, errors = _deltalake()
+        storage.create()
+        try:
+            delta_table.create(
+                storage.uri,
+                _delta_schema(columns),
+                mode="error",
+                configuration={**DEFAULT_PROPERTIES, **properties},
+                storage_options=dict(storage.options),
+                raise_if_key_not_exists=False,
+                commit_properties=_commit_properties(None),
+            )
+        except errors.DeltaError as cause:
+            if cls.open(storage) is None:
+                raise
+            raise CommitConflict from cause
+
+    @property
+    def columns(self) -> StructType:
+        """The columns with Spark's types."""
+        from pyspark.sql.types import StructType
+
+        return StructType.fromJson(json.loads(self._table.schema().to_json()))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns with Arrow's types."""
+        return pa.schema(self._table.schema().to_arrow())
+
+    def position(self, writer: str) -> int:
+        """Return the position of the last commit of a writer, or -1."""
+        found = self._table.transaction_version(writer)
+        return -1 if found is None else found
+
+    def files(self) -> list[DataFile]:
+        """Return the files of the table."""
+        found = pa.table(self._table.get_add_actions(flatten=False)).to_pylist()
+        return [
+            DataFile(
+                file["path"],
+                file["size_bytes"],
+                file["num_records"],
+                {name: value for name, value in (file.get("min") or {}).items() if value is not None},
+                {name: value for name, value in (file.get("max") or {}).items() if value is not None},
+                written=file["modification_time"],
+            )
+            for file in found
+        ]
+
+    def unreadable(self) -> str:
+        """Return what the table has that its files alone do not tell, or ""."""
+        features = {*(self._table.protocol().reader_features or ())} - _READABLE
+        if features:
+            return f"features ({', '.join(sorted(features))})"
+        if self.partitions:
+            return f"partitions ({', '.join(self.partitions)})"
+        return "column mapping" if self.properties.get("delta.columnMapping.mode", "none") != "none" else ""
+
+    def unwritable(self) -> str:
+        """Return what the table has that can't be written here, or ""."""
+        if found := self.unreadable():
+            return found
+        features = {*(self._table.protocol().writer_features or ())} - _WRITABLE
+        if features:
+            return f"features ({', '.join(sorted(features))})"
+        used = [name for name, value in _USED.items() if self.properties.get(name, "").lower() == value]
+        used += [name for name in self.properties if name.startswith("delta.constraints.")]
+        columns = json.loads(self._table.schema().to_json())["fields"]
+        used += [
+            f"{name} of {column['name']}" for column in columns for name in _OF_COLUMNS if name in column["metadata"]
+        ]
+        return ", ".join(used)
+
+    # --- commits ---------------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        added: Sequence[DataFile],
+        removed: Sequence[DataFile],
+        transaction: WriterTransaction,
+    ) -> None:
+        """Add and remove files. Raises `CommitConflict`."""
+        from deltalake.transaction import RemoveAction
+
+        now = int(time.time() * 1000)
+        removes = [RemoveAction(file.name, True, now, file.size, {}) for file in removed]
+        self._commit([*removes, *map(_add_action, added)], "append", self._table.schema(), transaction)
+
+    def replace(
+        self, added: Sequence[DataFile], transaction: WriterTransaction | None, columns: StructType | None = None
+    ) -> None:
+        """Replace all files, and the columns if they are given. Raises `CommitConflict`."""
+        schema = self._table.schema() if columns is None else _delta_schema(columns)
+        self._commit([*map(_add_action, added)], "overwrite", schema, transaction)
+
+    def allow_timestamp_ntz(self) -> bool:
+        """Give the table the feature of TIMESTAMP columns, which it needs before it has one; False if it has it."""
+        from deltalake import TableFeatures
+
+        if "timestampNtz" in (self._table.protocol().writer_features or ()):
+            return False
+        self._table.alter.add_feature(
+            TableFeatures.TimestampWithoutTimezone,
+            allow_protocol_versions_increase=True,
+            commit_properties=_commit_properties(None),
+        )
+        return True
+
+    def add_columns(self, columns: StructType) -> None:
+        """Add nullable columns at the end. Raises `CommitConflict`."""
+        self._alter("add_columns", list(_delta_schema(columns).fields))
+
+    def set_properties(self, properties: Mapping[str, str]) -> None:
+        """Set properties. Raises `CommitConflict`."""
+        self._alter("set_table_properties", dict(properties), raise_if_not_exists=False)
+
+    # --- upkeep ----------------------------------------------------------------------------------------------------
+
+    def compact(self, target_bytes: int) -> None:
+        """Join small files, one group after the other."""
+        self._table.optimize.compact(
+            target_size=target_bytes, max_concurrent_tasks=1, commit_properties=_commit_properties(None)
+        )
+        self._table.update_incremental()
+
+    def vacuum(self) -> None:
+        """Remove the files that were removed from the table before `delta.deletedFileRetentionDuration`."""
+        self._table.vacuum(dry_run=False)
+
+    def known_files(self) -> set[str]:
+        """Return the names of the table's files, and of those that were removed and are still there for readers."""
+        removed = self._table.vacuum(retention_hours=0, dry_run=True, enforce_retention_duration=False)
+        return {*removed, *(file.name for file in self.files())}
+
+    def _alter(self, method: str, *arguments: Any, **more: Any) -> None:
+        _, errors = _deltalake()
+        try:
+            getattr(self._table.alter, method)(*arguments, **more, commit_properties=_commit_properties(None))
+        except errors.CommitFailedError as cause:
+            raise CommitConflict from cause
+
+    def _commit(self, actions: list[Any], mode: str, schema: Any, transaction: WriterTransaction | None) -> None:
+        _, errors = _deltalake()
+        try:
+            self._table.create_write_transaction(
+                actions, mode, schema, commit_properties=_commit_properties(transaction)
+            )
+        except errors.CommitFailedError as cause:
+            raise CommitConflict from cause
+
+
+def _deltalake() -> tuple[Any, Any]:
+    """Return the class of tables and the module of errors of deltalake. Raises `MissingExtraError`."""
+    try:
+        from deltalake import DeltaTable, exceptions
+    except ImportError as cause:
+        raise MissingExtraError("a Delta table at a path needs deltalake: pip install 'kvformat[delta]'") from cause
+    return DeltaTable, exceptions
+
+
+def _commit_properties(transaction: WriterTransaction | None) -> CommitProperties:
+    """Return the properties of a commit that is not tried again: its files would be those of an older version."""
+    from deltalake import CommitProperties
+    from deltalake import Transaction as AppTransaction
+
+    of = [] if transaction is None else [AppTransaction(transaction.writer, transaction.position)]
+    return CommitProperties(max_commit_retries=0, app_transactions=of)
+
+
+def _delta_schema(columns: StructType) -> Any:
+    from deltalake import Schema
+
+    return Schema.from_json(columns.json())
+
+
+def _add_action(file: DataFile) -> Any:
+    from deltalake.transaction import AddAction
+
+    return AddAction(file.name, file.size, {}, file.written, True, file.stats)
+
+
+def checked(log: DeltaLog | None, where: str) -> DeltaLog:
+    """Return the log of a table that can be written here. Raises `ConfigurationError`."""
+    if log is None:
+        raise ConfigurationError(f"there is no Delta table at {where}")
+    found = log.unwritable()
+    if found:
+        raise ConfigurationError(
+            f"the Delta table at {where} has {found}, which only Spark with Delta's package writes: use a sink with "
+            "'catalog', or another path"
+        )
+    return log

@@ -1,0 +1,127 @@
+"""Files of a table: what is written is read, statistics, and the folder's names."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.streams.delta.files import (
+    TARGET_BYTES,
+    DataFile,
+    conformed,
+    expected_size,
+    read_file,
+    write_file,
+    write_files,
+    written_batches,
+)
+from kvformat.registry.streams.delta.storage import TableStorage
+
+_SCHEMA = pa.schema(
+    [
+        pa.field("id", pa.int32(), nullable=False),
+        ("a.b", pa.string()),
+        ("long", pa.string()),
+        ("f", pa.float64()),
+        ("t", pa.timestamp("us")),
+        ("u", pa.timestamp("us", "UTC")),
+        ("d", pa.decimal128(38, 5)),
+        ("day", pa.date32()),
+        ("m", pa.map_(pa.string(), pa.int64())),
+        ("s", pa.struct([("id", pa.int32()), ("l", pa.list_(pa.field("element", pa.string())))])),
+    ]
+)
+_ROW = {
+    "id": 3,
+    "a.b": "x",
+    "long": "y" * 65,
+    "f": 1.5,
+    "t": dt.datetime(1, 1, 1, 2, 3, 4, 567891),
+    "u": dt.datetime(9999, 12, 31, tzinfo=dt.UTC),
+    "d": Decimal("1.10000"),
+    "day": dt.date(1500, 2, 28),
+    "m": [("k", None)],
+    "s": {"id": 100, "l": ["", None]},
+}
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> TableStorage:
+    return TableStorage.of(tmp_path)
+
+
+def test_rows_are_read_as_they_were_written(storage: TableStorage) -> None:
+    rows = pa.Table.from_pylist([_ROW, {"id": -1}], _SCHEMA)
+    file = write_file(storage, rows)
+    assert file.size == (Path(storage.uri) / file.name).stat().st_size
+    assert read_file(storage, file.name, _SCHEMA).equals(rows)
+    assert read_file(storage, file.name, _SCHEMA, ["a.b", "id"]).column_names == ["a.b", "id"]
+    wider = _SCHEMA.append(pa.field("new", pa.int8()))
+    assert read_file(storage, file.name, wider).column("new").to_pylist() == [None, None]
+
+
+def test_the_statistics_have_exact_values_only(storage: TableStorage) -> None:
+    rows = pa.Table.from_pylist([_ROW, {"id": -1}], _SCHEMA)
+    stats = json.loads(write_file(storage, rows).stats)
+    day = "1500-02-28"
+    assert stats["numRecords"] == 2
+    assert stats["minValues"] == {"id": -1, "a.b": "x", "day": day}
+    assert stats["maxValues"] == {"id": 3, "a.b": "x", "day": day}
+    assert stats["nullCount"] == {name: int(name != "id") for name in _SCHEMA.names if name not in ("m", "s")}
+
+
+def test_null_in_a_column_that_is_not_null_is_an_error() -> None:
+    with pytest.raises(ConfigurationError, match="the column 'id' of the table is NOT NULL, and 1 rows have no value"):
+        conformed(pa.table({"id": pa.array([1, None], pa.int32())}), _SCHEMA)
+
+
+def test_large_rows_become_several_files_with_sorted_keys(storage: TableStorage) -> None:
+    rows = pa.table({"id": [*range(50, 0, -1)]})
+    assert len(write_files(storage, rows, ["id"], 2 * TARGET_BYTES)) == 1
+    files = write_files(storage, rows, ["id"], 5 * TARGET_BYTES)
+    read = [pq.read_table(f"{storage.uri}/{file.name}")["id"].to_pylist() for file in files]
+    assert len(read) == 5
+    assert [number for numbers in read for number in numbers] == [*range(1, 51)]
+    assert write_files(storage, rows.slice(0, 0), ["id"], 0) == []
+
+
+def test_a_task_writes_files_of_the_target_size(storage: TableStorage) -> None:
+    batch = pa.record_batch({"id": pa.array(range(2**20), pa.int64())})
+    schema = pa.schema([("id", pa.int64())])
+    files = [*written_batches(storage, schema, [batch] * 9)]
+    assert [pq.read_metadata(f"{storage.uri}/{file.name}").num_rows for file in files] == [2**23, 2**20]
+    assert [*written_batches(storage, schema, [])] == []
+
+
+def test_the_size_of_rows_is_that_of_their_file() -> None:
+    rows = pa.table({"id": [*range(100)]})
+    assert expected_size(rows, DataFile("f", 1000, 50)) == 2000
+    assert expected_size(rows) == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "uri", "for_spark"),
+    [
+        ("/lake/", "/lake", "file:///lake/f"),
+        ("file:///lake/a%20b", "/lake/a b", "file:///lake/a b/f"),
+        ("s3://bucket/lake/", "s3://bucket/lake", "s3a://bucket/lake/f"),
+        (
+            "abfss://c@a.dfs.core.windows.net/t",
+            "abfss://c@a.dfs.core.windows.net/t",
+            "abfss://c@a.dfs.core.windows.net/t/f",
+        ),
+    ],
+)
+def test_a_folder_has_a_name_for_each_reader(path: str, uri: str, for_spark: str) -> None:
+    storage = TableStorage.of(path, {"AWS_SECRET_ACCESS_KEY": "hunter2"})
+    assert storage.uri == uri
+    assert storage.for_spark("f") == for_spark
+    assert "hunter2" not in repr(storage)
+    assert storage.below("t").options == storage.options

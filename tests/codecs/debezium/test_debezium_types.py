@@ -20,8 +20,10 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs.debezium import embedded_schema
+from kvformat.codecs.debezium.connect_schema import ConnectSchema
+from kvformat.codecs.debezium.own_types import type_of_connect
 from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
-from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.types import arrow_type
 from tests.codecs.debezium.debezium_tables import DOCUMENTED
@@ -868,3 +870,27 @@ def test_days_out_of_the_range_of_dates_are_an_error() -> None:
     columns = {"v": Given("int64", f"{_TIME}Date", 2**31)}
     batch = decoded_json(columns, "v DATE")
     assert batch.codes.to_pylist() == ["OUT_OF_RANGE"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("scale", "precision", "type"),
+    [
+        ("2", "10", "DECIMAL(10, 2)"),
+        ("2", None, "DECIMAL(38, 2)"),
+        ("-3", "5", "DECIMAL(8, 0)"),
+        ("-999", None, "DECIMAL(38, 0)"),
+        ("-1000", None, "STRING"),  # a number of at most four characters
+        ("38", "38", "DECIMAL(38, 38)"),
+        ("39", "39", "STRING"),
+        ("11", "10", "STRING"),
+        ("x", "10", "STRING"),
+        (None, "10", "STRING"),
+    ],
+)
+def test_the_decimal_of_a_schema_is_proposed_if_it_has_at_most_38_digits(
+    scale: str | None, precision: str | None, type: str
+) -> None:
+    given = {"scale": scale, "connect.decimal.precision": precision}
+    parameters = {name: text for name, text in given.items() if text is not None}
+    schema = ConnectSchema("bytes", "org.apache.kafka.connect.data.Decimal", parameters=parameters)
+    assert type_of_connect(schema) == parse_type(type)

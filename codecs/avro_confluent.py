@@ -25,9 +25,7 @@ from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.table import read_rows, read_table
 from kvformat.codecs.avro.types import (
     ROOT,
-    VARIANT_COLUMNS,
     check_provided,
-    check_variants,
     provided_schema,
     schema_text,
 )
@@ -43,7 +41,7 @@ from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.look import Looker, LookRequest
-from kvformat.registry.contract.options import Direction, Option
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
@@ -51,7 +49,6 @@ from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-    from pyspark.sql.types import StructType
 
 
 class AvroConfluentFormat(RecordFormat):
@@ -67,13 +64,6 @@ class AvroConfluentFormat(RecordFormat):
     @classmethod
     def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return avro_look_options(cls, super().look_options(options))
-
-    def prepare(
-        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
-    ) -> pa.Schema:
-        resolved = super().prepare(direction, schema, metadata)
-        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
-        return resolved
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:

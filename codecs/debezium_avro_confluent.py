@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from kvformat.codecs.avro.format import AvroTable
 from kvformat.codecs.avro.parse import parse_schema
 from kvformat.codecs.avro.schema import Schema
-from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants, provided_schema, row_of_schema, schema_text
+from kvformat.codecs.avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs.changes.envelope import DELETE, KINDS, UPDATE_BEFORE
 from kvformat.codecs.changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_ALL, find_by_members
 from kvformat.codecs.changes.reading_only import check_reading_only
@@ -68,7 +68,7 @@ from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 from kvformat.registry.format import Format
 
 if TYPE_CHECKING:
-    from pyspark.sql.types import StructType
+    pass
 
 _Mask = npt.NDArray[np.bool_]
 _KEY_OPTIONS = ("types", "binary.handling.mode")
@@ -129,13 +129,6 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         return avro_look_options(
             cls, {"types": DEBEZIUM, OTHER_MESSAGES.name: SKIP_ALL, **super().look_options(options)}
         )
-
-    def prepare(
-        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
-    ) -> pa.Schema:
-        resolved = super().prepare(direction, schema, metadata)
-        check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
-        return resolved
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker

@@ -8,13 +8,14 @@ their Debezium forms                the row before and after a change, in the sa
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
 from kvformat.codecs.registry_formats.new_schemas import NewSchemas
@@ -31,8 +32,12 @@ from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
+from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.format import Format
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
 
 
 class RegistryFormat(Format):
@@ -70,6 +75,14 @@ class RegistryFormat(Format):
     def framing(self) -> Framing:
         """How messages say which schema they have."""
         return self.registry.framing
+
+    def prepare(
+        self, direction: Direction, schema: StructType | pa.Schema | str, metadata: Sequence[str] = ()
+    ) -> pa.Schema:
+        resolved = super().prepare(direction, schema, metadata)
+        if VARIANT_COLUMNS.name in self.options:
+            check_variants(row_type(resolved), self.options[VARIANT_COLUMNS.name] or (), self.identifier)
+        return resolved
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

@@ -56,14 +56,13 @@ def editable_tree() -> Path:
     tree = ROOT / "build" / "editable"
     shutil.rmtree(tree, ignore_errors=True)
     (tree / "kvformat").mkdir(parents=True)
-    checkout = Path("..", "..", "..")
+    top = ROOT / FOLDERS["kvformat"]
+    links = {tree / "kvformat" / file.name: file for file in top.iterdir() if file.is_file()}
     for package, folder in FOLDERS.items():
         if package != "kvformat":
-            link = tree.joinpath(*package.split("."))
-            link.symlink_to(checkout / folder, target_is_directory=True)
-    for file in (ROOT / FOLDERS["kvformat"]).iterdir():
-        if file.is_file():
-            (tree / "kvformat" / file.name).symlink_to(checkout / FOLDERS["kvformat"] / file.name)
+            links[tree.joinpath(*package.split("."))] = ROOT / folder
+    for link, target in links.items():
+        link.symlink_to(os.path.relpath(target, link.parent), target_is_directory=target.is_dir())
     return tree
 
 

@@ -22,7 +22,6 @@ from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColu
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn
 from kvformat.ingestion.schemas.types import parse_column_type
-from kvformat.ingestion.targets import sql
 from kvformat.ingestion.targets.delta import DeltaTarget
 from kvformat.ingestion.targets.iceberg import IcebergTarget
 from kvformat.ingestion.targets.session_settings import shared_settings
@@ -199,7 +198,7 @@ class LakeSuite(TargetSuite):
         batch = BatchWrite(self.query, 3)
         schema = table_schema("id INT", "v INT", key=["id"])
         table = self.created(target, schema)
-        position = target.position_settings(self.query, (3 * sql._MOST_PARTS) * 2 + 1)
+        position = target.position_settings(self.query, batch.position(1))
         if position is None:
             pytest.skip("the catalog keeps the positions of appends only")
         added = AddColumns(table, (AddedColumn(SchemaColumn("w", parse_column_type("INT"))),))

@@ -106,8 +106,9 @@ class DeltaTarget(SqlTarget):
         This finds a checkpoint that is older than the table. Delta itself leaves out a write that is not a later one.
         """
         found = self._sql(f"DESCRIBE HISTORY {name} LIMIT {_COMMITS}")
-        texts = [(row["userMetadata"] or "").rpartition(" ") for row in found]
-        return max((int(position) for name, _, position in texts if name == f"kvformat {query}"), default=-1)
+        own = f" kvformat {query} "  # after a text of the user
+        texts = [f" {row['userMetadata'] or ''}".rpartition(own) for row in found]
+        return max((int(position) for _, begin, position in texts if begin and position.isdecimal()), default=-1)
 
     def position_settings(self, query: str, position: int) -> dict[str, str]:
         """Return the settings that give the query and the position to Delta's transaction and to the history."""

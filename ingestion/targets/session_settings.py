@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kvformat.registry.contract.fork_safe import Guarded
@@ -20,10 +20,14 @@ if TYPE_CHECKING:
 _WAIT = 0.05  # seconds; few tables have a change or a TRUNCATE in a batch, and a statement takes seconds
 
 
+_TEXT = "commitInfo.userMetadata"  # the end of the name of a setting whose text follows that of the user
+
+
 @dataclass
 class _Use:
     settings: Mapping[str, str]
     statements: int = 0
+    before: dict[str, str | None] = field(default_factory=dict)
 
 
 _USES: Guarded[dict[str, _Use]] = Guarded(dict)  # by query, since each query has a session of its own
@@ -31,7 +35,7 @@ _USES: Guarded[dict[str, _Use]] = Guarded(dict)  # by query, since each query ha
 
 @contextmanager
 def shared_settings(spark: SparkSession, query: str, settings: Mapping[str, str]) -> Iterator[None]:
-    """Run statements of a query with settings of its session, which are removed after the last of them."""
+    """Run statements of a query with settings of its session, which are as before after the last of them."""
     while not _begin(spark, query, settings):
         time.sleep(_WAIT)
     try:
@@ -40,9 +44,11 @@ def shared_settings(spark: SparkSession, query: str, settings: Mapping[str, str]
         with _USES.use() as uses:
             uses[query].statements -= 1
             if uses[query].statements == 0:
-                del uses[query]
-                for name in settings:
-                    spark.conf.unset(name)
+                for name, value in uses.pop(query).before.items():
+                    if value is None:
+                        spark.conf.unset(name)
+                    else:
+                        spark.conf.set(name, value)
 
 
 def _begin(spark: SparkSession, query: str, settings: Mapping[str, str]) -> bool:
@@ -53,7 +59,9 @@ def _begin(spark: SparkSession, query: str, settings: Mapping[str, str]) -> bool
             return False
         if use.statements == 0:
             use.settings = settings
+            use.before = {name: spark.conf.get(name, None) for name in settings}
             for name, value in settings.items():
-                spark.conf.set(name, value)
+                theirs = use.before[name] if name.endswith(_TEXT) else None
+                spark.conf.set(name, f"{theirs} {value}" if theirs else value)
         use.statements += 1
         return True

@@ -55,3 +55,14 @@ def test_settings_are_removed_after_an_error() -> None:
         except RuntimeError:
             pass
     assert spark.conf == {}
+
+
+def test_settings_of_the_user_are_back_afterwards() -> None:
+    theirs = {"txnVersion": "7", "x.commitInfo.userMetadata": "nightly job"}
+    spark: Any = SimpleNamespace(conf=_Conf(theirs))
+    ours = {"txnVersion": "1", "x.commitInfo.userMetadata": "kvformat q 1", "position": "1"}
+    for _ in range(2):
+        with shared_settings(spark, "q", ours):
+            during = dict(spark.conf)
+        assert during == {**ours, "x.commitInfo.userMetadata": "nightly job kvformat q 1"}
+        assert spark.conf == theirs

@@ -179,7 +179,8 @@ def test_rows_and_changes_of_a_table_of_another_query_are_errors() -> None:
     [
         (["kvformat q 5", "kvformat q 12", "kvformat q 7"], 12),
         (["kvformat q2 9", "kvformat q 5", None, "VACUUM"], 5),
-        (["kvformat q2 9", "q 5", "kvformat q x 3"], -1),
+        (["kvformat q2 9", "q 5", "kvformat q x 3", "akvformat q 8"], -1),
+        (["nightly job kvformat q 4", "kvformat q 3"], 4),  # after a text of the user
     ],
 )
 def test_delta_finds_the_last_write_of_the_query_in_its_history(texts: list[str | None], position: int) -> None:

@@ -10,7 +10,8 @@ in `results/ingest.json`:
     known      batches that touch ten tables while 10, 100 and 1,000 tables are known
     maintain   one known table at a path, compared with `maintain` of a table whose columns are declared
     memory     a query over 100 tables in 50 micro-batches: the memory in the first and in the last third of the time
-    touched    batches that touch 1, 10 and 100 tables with 100 records each
+    touched    batches that touch 1, 10 and 100 tables with 100 records each, compared with the same merges of decoded
+               rows by deltalake alone
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ from _measure import (
 )
 from _memory import MemoryMonitor
 from _orders import SCHEMA, SEED, orders
+from deltalake import DeltaTable, write_deltalake
 
 from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest, read_table
 from kvformat.ingestion.planning import BatchNews, NewColumn, Planner
@@ -73,6 +75,7 @@ MANY = (1, 10, 100)
 BATCHES = 50  # of the query whose memory is measured
 OF_MEMORY = 100  # its tables
 IN_A_BATCH = 2  # and those with records in one batch
+IN_WARM_UP = 4  # batches before a measurement: the JVM compiles its code
 WARM_UP = 5  # batches in which processes start and fill their heaps
 EACH = 100  # records of each of them
 _ONE_COLUMN = pa.schema([pa.field("order_id", pa.int64())])
@@ -276,18 +279,39 @@ def measure_known(records: int, rounds: int) -> dict[str, Any]:
 
 
 def measure_touched(records: int, rounds: int) -> dict[str, Any]:
-    """Measure batches that touch 1, 10 and 100 tables with 100 records each. The largest runs once, and to warm up."""
+    """Measure batches that touch 1, 10 and 100 tables with 100 records each, and the same merges with deltalake alone.
+
+    The number of records is fixed: `records` is ignored.
+    """
     speeds: dict[str, Speed] = {}
     with _session() as (spark, folder):
         for count in MANY:
             frame = _frame(spark, folder, _records(_of_many_tables(EACH * count, count)))
             query = _Query(spark, folder / str(count), frame, count)
-            name = f"{count} tables"
-            speeds |= measure({name: query}, records=EACH * count, rounds=1 if count > TOUCHED else rounds)
-    print(
-        table(f"batches of many tables with {EACH} records each, records per CPU-second", speeds, f"{TOUCHED} tables")
-    )
-    return document(speeds, [(name, f"{TOUCHED} tables") for name in speeds], EACH * max(MANY))
+            for _ in range(IN_WARM_UP):
+                query()
+            rows = read_table(spark, folder / str(count) / "out", "inventory.orders_0").toArrow()
+            tasks: dict[str, Task] = {"ingest": query, "deltalake": _merges(folder / f"plain{count}", rows, count)}
+            found = measure(tasks, records=EACH * count, rounds=rounds)
+            speeds |= {f"{name}, {count} tables": speed for name, speed in found.items()}
+    pairs = [(f"ingest, {count} tables", f"deltalake, {count} tables") for count in MANY]
+    print(table(f"batches of tables with {EACH} records each, records per CPU-second", speeds, pairs[-1][1]))
+    return document(speeds, pairs, EACH * max(MANY))
+
+
+def _merges(folder: Path, rows: pa.Table, tables: int) -> Task:
+    """Return a task that merges the same decoded rows into so many Delta tables, one after the other."""
+    for number in range(tables):
+        write_deltalake(folder / str(number), rows)
+
+    def merge() -> None:
+        for number in range(tables):
+            merger = DeltaTable(folder / str(number)).merge(
+                rows, "t.order_id = s.order_id", source_alias="s", target_alias="t", streamed_exec=False
+            )
+            merger.when_matched_update_all().when_not_matched_insert_all().execute()
+
+    return merge
 
 
 def measure_maintain(records: int, rounds: int) -> dict[str, Any]:

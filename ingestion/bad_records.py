@@ -7,23 +7,30 @@ of the record, as `split_errors` gives them, and `table`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kvformat.ingestion import looking
 from kvformat.ingestion.decode import NO_KEY
-from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, DecodedRows, united
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, united
+from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.store import SchemaStore
+from kvformat.ingestion.target_writer import TableFailedError
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import DecodeError
-from kvformat.registry.spark.decoded_columns import exact_column
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, exact_column
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
+    from kvformat.ingestion.batch_decoder import BatchRows
+    from kvformat.ingestion.blocks.source import PipelineSource
     from kvformat.ingestion.looking import Looking
+    from kvformat.ingestion.query import QuerySettings
+    from kvformat.ingestion.query_memory import QueryMemory
 
 _LOG = logging.getLogger("kvformat.ingest")
 _MOST_LOGGED = 1000  # bad records of a batch that are logged
@@ -32,23 +39,89 @@ _KAFKA = ("topic", "partition", "offset")
 _TABLE = "_kvformat_table"
 
 
-def errors_of(
-    looked: Looking,
-    decoded: Sequence[DecodedRows],
-    refused: Mapping[TableId, str],
-    *,
-    has_unread: bool,
-) -> DataFrame | None:
+@dataclass(frozen=True)
+class BadRecords:
+    """The bad records of one batch. cached: keeps a DataFrame until the end of the batch."""
+
+    source: PipelineSource
+    settings: QuerySettings
+    memory: QueryMemory
+    batch_id: int
+    cached: Callable[[DataFrame], DataFrame]
+
+    def checked(self, rows: BatchRows, quarantined: Iterable[TableId]) -> tuple[BatchRows, Callable[[], None]]:
+        """Count the bad records. Returns the rows of the good ones, and a function that writes the dead letters.
+
+        Raises `TableFailedError` for tables that need a key, and `DecodeError` if there are more bad records than the
+        options allow.
+        """
+        looked = rows.looked
+        errors = errors_of(rows)
+        if errors is None:
+            if self.settings.on_table_error == "stop" and looked.decoders.keys() <= rows.returned.keys():
+                looked.lines.unpersist()  # its records are decoded, and go to no dead letters
+            return rows, lambda: None
+        errors = self.cached(errors)
+        summary = Summary.of(errors, quarantined)
+        if summary.tables_without_key:
+            raise self._without_key(summary.tables_without_key)
+        if summary.is_empty:
+            return rows, lambda: None
+        if summary.first is not None and not self.source.values["ingestion.ignore-errors"]:
+            raise first_error(summary.first)
+
+        def write_letters() -> None:
+            letters = letters_of(looked, errors)
+            if self.settings.dead_letters is not None:
+                self.settings.dead_letters.write(letters, self.batch_id)
+            if self.settings.logs_bad_records:
+                log(letters, summary.count)
+
+        most = self.source.values["ingestion.error-tolerance.max-count"]
+        try:
+            check_count(self.memory.store, self.batch_id, summary, most)
+        except DecodeError:  # the query ends here, and its last dead letters say why
+            write_letters()
+            raise
+        if summary.of_rows:
+            places = errors.select(*(exact_column(name) for name in POSITION))
+            frames = [
+                replace(frame, rows=self._without_places(frame.rows, places)) if frame.is_fitted else frame
+                for frame in rows.frames
+            ]
+            rows = replace(rows, frames=frames)
+        return rows, write_letters
+
+    def _without_key(self, tables: Collection[TableId]) -> TableFailedError:
+        table, stops = min(tables), self.settings.on_table_error == "stop"
+        cause = SchemaChangeError(
+            f"table {table}: it has no primary key, and its messages update or delete rows. Set 'primary-keys' "
+            "in a transform, or 'key.format' for the keys of the records, and "
+            + ("start with a new checkpoint" if stops else "release the table"),
+            table=str(table),
+        )
+        return TableFailedError(tables, cause)
+
+    def _without_places(self, rows: DataFrame, places: DataFrame) -> DataFrame:
+        """Return the rows of other records. A join loses their order, which a target of changes needs."""
+        rows = rows.join(places, list(POSITION), "left_anti")
+        if self.memory.target.rows == "latest":
+            return rows
+        topic, partition, offset = map(exact_column, POSITION)
+        return rows.repartition(topic, partition).sortWithinPartitions(topic, partition, offset, ROW_INDEX)
+
+
+def errors_of(batch: BatchRows) -> DataFrame | None:
     """Return one line per bad record: `_kvformat_table`, the position, `part`, `reason`, `code`; None without records.
 
-    `decoded` are rows with errors. All records of a table in `refused` are bad. `has_unread` says
-    whether there are records without a table.
+    Bad are records without a table, all records of a refused table, and those with a bad row.
     """
+    looked = batch.looked
     from pyspark.sql import functions as F
 
     places = [F.col(name).alias(to) for name, to in zip(_KAFKA, POSITION, strict=True)]
     frames = []
-    if has_unread:
+    if looked.news.errors:
         text = exact_column(looking.ERROR)
         code = F.regexp_extract(text, r"^\[([A-Z_]+)\] ", 1)
         frames.append(
@@ -60,21 +133,34 @@ def errors_of(
                 F.when(code == "", ErrorCode.BAD_RECORD.value).otherwise(code).alias("code"),
             )
         )
-    for table, why in refused.items():
+    for table, why in batch.refused.items():
         texts = {"part": "record", "reason": why, "code": ErrorCode.SCHEMA.value}
         errors = [F.lit(text).alias(name) for name, text in texts.items()]
         of_table = looked.unpacked(looked.of_table(table))
         frames.append(of_table.select(F.lit(looking.table_name(table)).alias(_TABLE), *places, *errors))
-    for rows in decoded:
+    for rows in batch.bad:
         error = exact_column(ROW_ERROR)
         columns = [error[name].alias(name) for name in ("part", "reason", "code")]
         name = F.lit(looking.table_name(rows.table)).alias(_TABLE)
         frames.append(rows.rows().where(error.isNotNull()).select(name, *map(exact_column, POSITION), *columns))
+    lines = [line for table, rows in batch.returned.items() for line in _error_lines(table, rows)]
+    if lines:
+        ddl = f"{_TABLE} STRING, {POSITION[0]} STRING, {POSITION[1]} INT, {POSITION[2]} BIGINT"
+        frames.append(
+            looked.lines.sparkSession.createDataFrame(lines, f"{ddl}, part STRING, reason STRING, code STRING")
+        )
     if not frames:
         return None
     found = united(frames)
-    several = len(decoded) > len({rows.table for rows in decoded})  # a record may be bad for each of its targets
+    several = len(batch.bad) > len({rows.table for rows in batch.bad})  # a record may be bad for each of its targets
     return found.dropDuplicates(list(POSITION)) if several else found
+
+
+def _error_lines(table: TableId, rows: pa.Table) -> list[tuple[Any, ...]]:
+    bad = rows.filter(rows.column(ROW_ERROR).is_valid())
+    errors = bad.column(ROW_ERROR).combine_chunks().flatten()
+    columns = [*(bad.column(name).to_pylist() for name in POSITION), *(texts.to_pylist() for texts in errors)]
+    return [(looking.table_name(table), *line) for line in zip(*columns, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ Bad are messages that can't be decoded, NULL keys, and values that their column 
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -351,6 +352,31 @@ def _converted(values: pa.Array, source: FlinkType, target: FlinkType, time_zone
     texts = values.cast(pa.string())
     plain = pc.if_else(pc.match_substring_regex(texts, _NOT_PLAIN), pa.scalar(None, pa.string()), texts)
     return from_texts(plain, replace(target, nullable=True), time_zone)
+
+
+class PickledDecoder:
+    """A decoder that is pickled once for many batches, and that a task unpickles if it has records of its table."""
+
+    def __init__(self, decoder: TableDecoder | None, pickled: bytes = b"") -> None:
+        self._decoder, self._pickled = decoder, pickled
+
+    def __reduce__(self) -> tuple[type[PickledDecoder], tuple[None, bytes]]:
+        if not self._pickled:
+            from pyspark.cloudpickle import dumps
+
+            self._pickled = dumps(self._decoder)  # type: ignore[no-untyped-call]
+        return PickledDecoder, (None, self._pickled)
+
+    @property
+    def decoder(self) -> TableDecoder:
+        """The decoder."""
+        if self._decoder is None:
+            self._decoder = pickle.loads(self._pickled)
+        return self._decoder
+
+    def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the rows of a batch of records."""
+        return self.decoder.decoded(batch)
 
 
 # --- errors --------------------------------------------------------------------------------------------------

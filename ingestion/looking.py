@@ -6,15 +6,18 @@ One Python stage reads the bytes once. The records are packed by table (`packing
 JSON of its parts). A record whose table can't be told gets an error. A record without rows, such as a heartbeat, is
 left out. At the end, each task adds one line of news: which tables it saw, and their new columns, keys and TRUNCATEs.
 
-A table that had many records in the last batch, none of them bad or with news, is decoded at once, by the decoder of
-that batch. Its rows are packed instead of its records. If a record is bad, or changes the schema of the table, the look
-is repeated without decoders: the rows must be those of the new schema, and the dead letters need the records.
+A table that an earlier batch has decoded is decoded at once, by the same decoder. Its rows are packed instead of its
+records, and the records that are bad. If a record changes the schema of the table, the look is repeated without
+decoders: the rows must be those of the new schema.
+
+Rows of small tables are returned to the driver together with the news, so that one job is enough for many tables. A
+task returns at most `returned_bytes`; the rows of other tables stay in the lines.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
@@ -24,7 +27,8 @@ import pyarrow.compute as pc
 
 from kvformat.codecs.discovery.text_forms import merged_forms
 from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
-from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR
+from kvformat.ingestion.packing import PACKED, by_table, pack, unpack, unpacked_cells
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState
 from kvformat.ingestion.schemas.state import Cause
@@ -43,8 +47,11 @@ if TYPE_CHECKING:
 TABLE, NEWS = "_kvformat_table", "_kvformat_news"
 DECODED = "_kvformat_decoded"
 """Whether a cell has rows, and not records."""
+RETURNED = "_kvformat_returned"
+"""Whether the driver gets the line: it has news, or rows of a small table."""
 ERROR = "_kvformat_error"
 """The column of the packed records with the error of a record without a table."""
+_PLACE = ("topic", "partition", "offset")
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 """The columns of Spark's Kafka source that ingestion reads. The last two may be missing."""
 
@@ -63,7 +70,7 @@ class RecordDecoder(Protocol):
     """Decodes the records of a table."""
 
     def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return rows and bad records; the column `_kvformat_error` is null for a row."""
+        """Return rows, and a line with `_kvformat_error` and the position for each bad record."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +78,7 @@ class LookStage:
     """Looks at all records. `value` and `key` say what the messages are compared with; `key` is None without keys.
 
     The looker of keys gets the name of the record's table in place of the topic. decoders: the tables that are decoded.
-    declared: says which members of messages are columns.
+    declared: says which members of messages are columns. returned_bytes: the most bytes of rows that a task returns.
     """
 
     value_format: Format
@@ -80,6 +87,7 @@ class LookStage:
     key: LookRequest | None = None
     decoders: Mapping[TableId, RecordDecoder] = field(default_factory=dict)
     declared: DeclaredColumns = field(default_factory=DeclaredColumns)
+    returned_bytes: int = 0
 
     def knowing(self, state: IngestState) -> LookStage:
         """Return the stage that compares with the known tables of a state."""
@@ -95,6 +103,7 @@ class LookStage:
         from pyspark.sql import types as T
 
         types = {TABLE: T.StringType(), PACKED: T.BinaryType(), DECODED: T.BooleanType(), NEWS: T.StringType()}
+        types[RETURNED] = T.BooleanType()
         lines = records.mapInArrow(self.mapped(), T.StructType([T.StructField(*field) for field in types.items()]))
         packed = T.StructType([*records.schema.fields, T.StructField(ERROR, T.StringType())])
         return Looking(lines, packed, self.decoders)
@@ -115,24 +124,41 @@ class LookStage:
 class Looking:
     """The lines of a look: packed records or rows, and news.
 
-    records_type: the type of the packed records. decoders: what has decoded the packed rows.
+    records_type: the type of the packed records. decoders: what has decoded the packed rows. news: of all tasks. rows:
+    those of tables whose rows are all in the driver, too. `run` gives both.
     """
 
     lines: DataFrame
     records_type: StructType
     decoders: Mapping[TableId, RecordDecoder]
+    news: BatchNews = field(default_factory=BatchNews)
+    rows: Mapping[TableId, pa.Table] = field(default_factory=dict)
 
-    def news(self) -> BatchNews:
-        """Return the news of all tasks, by one job."""
+    def run(self) -> Looking:
+        """Return the look with the news of all tasks, and with the rows that they returned, by one job."""
+        lines = self.lines.where(RETURNED).select(TABLE, PACKED, NEWS).toArrow()
+        news = merged_news(lines[NEWS].drop_null().to_pylist())
+        rows = lines.filter(lines[NEWS].is_null())
+        return replace(self, news=news, rows=_rows_by_table(rows, {table_name(table) for table in news.kept}))
+
+    def decoded_together(
+        self, decoders: Mapping[TableId, RecordDecoder], returned_bytes: int
+    ) -> dict[TableId, pa.Table]:
+        """Decode the records of some tables by one job, and return the rows of those that are small."""
         from pyspark.sql import functions as F
 
-        return merged_news(row[0] for row in self.lines.where(F.col(NEWS).isNotNull()).select(NEWS).collect())
+        tables = {table_name(table): decoder for table, decoder in decoders.items()}
+        records = self.lines.where(~F.col(DECODED) & F.col(TABLE).isNotNull()).select(TABLE, PACKED)
+        lines = records.mapInArrow(_decode_tables(tables, returned_bytes), records.schema).toArrow()
+        kept = lines[TABLE].filter(lines[PACKED].is_null()).to_pylist()
+        return _rows_by_table(lines, {*kept})
 
     def of_table(self, table: TableId) -> DataFrame:
-        """Return the lines with the records or the rows of a table."""
+        """Return the lines with the rows of a table, if the look has decoded it, otherwise with its records."""
         from pyspark.sql import functions as F
 
-        return self.lines.where(F.col(TABLE) == table_name(table))
+        is_decoded = F.col(DECODED) if table in self.decoders else ~F.col(DECODED)
+        return self.lines.where((F.col(TABLE) == table_name(table)) & is_decoded)
 
     def without_table(self) -> DataFrame:
         """Return the lines with the records that have an error."""
@@ -152,6 +178,53 @@ def _unpack_records(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     return unpack(lines)
 
 
+def _decode_tables(
+    decoders: Mapping[str, RecordDecoder], returned_bytes: int
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Return the function for `mapInArrow` that decodes cells. A table whose rows are too many has a line with NULL."""
+
+    def decode_tables(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        returned = _Returned(returned_bytes)
+        for batch in lines:
+            found = []
+            for name, cell in zip(batch.column(TABLE).to_pylist(), batch.column(PACKED), strict=True):
+                for records in unpacked_cells([cell]) if name in decoders else ():
+                    rows = decoders[name].decoded(records)
+                    if returned.takes(name, rows):
+                        found.append((name, rows))
+            for of_cells, cells in pack(found):
+                yield pa.RecordBatch.from_arrays([of_cells, cells], [TABLE, PACKED])
+        kept = pa.array(sorted(returned.kept), pa.string())
+        yield pa.RecordBatch.from_arrays([kept, pa.nulls(len(kept), pa.binary())], [TABLE, PACKED])
+
+    return decode_tables
+
+
+class _Returned:
+    """Which rows a task returns to the driver. kept: the tables of the others."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = most_bytes
+        self.kept: set[str] = set()
+
+    def takes(self, name: str, rows: pa.RecordBatch) -> bool:
+        """Return whether rows of a table are returned, and count their bytes."""
+        if name in self.kept or rows.nbytes > self._left:
+            self.kept.add(name)
+            return False
+        self._left -= rows.nbytes
+        return True
+
+
+def _rows_by_table(lines: pa.Table, kept: Set[str]) -> dict[TableId, pa.Table]:
+    """Return the rows of cells by their table, without those of some tables."""
+    found: dict[str, list[pa.RecordBatch]] = {}
+    for name, cell in zip(lines[TABLE].to_pylist(), lines[PACKED], strict=True):
+        if name not in kept:
+            found.setdefault(name, []).extend(unpacked_cells([cell]))
+    return {table_of(name): pa.Table.from_batches(batches) for name, batches in found.items()}
+
+
 class _TaskLook:
     """The look of one Spark task: its lookers, and the news so far."""
 
@@ -169,6 +242,8 @@ class _TaskLook:
         self._errors, self._is_empty = 0, True
         self._decoders = {table_name(table): decoder for table, decoder in stage.decoders.items()}
         self._decoded: dict[str, int] = {}
+        self._bad: dict[str, int] = {}
+        self._returned = _Returned(stage.returned_bytes)
 
     def looked(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the records of a batch that have a table or an error, packed, or the rows of a table."""
@@ -195,14 +270,17 @@ class _TaskLook:
         records = pa.RecordBatch.from_arrays([*batch.columns, errors], [*batch.schema.names, ERROR])
         for column in found.columns:
             self._decoders.pop(table_name(TableId(column.table)), None)
-        parts: list[tuple[str | None, pa.RecordBatch]] = []
-        decoded: list[tuple[str | None, pa.RecordBatch]] = []
+        of_lines: dict[tuple[bool, bool], list[tuple[str | None, pa.RecordBatch]]] = {}
         for name, part in by_table(records, names, tables, kept):
             rows = None if name is None else self._rows(name, part)
-            (parts if rows is None else decoded).append((name, part if rows is None else rows))
-        for is_decoded, cells_of in ((False, parts), (True, decoded)):
+            if name is not None and rows is not None:
+                of_lines.setdefault((True, self._returned.takes(name, rows)), []).append((name, rows))
+                part = self._bad_records(name, part, rows)
+            of_lines.setdefault((False, False), []).append((name, part))
+        for (is_decoded, is_returned), cells_of in of_lines.items():
             for of_cells, cells in pack(cells_of):
-                yield _lines(of_cells, cells, pa.repeat(is_decoded, len(cells)), pa.nulls(len(cells), pa.string()))
+                flags = [pa.repeat(flag, len(cells)) for flag in (is_decoded, is_returned)]
+                yield _lines(of_cells, cells, flags[0], pa.nulls(len(cells), pa.string()), flags[1])
 
     def _with_columns(self, part: Part, found: Looked) -> Looked:
         """Return what the messages contribute, without members that are not columns."""
@@ -210,16 +288,22 @@ class _TaskLook:
         return found if len(kept) == len(found.columns) else replace(found, columns=kept)
 
     def _rows(self, name: str, records: pa.RecordBatch) -> pa.RecordBatch | None:
-        """Return the rows of a table's records; None if they are not decoded here, or if one is bad."""
+        """Return the rows of a table's records; None if they are not decoded here."""
         decoder = self._decoders.get(name)
         if decoder is None or not len(records):
             return None
-        rows = decoder.decoded(records)
-        if rows.column(ERROR).null_count < len(rows):
-            del self._decoders[name]
-            return None
         self._decoded[name] = self._decoded.get(name, 0) + len(records)
-        return rows
+        return decoder.decoded(records)
+
+    def _bad_records(self, name: str, records: pa.RecordBatch, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the records that are bad: the dead letters need them."""
+        if rows.column(ROW_ERROR).null_count == len(rows):
+            return records.slice(0, 0)
+        bad = rows.filter(rows.column(ROW_ERROR).is_valid())
+        self._bad[name] = self._bad.get(name, 0) + len(bad)
+        places = {*zip(*(bad.column(column).to_pylist() for column in POSITION), strict=True)}
+        of_records = zip(*(records.column(column).to_pylist() for column in _PLACE), strict=True)
+        return records.filter(pa.array([place in places for place in of_records]))
 
     def _look_at_keys(self, keys: pa.BinaryArray, tables: pa.StringArray, places: _Places) -> None:
         assert self._keys is not None
@@ -273,9 +357,11 @@ class _TaskLook:
             {table_of(name): count for name, count in self._records.items()},
             self._errors,
             {table_of(name): count for name, count in self._decoded.items()},
+            {table_of(name): count for name, count in self._bad.items()},
+            frozenset(map(table_of, self._returned.kept)),
         )
         line = pa.nulls(1, pa.string()), pa.nulls(1, pa.binary()), pa.nulls(1, pa.bool_())
-        yield _lines(*line, pa.array([news_to_text(news)]))
+        yield _lines(*line, pa.array([news_to_text(news)]), pa.array([True]))
 
 
 def _new_column(table: TableId, part: Part, seen: SeenColumn, cause: Cause) -> NewColumn:
@@ -292,9 +378,14 @@ def _messages(records: pa.RecordBatch, part: Part, format: Format | None) -> pa.
 
 
 def _lines(
-    tables: pa.StringArray, packed: pa.BinaryArray, decoded: pa.BooleanArray, news: pa.StringArray
+    tables: pa.StringArray,
+    packed: pa.BinaryArray,
+    decoded: pa.BooleanArray,
+    news: pa.StringArray,
+    returned: pa.BooleanArray,
 ) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([tables, packed, decoded, news], [TABLE, PACKED, DECODED, NEWS])
+    arrays = [tables, packed, decoded, news, returned]
+    return pa.RecordBatch.from_arrays(arrays, [TABLE, PACKED, DECODED, NEWS, RETURNED])
 
 
 class _Places:
@@ -333,6 +424,8 @@ def news_to_text(news: BatchNews) -> str:
         "changes": [[c.table.parts, c.kind, *_cause_order(c.cause), c.timestamp] for c in news.changes],
         "errors": news.errors,
         "decoded": [[table.parts, count] for table, count in news.decoded.items()],
+        "bad": [[table.parts, count] for table, count in news.bad.items()],
+        "kept": [table.parts for table in sorted(news.kept)],
     }
     return json.dumps(found)
 
@@ -345,12 +438,17 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
     keys: list[NewKey] = []
     changes: list[WholeTableChange] = []
     decoded: dict[TableId, int] = {}
-    errors = 0
+    bad: dict[TableId, int] = {}
+    kept: set[TableId] = set()
+    errors = tasks = 0
     for text in texts:
         found = json.loads(text)
+        tasks += 1
         errors += found["errors"]
-        for parts, count in found["decoded"]:
-            decoded[TableId(tuple(parts))] = decoded.get(TableId(tuple(parts)), 0) + count
+        for counts, of_task in ((decoded, found["decoded"]), (bad, found["bad"])):
+            for parts, count in of_task:
+                counts[TableId(tuple(parts))] = counts.get(TableId(tuple(parts)), 0) + count
+        kept |= {TableId(tuple(parts)) for parts in found["kept"]}
         for parts, count, *place in found["tables"]:
             cause, table = Cause(*place), TableId(tuple(parts))
             records[table] = records.get(table, 0) + count
@@ -361,4 +459,5 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
         keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in found["keys"])
         for parts, kind, *at, timestamp in found["changes"]:
             changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))
-    return BatchNews(tables, tuple(columns), tuple(keys), tuple(changes), records, errors, decoded)
+    known = tables, tuple(columns), tuple(keys), tuple(changes), records
+    return BatchNews(*known, errors, decoded, bad, frozenset(kept), max(1, tasks))

@@ -92,14 +92,19 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 def unpack(cells: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Return the records of cells, which are the only column of the batches."""
     for batch in cells:
-        found: list[pa.RecordBatch] = []
-        for cell in batch.column(0):
-            with pa.ipc.open_stream(cell.as_buffer()) as stream:
-                found += stream
-            if sum(records.nbytes for records in found) >= _TOGETHER:
-                yield from _together(found)
-                found = []
-        yield from _together(found)
+        yield from unpacked_cells(batch.column(0))
+
+
+def unpacked_cells(cells: Iterable[pa.BinaryScalar]) -> Iterator[pa.RecordBatch]:
+    """Return the records of cells. Those of small cells are together in one batch."""
+    found: list[pa.RecordBatch] = []
+    for cell in cells:
+        with pa.ipc.open_stream(cell.as_buffer()) as stream:
+            found += stream
+        if sum(records.nbytes for records in found) >= _TOGETHER:
+            yield from _together(found)
+            found = []
+    yield from _together(found)
 
 
 def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -105,7 +105,8 @@ class BatchNews:
 
     tables: the tables that have rows in the batch, each with its first record. records: how many records each has.
     errors: how many records have no table because they can't be read. decoded: how many records of a table were decoded
-    without an error by the look.
+    by the look. bad: how many of them are bad. kept: the decoded tables of which a task has not returned all rows.
+    tasks: how many tasks have had records.
     """
 
     tables: Mapping[TableId, Cause] = field(default_factory=dict)
@@ -115,6 +116,13 @@ class BatchNews:
     records: Mapping[TableId, int] = field(default_factory=dict)
     errors: int = 0
     decoded: Mapping[TableId, int] = field(default_factory=dict)
+    bad: Mapping[TableId, int] = field(default_factory=dict)
+    kept: frozenset[TableId] = frozenset()
+    tasks: int = 1
+
+    def changed_tables(self) -> set[TableId]:
+        """Return the tables with news about their columns or keys."""
+        return {column.table for column in self.columns} | {key.table for key in self.keys}
 
 
 # --- the rules -----------------------------------------------------------------------------------------------
@@ -156,6 +164,7 @@ class Planner:
     def __init__(self, rules: PlanRules, analyze: Analyze) -> None:
         self._rules, self._analyze = rules, analyze
         self._told: set[str] = set()
+        self._settled: dict[TableId, tuple[object, ...]] = {}
         self._new = self._with_declared(SourceTable())
 
     def known(self, state: IngestState) -> IngestState:
@@ -185,11 +194,13 @@ class Planner:
         state = replace(state, sources=self.merged(state, news))
         plan = BatchPlan(state)
         causes = {column.table: column.cause for column in sorted(news.columns, key=NewColumn.order, reverse=True)}
+        told = news.changed_tables() | {change.table for change in news.changes}
         for table in sorted(news.tables.keys() | {change.table for change in news.changes}):
-            if table in state.quarantined:
+            if table in state.quarantined or (table not in told and self._is_settled(plan.state, table)):
                 continue
             try:
                 plan = self._with_table(plan, table, news, causes)
+                self._settled[table] = self._planned(plan.state, table)
             except SchemaChangeError as error:
                 if not self._rules.quarantine:
                     raise
@@ -298,6 +309,16 @@ class Planner:
         if forms is not None and merged.root not in TEXT_ROOTS:  # those of a former type stay
             all_forms[new.name] = forms if writes_all(forms) else 0
         return replace(known, columns={**known.columns, new.name: merged}, as_text=as_text, forms=all_forms)
+
+    def _is_settled(self, state: IngestState, table: TableId) -> bool:
+        """Whether a plan of this planner has made these schemas of a table. Without news it makes them again."""
+        planned = self._planned(state, table)
+        return None not in planned and self._settled.get(table) == planned
+
+    def _planned(self, state: IngestState, table: TableId) -> tuple[object, ...]:
+        """Return what a plan says about a table; None for what it does not have."""
+        targets = (state.schemas.targets.get(t) for t in self._rules.evolution.router.targets(table))
+        return (state.sources.get(table), state.schemas.sources.get(table), *targets)
 
     # --- events of one table -------------------------------------------------------------------------------
 

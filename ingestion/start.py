@@ -176,6 +176,6 @@ def first_look(pipeline: Pipeline, spark: SparkSession, checkpoint: str) -> None
     planner = Planner(plan_rules(pipeline, quarantine=False), lambda *_: TableSchema(()))
     state = planner.known(IngestState())
     looked = look_stage(pipeline).knowing(state).looked(records.select(*names))
-    sources = planner.merged(state, looked.news())
+    sources = planner.merged(state, looked.run().news)
     store.make_query_id()
     store.write(FIRST_BATCH, IngestState(), BatchPlan(IngestState(sources)))

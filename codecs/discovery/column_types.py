@@ -18,6 +18,7 @@ nullable: a sample can't tell what is never missing.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 
@@ -273,6 +274,7 @@ def is_name(name: str) -> bool:
     return bool(name.strip()) and not any("\ud800" <= c <= "\udfff" for c in name)
 
 
+@functools.lru_cache(10_000)
 def folded_name(name: str) -> str:
     """Return what is equal for names that Spark does not tell apart: Java compares them character by character."""
     letters = (upper if len(upper := letter.upper()) == 1 else letter for letter in name)

@@ -215,8 +215,9 @@ AT_A_PATH = (
     Option(
         name="driver.max-bytes",
         type="memory",
-        default=2**26,
-        doc="with `path`: the most bytes of a table that a merge reads and writes in the driver, not in tasks",
+        default=2**27,
+        doc="with `path`: the most bytes of a batch's rows, and of a table's files, that are merged in the driver, not "
+        "in tasks",
     ),
     Option(
         name="upkeep.commits",

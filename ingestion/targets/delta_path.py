@@ -66,11 +66,12 @@ from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import FlinkType, from_spark, nullable
 from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
-from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction
+from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction, checked
 from kvformat.registry.streams.delta.storage import TableStorage
 from kvformat.registry.streams.delta.table import DRIVER_BYTES, UPKEEP_COMMITS, DeltaFolder, TableWrite
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
@@ -94,7 +95,8 @@ class DeltaPathTarget(Target):
     types: the value of `sink.type-normalize-strategy`. create_tables: whether tables are created.
     write_mode: `merge` keeps the last row of each key; `append` keeps all changes, with their kinds and places.
     properties: those of created tables. rewrite_max_bytes: the largest table that is written again for a change.
-    driver_max_bytes: the most bytes of a table that the driver merges itself; Spark's tasks merge larger ones.
+    driver_max_bytes: the most bytes of a batch's rows, and of a table's files, that the driver merges itself; Spark's
+    tasks merge more.
     upkeep_commits: commits between two runs of compaction and vacuum, 0 for none. Partition keys have no effect.
     """
 
@@ -225,6 +227,18 @@ class DeltaPathTarget(Target):
         else:
             folder.append(converted_rows(rows, kept, forms=schema.forms()), write)
 
+    def stored(self, schema: TableSchema) -> TableSchema:
+        """Return a schema with the types that its columns have in Delta."""
+        return normalized_schema(schema, self.types, _AS_TEXT)
+
+    def write_rows(self, table: TableId, schema: TableSchema, rows: pa.Table, batch: BatchWrite) -> None:
+        """Write the rows of a batch that are in the driver, unless they are there. Raises the errors of `write`."""
+        folder, write, log = self.folder(table), self._once(table, batch, 1), self._known(table)
+        if schema.primary_key and self.rows == "latest":
+            folder.merge_rows(rows, schema.primary_key, write, spark=self.spark, log=log)
+        else:
+            folder.append_rows(rows, write, log)
+
     def read(self, table: TableId) -> DataFrame:
         """Return the rows of a table as they are now. Raises `ConfigurationError` if there is no such table."""
         log = self.folder(table).log()
@@ -243,7 +257,7 @@ class DeltaPathTarget(Target):
         """Return a table that is there and can be written here, or None."""
         folder = self.folder(table)
         log = folder.log()
-        return None if log is None or _is_dropped(log) else folder.written_log()
+        return None if log is None or _is_dropped(log) else checked(log, folder.where)
 
     def _known(self, table: TableId) -> DeltaLog:
         log = self._log(table)

@@ -21,6 +21,7 @@ from kvformat.registry.contract.types import FlinkType, from_spark
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
@@ -121,6 +122,8 @@ class Target(abc.ABC):
     """The options of the sink, without `type` and `name`. Built-in sinks declare theirs in `blocks/options.py`."""
     has_tables: ClassVar[bool] = True
     """Whether the target keeps schemas. A topic does not, so no change is applied to it."""
+    driver_max_bytes: int = 0
+    """The most bytes of a batch's rows that `write_rows` takes from the driver. 0 for a target without `write_rows`."""
     _session: SparkSession | None = None
 
     @property
@@ -213,6 +216,17 @@ class Target(abc.ABC):
         all rows are appended. With `changes` there are all rows in order with `row_kind` ('+I', '-U', '+U', '-D'), and
         `_kvformat_topic`, `_kvformat_partition`, `_kvformat_offset` and `row_index`, which order them.
         """
+
+    def stored(self, schema: TableSchema) -> TableSchema:
+        """Return a schema with the types that its columns have in the target. `write_rows` takes such rows."""
+        return schema
+
+    def write_rows(self, table: TableId, schema: TableSchema, rows: pa.Table, batch: BatchWrite) -> None:
+        """Do what `write` does for rows that are in the driver, with the types of `stored`. They are in order.
+
+        Columns of keys have no nested types, and there are no `unchanged_columns`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no write_rows")
 
     def write_together(self, records: Sequence[DataFrame], batch: BatchWrite, store: SchemaStore) -> None:
         """Write what the calls of `write` for a batch have returned; `store` is that of the query.

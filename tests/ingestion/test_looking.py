@@ -12,11 +12,24 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from kvformat.ingestion import packing
 from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
-from kvformat.ingestion.looking import DECODED, ERROR, NEWS, TABLE, LookStage, merged_news, table_name
+from kvformat.ingestion.decoded_rows import POSITION
+from kvformat.ingestion.looking import (
+    DECODED,
+    ERROR,
+    NEWS,
+    RETURNED,
+    TABLE,
+    LookStage,
+    _decode_tables,
+    _rows_by_table,
+    merged_news,
+    table_name,
+)
 from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
 from kvformat.ingestion.planning import BatchNews, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState, SourceTable
@@ -210,40 +223,76 @@ class _Decoder:
     def decoded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         self.asked.append(batch["offset"].to_pylist())
         errors = ["bad" if b"bad" in value else None for value in batch["value"].to_pylist()]
-        return pa.record_batch({"offset": batch["offset"], ERROR: pa.array(errors, pa.string())})
+        place = {to: batch[name] for name, to in zip(("topic", "partition", "offset"), POSITION, strict=True)}
+        return pa.record_batch({"offset": batch["offset"], **place, ERROR: pa.array(errors, pa.string())})
+
+
+def _decoding(decoder: _Decoder, returned_bytes: int = 0) -> LookStage:
+    known = {ORDERS.parts: KnownTable({"id": parse_type("STRING")})}
+    format, request = get_format("debezium-json"), LookRequest(known)
+    return LookStage(format, request, decoders={ORDERS: decoder}, returned_bytes=returned_bytes)
+
+
+def _offsets(lines: pa.Table) -> list[int]:
+    return [n for cell in unpack(iter(lines.select([PACKED]).to_batches())) for n in cell["offset"].to_pylist()]
 
 
 @pytest.mark.parametrize(
-    ("last", "asked", "rows"),
+    ("last", "asked", "rows", "bad"),
     [
-        ([_change(id="c")], [[0, 1], [2], [3]], [0, 1, 2, 3]),
-        ([_change(id="bad")], [[0, 1], [2], [3]], [0, 1, 2]),  # and the next batch is not decoded
-        ([_change(id="c"), _change(id="d", new=1)], [[0, 1], [2]], [0, 1, 2]),  # other columns make other rows
+        ([_change(id="c")], [[0, 1], [2], [3], [9]], [0, 1, 2, 3, 9], []),
+        ([_change(id="bad"), _change(id="c")], [[0, 1], [2], [3, 4], [9]], [0, 1, 2, 3, 4, 9], [3]),
+        ([_change(id="c"), _change(id="d", new=1)], [[0, 1], [2]], [0, 1, 2], []),  # other columns make other rows
     ],
 )
-def test_a_table_is_decoded_until_a_record_is_bad_or_changes_its_columns(
-    last: list[Any], asked: list[list[int]], rows: list[int]
+def test_a_table_is_decoded_until_a_record_changes_its_columns(
+    last: list[Any], asked: list[list[int]], rows: list[int], bad: list[int]
 ) -> None:
-    decoder, known = _Decoder(), {ORDERS.parts: KnownTable({"id": parse_type("STRING")})}
-    stage = LookStage(get_format("debezium-json"), LookRequest(known), decoders={ORDERS: decoder})
+    decoder = _Decoder()
     batches = [[_change(id="a"), _change(id="b")], [_change(id="b"), _change("items", id="x")], last, [_change(id="e")]]
     first = [0, 2, 3, 9]
     made = [_records(values, first=n) for values, n in zip(batches, first, strict=True)]
-    lines = pa.Table.from_batches(stage.mapped()(iter(made)))
-    good = rows[-1] == 3
-    assert decoder.asked == [*asked, *([[9]] if good else [])]
-    of_rows = lines.filter(lines[DECODED]).select([PACKED]).to_batches()
-    assert [n for cell in unpack(iter(of_rows)) for n in cell["offset"].to_pylist()] == [*rows, *([9] if good else [])]
+    lines = pa.Table.from_batches(_decoding(decoder).mapped()(iter(made)))
+    assert decoder.asked == asked
+    assert _offsets(lines.filter(lines[DECODED])) == rows
     news = merged_news(lines[NEWS].drop_null().to_pylist())
-    assert news.decoded == {ORDERS: len(rows) + good}
+    assert news.decoded == {ORDERS: len(rows)}
     assert news.records[ORDERS] == 4 + len(last)
+    assert news.bad == ({ORDERS: len(bad)} if bad else {})
+    of_records = lines.filter(pc.and_(pc.equal(lines[TABLE], table_name(ORDERS)), pc.invert(lines[DECODED])))
+    assert _offsets(of_records) == (bad if 9 in rows else [3, 4, 9])
+
+
+def test_rows_are_returned_until_a_task_has_returned_enough() -> None:
+    batches = [_records([_change(id="a")] * 50, first=first) for first in (0, 50, 100)]
+    sizes = [_Decoder().decoded(pa.record_batch(batch)).nbytes for batch in batches]
+    for most, returned in ((sum(sizes), 3), (sum(sizes) - 1, 2), (sizes[0], 1), (sizes[0] - 1, 0), (0, 0)):
+        lines = pa.Table.from_batches(_decoding(_Decoder(), most).mapped()(iter(batches)))
+        rows = lines.filter(pc.and_(lines[RETURNED], lines[NEWS].is_null()))
+        assert _offsets(rows) == [*range(50 * returned)]
+        assert len(_offsets(lines.filter(lines[DECODED]))) == 150
+        news = merged_news(lines[NEWS].drop_null().to_pylist())
+        assert news.kept == (set() if returned == 3 else {ORDERS})
+        assert (news.tasks, news.decoded) == (1, {ORDERS: 150})
+
+
+def test_a_table_with_too_many_rows_does_not_keep_others_from_being_returned() -> None:
+    decoders = {table_name(ORDERS): _Decoder(), table_name(ITEMS): _Decoder()}
+    cells = [(ORDERS, 400), (ITEMS, 5), (ORDERS, 1)]
+    stage = LookStage(get_format("debezium-json"), LookRequest())
+    made = [_records([_change(table.parts[-1], id="a")] * count) for table, count in cells]
+    lines = [line for batch in made for line in stage.mapped()(iter([batch]))]
+    packed = pa.Table.from_batches(lines).select([TABLE, PACKED]).drop_null().to_batches()
+    small = decoders[table_name(ITEMS)].decoded(made[1]).nbytes
+    found = pa.Table.from_batches(_decode_tables(decoders, small + 1)(iter(packed)))
+    rows = _rows_by_table(found, {*found[TABLE].filter(found[PACKED].is_null()).to_pylist()})
+    assert {table: len(of) for table, of in rows.items()} == {ITEMS: 5}
 
 
 def test_the_rows_that_tasks_decode_are_added_up() -> None:
-    known = {ORDERS.parts: KnownTable({"id": parse_type("STRING")})}
-    stage = LookStage(get_format("debezium-json"), LookRequest(known), decoders={ORDERS: _Decoder()})
     tasks = [[_records([_change(id=n) for n in of], first=len(of))] for of in ("a", "bc")]
-    assert _news(stage, *tasks).decoded == {ORDERS: 3}
+    news = _news(_decoding(_Decoder()), *tasks)
+    assert (news.decoded, news.tasks) == ({ORDERS: 3}, 2)
 
 
 @pytest.mark.parametrize("seed", range(case_count(quick=20, all=200)))

@@ -9,7 +9,7 @@ from unittest import mock
 
 import pytest
 
-from kvformat.ingestion import Pipeline, query
+from kvformat.ingestion import Pipeline, query, query_memory
 from kvformat.ingestion.query import IngestBatch, QuerySettings
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
@@ -28,8 +28,8 @@ class _Batches:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.kill = folder, False
         self.runs: list[tuple[int, list[str], bool]] = []
-        monkeypatch.setattr(query, "SchemaStore", lambda _, checkpoint: FileStore(checkpoint))
-        monkeypatch.setattr(query, "allows_time", lambda _: True)
+        monkeypatch.setattr(query_memory, "SchemaStore", lambda _, checkpoint: FileStore(checkpoint))
+        monkeypatch.setattr(query_memory, "allows_time", lambda _: True)
         monkeypatch.setattr(query._BatchRun, "run", lambda run: self._run(run))
         settings = QuerySettings(str(folder))
         self.batch = IngestBatch(Pipeline(SOURCE, {"type": "values"}), ValuesTarget(), settings)

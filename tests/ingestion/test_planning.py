@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from kvformat.ingestion.batch_decoder import usable_rows
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
 from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.blocks.transform import TransformRule, parse_transforms
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, Planner, PlanRules, WholeTableChange
-from kvformat.ingestion.query import usable_rows
 from kvformat.ingestion.routes import Route, Router
 from kvformat.ingestion.schemas.events import AddColumns, AlterColumnTypes, CreateTable, TruncateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState
@@ -520,7 +520,7 @@ def test_the_records_of_a_table_are_refused_with_the_reason() -> None:
         ({ONE: 3}, {ONE: "a", TWO: "b"}, [ONE]),
         ({ONE: 3, TWO: 2}, {ONE: "a", TWO: "b"}, [ONE, TWO]),
         ({}, {ONE: "a"}, []),
-        ({ONE: 2}, {ONE: "a"}, None),  # a record is bad
+        ({ONE: 2}, {ONE: "a"}, None),  # a task has not decoded all records
         ({ONE: 3, TWO: 2}, {ONE: "a", TWO: "other"}, None),  # the columns changed
         ({ONE: 3}, {}, None),  # the table is refused now
     ],

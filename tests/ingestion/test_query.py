@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest
-from kvformat.ingestion import query as query_module
+from kvformat.ingestion import DeltaPathTarget, Pipeline, batch_decoder, ingest
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.looking import LookStage
 from kvformat.ingestion.schemas.events import SchemaEvent, TruncateTable
@@ -51,20 +50,24 @@ def _compare(query: BatchQuery, history: History) -> int:
 def test_a_history_in_one_batch_and_in_many(spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     history = generated(3, 40)
     compared, types = 0, []
-    for size, few in ((1000, 10), (11, 10_000), (11, 0)):  # several tasks, or one; several, and the look decodes
-        monkeypatch.setattr(query_module, "_FEW", few)
-        query = BatchQuery(spark, tmp_path / f"{size}-{few}")
+    ways = [(1000, 10, 0), (11, 10_000, 0), (11, 0, 0)]  # by Spark: many tasks decode, one, the look
+    ways += [(11, 10_000, 2**26), (1000, 10_000, 2**26)]  # the rows are in the driver
+    ways += [(11, 10_000, 1500)]  # and tasks merge some of them
+    for size, few, most in ways:
+        monkeypatch.setattr(batch_decoder, "_FEW", few)
+        folder = tmp_path / f"{size}-{few}-{most}"
+        query = BatchQuery(spark, folder, target=DeltaPathTarget(str(folder / "out"), driver_max_bytes=most))
         for records in history.batches(size):
             query.run(records)
         compared += _compare(query, history)
         types.append({table: sorted(query.table(table).dtypes) for table in history.tables})
-    assert types[0] == types[1] == types[2]
-    assert compared >= 90
+    assert all(of == types[0] for of in types)
+    assert compared >= 180
 
 
 def _count_looks(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """Let the look decode all tables, and return a list that gets the tables that each look may decode."""
-    monkeypatch.setattr(query_module, "_FEW", 0)
+    monkeypatch.setattr(batch_decoder, "_FEW", 0)
     looks: list[list[str]] = []
     looked = LookStage.looked
 
@@ -96,24 +99,23 @@ def test_the_look_decodes_tables_with_many_records(spark: Any, tmp_path: Path, m
     assert looks_of([*orders({"v": 3}), *items]) == [[]]  # the batch before had news
     both = ["shop.items", "shop.orders"]
     assert looks_of(orders({"v": 4}, {})) == [both]
-    assert looks_of(orders({"v": 5}), "written") == [["shop.orders"], []]  # a new start knows no decoders
+    assert looks_of(orders({"v": 5}), "written") == [both, []]  # a new start knows no decoders
     assert looks_of(orders({"v": 6}, {"v": 7}, {"v": 8, "w": "x"})) == [["shop.orders"], []]  # a column is new
     assert looks_of(orders({"v": 9}, {"w": "y"})) == [[]]
-    assert looks_of(orders({"v": 10}, {"id": None}, {"v": 11})) == [["shop.orders"], []]  # a record is bad
-    assert looks_of(orders({"v": 12})) == [[]]
-    assert looks_of([*orders({"v": 13}), (None, b"{", "shop", 1, 0, None, 0, None)]) == [["shop.orders"]]
+    assert looks_of(orders({"v": 10}, {"id": None}, {"v": 11})) == [["shop.orders"]]  # a record is bad
+    assert looks_of([*orders({"v": 12}), (None, b"{", "shop", 1, 0, None, 0, None)]) == [["shop.orders"]]
     rows = query.rows("shop.orders")
-    assert [row["v"] for row in rows] == [1, 2, 3, 4, None, 5, 6, 7, 8, 9, None, 10, 11, 12, 13]
+    assert [row["v"] for row in rows] == [1, 2, 3, 4, None, 5, 6, 7, 8, 9, None, 10, 11, 12]
     assert [row["w"] for row in rows if row["w"]] == ["x", "y"]
     letters = spark.read.parquet(kept).toArrow().to_pylist()
     assert sorted((row["table"] or "", row["partition"]) for row in letters) == [("", 1), ("shop.orders", 0)]
 
 
 class _RefusingTarget(DeltaPathTarget):
-    def write(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
+    def write_rows(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
         if batch.batch_id == 2:
             raise SchemaChangeError("no room", table=str(table))
-        super().write(table, schema, rows, batch)
+        super().write_rows(table, schema, rows, batch)
 
 
 def test_records_that_the_look_decodes_are_kept_if_their_table_fails(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion import DeltaPathTarget
+from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.registry.contract.errors import DecodeError
 from tests.ingestion.history import BatchQuery
@@ -168,3 +169,51 @@ def test_ids_and_guids_in_headers(spark: Any, tmp_path: Path) -> None:
         {"id": 4, "v": "b"},
         {"id": 5, "v": None},
     ]
+
+
+_ALL_TYPES = (
+    "id INT, a BOOLEAN, b TINYINT, c SMALLINT, d BIGINT, e FLOAT, f DOUBLE, g DECIMAL(10, 3), h CHAR(3), i BYTES, "
+    "j DATE, k TIME(3), l TIMESTAMP(3), m TIMESTAMP_LTZ(6), n ARRAY<DECIMAL(4, 1)>, o MAP<STRING, TIMESTAMP(6)>, "
+    "p ROW<x INT, y ARRAY<ROW<z TIME(0)>>>"
+)
+_FULL = {
+    **{"a": True, "b": -128, "c": 32767, "d": -(2**63), "e": 0.1, "f": 1e300, "g": 1234567.125, "h": "äbc"},
+    **{"i": "AAE=", "j": "2024-02-29", "k": "23:59:59.123", "l": "1900-01-01 00:00:00.001"},
+    **{"m": "2024-03-31 01:30:00.000001Z", "n": [1.5, None, -0.1], "o": {"k": "2024-01-01 00:00:00.000001", "n": None}},
+    "p": {"x": 1, "y": [{"z": "10:00:00"}, None]},
+}
+_SINKS = {
+    "standard": {"sink.type-normalize-strategy": "standard"},
+    "broaden": {"sink.type-normalize-strategy": "broaden"},
+    "texts": {"sink.type-normalize-strategy": "only-bigint-or-text"},
+    "append": {"write-mode": "append"},
+}
+
+
+@pytest.mark.parametrize("sink", [*_SINKS])
+def test_rows_are_the_same_whether_the_driver_or_spark_writes_them(spark: Any, tmp_path: Path, sink: str) -> None:
+    source = {
+        "value.format": "json",
+        "json.timestamp-format.standard": "SQL",
+        "schema.inference.strategy": "static",
+        "scan.value.initial-schemas.ddls": f"CREATE TABLE `shop` ({_ALL_TYPES}); CREATE TABLE `keyed` ({_ALL_TYPES})",
+    }
+    values = [{"id": 1, **_FULL}, {"id": 2}, {"id": 3, "e": -0.0, "f": 0.5}, {"id": 1, **_FULL, "d": 7}]
+    batches = [[*_records(*values), *_records(*values, topic="keyed")], _records({"id": 2, **_FULL}, topic="keyed")]
+    options = {"type": "delta", "path": "x", **_SINKS[sink]}
+    compared = 0
+    tables: list[dict[str, Any]] = []
+    for most in ("1 mb", "0"):
+        folder = tmp_path / most
+        block = {**options, "path": str(folder / "out"), "driver.max-bytes": most}
+        target = DeltaPathTarget.from_sink(parse_sink(block))
+        transform = [{"source-table": "keyed", "primary-keys": "id"}]
+        query = BatchQuery(spark, folder, source, transform=transform, sink=options, target=target)
+        for batch in batches:
+            query.run(batch)
+        found = {name: query.table(name) for name in ("shop", "keyed")}
+        tables.append({n: (df.dtypes, sorted(map(repr, df.toArrow().to_pylist()))) for n, df in found.items()})
+        compared += sum(len(types) * len(rows) for types, rows in tables[-1].values())
+    assert tables[0] == tables[1]
+    assert len(tables[0]["keyed"][1]) == (5 if sink == "append" else 3)
+    assert compared >= 200

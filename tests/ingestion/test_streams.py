@@ -196,7 +196,7 @@ def test_the_newest_records_are_looked_at_first(spark: Any, broker: Any, tmp_pat
 def test_a_function_of_python_and_few_tasks(
     spark: Any, broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kvformat.ingestion.query._FEW", 0)  # else one task decodes the few records
+    monkeypatch.setattr("kvformat.ingestion.batch_decoder._FEW", 0)  # else one task decodes the few records
     topic = broker.create(f"tasks-{tmp_path.name}", 5)
     for n in range(5):
         _send(broker, topic, {"id": n, "name": f"<{n}>"}, partition=n)

@@ -31,13 +31,7 @@ class KeyIndex:
     """
 
     def __init__(self, rows: pa.Table, keys: Sequence[str]) -> None:
-        self._columns: list[tuple[str, pa.Array, Places]] = []
-        codes = np.zeros(rows.num_rows, np.int64)
-        for key in keys:
-            column = _comparable(rows.column(key))
-            values = column.unique()
-            codes, pairs = _with_digit(codes, _digits(column, values), len(values))
-            self._columns.append((key, values, pairs))
+        codes, self._columns = _numbered(rows, keys)
         self._rows = np.full(rows.num_rows, -1, np.int64)
         self._rows[codes] = np.arange(rows.num_rows)
         if (self._rows < 0).any():
@@ -70,6 +64,14 @@ class KeyIndex:
 def _has_order(t: pa.DataType) -> bool:
     """Whether the least and greatest values of a file are exact, whoever wrote it. Those of times may be rounded."""
     return bool(pa.types.is_integer(t) or pa.types.is_string(t) or pa.types.is_date32(t))
+
+
+def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the last row of each key, as `latest_by_key` does. The keys are not nested."""
+    codes, _ = _numbered(rows, keys)
+    last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
+    last[codes] = np.arange(rows.num_rows)  # a later row replaces an earlier one
+    return rows.take(pa.array(last))
 
 
 def merged(rows: pa.Table, changes: pa.Table, places: Places) -> pa.Table:
@@ -110,6 +112,18 @@ def _unchanged(changes: pa.Table) -> dict[str, Mask]:
         mask[np.asarray(of.filter(pc.equal(names, name)))] = True
         masks[name] = mask
     return masks
+
+
+def _numbered(rows: pa.Table, keys: Sequence[str]) -> tuple[Places, list[tuple[str, pa.Array, Places]]]:
+    """Return the number of each row's key, and for each column of the key its values and the pairs of `KeyIndex`."""
+    columns = []
+    codes = np.zeros(rows.num_rows, np.int64)
+    for key in keys:
+        column = _comparable(rows.column(key))
+        values = column.unique()
+        codes, pairs = _with_digit(codes, _digits(column, values), len(values))
+        columns.append((key, values, pairs))
+    return codes, columns
 
 
 def _with_digit(codes: Places, digits: Places, base: int) -> tuple[Places, Places]:

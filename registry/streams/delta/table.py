@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     _Change: TypeAlias = tuple[list[DataFile], list[DataFile]]  # added, removed
 
 _LOG = logging.getLogger("kvformat.delta")
-DRIVER_BYTES = 2**26
+DRIVER_BYTES = 2**27
 """Default for the bytes of files, or of rows, that the driver merges itself; Spark's tasks merge larger ones."""
 UPKEEP_COMMITS = 20
 """Default for the number of commits between two runs of the upkeep."""
@@ -109,21 +109,32 @@ class DeltaFolder:
                 rows = changes.where(F.col(ROW_KIND) == "+U").drop(ROW_KIND, UNCHANGED)
                 return self._written(transferred(rows, log.schema, self.driver_bytes, self.storage), keys), []
             if can_match(log.schema, keys) and not few().too_many:
-                merge = _Merge.of(self.storage, few().rows, keys, log)
-                if sum(file.size for file in merge.touched) <= self.driver_bytes:
-                    return merge.change()
-                files = merge.touched
-            removed, found = merged_by_tasks(
-                self.storage, files, log.columns, log.schema, changes, keys, self.driver_bytes
-            )
-            return self._written(found, keys), removed
+                return self._merged(log, few().rows, keys, lambda: changes)
+            return self._merged_by_tasks(log, files, changes, keys)
 
         log = self.written_log()
         self._once(write, change, log)
 
-    def merge_rows(self, changes: pa.Table, keys: Sequence[str], write: TableWrite) -> None:
-        """Write the last row of each key, as `merge` does, of rows that are in the driver. Keys must not be nested."""
-        self._once(write, lambda log: _Merge.of(self.storage, changes, keys, log).change(), self.written_log())
+    def merge_rows(
+        self,
+        changes: pa.Table,
+        keys: Sequence[str],
+        write: TableWrite,
+        *,
+        spark: SparkSession | None = None,
+        log: DeltaLog | None = None,
+    ) -> None:
+        """Write the last row of each key, as `merge` does, of rows that are in the driver. Keys must not be nested.
+
+        Tasks of `spark` merge large tables; without it the driver does. `log` is the newest version, if it is known.
+        """
+
+        def change(log: DeltaLog) -> _Change:
+            if spark is None:
+                return _Merge.of(self.storage, changes, keys, log).change()
+            return self._merged(log, changes, keys, lambda: spark.createDataFrame(changes, _columns_of(changes, log)))
+
+        self._once(write, change, log or self.written_log())
 
     def append(self, rows: DataFrame, write: TableWrite) -> None:
         """Add rows with columns of the table."""
@@ -132,6 +143,14 @@ class DeltaFolder:
             return self._written(transferred(rows, log.schema, self.driver_bytes, self.storage), ()), []
 
         self._once(write, change, self.written_log())
+
+    def append_rows(self, rows: pa.Table, write: TableWrite, log: DeltaLog) -> None:
+        """Add rows that are in the driver. `log` is the newest version."""
+
+        def change(log: DeltaLog) -> _Change:
+            return write_files(self.storage, conformed(rows, log.schema), (), expected_size(rows)), []
+
+        self._once(write, change, log)
 
     def truncate(self, write: TableWrite) -> None:
         """Remove all rows."""
@@ -197,6 +216,19 @@ class DeltaFolder:
                 raise
             keep_up(self.storage, newer.version + 1, self.upkeep_commits)
             return
+
+    def _merged(self, log: DeltaLog, changes: pa.Table, keys: Sequence[str], frame: Callable[[], DataFrame]) -> _Change:
+        """Merge rows in the driver, or as `frame` by tasks if the files that may have their keys are large."""
+        merge = _Merge.of(self.storage, changes, keys, log)
+        if sum(file.size for file in merge.touched) <= self.driver_bytes:
+            return merge.change()
+        return self._merged_by_tasks(log, merge.touched, frame(), keys)
+
+    def _merged_by_tasks(
+        self, log: DeltaLog, files: list[DataFile], changes: DataFrame, keys: Sequence[str]
+    ) -> _Change:
+        removed, found = merged_by_tasks(self.storage, files, log.columns, log.schema, changes, keys, self.driver_bytes)
+        return self._written(found, keys), removed
 
     def attempts(self, first: DeltaLog | None = None) -> Iterator[DeltaLog]:
         """Yield the newest version for each attempt to commit. Raises `ConfigurationError` if there are too many."""
@@ -296,6 +328,14 @@ def schema_of(columns: StructType) -> pa.Schema:
             for c in columns.fields
         ]
     )
+
+
+def _columns_of(changes: pa.Table, log: DeltaLog) -> StructType:
+    """Return the columns of changes that are in the driver, with Spark's types."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    types = {column.name: column.dataType for column in log.columns.fields}
+    return StructType([StructField(name, types.get(name, StringType())) for name in changes.column_names])
 
 
 def _schema_of(changes: DataFrame, table: pa.Schema) -> pa.Schema:

@@ -1,0 +1,47 @@
+"""The last row of each key, of rows that are in the driver."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kvformat.ingestion.target_writer import latest_rows
+from kvformat.registry import latest_by_key
+from kvformat.registry.spark.decoded_columns import ROW_KIND
+
+_KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "number": (pa.int32(), [None, 0, 1, -1]),
+    "fraction": (pa.float64(), [None, 0.0, -0.0, 1.5, float("nan")]),
+    "text": (pa.string(), [None, "", "a", "b"]),
+}
+
+
+def _changes(random: Random, count: int) -> pa.Table:
+    """Return changes in the order of their offsets."""
+    columns = {name: pa.array([random.choice(values) for _ in range(count)], t) for name, (t, values) in _KEYS.items()}
+    kinds = pa.array([random.choice(["+I", "-U", "+U", "-D"]) for _ in range(count)])
+    return pa.table({**columns, "offset": pa.array(range(count)), ROW_KIND: kinds})
+
+
+def test_without_a_key_all_rows_are_left() -> None:
+    rows = _changes(Random(1), 20)
+    assert latest_rows(rows, ()).column_names == [*_KEYS, "offset"]
+    assert latest_rows(rows, ())["offset"].to_pylist() == [*range(20)]
+    assert latest_rows(rows.slice(0, 0), ["text"]).num_rows == 0
+
+
+@pytest.mark.spark
+def test_the_last_row_of_a_key_is_that_of_latest_by_key(spark: Any) -> None:
+    random, compared = Random(2), 0
+    for keys in (["number"], ["fraction", "text"], ["text", "number", "fraction"]):
+        rows = _changes(random, 150)
+        expected = latest_by_key(spark.createDataFrame(rows), keys, ["offset"], deletes=True).toArrow()
+        found = latest_rows(rows, keys)
+        assert sorted(found.column_names) == sorted(expected.column_names)
+        by_offset = [table.select(found.column_names).sort_by("offset").to_pylist() for table in (found, expected)]
+        assert repr(by_offset[0]) == repr(by_offset[1])
+        compared += found.num_rows
+    assert compared >= 60

@@ -174,6 +174,24 @@ class TargetSuite:
         assert found is not None
         assert found.owner == "other"
 
+    def test_rows_from_the_driver_are_those_of_spark(self, target: Target) -> None:
+        """`write_rows` does what `write` does, and a repeated batch does nothing. Other targets do not have it."""
+        if not target.driver_max_bytes:
+            return
+        batches = [[(1, "a", "+U"), (2, "b", "+U")], [(1, None, "-D"), (3, "c", "+U")], [(3, "d", "+U")]]
+        for key in (["id"], []):
+            schema = target.stored(table_schema("id INT", "v STRING", key=key))
+            ddl = "id INT, v STRING" + (f", {ROW_KIND} STRING" if key else "")
+            tables = self.created(target, schema), self.created(target, schema)
+            for number, rows in enumerate(batches):
+                frame = target.spark.createDataFrame([row if key else row[:2] for row in rows], ddl)
+                batch = BatchWrite(self.query, number)
+                target.write(tables[0], schema, frame, batch)
+                for _ in range(2):
+                    target.write_rows(tables[1], schema, frame.toArrow(), batch)
+            expected = [(2, "b"), (3, "d")] if key else [(1, "a"), (1, None), (2, "b"), (3, "c"), (3, "d")]
+            assert [self.rows(target, table) for table in tables] == [expected, expected]
+
     def test_a_repeated_merge_changes_nothing(self, target: Target) -> None:
         """The last row of each key is in the table. A key that is not there can be deleted."""
         schema = table_schema("a INT", "b STRING", "v DOUBLE", key=["b", "a"])

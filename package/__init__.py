@@ -1,8 +1,8 @@
 """Flink's Kafka formats and key/value tables for Apache Spark.
 
-The public names are those of `kvformat.codecs`: `from kvformat import get_format` gives the same object as
-`from kvformat.codecs import get_format`. The first access to one of them imports `kvformat.codecs`. So
-`import kvformat` alone loads nothing else.
+The public names are those of `kvformat.codecs`, and some of ingestion: `from kvformat import get_format` gives the same
+object as `from kvformat.codecs import get_format`. The first access to a name imports its package. So `import kvformat`
+alone loads nothing else.
 
 This file makes `kvformat` a regular package. Python prefers a regular package to a folder without `__init__.py`,
 whatever their order on `sys.path`. So a checkout beside a job never shadows the installed package. If two versions are
@@ -17,9 +17,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kvformat.codecs import *  # noqa: F403  # the list of names is kvformat.codecs.__all__
     from kvformat.connectors import register as register
+    from kvformat.ingestion import Pipeline as Pipeline
+    from kvformat.ingestion import ingest as ingest
+    from kvformat.ingestion import read_table as read_table
 
-
-_OWN = {"register": "kvformat.connectors"}
+_OWN = {
+    "register": "kvformat.connectors",
+    **dict.fromkeys(("Pipeline", "ingest", "read_table"), "kvformat.ingestion"),
+}
 """Names that `kvformat.codecs` does not have, with their modules: the standard `codecs` has its own `register`."""
 
 

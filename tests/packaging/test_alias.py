@@ -18,7 +18,7 @@ import kvformat.registry
 
 
 def test_codecs_has_the_public_names() -> None:
-    assert [*kvformat.codecs.__all__, "register"] == kvformat.__all__
+    assert [*kvformat.codecs.__all__, "register", "Pipeline", "ingest", "read_table"] == kvformat.__all__
     assert 12 <= len(kvformat.__all__) <= 20
     for name in kvformat.codecs.__all__:
         assert getattr(codecs, name) is getattr(kvformat.codecs, name) is getattr(kvformat, name)

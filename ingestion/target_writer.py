@@ -52,10 +52,11 @@ class TargetWriter:
     def truncations(self) -> dict[TableId, PlannedChange]:
         """Return the last TRUNCATE or DROP TABLE of each target."""
         changes = [c for c in self.plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
-        return {change.caused.event.table: change for change in sorted(changes, key=_place)}
+        return {change.caused.event.table: change for change in sorted(changes, key=lambda change: change.place())}
 
     def write(self, spark: SparkSession, rows: BatchRows) -> int:
         """Write the rows to their targets, and return how many targets there are."""
+        self.memory.store.check_driver()
         changes = self.truncations()
         frames: dict[TableId, list[SourceRows]] = {}
         for of_table in rows.frames:
@@ -90,7 +91,7 @@ class TargetWriter:
         sources = {*returned, *(rows.source for rows in frames)}
         change = change if memory.target.has_tables else None
         options = self._options(sources)
-        if not returned:  # the transaction of a commit keeps older drivers away
+        if not returned:  # a commit of a Delta table at a path keeps older drivers away by itself
             memory.store.check_driver()
         records: list[DataFrame] = []
         try:
@@ -170,10 +171,6 @@ def _check_columns(target: TableId, schema: TableSchema, names: list[str]) -> No
         raise SchemaChangeError(
             f"table {target}: the rows have no column {missing[0]!r}; run the batch again", table=str(target)
         )
-
-
-def _place(change: PlannedChange) -> tuple[int, str, int, int]:
-    return change.place()
 
 
 def _thread_start(spark: SparkSession) -> Callable[[], Any] | None:

@@ -178,8 +178,10 @@ class TargetSuite:
         """`write_rows` does what `write` does, and a repeated batch does nothing. Other targets do not have it."""
         if not target.driver_max_bytes:
             return
+        batches: list[list[tuple[Any, ...]]]
         batches = [[(1, "a", "+U"), (2, "b", "+U")], [(1, None, "-D"), (3, "c", "+U")], [(3, "d", "+U")]]
-        for key in (["id"], []):
+        keys: Sequence[Sequence[str]] = (["id"], [])
+        for key in keys:
             schema = target.stored(table_schema("id INT", "v STRING", key=key))
             ddl = "id INT, v STRING" + (f", {ROW_KIND} STRING" if key else "")
             tables = self.created(target, schema), self.created(target, schema)
@@ -277,7 +279,8 @@ class TargetSuite:
 
     def test_added_columns_are_null_in_old_rows(self, target: Target) -> None:
         """A repeated change does nothing."""
-        for key in (["id"], []):
+        keys: Sequence[Sequence[str]] = (["id"], [])
+        for key in keys:
             schema = table_schema("id INT", "v STRING", key=key)
             kind = ("+U",) if key else ()
             table = self.created(target, schema)
@@ -335,7 +338,8 @@ class TargetSuite:
 
     def test_a_repeated_truncate_keeps_later_rows(self, target: Target) -> None:
         """Each step of a batch is repeated, after each other step."""
-        for key in (["id"], []):
+        keys: Sequence[Sequence[str]] = (["id"], [])
+        for key in keys:
             schema = table_schema("id INT", key=key)
             kind = ("+U",) if key else ()
             table = self.created(target, schema)
@@ -387,7 +391,8 @@ class TargetSuite:
         """What is read equals what was written, as the type that the target has for it; NULL too."""
         types = [t for t in VALUES if t != "TIME(6)" or self._has_time(target)]
         columns = [f"c{n} {t}" for n, t in enumerate(types)]
-        for key in (["id"], []):
+        keys: Sequence[Sequence[str]] = (["id"], [])
+        for key in keys:
             schema = table_schema("id INT", *columns, key=key)
             table = self.created(target, schema)
             values = ", ".join(f"{VALUES[t]} AS c{n}" for n, t in enumerate(types))

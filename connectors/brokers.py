@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from kvformat.connectors import msk_iam
+from kvformat.connectors import msk_iam, token_function
 from kvformat.connectors.java_settings import consumer_settings, properties
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.errors import BrokerError, MissingExtraError, OptionError
@@ -80,6 +80,7 @@ _OF_TOKENS = (
     ("sasl.oauthbearer.client.secret", "clientSecret", "sasl.oauthbearer.client.credentials.client.secret"),
     ("sasl.oauthbearer.scope", "scope", "sasl.oauthbearer.scope"),
 )
+_BY_FUNCTION = f"set '{PREFIX}{token_function.SETTING}' to a function in Python that returns tokens"
 _EXTENSION = "extension_"
 _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+(?P<flag>\w+)\s*(?P<rest>.*?);?\s*", re.DOTALL)
 _JAAS_OPTION = re.compile(r"""([\w.-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.DOTALL)
@@ -104,9 +105,12 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism == msk_iam.MECHANISM:
         given = _without_msk_handler(given)
+    function = given.get(token_function.SETTING)
+    if function is not None:  # it stands for the class of Java
+        given = {name: text for name, text in given.items() if name != _HANDLER}
     for name in _JAVAS:
         if name in given and not (name == _HANDLER and mechanism == _OAUTH and given[name] in _TOKEN_HANDLERS):
-            raise _unusable(name, "is a class of Java")
+            raise _unusable(name, "is a class of Java", _BY_FUNCTION if mechanism == _OAUTH else "")
     found: dict[str, Any] = {name: given[name] for name in _SAME if name in given}
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
@@ -117,7 +121,9 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     if protocol.endswith("SSL"):
         found |= _ssl(given, options)
     if protocol.startswith("SASL"):
-        if mechanism == msk_iam.MECHANISM:
+        if function is not None:
+            found |= _by_function(function, mechanism)
+        elif mechanism == msk_iam.MECHANISM:
             found |= _msk(given)
         else:
             found |= _oauth(given) if mechanism == _OAUTH else _sasl(given, mechanism)
@@ -198,7 +204,11 @@ def _sasl(given: Mapping[str, str], mechanism: str) -> dict[str, Any]:
 def _oauth(given: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings for the endpoint that gives tokens, and the credentials for it."""
     if given.get(_HANDLER) not in _TOKEN_HANDLERS:
-        raise _unusable("sasl.mechanism", f"is {_OAUTH} without '{PREFIX}{_HANDLER}' = '{_TOKEN_HANDLERS[0]}'")
+        raise _unusable(
+            "sasl.mechanism",
+            f"is {_OAUTH} without '{PREFIX}{_HANDLER}' = '{_TOKEN_HANDLERS[0]}'",
+            _BY_FUNCTION,
+        )
     if not given.get(_ENDPOINT):
         raise _unusable(_ENDPOINT, "is missing, the URL from which tokens are fetched")
     values = _jaas(given, 'clientId="..." clientSecret="..."')
@@ -212,6 +222,20 @@ def _oauth(given: Mapping[str, str]) -> dict[str, Any]:
     if extensions:
         found["sasl.oauthbearer.extensions"] = ",".join(f"{name}={text}" for name, text in extensions)
     return found
+
+
+def _by_function(function: str, mechanism: str) -> dict[str, Any]:
+    """Return the settings for tokens that a function of the user makes. Raises `OptionError`."""
+    name = f"{PREFIX}{token_function.SETTING}"
+    if mechanism != _OAUTH:
+        raise OptionError(f"'{name}' needs '{PREFIX}sasl.mechanism' = '{_OAUTH}', not '{mechanism}'", option=name)
+    try:
+        return token_function.settings(function)
+    except ValueError as error:
+        raise OptionError(
+            f"'{name}' {error}. Write 'module:function', of a module that the driver and the workers can import",
+            option=name,
+        ) from error
 
 
 def _without_msk_handler(given: Mapping[str, str]) -> dict[str, str]:

@@ -89,6 +89,7 @@ ROOMS = {
             *("tests/codecs/test_invalid_text.py", "tests/codecs/timestamps", *_MESSAGES),
         ),
         ("csv", "raw"),
+        spark=("tests/spark/test_csv.py",),
     ),
     "json": Room(
         (
@@ -104,11 +105,13 @@ ROOMS = {
             *("tests/codecs/test_arrays.py", "tests/codecs/test_bounds.py", "tests/codecs/test_decimals.py"),
         ),
         ("json-", "json_"),
+        spark=("tests/spark/test_json_native.py",),
     ),
     "avro": Room(
         (*_modules("codecs", "avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
         ("tests/codecs/avro", "tests/codecs/test_state_left_over.py", *_MESSAGES),
         ("avro",),
+        spark=("tests/spark/test_avro.py",),
     ),
     "protobuf": Room(
         _modules("codecs", "protobuf/*", "_kernel/protobuf*"),
@@ -117,7 +120,10 @@ ROOMS = {
     ),
     "registries": Room(
         _modules("codecs", "*_registry", "avro_*", "registries/*", "registry_formats/*"),
-        ("tests/codecs/confluent", "tests/codecs/avro", "tests/codecs/debezium", *_INFERENCE),
+        (
+            *("tests/codecs/confluent", "tests/codecs/avro", "tests/codecs/debezium", *_INFERENCE),
+            *("tests/test_defaults.py", "tests/test_secrets.py"),
+        ),
     ),
     "changes": Room(
         (

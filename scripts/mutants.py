@@ -124,6 +124,7 @@ ROOMS = {
             *("tests/codecs/confluent", "tests/codecs/avro", "tests/codecs/debezium", *_INFERENCE),
             *("tests/test_defaults.py", "tests/test_secrets.py"),
         ),
+        spark=(*_modules("tests/codecs/confluent", "test_avro_glue", "test_json_registry"), "tests/spark/test_avro.py"),
     ),
     "changes": Room(
         (
@@ -433,14 +434,15 @@ def _in_function(mutant: Mutant) -> bool:
 def _tests_for(mutant: Mutant, trace: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the tests that run a line, quickest first: one case of each test, then the others.
 
-    They are all tests for a line that runs on import, and those that run its file if none runs the line. Tests of
-    more than `MOST_SECONDS` are left out.
+    They are all tests for a line that runs on import, first those that run it again, as a lambda. They are those that
+    run its file if none runs the line. Tests of more than `MOST_SECONDS` are left out.
     """
     lines, seconds = trace["lines"].get(mutant.file, {}), trace["seconds"]
-    found = set(lines.get(str(mutant.line), ()) if _in_function(mutant) else seconds)
+    on_line = set(lines.get(str(mutant.line), ()))
+    found = on_line if _in_function(mutant) else set(seconds)
     if not found:  # it runs in another process, or never
         found = {test for tests in lines.values() for test in tests}
-    ordered = sorted(found, key=lambda test: (seconds[test], test))
+    ordered = sorted(found, key=lambda test: (test not in on_line, seconds[test], test))
     first: dict[str, str] = {}
     for test in ordered:
         first.setdefault(test.partition("[")[0], test)

@@ -109,7 +109,10 @@ ROOMS = {
     ),
     "avro": Room(
         (*_modules("codecs", "avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
-        ("tests/codecs/avro", "tests/codecs/test_state_left_over.py", *_MESSAGES),
+        (
+            *("tests/codecs/avro", "tests/codecs/test_state_left_over.py", *_MESSAGES),
+            *("tests/codecs/confluent/test_latest_schema.py", "tests/connectors/test_infer_avro.py"),
+        ),
         ("avro",),
         spark=("tests/spark/test_avro.py",),
     ),

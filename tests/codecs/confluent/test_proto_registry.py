@@ -402,7 +402,7 @@ def test_a_text_with_everything_has_the_descriptor_of_protoc() -> None:
         ('syntax = "proto3"', "line 1: the text ends before ';'"),
         ("message M { int32 a = x; }", "line 1: expected a number, found 'x'"),
         ("message M { int32 a = 1.5; }", "1.5 is not an integer"),
-        ("message M { int32 a = 2147483648; }", "2147483648 is not an integer of 32 bits"),
+        ("message M {\nint32 a = 2147483648\n;\n}", "line 2: 2147483648 is not an integer of 32 bits"),
         ("enum E { A = -2147483649; }", "2147483649 is not an integer of 32 bits"),
         ("\n\n§", "line 3: an unexpected character"),
         ("foo", "line 1: an unexpected 'foo'"),

@@ -32,7 +32,6 @@ from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import quoted
-from tests.ingestion.crashes import QUICK
 from tests.ingestion.history import BY_ID, SOURCE, expected, generated
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
@@ -75,7 +74,6 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog",
         "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": str(folder / "lake"),
-        **QUICK,
     }
     strict = {name.replace("catalog.lake", "catalog.strict"): value for name, value in settings.items()}
     settings |= {**strict, "spark.sql.catalog.strict.use-nullable-query-schema": "false"}

@@ -137,7 +137,7 @@ ROOMS = {
         ),
         (
             *("tests/codecs/changes", "tests/codecs/debezium", "tests/codecs/test_state_left_over.py"),
-            *("tests/codecs/kernel", *_MESSAGES, *_INFERENCE),
+            *("tests/codecs/kernel", *_MESSAGES, *_INFERENCE, "tests/codecs/confluent/test_cloud_formats.py"),
         ),
         ("debezium", "canal", "maxwell", "ogg"),
     ),

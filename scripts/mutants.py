@@ -89,6 +89,7 @@ ROOMS = {
             *("tests/codecs/test_invalid_text.py", "tests/codecs/timestamps", *_MESSAGES),
         ),
         ("csv", "raw"),
+        spark=("tests/spark/test_csv.py",),
     ),
     "json": Room(
         (
@@ -104,11 +105,16 @@ ROOMS = {
             *("tests/codecs/test_arrays.py", "tests/codecs/test_bounds.py", "tests/codecs/test_decimals.py"),
         ),
         ("json-", "json_"),
+        spark=("tests/spark/test_json_native.py",),
     ),
     "avro": Room(
         (*_modules("codecs", "avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
-        ("tests/codecs/avro", "tests/codecs/test_state_left_over.py", *_MESSAGES),
+        (
+            *("tests/codecs/avro", "tests/codecs/test_state_left_over.py", *_MESSAGES),
+            *("tests/codecs/confluent/test_latest_schema.py", "tests/connectors/test_infer_avro.py"),
+        ),
         ("avro",),
+        spark=("tests/spark/test_avro.py",),
     ),
     "protobuf": Room(
         _modules("codecs", "protobuf/*", "_kernel/protobuf*"),
@@ -117,7 +123,11 @@ ROOMS = {
     ),
     "registries": Room(
         _modules("codecs", "*_registry", "avro_*", "registries/*", "registry_formats/*"),
-        ("tests/codecs/confluent", "tests/codecs/avro", "tests/codecs/debezium", *_INFERENCE),
+        (
+            *("tests/codecs/confluent", "tests/codecs/avro", "tests/codecs/debezium", *_INFERENCE),
+            *("tests/test_defaults.py", "tests/test_secrets.py"),
+        ),
+        spark=(*_modules("tests/codecs/confluent", "test_avro_glue", "test_json_registry"), "tests/spark/test_avro.py"),
     ),
     "changes": Room(
         (
@@ -127,7 +137,7 @@ ROOMS = {
         ),
         (
             *("tests/codecs/changes", "tests/codecs/debezium", "tests/codecs/test_state_left_over.py"),
-            *("tests/codecs/kernel", *_MESSAGES, *_INFERENCE),
+            *("tests/codecs/kernel", *_MESSAGES, *_INFERENCE, "tests/codecs/confluent/test_cloud_formats.py"),
         ),
         ("debezium", "canal", "maxwell", "ogg"),
     ),
@@ -427,14 +437,15 @@ def _in_function(mutant: Mutant) -> bool:
 def _tests_for(mutant: Mutant, trace: dict[str, Any]) -> Iterator[list[str]]:
     """Yield the tests that run a line, quickest first: one case of each test, then the others.
 
-    They are all tests for a line that runs on import, and those that run its file if none runs the line. Tests of
-    more than `MOST_SECONDS` are left out.
+    They are all tests for a line that runs on import, first those that run it again, as a lambda. They are those that
+    run its file if none runs the line. Tests of more than `MOST_SECONDS` are left out.
     """
     lines, seconds = trace["lines"].get(mutant.file, {}), trace["seconds"]
-    found = set(lines.get(str(mutant.line), ()) if _in_function(mutant) else seconds)
+    on_line = set(lines.get(str(mutant.line), ()))
+    found = on_line if _in_function(mutant) else set(seconds)
     if not found:  # it runs in another process, or never
         found = {test for tests in lines.values() for test in tests}
-    ordered = sorted(found, key=lambda test: (seconds[test], test))
+    ordered = sorted(found, key=lambda test: (test not in on_line, seconds[test], test))
     first: dict[str, str] = {}
     for test in ordered:
         first.setdefault(test.partition("[")[0], test)

@@ -184,6 +184,20 @@ def test_a_format_with_its_defaults_is_the_format_without_options(identifier: st
     assert dict(get_format(identifier, needed | defaults).options) == dict(get_format(identifier, needed).options)
 
 
+def test_the_url_of_a_registry_is_required_where_flink_requires_it() -> None:
+    """Apicurio's formats have no other name of their registry. AWS and Confluent Cloud know theirs."""
+    required = {
+        identifier: spec.required
+        for identifier in available_formats()
+        for spec in format_class(identifier).option_specs
+        if spec.name == "url"
+    }
+    assert len(required) == 10
+    assert {identifier for identifier, needed in required.items() if needed} == {
+        *("avro-confluent", "debezium-avro-confluent", "avro-apicurio"),
+    }
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

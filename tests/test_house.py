@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,11 +23,11 @@ MEANT_TWICE = {"ReadSettings", "WriteSettings", "ContractError", "Rows"}
 _BOUND = re.compile(r"_?(MAX|MOST|LONGEST|LARGEST|DEEPEST|SHORTEST)(_|$)")
 
 
-def _modules() -> Iterator[tuple[str, ast.Module, list[str]]]:
-    for folder in FOLDERS:
-        for file in sorted((ROOT / folder).rglob("*.py")):
-            source = file.read_text(encoding="utf-8")
-            yield file.relative_to(ROOT).as_posix(), ast.parse(source), source.splitlines()
+@cache
+def _modules() -> tuple[tuple[str, ast.Module, list[str]], ...]:
+    files = [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*.py"))]
+    sources = [(file.relative_to(ROOT).as_posix(), file.read_text(encoding="utf-8")) for file in files]
+    return tuple((name, ast.parse(source), source.splitlines()) for name, source in sources)
 
 
 def test_every_folder_with_modules_is_a_package() -> None:
@@ -112,6 +113,7 @@ def _imports(node: ast.AST) -> Iterator[str]:
         yield from _imports(child)
 
 
+@cache
 def _import_graph() -> dict[str, set[str]]:
     named = {
         f"kvformat.{name.removesuffix('.py').replace('/', '.').removesuffix('.__init__')}": tree

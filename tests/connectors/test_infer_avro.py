@@ -257,6 +257,57 @@ def test_messages_of_several_schemas_have_the_columns_of_all(registry: Registry)
     ]
 
 
+def _of(kind: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, **more}
+
+
+def _of_schemas(registry: Registry, *types: Any) -> InferredSchema:
+    """Return what is inferred from messages whose field `v` has several types, the newest last."""
+    ids = [register(registry, record(("v", t))) for t in types]
+    messages = [b"\0" + schema_id.to_bytes(4, "big") + bytes(9) for schema_id in ids]
+    return infer_schema(messages, format="avro-confluent", options={"url": registry.url})
+
+
+FIXED, OTHER_FIXED = _of("fixed", name="F", size=2), _of("fixed", name="F", size=3)
+SMALL, PRECISE = ({**PRICE, "precision": precision, "scale": scale} for precision, scale in ((5, 2), (6, 4)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "column"),
+    [
+        ("long", "int", "BIGINT NOT NULL"),
+        ("float", "long", "FLOAT NOT NULL"),
+        (["null", "int"], "long", "BIGINT"),
+        (_of("int", logicalType="date"), "int", "DATE NOT NULL"),
+        (SMALL, PRECISE, "DECIMAL(7, 4) NOT NULL"),
+        (STATE, {**STATE, "symbols": ["PAID", "GONE"]}, "STRING NOT NULL"),
+        ("string", STATE, "STRING NOT NULL"),
+        ("bytes", FIXED, "BYTES NOT NULL"),
+        (FIXED, OTHER_FIXED, "BYTES NOT NULL"),
+        ("bytes", "string", "BYTES NOT NULL"),
+        (_of("array", items="long"), _of("array", items="int"), "ARRAY<BIGINT NOT NULL> NOT NULL"),
+        (_of("map", values="long"), _of("map", values=["null", "int"]), "MAP<STRING NOT NULL, BIGINT> NOT NULL"),
+        (record(("x", "int"), name="R"), record(("x", "long"), name="S"), "ROW<x BIGINT NOT NULL> NOT NULL"),
+    ],
+    ids=str,
+)
+def test_a_field_of_several_types_has_a_column_that_reads_them(
+    registry: Registry, old: Any, new: Any, column: str
+) -> None:
+    found = _of_schemas(registry, old, new)
+    assert found.ddl.replace("`", "") == f"v {column}"
+    assert not [note for note in found.notes if "no column reads" in note]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "column"), [("int", "string", "STRING"), (_of("fixed", name="G", size=1), "int", "INT")], ids=str
+)
+def test_types_that_no_column_reads_are_told(registry: Registry, old: Any, new: Any, column: str) -> None:
+    found = _of_schemas(registry, old, new)
+    assert found.ddl == f"`v` {column} NOT NULL"
+    assert any(note.startswith("v: ") and "no column reads" in note for note in found.notes)
+
+
 def test_messages_without_a_schema_are_skipped(registry: Registry) -> None:
     schema = record(("a", "int"))
     schema_id = register(registry, schema)

@@ -320,6 +320,9 @@ def test_schema_ids_without_a_registry() -> None:
     assert (found.guesses[0].format, found.guesses[0].confidence, found.ddl) == ("avro-confluent", 0.9, None)
     assert found.guesses[0].reason.endswith("(7); no registry was asked what they stand for")
     assert any("give a schema registry" in note for note in found.notes)
+    for count, shown in ((5, "(1, 2, 3, 4, 5);"), (6, "(1, 2, 3, 4, 5, ...);")):
+        several = inspect_topic([confluent(n % count + 1, {"id": n, "v": "x" * n}) for n in range(12)])
+        assert shown in several.guesses[0].reason
     down = inspect_topic(avro, registry={"url": "http://127.0.0.1:1", "registry-retries": 0})
     assert down.ddl is None
     assert any("gave no usable answer" in note for note in down.notes)

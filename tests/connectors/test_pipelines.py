@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pipeline"
 QUICK = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1", "--conf"]
 QUICK += ["spark.driver.bindAddress=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2"]
+JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Queries of a pipeline whose functions ask Spark for nothing: a decoded stream of Spark's own Kafka source, a stream
 # with other columns, and changes for Auto CDC.
@@ -75,6 +76,7 @@ def run(folder: Path, command: str, bootstrap: str, **settings: str) -> tuple[in
         "BOOTSTRAP": bootstrap,
         "SPARK_HOME": str(home),
         "PYSPARK_PYTHON": sys.executable,
+        "JDK_JAVA_OPTIONS": JAVA,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         **settings,

@@ -212,15 +212,17 @@ def ingest_with_kills(
     target: str = "path",
     write_mode: str = "merge",
     batch: int = 24,
+    spare: int = 5,
     seconds: float = 3600,
     spark: SparkSession | None = None,
 ) -> Report:
     """Ingest a generated database, kill the query at each step and at any time, and compare the tables.
 
-    After some `seconds` it is killed no more.
+    After some `seconds` it is killed no more. `spare` are batches beyond those that must end before a kill: not every
+    batch has every step.
     """
     begun, report = time.monotonic(), Report(target, write_mode)
-    database = generated(chance.randrange(10**6), batch * (5 + kills // 2))
+    database = generated(chance.randrange(10**6), batch * (spare + kills // 2))
     topic = broker.create(f"ingest-{chance.randrange(10**9)}", 3)
     send(broker, database, topic)
     total = len(database.records)
@@ -308,6 +310,7 @@ def main() -> None:
     arguments.add_argument("--kills", type=int, default=len(STEPS) + 2)
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("--batch", type=int, default=24, help="records of a batch, at most")
+    arguments.add_argument("--spare", type=int, default=5, help="batches beyond those that must end before a kill")
     arguments.add_argument("--seconds", type=float, default=3600, help="kill no more after this time")
     arguments.add_argument("--target", choices=("path", "delta", "iceberg"), default="path")
     arguments.add_argument("--write-mode", choices=("merge", "append"), default="merge")
@@ -324,7 +327,8 @@ def main() -> None:
         broker.start()
         try:
             chance = random.Random(asked.seed)
-            more = {"target": asked.target, "write_mode": asked.write_mode, "batch": asked.batch}
+            more = {"target": asked.target, "write_mode": asked.write_mode}
+            more |= {"batch": asked.batch, "spare": asked.spare}
             report = ingest_with_kills(broker, folder, asked.kills, chance, seconds=asked.seconds, **more)
             print(json.dumps(asdict(report)), flush=True)
         finally:

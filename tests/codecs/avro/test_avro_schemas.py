@@ -181,6 +181,13 @@ def test_names_are_resolved_with_namespaces() -> None:
     assert parse_schema(inner.text) == inner
 
 
+def test_a_name_with_dots_is_complete() -> None:
+    """Also where the namespace has another type of that name."""
+    kinds = [{"type": "fixed", "name": name, "size": size} for size, name in ((1, "b.F"), (2, "a.b.F"))]
+    schema = schema_of(record(*kinds, "b.F", "a.b.F", name="a.R"))
+    assert [field.schema.size for field in schema.fields] == [1, 2, 1, 2]
+
+
 _LIST = '{"type":"record","name":"Node","fields":[{"name":"v","type":"int"},{"name":"next","type":["null","Node"]}]}'
 
 

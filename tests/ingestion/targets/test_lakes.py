@@ -349,8 +349,9 @@ def test_a_history_of_a_topic(lakes: Any, broker: Any, tmp_path: Path, sink: dic
 @pytest.mark.parametrize(("target", "mode"), [("delta", "merge"), ("iceberg", "append")])
 def test_a_killed_query_loses_nothing_and_writes_nothing_twice(target: str, mode: str) -> None:
     """In processes of their own, because the tables have a catalog of their own."""
-    command = [sys.executable, "-m", "tests.ingestion.crashes", "--kills", str(KILLS), "--batch", "12"]
+    command = [sys.executable, "-m", "tests.ingestion.crashes", "--kills", str(KILLS)]
     command += ["--target", target, "--write-mode", mode]
+    command += ["--batch", "36", "--spare", "1"]  # a batch of a table takes seconds, of any number of records
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr[-9000:]
     report = json.loads(run.stdout)

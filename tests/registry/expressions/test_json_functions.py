@@ -224,6 +224,11 @@ def test_a_name_that_the_text_does_not_have_is_missing_without_reading_it() -> N
     assert _value(strict, '{"\\u006eame": 1}') == "1"
 
 
+def test_the_first_wrong_character_of_a_text_is_counted_from_1() -> None:
+    _, failures = _evaluated("JSON_VALUE(j, '$.a' ERROR ON ERROR)", j=['{"a" 1}'])
+    assert failures[0].endswith("at character 6")
+
+
 def test_half_a_character_becomes_a_question_mark() -> None:
     assert _value("JSON_VALUE(j, '$.a')", '{"a": "x\\ud83dy"}') == "x?y"
     assert _value("JSON_QUERY(j, '$')", '["\\ude00"]') == '["?"]'
@@ -239,6 +244,12 @@ def test_a_path_of_a_column_that_is_not_supported_fails_only_its_row() -> None:
     values, failures = _evaluated("JSON_VALUE(j, p)", j=['{"a": 1}'] * 3, p=["$.a", "$[?(@.a)]", "$["])
     assert values == ["1", None, None]
     assert list(failures) == [1]
+
+
+def test_a_step_that_leads_to_nothing_ends_its_path() -> None:
+    """Also a strict path, whose next step then has no value that it must fit."""
+    assert _value("JSON_QUERY(j, 'strict $[5][*][0,1]' WITH WRAPPER)", "[]") == "[[]]"
+    assert _value("JSON_QUERY(j, 'strict $[0][*][0,1]' WITH WRAPPER)", "[[[7, 8]]]") == "[[7,8]]"
 
 
 def test_a_path_has_a_limit() -> None:

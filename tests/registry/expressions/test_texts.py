@@ -78,9 +78,22 @@ def test_a_null_without_a_type_is_refused(expression: str) -> None:
     assert "CAST(NULL AS STRING)" in _refused(expression)
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        *("UNHEX(NULL)", "PRINTF(NULL, s)", "SPLIT(s, NULL)", "BTRIM(s, NULL)", "URL_ENCODE(NULL)", "URL_DECODE(NULL)"),
+        *("REGEXP_COUNT(s, NULL)", "REGEXP_INSTR(s, NULL)", "REGEXP_SUBSTR(s, NULL)", "REGEXP_EXTRACT_ALL(s, NULL)"),
+        *("INET_ATON(NULL)", "INET_NTOA(NULL)", "STARTSWITH(s, NULL)", "ENDSWITH(s, NULL)"),
+    ],
+)
+def test_other_functions_take_a_null_without_a_type(expression: str) -> None:
+    assert value(expression, s="a") is None
+
+
 def test_null_of_literals_fails_because_its_type_is_not_null() -> None:
-    assert "NOT NULL" in failure("LPAD('a', 3, '')")
-    assert evaluated("LPAD(s, 3, '')", s=["a"]) == ([None], {})
+    for function in ("LPAD", "RPAD"):
+        assert "NOT NULL" in failure(f"{function}('a', 3, '')")
+        assert evaluated(f"{function}(s, 3, '')", s=["a"]) == ([None], {})
 
 
 def test_characters_to_trim_that_are_computed() -> None:

@@ -158,6 +158,22 @@ def test_years_of_date_format() -> None:
     assert value("DATE_FORMAT(ts, 'uuuu')", ts="-0001-01-01") == "-0001"
 
 
+@pytest.mark.parametrize(
+    ("type_", "last", "none"),
+    [
+        ("DATE", "2000-02-29", "2000-02-30"),
+        ("DATE", "1900-02-28", "1900-02-29"),
+        ("DATE", "1904-02-29", "1903-02-29"),
+        ("TIME", "23:00:00", "24:00:00"),
+        ("TIME", "10:59:00", "10:60:00"),
+        ("TIME", "10:20:59", "10:20:60"),
+    ],
+)
+def test_a_text_is_cast_up_to_the_last_day_hour_minute_and_second(type_: str, last: str, none: str) -> None:
+    assert value(f"CAST(CAST(s AS {type_}) AS STRING)", s=last) == last
+    assert f"'{none}' is not a {type_.lower()}" in failure(f"CAST(s AS {type_})", s=none)
+
+
 # --- SimpleDateFormat ----------------------------------------------------------------------------------------
 
 
@@ -167,6 +183,16 @@ def test_dates_before_1582_10_15_are_julian() -> None:
     assert value("UNIX_TIMESTAMP('1582-10-04 23:59:59')") == -12_219_292_801
     assert value("UNIX_TIMESTAMP(s)", s="1582-10-10 00:00:00") == value("UNIX_TIMESTAMP(s)", s="1582-10-20 00:00:00")
     assert value("UNIX_TIMESTAMP(s)", s="1500-02-29 00:00:00") == value("UNIX_TIMESTAMP(s)", s="1500-02-28 24:00:00")
+
+
+@pytest.mark.parametrize("date", ["1500-01-31", "1500-02-01", "1500-02-29", "1500-03-01", "1501-02-01", "1501-03-01"])
+def test_julian_dates_are_written_as_they_were_read(date: str) -> None:
+    assert value("FROM_UNIXTIME(UNIX_TIMESTAMP(s))", s=f"{date} 00:00:00") == f"{date} 00:00:00"
+
+
+@pytest.mark.parametrize(("offset", "seconds"), [("+0230", -9000), ("-0230", 9000), ("+0000", 0), ("-1100", 39_600)])
+def test_an_offset_in_a_text_has_hours_and_minutes(offset: str, seconds: int) -> None:
+    assert value("UNIX_TIMESTAMP(s, 'yyyy-MM-dd HH:mm Z')", s=f"1970-01-01 00:00 {offset}") == seconds
 
 
 def test_fields_that_are_too_large_go_on_to_the_next() -> None:

@@ -5,7 +5,7 @@
     scripts/benchmark kafka_table --only once
     scripts/benchmark kafka_table --only once_stream --records 100000
 
-The records are orders of about 220 bytes as json, with their id as json key. Four parts, each with its figures in
+The records are orders of about 220 bytes as json, with their id as json key. Five parts, each with its figures in
 `results/kafka_table.json`:
 
     batch     reads a topic and writes it to another one: with `KafkaTable`, with `KeyValueFormat` and Spark's options,
@@ -15,6 +15,8 @@ The records are orders of about 220 bytes as json, with their id as json key. Fo
     once      reads a topic and writes it to another one, exactly once and with Spark's own sink: rows, decoded and
               encoded again, and the bytes of records
     once_stream  the same as stream, exactly once
+    source    reads topics of several formats and shapes: through the data source, through Spark's own Kafka source, and
+              with `from_json` on that source
 
 `tests/support/services.py` downloads the broker (Java, on this machine) and Spark's Kafka source.
 """
@@ -26,14 +28,17 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil  # type: ignore[import-untyped]  # its types are in a separate package
 import pyarrow as pa
+from _change_messages import Changes, debezium
 from _measure import PACKAGES, Speed, Task, document, environment, measure, run, table, tree_cpu_seconds
 from _memory import MemoryMonitor
-from _orders import SCHEMA, SEED, chunks
+from _nested import generated_kinds
+from _orders import SCHEMA, SEED, chunks, orders
 
 from kvformat.connectors import KafkaTable
 from kvformat.registry import get_format
@@ -59,6 +64,8 @@ PARTITIONS = 4
 BATCHES = 250
 WARM_UP = 5  # micro-batches in which processes start and fill their heaps
 TIMES = 10  # how often the stream's topic has the records
+_ORDER_BYTES = 234  # of an order as json
+_SENT = 100_000  # messages that are sent to a topic at once
 _PERIOD = 0.5  # seconds between two questions to a query
 _MB = 2**20
 _SETTINGS = {
@@ -188,6 +195,63 @@ def measure_batch(records: int, rounds: int) -> dict[str, Any]:
     return document({**speeds, **of_broker}, pairs, records)
 
 
+def measure_source(records: int, rounds: int) -> dict[str, Any]:
+    """Measure reads of whole topics. A topic of larger records has fewer of them, and about as many bytes."""
+    speeds: dict[str, Speed] = {}
+    pairs: list[tuple[str, str]] = []
+    with _running() as (kafka, spark):
+        for name, schema, options, messages in _topics(records):
+            topic = f"source-{name.replace(' ', '-')}"
+            kafka.broker.create(topic, PARTITIONS)
+            for start in range(0, len(messages), _SENT):
+                kafka.broker.send(topic, [(None, value) for value in messages[start : start + _SENT]])
+            options |= {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": kafka.broker.bootstrap}
+            tasks = _readers(spark, kafka, KafkaTable(schema, {**options, "scan.startup.mode": "earliest-offset"}))
+            found = measure(
+                tasks,
+                records=len(messages),
+                rounds=rounds,
+                clock=lambda: tree_cpu_seconds() - kafka.cpu_seconds(),
+            )
+            speeds |= {f"{name}, {task}": speed for task, speed in found.items()}
+            pairs += [(f"{name}, data source", f"{name}, {task}") for task in tasks if task != "data source"]
+    print(table("reads of topics, records per CPU-second", speeds, next(iter(speeds))))
+    return document(speeds, pairs, records)
+
+
+def _topics(records: int) -> Iterator[tuple[str, str, dict[str, str], list[bytes]]]:
+    """Yield name, schema, options of the format and messages of each topic."""
+    for kind in generated_kinds():
+        count = max(1, int(records * _ORDER_BYTES / max(kind.size, _ORDER_BYTES)))
+        options = {"format": "json", **{f"json.{name}": value for name, value in kind.options.items()}}
+        yield f"json {kind.name}", kind.schema, options, list(islice(cycle(kind.pool), count))
+    rows = orders(records, SEED)
+    yield "avro", SCHEMA, {"format": "avro"}, get_format("avro").encode_batch(rows, SCHEMA).messages.to_pylist()
+    yield "debezium-json", SCHEMA, {"format": "debezium-json"}, debezium(Changes(rows, SEED)).to_pylist()
+
+
+def _readers(spark: SparkSession, kafka: Kafka, source: KafkaTable) -> dict[str, Task]:
+    """Return the tasks that read a topic and drop its rows; `from_json` only for json."""
+    from pyspark.sql import functions as F
+
+    def drop(rows: DataFrame) -> None:
+        rows.write.format("noop").mode("overwrite").save()
+
+    def by_hand() -> None:
+        values = _records(spark, kafka, source.kv.options["topic"]).select(
+            F.from_json(F.col("value").cast("string"), schema)
+        )
+        drop(values)
+
+    schema = source.read(spark, source="spark").schema
+    tasks: dict[str, Task] = {"from_json": by_hand} if source.kv.options["format"] == "json" else {}
+    return {
+        **tasks,
+        "Spark's source": lambda: drop(source.read(spark, source="spark")),
+        "data source": lambda: drop(source.read(spark, source="python")),
+    }
+
+
 def measure_once(records: int, rounds: int) -> dict[str, Any]:
     """Measure exactly-once tables, compared with Spark's own sink."""
     with _running() as (kafka, spark):
@@ -253,7 +317,13 @@ if __name__ == "__main__":
     run(
         "kafka_table",
         __doc__ or "",
-        {"batch": measure_batch, "stream": measure_stream, "once": measure_once, "once_stream": measure_once_stream},
+        {
+            "batch": measure_batch,
+            "stream": measure_stream,
+            "once": measure_once,
+            "once_stream": measure_once_stream,
+            "source": measure_source,
+        },
         {"schema": SCHEMA, "options": FORMATS, "seed": SEED},
         records=1_000_000,
     )

@@ -34,11 +34,12 @@ def _imported(name: str) -> Callable[[str], tuple[Any, ...]]:
     if not (module and colon and function):
         raise ValueError("must be module:function")
     try:
-        found = getattr(importlib.import_module(module), function)
-    except ImportError as cause:
+        imported = importlib.import_module(module)
+    except Exception as cause:  # the module of a user may raise anything
         raise ValueError(f"names a module that can't be imported here: {cause}") from cause
-    except AttributeError as cause:
-        raise ValueError(f"names no function of the module {module!r}") from cause
+    found = getattr(imported, function, None)
+    if found is None:
+        raise ValueError(f"names no function of the module {module!r}")
     if not callable(found):
         raise ValueError("does not name a function")
     return found  # type: ignore[no-any-return]

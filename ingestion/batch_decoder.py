@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kvformat.ingestion.schemas.table_schema import TableSchema
     from kvformat.registry.table.metadata import MetadataColumn
 
-_ROW_BYTES = 100  # of a row, about: a job that decodes too many rows for the driver is in vain
+_ROW_BYTES = 100  # of a row, about; a job whose rows are too many for the driver decodes them for nothing
 _FEW = 10_000  # records of a table in a batch that one task decodes: as many as Spark gives to Python at once
 
 
@@ -123,7 +123,7 @@ class BatchDecoder:
 
         Rows of a target stay with Spark if those of one of its sources do.
         """
-        most = self.memory.target.driver_max_bytes // _ROW_BYTES
+        most, news = self.memory.target.driver_max_bytes, looked.news
         if not most:
             return replace(looked, rows={})
         sources: dict[TableId, list[TableId]] = {}
@@ -139,11 +139,20 @@ class BatchDecoder:
             table: decoders[table]
             for tables in groups
             for table in tables
-            if table not in looked.decoders and looked.news.records[table] <= most
+            if table not in looked.decoders and news.records[table] <= most // _ROW_BYTES
         }
         rows = dict(looked.rows)
-        if small:
-            rows |= looked.decoded_together(small, self.memory.returned_bytes)
+        left = most - sum(of_table.nbytes for of_table in rows.values())
+        known = [t for tables in groups for t in tables if t in looked.decoders and t not in rows]
+        fetched = []
+        for table in sorted(known, key=lambda table: news.sizes[table]):
+            if news.sizes[table] <= left:
+                left -= news.sizes[table]
+                fetched.append(table)
+        if fetched:
+            rows |= looked.fetched(fetched)
+        if small and left > 0:
+            rows |= looked.decoded_together(small, left // news.tasks)
         return replace(looked, rows={table: rows[table] for of in groups if rows.keys() >= {*of} for table in of})
 
     def _can_return(self, decoder: TableDecoder) -> bool:
@@ -201,7 +210,7 @@ class BatchDecoder:
         """Return the decoder of a source table; `few` says that one task decodes all records."""
         state, is_plain = self.state, self._is_plain(table)
         columns = self._expected(self.memory.planner.targets(state, table)[0]) if is_plain else None
-        inputs = few, state.sources[table], state.schemas.sources[table], columns
+        inputs = few, self.time_zone, state.sources[table], state.schemas.sources[table], columns
         return self.memory.decoder(table, inputs, lambda: self._made(table, columns, few=few))
 
     def _made(self, table: TableId, columns: TableSchema | None, *, few: bool) -> TableDecoder:

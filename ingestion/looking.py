@@ -141,6 +141,14 @@ class Looking:
         rows = lines.filter(lines[NEWS].is_null())
         return replace(self, news=news, rows=_rows_by_table(rows, {table_name(table) for table in news.kept}))
 
+    def fetched(self, tables: Iterable[TableId]) -> dict[TableId, pa.Table]:
+        """Return the rows of tables that the look has decoded and not returned, by one job."""
+        from pyspark.sql import functions as F
+
+        names = [table_name(table) for table in tables]
+        lines = self.lines.where(F.col(DECODED) & F.col(TABLE).isin(names)).select(TABLE, PACKED).toArrow()
+        return _rows_by_table(lines, set())
+
     def decoded_together(
         self, decoders: Mapping[TableId, RecordDecoder], returned_bytes: int
     ) -> dict[TableId, pa.Table]:
@@ -201,14 +209,16 @@ def _decode_tables(
 
 
 class _Returned:
-    """Which rows a task returns to the driver. kept: the tables of the others."""
+    """Which rows a task returns to the driver. kept: the tables of the others. sizes: the bytes of all, by table."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
         self.kept: set[str] = set()
+        self.sizes: dict[str, int] = {}
 
     def takes(self, name: str, rows: pa.RecordBatch) -> bool:
         """Return whether rows of a table are returned, and count their bytes."""
+        self.sizes[name] = self.sizes.get(name, 0) + rows.nbytes
         if name in self.kept or rows.nbytes > self._left:
             self.kept.add(name)
             return False
@@ -359,6 +369,7 @@ class _TaskLook:
             {table_of(name): count for name, count in self._decoded.items()},
             {table_of(name): count for name, count in self._bad.items()},
             frozenset(map(table_of, self._returned.kept)),
+            {table_of(name): size for name, size in self._returned.sizes.items()},
         )
         line = pa.nulls(1, pa.string()), pa.nulls(1, pa.binary()), pa.nulls(1, pa.bool_())
         yield _lines(*line, pa.array([news_to_text(news)]), pa.array([True]))
@@ -426,6 +437,7 @@ def news_to_text(news: BatchNews) -> str:
         "decoded": [[table.parts, count] for table, count in news.decoded.items()],
         "bad": [[table.parts, count] for table, count in news.bad.items()],
         "kept": [table.parts for table in sorted(news.kept)],
+        "sizes": [[table.parts, size] for table, size in news.sizes.items()],
     }
     return json.dumps(found)
 
@@ -439,13 +451,14 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
     changes: list[WholeTableChange] = []
     decoded: dict[TableId, int] = {}
     bad: dict[TableId, int] = {}
+    sizes: dict[TableId, int] = {}
     kept: set[TableId] = set()
     errors = tasks = 0
     for text in texts:
         found = json.loads(text)
         tasks += 1
         errors += found["errors"]
-        for counts, of_task in ((decoded, found["decoded"]), (bad, found["bad"])):
+        for counts, of_task in ((decoded, found["decoded"]), (bad, found["bad"]), (sizes, found["sizes"])):
             for parts, count in of_task:
                 counts[TableId(tuple(parts))] = counts.get(TableId(tuple(parts)), 0) + count
         kept |= {TableId(tuple(parts)) for parts in found["kept"]}
@@ -460,4 +473,4 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
         for parts, kind, *at, timestamp in found["changes"]:
             changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))
     known = tables, tuple(columns), tuple(keys), tuple(changes), records
-    return BatchNews(*known, errors, decoded, bad, frozenset(kept), max(1, tasks))
+    return BatchNews(*known, errors, decoded, bad, frozenset(kept), sizes, max(1, tasks))

@@ -106,7 +106,7 @@ class BatchNews:
     tables: the tables that have rows in the batch, each with its first record. records: how many records each has.
     errors: how many records have no table because they can't be read. decoded: how many records of a table were decoded
     by the look. bad: how many of them are bad. kept: the decoded tables of which a task has not returned all rows.
-    tasks: how many tasks have had records.
+    sizes: the bytes of the rows of decoded tables. tasks: how many tasks have had records.
     """
 
     tables: Mapping[TableId, Cause] = field(default_factory=dict)
@@ -118,6 +118,7 @@ class BatchNews:
     decoded: Mapping[TableId, int] = field(default_factory=dict)
     bad: Mapping[TableId, int] = field(default_factory=dict)
     kept: frozenset[TableId] = frozenset()
+    sizes: Mapping[TableId, int] = field(default_factory=dict)
     tasks: int = 1
 
     def changed_tables(self) -> set[TableId]:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kvformat.ingestion.schemas.table_id import TableId
     from kvformat.ingestion.targets.target import Target
 
+_LEAST_TASKS = 16  # of a look, as far as its bound is concerned: a batch after a pause has more than the last one
 _MOST_DECODERS = 1000  # of tables of earlier batches that the next look may use
 
 
@@ -91,8 +92,8 @@ class QueryMemory:
 
     @property
     def returned_bytes(self) -> int:
-        """The most bytes of rows that a task returns to the driver."""
-        return self.target.driver_max_bytes // self.tasks
+        """The most bytes of rows that a task of the next look returns to the driver."""
+        return self.target.driver_max_bytes // max(_LEAST_TASKS, self.tasks)
 
     def decoder(self, table: TableId, inputs: tuple[object, ...], make: Callable[[], TableDecoder]) -> TableDecoder:
         """Return the decoder of a table, which is made again if what it is made from has changed."""

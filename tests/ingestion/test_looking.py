@@ -273,7 +273,7 @@ def test_rows_are_returned_until_a_task_has_returned_enough() -> None:
         assert len(_offsets(lines.filter(lines[DECODED]))) == 150
         news = merged_news(lines[NEWS].drop_null().to_pylist())
         assert news.kept == (set() if returned == 3 else {ORDERS})
-        assert (news.tasks, news.decoded) == (1, {ORDERS: 150})
+        assert (news.tasks, news.decoded, news.sizes) == (1, {ORDERS: 150}, {ORDERS: sum(sizes)})
 
 
 def test_a_table_with_too_many_rows_does_not_keep_others_from_being_returned() -> None:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import DeltaPathTarget, Pipeline, batch_decoder, ingest
+from kvformat.ingestion import DeltaPathTarget, Pipeline, batch_decoder, ingest, query_memory
 from kvformat.ingestion.errors import SchemaChangeError
-from kvformat.ingestion.looking import LookStage
+from kvformat.ingestion.looking import Looking, LookStage
 from kvformat.ingestion.schemas.events import SchemaEvent, TruncateTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
@@ -134,6 +134,27 @@ def test_records_that_the_look_decodes_are_kept_if_their_table_fails(
     assert [json.loads(row["value"])["after"]["id"] for row in letters] == [4, 5]
     assert {row["table"] for row in letters} == {"shop.orders"}
     assert "no room" in letters[0]["reason"]
+
+
+class _ArrowTarget(DeltaPathTarget):
+    def write(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
+        raise AssertionError(f"{table} is written by Spark")
+
+
+def test_rows_that_fit_the_driver_are_fetched_if_a_task_may_not_return_them(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(query_memory, "_LEAST_TASKS", 10**9)  # a task of a look returns nothing
+    fetched: list[list[str]] = []
+    fetch = Looking.fetched
+    monkeypatch.setattr(Looking, "fetched", lambda look, of: fetched.append([*map(str, of)]) or fetch(look, of))
+    query = BatchQuery(spark, tmp_path, target=_ArrowTarget(str(tmp_path / "out")))
+    for ids in ([1, 2], [3], [4, 1]):
+        changes = [_changes(*((None, {"id": n, "v": n * 10}) for n in ids), table=name) for name in ("a", "b")]
+        query.run([record for records in changes for record in records])
+    assert [sorted(names) for names in fetched] == [["shop.a", "shop.b"]]  # the first two batches had no decoders
+    for table in ("shop.a", "shop.b"):
+        assert [(row["id"], row["v"]) for row in query.rows(table)] == [(1, 10), (2, 20), (3, 30), (4, 40)]
 
 
 class _UntruncatedTarget(DeltaPathTarget):

@@ -116,9 +116,9 @@ def errors_of(batch: BatchRows) -> DataFrame | None:
 
     Bad are records without a table, all records of a refused table, and those with a bad row.
     """
-    looked = batch.looked
     from pyspark.sql import functions as F
 
+    looked = batch.looked
     places = [F.col(name).alias(to) for name, to in zip(_KAFKA, POSITION, strict=True)]
     frames = []
     if looked.news.errors:

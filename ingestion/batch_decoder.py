@@ -1,8 +1,9 @@
 """Decode the records of a batch: the rows of small tables in the driver, the others with Spark.
 
 A target that takes Arrow rows gets those of small tables from the driver. The job of the look decodes the tables that
-earlier batches have decoded, and returns the rows together with the news. A second job does it for the other small
-tables. So the number of jobs does not grow with the number of tables.
+earlier batches have decoded, and returns the rows together with the news. Rows that a task may not return, but that fit
+the driver, are fetched by a second job. A third one decodes the other small tables. So the number of jobs does not grow
+with the number of tables.
 
 Other rows stay with Spark. The records stay in memory or on disk until their rows do, packed by table. There is no
 shuffle: each table reads its cells by a filter on `_kvformat_table`. With several known tables, the cells of a

@@ -4,7 +4,8 @@
     target  id BIGINT, w INT, v STRING   7, null, '2024-02-29T12:00:01.123'
 
 A wider type (`merge_types`) holds every value: numbers exactly or as the nearest DOUBLE, everything else as text.
-Texts are numbers and booleans as Java writes them, base64 of bytes, ISO dates and times, and JSON of nested values.
+Texts are numbers and booleans as Java writes them, base64 of bytes, ISO dates and times, milliseconds and months of
+intervals, and JSON of nested values.
 A TIMESTAMP or DATE without time zone is one of the session's time zone where it becomes TIMESTAMP_LTZ, and the other
 way around.
 
@@ -217,6 +218,12 @@ def _grouped_fraction(texts: pa.Array) -> pa.Array:
     return texts
 
 
+def _milliseconds(values: pa.DurationArray) -> pa.Array:
+    """Return intervals as numbers of milliseconds, which Flink's formats write, with a fraction if they have one."""
+    exact = pc.divide(values.cast(pa.int64()).cast(pa.decimal128(19, 0)), pa.scalar(Decimal("1000.000")))
+    return exact.cast(pa.decimal128(19, 3))
+
+
 def _json_texts(values: pa.Array, t: FlinkType) -> pa.Array:
     """Return the JSON of nested values. Raises `SchemaError` for a MAP with keys that are not texts."""
     row = FlinkType("ROW", fields=(FlinkField("v", t),))
@@ -229,7 +236,7 @@ def _json_texts(values: pa.Array, t: FlinkType) -> pa.Array:
 _TEXTS: dict[str, Callable[[pa.Array, FlinkType], pa.Array]] = {
     **dict.fromkeys(("BOOLEAN", *INTEGER_DIGITS, *TEXT_ROOTS, *_AS_TEXT), _plain_texts),
     **dict.fromkeys(("INTERVAL YEAR TO MONTH",), _plain_texts),
-    "INTERVAL DAY TO SECOND": lambda values, t: values.cast(pa.duration("ms"), safe=False).cast(pa.int64()).cast(TEXT),
+    "INTERVAL DAY TO SECOND": lambda values, t: without_zeros(_milliseconds(values).cast(TEXT)),
     "FLOAT": lambda values, t: double_texts(values),
     "DOUBLE": lambda values, t: double_texts(values),
     "DECIMAL": lambda values, t: plain_decimal_texts(values),

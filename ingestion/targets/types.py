@@ -11,6 +11,8 @@ Values become texts as in `ingestion/schemas/coerce.py`, by expressions of Spark
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
@@ -206,6 +208,14 @@ def _in_utc(value: Column) -> Column:
     return F.lit("1970-01-01T00:00:00").cast("timestamp_ntz") + since
 
 
+def _total(interval: Column, **units: int) -> Column:
+    """Return an interval as a number, of the numbers that its parts stand for."""
+    from pyspark.sql import functions as F
+
+    parts = [F.extract(F.lit(unit), interval).cast("decimal(25,6)") * F.lit(size) for unit, size in units.items()]
+    return functools.reduce(operator.add, parts)
+
+
 def _text(value: Column, t: DataType) -> Column:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -214,6 +224,11 @@ def _text(value: Column, t: DataType) -> Column:
         return F.base64(value)
     if isinstance(t, T.ArrayType | T.MapType | T.StructType):
         return F.to_json(value, {"ignoreNullFields": "false"})
+    if isinstance(t, T.YearMonthIntervalType):
+        return _total(value, YEAR=12, MONTH=1).cast("int").cast("string")
+    if isinstance(t, T.DayTimeIntervalType):
+        milliseconds = _total(value, DAY=86_400_000, HOUR=3_600_000, MINUTE=60_000, SECOND=1000)
+        return F.regexp_replace(milliseconds.cast("decimal(19,3)").cast("string"), r"\.?0+$", "")
     if isinstance(t, T.TimestampType):
         value = _in_utc(value)
     text = value.cast("string")

@@ -109,6 +109,8 @@ def _as_kind(value: Any, kind: str, binary: Callable[[str], bytes]) -> Any:
         return binary(value)
     if kind in ("ts", "tstz"):
         return (dt.datetime.fromisoformat(value).replace(tzinfo=dt.UTC) - _EPOCH) // dt.timedelta(microseconds=1)
+    if kind == "interval" and value[:1] != "P":
+        return int(Decimal(value) * 1000)
     return _number(value) if kind in _NUMBERS or kind == "set" else value
 
 

@@ -174,13 +174,14 @@ def test_ids_and_guids_in_headers(spark: Any, tmp_path: Path) -> None:
 _ALL_TYPES = (
     "id INT, a BOOLEAN, b TINYINT, c SMALLINT, d BIGINT, e FLOAT, f DOUBLE, g DECIMAL(10, 3), h CHAR(3), i BYTES, "
     "j DATE, k TIME(3), l TIMESTAMP(3), m TIMESTAMP_LTZ(6), n ARRAY<DECIMAL(4, 1)>, o MAP<STRING, TIMESTAMP(6)>, "
-    "p ROW<x INT, y ARRAY<ROW<z TIME(0)>>>"
+    "p ROW<x INT, y ARRAY<ROW<z TIME(0)>>>, q INTERVAL DAY TO SECOND(3), r INTERVAL YEAR TO MONTH"
 )
 _FULL = {
     **{"a": True, "b": -128, "c": 32767, "d": -(2**63), "e": 0.1, "f": 1e300, "g": 1234567.125, "h": "äbc"},
     **{"i": "AAE=", "j": "2024-02-29", "k": "23:59:59.123", "l": "1900-01-01 00:00:00.001"},
     **{"m": "2024-03-31 01:30:00.000001Z", "n": [1.5, None, -0.1], "o": {"k": "2024-01-01 00:00:00.000001", "n": None}},
     "p": {"x": 1, "y": [{"z": "10:00:00"}, None]},
+    **{"q": -277200001, "r": -14},
 }
 _SINKS = {
     "standard": {"sink.type-normalize-strategy": "standard"},

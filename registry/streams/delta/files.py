@@ -31,7 +31,7 @@ class DataFile:
     """A file of a table.
 
     size: in bytes. rows: their number, None if it is not known. low, high: the least and greatest values by column, of
-    the columns that have them. stats: the statistics of a new file, as JSON of Delta.
+    the columns that have them; dates as numbers of days. stats: the statistics of a new file, as JSON of Delta.
     """
 
     name: str
@@ -147,7 +147,7 @@ def _statistics(file: Any) -> str:
             nulls[name.name] = nulls.get(name.name, 0) + found.null_count
             if found.null_count == column.num_values:
                 continue
-            ends: tuple[Any, Any] = (found.min, found.max) if found.has_min_max else (None, None)
+            ends = _ends(found)
             if not all(map(_is_shown, ends)):
                 silent.add(name.name)
                 continue
@@ -161,6 +161,14 @@ def _statistics(file: Any) -> str:
         "nullCount": {name: count for name, count in nulls.items() if name not in uncounted},
     }
     return json.dumps(stats, ensure_ascii=False)
+
+
+def _ends(found: Any) -> tuple[Any, Any]:
+    """Return the least and the greatest value. Without them, or outside of Python's years 1 to 9999: None for both."""
+    try:
+        return (found.min, found.max) if found.has_min_max else (None, None)
+    except (OverflowError, ValueError):
+        return None, None
 
 
 def _is_shown(value: Any) -> bool:

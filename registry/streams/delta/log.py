@@ -35,6 +35,14 @@ _LEGACY_READER, _LEGACY_WRITER = 2, 6  # the last versions of the protocol witho
 _USED = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 _OF_COLUMNS = ("delta.generationExpression", "delta.invariants", "delta.identity.start")
 
+_EXACT = (
+    pa.types.is_integer,
+    pa.types.is_date32,
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+)
+
 
 class CommitConflict(Exception):
     """The table has another version by now."""
@@ -114,17 +122,13 @@ class DeltaLog:
 
     def files(self) -> list[DataFile]:
         """Return the files of the table."""
-        found = pa.table(self._table.get_add_actions(flatten=False)).to_pylist()
+        added = pa.table(self._table.get_add_actions(flatten=False))
+        plain = added.select([name for name in added.column_names if name not in ("min", "max")]).to_pylist()
         return [
             DataFile(
-                file["path"],
-                file["size_bytes"],
-                file["num_records"],
-                {name: value for name, value in (file.get("min") or {}).items() if value is not None},
-                {name: value for name, value in (file.get("max") or {}).items() if value is not None},
-                written=file["modification_time"],
+                file["path"], file["size_bytes"], file["num_records"], low, high, written=file["modification_time"]
             )
-            for file in found
+            for file, low, high in zip(plain, _ends(added, "min"), _ends(added, "max"), strict=True)
         ]
 
     def unreadable(self) -> str:
@@ -245,6 +249,25 @@ def _commit_properties(transaction: WriterTransaction | None) -> CommitPropertie
 
     of = [] if transaction is None else [AppTransaction(transaction.writer, transaction.position)]
     return CommitProperties(max_commit_retries=0, app_transactions=of)
+
+
+def _ends(added: pa.Table, which: str) -> list[dict[str, Any]]:
+    """Return the least or the greatest values of each file, by column; dates as numbers of days.
+
+    Only integers, texts and dates are exact whoever wrote them, and times may be outside of Python's years.
+    """
+    ends: list[dict[str, Any]] = [{} for _ in range(added.num_rows)]
+    if which not in added.column_names or not pa.types.is_struct(added.schema.field(which).type):
+        return ends
+    structs = added.column(which).combine_chunks()
+    for field, values in zip(structs.type, structs.flatten(), strict=True):
+        if not any(is_kind(field.type) for is_kind in _EXACT):
+            continue
+        plain = values.cast(pa.int32()) if pa.types.is_date32(field.type) else values
+        for file, value in zip(ends, plain.to_pylist(), strict=True):
+            if value is not None:
+                file[field.name] = value
+    return ends
 
 
 def _delta_schema(columns: StructType) -> Any:

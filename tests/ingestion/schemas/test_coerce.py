@@ -126,6 +126,14 @@ def test_fractions_of_a_second_have_3_6_or_9_digits() -> None:
     assert texts_of(moments, parse_column_type("TIMESTAMP_LTZ(6)")).to_pylist() == texts
 
 
+def test_intervals_become_milliseconds_and_months() -> None:
+    times = pa.array([0, 1, -1500, -277_200_000_000, 2**63 - 1, None], pa.duration("us"))
+    texts = ["0", "0.001", "-1.5", "-277200000", "9223372036854775.807", None]
+    assert texts_of(times, parse_column_type("INTERVAL DAY TO SECOND(3)")).to_pylist() == texts
+    months = pa.array([-14, 0, None], pa.int32())
+    assert texts_of(months, parse_column_type("INTERVAL YEAR TO MONTH")).to_pylist() == ["-14", "0", None]
+
+
 def test_nested_values_become_json_and_keep_their_nulls() -> None:
     values = [{"a": 'x"', "b": [1, None]}, None, {"a": None, "b": None}]
     texts = ['{"a":"x\\"","b":[1,null]}', None, '{"a":null,"b":null}']

@@ -77,6 +77,18 @@ def test_the_statistics_have_exact_values_only(storage: TableStorage) -> None:
     assert stats["nullCount"] == {name: int(name != "id") for name in _SCHEMA.names if name not in ("m", "s")}
 
 
+def test_values_outside_of_pythons_years_have_no_statistics(storage: TableStorage) -> None:
+    days = pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32())
+    early = pa.array([-(2**31), 0], pa.int32()).cast(pa.date32())
+    moments = pa.array([-(2**63) + 1, 2**63 - 1], pa.timestamp("us"))
+    rows = pa.table(
+        {"id": [1, 2], "day": days, "early": early, "t": moments, "u": moments.cast(pa.timestamp("us", "UTC"))}
+    )
+    stats = json.loads(write_file(storage, rows).stats)
+    assert (stats["minValues"], stats["maxValues"]) == ({"id": 1}, {"id": 2})
+    assert stats["nullCount"] == dict.fromkeys(rows.column_names, 0)
+
+
 def test_null_in_a_column_that_is_not_null_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="the column 'id' of the table is NOT NULL, and 1 rows have no value"):
         conformed(pa.table({"id": pa.array([1, None], pa.int32())}), _SCHEMA)

@@ -57,6 +57,23 @@ def _read(folder: DeltaFolder) -> dict[int, str | None]:
     return found
 
 
+@pytest.mark.parametrize("writer", ["kvformat", "deltalake"])
+def test_keys_outside_of_pythons_years_are_merged(tmp_path: Path, writer: str) -> None:
+    folder = DeltaFolder(TableStorage.of(tmp_path / "t"), upkeep_commits=0)
+    DeltaLog.create(folder.storage, T.StructType([T.StructField("day", T.DateType(), False)]), {})
+    days = [-900_000, 0, 10**7, 2 * 10**7]
+    rows = pa.table({"day": pa.array(days, pa.int32()).cast(pa.date32())})
+    if writer == "deltalake":
+        write_deltalake(folder.storage.uri, rows, mode="append", schema_mode="merge")
+    else:
+        folder.merge_rows(rows.append_column("row_kind", pa.array(["+U"] * 4)), ["day"], _write(0))
+    deleted = pa.table({"day": rows["day"].slice(2), "row_kind": ["-D", "-D"]})
+    for _ in range(2):
+        folder.merge_rows(deleted, ["day"], _write(1))
+    left = pa.table(DeltaTable(folder.storage.uri).scan().read_all())["day"].cast(pa.int32())
+    assert sorted(left.to_pylist()) == days[:2]
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_batches_are_merged_into_files_of_any_number(
     folder: DeltaFolder, monkeypatch: pytest.MonkeyPatch, seed: int

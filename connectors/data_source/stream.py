@@ -17,9 +17,9 @@ from kvformat.connectors.data_source.batch import RangesOfTask, check_losses, ta
 from kvformat.connectors.data_source.options import SourceOptions
 from kvformat.connectors.data_source.rows import rows_of
 from kvformat.connectors.offset_plan import OffsetPlan
-from kvformat.connectors.reader.ranges import TopicOffsets
+from kvformat.connectors.reader.ranges import TOPIC_IDS, TopicOffsets
 from kvformat.connectors.source import planned
-from kvformat.registry.contract.errors import BrokerError, KafkaSourceWarning
+from kvformat.registry.contract.errors import BrokerError, ConfigurationError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
 
 try:
@@ -66,6 +66,15 @@ class _Stream(DataSourceStreamReader):
                     raise
                 time.sleep(_PAUSE)
 
+    def _own(self, offsets: dict[str, Any]) -> TopicOffsets:
+        """Return offsets of Spark's checkpoint. Raises `ConfigurationError` for those of Spark's Kafka source."""
+        if offsets and TOPIC_IDS not in offsets:
+            raise ConfigurationError(
+                f"table '{self._kv.name}': the checkpoint has offsets of Spark's Kafka source, and a query can't change "
+                "its source. Read with KafkaTable.read_stream(spark, source='spark'), or give the query a new checkpoint"
+            )
+        return TopicOffsets.from_json(offsets)
+
     def initialOffset(self) -> dict[str, Any]:
         """Return the offsets at which a query without a checkpoint starts."""
         if self._plan is None:
@@ -74,7 +83,7 @@ class _Stream(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch. Raises `DataLossError` for lost records, `BrokerError`."""
-        first, last = TopicOffsets.from_json(start), TopicOffsets.from_json(end)
+        first, last = self._own(start), self._own(end)
         found = self._asked(lambda plan: plan.between(first, last))
         check_losses(self._kv, self._values, found)
         tasks = self._kv.connector_options("decode")["scan.parallelism"]
@@ -106,7 +115,7 @@ if HAS_READ_LIMITS:
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             """Return the end of the next micro-batch: `start` if there are no newer records."""
-            first = TopicOffsets.from_json(start)
+            first = self._own(start)
             self._latest = latest = self._asked(lambda plan: plan.latest(first))
             if self._until is not None:
                 latest = up_to(first, latest, self._until)

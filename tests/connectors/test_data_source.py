@@ -317,6 +317,8 @@ def test_a_checkpoint_keeps_its_source(spark: Any, broker: Any, tmp_path: Path) 
         with pytest.raises(ConfigurationError, match=f"the checkpoint has offsets of the source '{source}'"):
             table.read_stream(spark, source=other, checkpoint_location=checkpoint)  # type: ignore[arg-type]
     broker.send("source-keeps", records(3, 4))
+    with pytest.raises(Exception, match="has offsets of Spark's Kafka source, and a query can't change its source"):
+        until_now(table.read_stream(spark, source="python"), tmp_path, "spark")
     for source in ("spark", "python"):
         checkpoint = str(tmp_path / f"{source}.checkpoint")
         until_now(table.read_stream(spark, checkpoint_location=checkpoint), tmp_path, source)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -130,7 +131,7 @@ class TargetWriter:
         rows = pa.concat_tables(tables, promote_options="default")
         rows = rows.filter(rows.column(ROW_ERROR).is_null()).drop_columns([ROW_ERROR, TIMESTAMP])
         _check_columns(target, schema, rows.column_names)
-        rows = rows.sort_by([(name, "ascending") for name in (*POSITION, ROW_INDEX)])
+        rows = in_order(rows, (*POSITION, ROW_INDEX))
         if self.memory.target.rows == "latest":
             rows = latest_rows(rows, schema.primary_key).drop_columns([ROW_INDEX, *POSITION])
         self.memory.target.write_rows(target, schema, rows, BatchWrite(self.memory.query, self.batch_id))
@@ -154,6 +155,22 @@ class TargetWriter:
         batch = BatchWrite(self.memory.query, self.batch_id, part)
         records = self.memory.target.write(target, schema, rows, batch)
         return [] if records is None else [records]
+
+
+def in_order(rows: pa.Table, names: Sequence[str]) -> pa.Table:
+    """Return rows sorted by columns without nulls. Rows of one task are sorted already, so that is looked at first."""
+    is_same, is_sorted = np.ones(max(rows.num_rows - 1, 0), np.bool_), True
+    for name in names:
+        column = rows.column(name).combine_chunks()
+        if pa.types.is_string(column.type):
+            encoded = column.dictionary_encode()
+            ranks = np.argsort(np.argsort(np.asarray(encoded.dictionary.to_pylist(), object)))
+            numbers = ranks[np.asarray(encoded.indices)]
+        else:
+            numbers = np.asarray(column)
+        is_sorted &= not (is_same & (numbers[:-1] > numbers[1:])).any()
+        is_same &= numbers[:-1] == numbers[1:]
+    return rows if is_sorted else rows.sort_by([(name, "ascending") for name in names])
 
 
 def latest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.ingestion.target_writer import latest_rows
+from kvformat.ingestion.target_writer import in_order, latest_rows
 from kvformat.registry import latest_by_key
 from kvformat.registry.spark.decoded_columns import ROW_KIND
 
@@ -31,6 +31,22 @@ def test_without_a_key_all_rows_are_left() -> None:
     assert latest_rows(rows, ()).column_names == [*_KEYS, "offset"]
     assert latest_rows(rows, ())["offset"].to_pylist() == [*range(20)]
     assert latest_rows(rows.slice(0, 0), ["text"]).num_rows == 0
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rows_of_several_tasks_are_put_in_order(seed: int) -> None:
+    rng = Random(seed)
+    places = sorted((rng.choice("abc"), rng.randrange(2), rng.randrange(40)) for _ in range(rng.randrange(30)))
+    if seed % 2 and len(places) > 1:
+        at = rng.randrange(1, len(places))
+        places = [*places[at:], *places[:at]]
+    rows = [{"topic": t, "partition": p, "offset": o, "n": n} for n, (t, p, o) in enumerate(places)]
+    types = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("n", pa.int64())])
+    table = pa.concat_tables([pa.Table.from_pylist(rows[:7], types), pa.Table.from_pylist(rows[7:], types)])
+    names = ("topic", "partition", "offset")
+    found = in_order(table, names)
+    assert found.select(names).to_pylist() == table.sort_by([(n, "ascending") for n in names]).select(names).to_pylist()
+    assert sorted(found["n"].to_pylist()) == [*range(len(rows))]
 
 
 @pytest.mark.spark

@@ -116,12 +116,12 @@ def _unchanged(changes: pa.Table) -> dict[str, Mask]:
 
 def _numbered(rows: pa.Table, keys: Sequence[str]) -> tuple[Places, list[tuple[str, pa.Array, Places]]]:
     """Return the number of each row's key, and for each column of the key its values and the pairs of `KeyIndex`."""
-    columns = []
+    columns: list[tuple[str, pa.Array, Places]] = []
     codes = np.zeros(rows.num_rows, np.int64)
     for key in keys:
-        column = _comparable(rows.column(key))
-        values = column.unique()
-        codes, pairs = _with_digit(codes, _digits(column, values), len(values))
+        encoded = _comparable(rows.column(key)).combine_chunks().dictionary_encode("encode")
+        values, digits = encoded.dictionary, np.asarray(encoded.indices).astype(np.int64)
+        codes, pairs = _with_digit(codes, digits, len(values)) if columns else (digits, np.arange(len(values)))
         columns.append((key, values, pairs))
     return codes, columns
 

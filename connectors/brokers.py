@@ -5,6 +5,7 @@
     consumer(options, group_id=)   a client that reads records
     make_client(kind, ...)         any client; a setting that librdkafka refuses is an `OptionError`
     ask(client, options, ...)      the answer to a request; a failure is a `BrokerError` that names the brokers
+    patiently(question)            the answer for a running query, also after a restart of the brokers
 
 Spark uses Java's client and gives it all of `properties.*`. The clients here are those of confluent-kafka, the extra
 `kvformat[kafka]`. Both have the same names of settings, except for security. A security setting without a counterpart
@@ -46,6 +47,7 @@ _PASSING = {
     "_TRANSPORT": 3.0,
 }
 _PAUSE = 0.2  # seconds before the next attempt
+_PATIENCE, _LONG_PAUSE = 120.0, 1.0  # seconds for which a running query asks, and between two questions
 # Settings with the same name and meaning.
 _SAME = ("bootstrap.servers", "client.id", "client.rack", "client.dns.lookup", "security.protocol", "sasl.mechanism")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -345,6 +347,21 @@ def ask(
                 option=f"{PREFIX}bootstrap.servers",
                 reason=reason,
             ) from cause
+
+
+def patiently(question: Callable[[], Answer]) -> Answer:
+    """Return the answer to a question of a running query; ask again while no broker answers: it may be restarting.
+
+    Raises `BrokerError` after two minutes.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            return question()
+        except BrokerError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_LONG_PAUSE)
 
 
 def without_secrets(text: str, options: Mapping[str, str]) -> str:

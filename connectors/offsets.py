@@ -79,19 +79,6 @@ def spark_offsets(
     }
 
 
-def newest(kv: KeyValueFormat, count: int) -> dict[str, str] | None:
-    """Return Spark's options for a batch of the newest records of each partition; None if there is no partition.
-
-    The brokers are asked. Raises `BrokerError`, `MissingExtraError`.
-    """
-    asked = BrokerOffsets(kv)
-    last, first = asked.last(), asked.first()
-    if not last:
-        return None
-    start = {at: max(first[at], end - count) for at, end in last.items()}
-    return {"startingOffsets": json.dumps(by_topic(start)), "endingOffsets": json.dumps(by_topic(last))}
-
-
 def check_group_is_unused(kv: KeyValueFormat) -> None:
     """Raise `ConfigurationError` if the consumer group of a table has members.
 

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.connectors.reader.ranges import TopicOffsets
+from kvformat.connectors.reader.ranges import RANGES, TopicOffsets
 from kvformat.registry.contract.errors import MissingExtraError
 
 try:
@@ -87,7 +87,7 @@ class ProgressListener(StreamingQueryListener):
 def described(progress: StreamingQueryProgress) -> str:
     """Describe a micro-batch in one line."""
     took = (progress.batchDuration or 0) / 1000
-    parts = [f"{progress.numInputRows or 0} records in {took:.1f} s"]
+    parts = [f"{_records(progress)} records in {took:.1f} s"]
     lags = [lag for source in progress.sources if (lag := lag_of(source.endOffset, source.latestOffset)) is not None]
     if lags:
         parts.append(_lag_described({name: behind for lag in lags for name, behind in lag.items()}))
@@ -97,6 +97,19 @@ def described(progress: StreamingQueryProgress) -> str:
         shown = [f"{key} {count}" for key, count in counts.items() if count or key in _ALWAYS]
         parts.append(f"{name}: {', '.join(shown)}")
     return f"query {progress.name or progress.id}, batch {progress.batchId}: {'; '.join(parts)}"
+
+
+def _records(progress: StreamingQueryProgress) -> int:
+    """Return the number of records; of offsets, if the rows of the stream are their ranges (ingestion)."""
+    read = [(_ranges(source.startOffset), _ranges(source.endOffset)) for source in progress.sources]
+    counted = [end - (start or 0) for start, end in read if end is not None]
+    return sum(counted) if counted else progress.numInputRows or 0
+
+
+def _ranges(text: str | None) -> int | None:
+    """Return how many offsets a stream of ranges has read so far; None for another stream."""
+    found = _parsed(text)
+    return found.get(RANGES) if isinstance(found, dict) else None
 
 
 def _lag_described(lag: Mapping[str, int]) -> str:
@@ -140,12 +153,19 @@ def new_partitions(start: str | None, end: str | None) -> list[str]:
 
 
 def _offsets(text: str | None) -> dict[str, int] | None:
-    """Parse offsets by partition; a listener of Spark Connect 4.1 gets them as the text of a Python dictionary."""
+    """Parse offsets by partition; None if they are not those of Kafka."""
     try:
-        found = ast.literal_eval(text) if text and text.startswith("{'") else json.loads(text or "")
-        offsets = TopicOffsets.from_json(found).offsets
+        offsets = TopicOffsets.from_json(_parsed(text)).offsets
         return {f"{topic}-{number}": offset for (topic, number), offset in offsets.items()}
-    except (ValueError, SyntaxError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError):
+        return None
+
+
+def _parsed(text: str | None) -> Any:
+    """Parse an offset; a listener of Spark Connect 4.1 gets it as the text of a Python dictionary."""
+    try:
+        return ast.literal_eval(text) if text and text.startswith("{'") else json.loads(text or "")
+    except (ValueError, SyntaxError):
         return None
 
 

@@ -12,9 +12,12 @@ import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from kvformat.connectors.data_source import DDL, NAME
-from kvformat.connectors.data_source.options import RECORDS, WIRE
+from kvformat.connectors.data_source.options import RANGES, RECORDS, WIRE
 from kvformat.connectors.properties import PREFIX
+from kvformat.connectors.range_records import RANGE_COLUMNS
 from kvformat.registry.contract.errors import BrokerError, OptionError
 from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.format import Errors
@@ -66,6 +69,17 @@ def records(
     from kvformat.registry.table.decode_stage import record_schema  # imports PySpark
 
     return _loaded(spark, kv, record_schema(), {**(spark_options or {}), RECORDS: True}, streaming=streaming)
+
+
+def ranges(
+    spark: SparkSession, kv: KeyValueFormat, spark_options: Mapping[str, Any] | None, *, streaming: bool
+) -> DataFrame:
+    """Return the ranges of a table's offsets, with `RANGE_COLUMNS`: `RangeRecords.read_rows` reads their records."""
+    check_workers()
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema = from_arrow_schema(pa.schema([*RANGE_COLUMNS.items()]))
+    return _loaded(spark, kv, schema, {**(spark_options or {}), RANGES: True}, streaming=streaming)
 
 
 def ask_topics(spark: SparkSession, kv: KeyValueFormat) -> None:

@@ -1,10 +1,14 @@
-"""The records of a table from ranges of its topics' partitions, after `scan.header-filter`. It does not know Spark."""
+"""The records of a table from ranges of its topics' partitions, after `scan.header-filter`. It does not know Spark.
+
+Ranges may be rows themselves, so that a task of Spark reads their records in a later step: `range_rows`, `read_rows`.
+"""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -14,6 +18,16 @@ from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.connectors.reader.read import read_range
 from kvformat.registry.contract.errors import DataLossError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
+
+RANGE_COLUMNS: Final = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "start": pa.int64(),
+    "end": pa.int64(),
+    "skips_lost": pa.bool_(),
+    "tasks": pa.int32(),
+}
+"""Columns of ranges that are rows: whether lost records are skipped, and the number of tasks that read the ranges."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -47,6 +61,22 @@ class RangeRecords:
                     records = records.filter(header_filter.mask(self.conditions, records.column("headers")))
                 if len(records):
                     yield records
+
+    def read_rows(self, rows: pa.RecordBatch, fields: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield the records of ranges that are rows, as `read` does."""
+        for row in rows.to_pylist():
+            at = PartitionRange(row["topic"], row["partition"], row["start"], row["end"])
+            yield from replace(self, skips_lost=row["skips_lost"]).read([at], fields)
+
+
+def range_rows(ranges: Sequence[PartitionRange], *, skips_lost: bool, tasks: int) -> pa.RecordBatch:
+    """Return ranges as rows with `RANGE_COLUMNS`."""
+    rows = [
+        {"topic": one.topic, "partition": one.partition, "start": one.start, "end": one.end}
+        | {"skips_lost": skips_lost, "tasks": tasks}
+        for one in ranges
+    ]
+    return pa.RecordBatch.from_pylist(rows, pa.schema([*RANGE_COLUMNS.items()]))
 
 
 def _warn(error: DataLossError) -> None:

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 from kvformat.codecs.discovery.text_forms import size_of_bits
 from kvformat.ingestion.decoded_rows import (
     ERROR_FIELDS,
+    METADATA,
     POSITION,
     ROW_ERROR,
     TIMESTAMP,
@@ -58,7 +59,6 @@ if TYPE_CHECKING:
 NO_KEY = "NO_KEY"
 """The code of an update or a deletion of a table without a key. It is an error of the table, not of the record."""
 _PLACE = ("topic", "partition", "offset")
-_METADATA = "_kvformat_metadata_"  # before the name of a metadata column
 _PARSED = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE", "DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 """Types of columns into which texts are parsed."""
 _NOT_PLAIN = r"^[+-]?0[0-9]|^\+|\s$|^\s|^[+-]?\."
@@ -131,7 +131,7 @@ def decodable_records(records: DataFrame, metadata: Sequence[MetadataColumn]) ->
     for column in metadata:
         found, wire = metadata_column(column, types), spark_type(column.declared, wire=True)
         found = found if wire == spark_type(column.given, wire=True) else found.cast(wire)
-        columns.append(found.alias(_METADATA + column.name))
+        columns.append(found.alias(METADATA + column.name))
     return records.select(*records.columns, F.unix_millis("timestamp").alias(TIMESTAMP), *columns)
 
 
@@ -250,7 +250,7 @@ class TableDecoder:
         """Return the rows of a batch of records, all read by the types of `layout`."""
         position = [batch.column(name) for name in (*_PLACE, TIMESTAMP)]
         keys = binary_messages(batch.column("key")) if self.layout.key_format is not None else None
-        given = [batch.column(_METADATA + column.name) for column in self.metadata]
+        given = [batch.column(METADATA + column.name) for column in self.metadata]
         headers = headers_of(batch, self.layout.record_headers)
         rows = decode_records(self.layout, keys, binary_messages(batch.column("value")), headers=headers)
         records = np.repeat(np.arange(len(batch)), rows.counts)

@@ -32,6 +32,8 @@ POSITION = ("_kvformat_topic", "_kvformat_partition", "_kvformat_offset")
 """The columns of a row that say where its record is."""
 TIMESTAMP = "_kvformat_timestamp"
 """The timestamp of a row's record, in milliseconds (BIGINT)."""
+METADATA = "_kvformat_metadata_"
+"""The beginning of the name of a metadata column beside the records."""
 _BAD = "_kvformat_bad"  # how many bad records the batch of a cell has
 _Batches = Iterator[pa.RecordBatch]
 

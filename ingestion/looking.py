@@ -10,8 +10,8 @@ A table that an earlier batch has decoded is decoded at once, by the same decode
 records, and the records that are bad. If a record changes the schema of the table, the look is repeated without
 decoders: the rows must be those of the new schema.
 
-Rows of small tables are returned to the driver together with the news, so that one job is enough for many tables. A
-task returns at most `returned_bytes`; the rows of other tables stay in the lines.
+Rows of small tables are returned to the driver together with the news, so that one job is enough for many tables. All
+tasks return at most `returned_bytes`; the rows of other tables stay in the lines.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from kvformat.registry.table.record_headers import headers_of, with_header
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
+
+    from kvformat.ingestion.range_reader import RangeReader
 
 TABLE, NEWS = "_kvformat_table", "_kvformat_news"
 DECODED = "_kvformat_decoded"
@@ -78,7 +80,8 @@ class LookStage:
     """Looks at all records. `value` and `key` say what the messages are compared with; `key` is None without keys.
 
     The looker of keys gets the name of the record's table in place of the topic. decoders: the tables that are decoded.
-    declared: says which members of messages are columns. returned_bytes: the most bytes of rows that a task returns.
+    declared: says which members of messages are columns. returned_bytes: the most bytes of rows that all tasks return.
+    tasks: their number, as far as it is known; ranges of offsets tell it. reader: reads the records of ranges.
     """
 
     value_format: Format
@@ -88,6 +91,8 @@ class LookStage:
     decoders: Mapping[TableId, RecordDecoder] = field(default_factory=dict)
     declared: DeclaredColumns = field(default_factory=DeclaredColumns)
     returned_bytes: int = 0
+    tasks: int = 1
+    reader: RangeReader | None = None
 
     def knowing(self, state: IngestState) -> LookStage:
         """Return the stage that compares with the known tables of a state."""
@@ -99,13 +104,14 @@ class LookStage:
         return replace(stage, key=replace(self.key, known=keys))
 
     def looked(self, records: DataFrame) -> Looking:
-        """Look at records. `records` have `RECORD_COLUMNS`; their other columns are packed too."""
+        """Look at records with `RECORD_COLUMNS`, or at those of ranges. Their other columns are packed, too."""
         from pyspark.sql import types as T
 
         types = {TABLE: T.StringType(), PACKED: T.BinaryType(), DECODED: T.BooleanType(), NEWS: T.StringType()}
         types[RETURNED] = T.BooleanType()
         lines = records.mapInArrow(self.mapped(), T.StructType([T.StructField(*field) for field in types.items()]))
-        packed = T.StructType([*records.schema.fields, T.StructField(ERROR, T.StringType())])
+        columns = records.schema if self.reader is None else self.reader.types
+        packed = T.StructType([*columns.fields, T.StructField(ERROR, T.StringType())])
         return Looking(lines, packed, self.decoders)
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
@@ -114,7 +120,12 @@ class LookStage:
         def look_at_records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             task = _TaskLook(self)
             for batch in batches:
-                yield from task.looked(batch)
+                if self.reader is None:
+                    yield from task.looked(batch)
+                else:
+                    task.limit(self.reader.tasks(batch))
+                    for records in self.reader.read(batch):
+                        yield from task.looked(records)
             yield from task.news_line()
 
         return look_at_records
@@ -253,7 +264,13 @@ class _TaskLook:
         self._decoders = {table_name(table): decoder for table, decoder in stage.decoders.items()}
         self._decoded: dict[str, int] = {}
         self._bad: dict[str, int] = {}
-        self._returned = _Returned(stage.returned_bytes)
+        self._most_returned = stage.returned_bytes
+        self._returned = _Returned(stage.returned_bytes // stage.tasks)
+
+    def limit(self, tasks: int) -> None:
+        """Set how many tasks the look has, before its first records."""
+        if self._is_empty:
+            self._returned = _Returned(self._most_returned // tasks)
 
     def looked(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """Return the records of a batch that have a table or an error, packed, or the rows of a table."""

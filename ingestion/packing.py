@@ -17,6 +17,7 @@ PACKED = "_kvformat_packed"
 """The column of cells."""
 _MOST_BYTES = 2**24  # of a cell with more than one record
 _MOST_TOGETHER = 2**28  # of cells that are returned at once: Arrow's offsets have 31 bits
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")  # a byte costs more on its way through the JVM
 _TOGETHER = 2**20  # bytes of records that are unpacked as one batch, if their cells are smaller
 
 
@@ -69,7 +70,7 @@ class _Cells:
 
     def add(self, name: str | None, records: pa.RecordBatch) -> None:
         """Add a cell."""
-        with pa.ipc.new_stream(self._sink, records.schema) as stream:
+        with pa.ipc.new_stream(self._sink, records.schema, options=_COMPRESSED) as stream:
             stream.write_batch(records)
         self._names.append(name)
         self._offsets.append(self._sink.tell())

@@ -19,6 +19,7 @@ from kvformat.ingestion.bad_records import BadRecords
 from kvformat.ingestion.batch_decoder import BatchDecoder
 from kvformat.ingestion.decode import decodable_records
 from kvformat.ingestion.query_memory import QueryMemory
+from kvformat.ingestion.range_reader import RangeReader
 from kvformat.ingestion.target_writer import TableFailedError, TargetWriter
 from kvformat.registry.table.metadata import readable
 
@@ -151,20 +152,31 @@ class _BatchRun:
     def _look(self, decoders: Mapping[TableId, PickledDecoder]) -> Looking:
         """Return the look at the records, whose lines are kept until the end of the batch."""
         memory = self.memory
-        names = [name for name in looking.RECORD_COLUMNS if name in self.records.columns]
-        records, tasks = self.records.select(*names), self.batch.pipeline.settings.values["parallelism"]
-        if tasks is not None:
-            records = records.coalesce(tasks)
+        tasks = self.batch.pipeline.settings.values["parallelism"]
+        records = self.records if tasks is None else self.records.coalesce(tasks)
         look = replace(
             memory.look.knowing(memory.planner.known(memory.state)),
             decoders=decoders,
-            returned_bytes=memory.returned_bytes,
+            returned_bytes=memory.target.driver_max_bytes,
+            tasks=memory.most_tasks,
+            reader=self._reader(),
         )
-        looked = look.looked(decodable_records(records, self.metadata))
+        if look.reader is None:
+            names = [name for name in looking.RECORD_COLUMNS if name in records.columns]
+            records = decodable_records(records.select(*names), self.metadata)
+        looked = look.looked(records)
         lines = looked.lines
         if len(memory.state.sources) > 1:
             lines = lines.sortWithinPartitions(looking.TABLE)
         return replace(looked, lines=self._cached(lines))
+
+    def _reader(self) -> RangeReader | None:
+        """Return the reader of the batch, if it has ranges of offsets and not their records."""
+        if "value" in self.records.columns:
+            return None
+        table = self.batch.pipeline.source.records
+        assert table is not None
+        return RangeReader.of(table.kv, self.metadata, self.zone)
 
     def _cached(self, frame: DataFrame) -> DataFrame:
         frame = frame.persist()

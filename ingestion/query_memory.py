@@ -91,9 +91,9 @@ class QueryMemory:
         return self._analyzed[key]
 
     @property
-    def returned_bytes(self) -> int:
-        """The most bytes of rows that a task of the next look returns to the driver."""
-        return self.target.driver_max_bytes // max(_LEAST_TASKS, self.tasks)
+    def most_tasks(self) -> int:
+        """How many tasks the next look may have, if it does not read ranges."""
+        return max(_LEAST_TASKS, self.tasks)
 
     def decoder(self, table: TableId, inputs: tuple[object, ...], make: Callable[[], TableDecoder]) -> TableDecoder:
         """Return the decoder of a table, which is made again if what it is made from has changed."""

@@ -5,18 +5,26 @@ The first start looks at the newest records of each partition. Then `foreachBatc
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal
 
-from kvformat.connectors import offsets, topics
+import pyarrow as pa
+
+from kvformat.connectors import offsets, python_source, source_choice, topics
 from kvformat.connectors.broker_offsets import GROUP
+from kvformat.connectors.offset_plan import OffsetPlan
+from kvformat.connectors.range_records import range_rows
+from kvformat.connectors.reader.ranges import PartitionRange, by_topic
 from kvformat.ingestion import looking
 from kvformat.ingestion.planning import Planner
 from kvformat.ingestion.query import IngestBatch, QuerySettings
+from kvformat.ingestion.range_reader import RangeReader
 from kvformat.ingestion.rules import look_stage, plan_rules
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState
 from kvformat.ingestion.schemas.table_schema import TableSchema
@@ -30,6 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from kvformat.connectors.kafka import KafkaTable
     from kvformat.ingestion.pipeline import Pipeline
     from kvformat.ingestion.targets.target import Target
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
@@ -76,7 +85,8 @@ def start_query(
     settings = QuerySettings(checkpoint, letters, logs, on_table_error, take_over)
     if records is None:
         records = _records(pipeline, spark, checkpoint, letters, spark_options)
-    check_records(records)
+    else:
+        check_records(records)
     for note in pipeline.notes:
         _LOG.warning("%s", note)
     batch = IngestBatch(pipeline, target, settings, step)
@@ -147,35 +157,61 @@ def _records(
         topics.check(table.kv, letters.topics, spark)
     if pipeline.source.values["scan.check.duplicated.group.id"] and GROUP in table.kv.options:
         offsets.check_group_is_unused(table.kv)
-    if not offsets.checkpoint_lines(spark, checkpoint):
-        first_look(pipeline, spark, checkpoint)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "table '", KafkaSourceWarning)  # the pipeline's notes have them
-        return table.records_stream(spark, checkpoint_location=checkpoint, spark_options=spark_options)
+        chosen = source_choice.planned(
+            spark,
+            table.kv,
+            "auto",
+            streaming=True,
+            headers=True,
+            checkpoint_location=checkpoint,
+            spark_options=spark_options,
+        )
+        in_python = chosen.choice.source == "python"
+        if not chosen.resumed:
+            first_look(pipeline, spark, checkpoint, in_python=in_python)
+        if in_python:
+            return python_source.ranges(spark, table.kv, spark_options, streaming=True)
+        return chosen.records(spark, table.kv, streaming=True)
 
 
-def first_look(pipeline: Pipeline, spark: SparkSession, checkpoint: str) -> None:
-    """Look at the newest records of each partition, and store the columns of their tables."""
+def first_look(pipeline: Pipeline, spark: SparkSession, checkpoint: str, *, in_python: bool) -> None:
+    """Look at the newest records of each partition, and store the columns of their tables.
+
+    `in_python` says which source reads them.
+    """
     most, table = pipeline.source.values["scan.max.pre.fetch.records"], pipeline.source.records
     assert table is not None
     store = SchemaStore(spark, checkpoint)
     if most == 0 or store.load()[0].sources:
         return
     try:
-        found = offsets.newest(table.kv, most)
+        ranges = OffsetPlan(table.kv).newest(most)
     except MissingExtraError as error:
         _LOG.warning("no first look at the newest records, because the brokers can't be asked: %s", error)
         return
-    if found is None:
+    if not ranges:
         return
-    options = {**table.source_options(streaming=False), "includeHeaders": "true", **found}
-    for name in ("startingTimestamp", "startingOffsetsByTimestampStrategy", "endingTimestamp"):
-        options.pop(name, None)
-    records = spark.read.format("kafka").options(**options).load()
-    names = [name for name in looking.RECORD_COLUMNS if name in records.columns]
     planner = Planner(plan_rules(pipeline, quarantine=False), lambda *_: TableSchema(()))
     state = planner.known(IngestState())
-    looked = look_stage(pipeline).knowing(state).looked(records.select(*names))
+    look = look_stage(pipeline).knowing(state)
+    if in_python:
+        rows = spark.createDataFrame(pa.Table.from_batches([range_rows(ranges, skips_lost=True, tasks=1)]))
+        looked = replace(look, reader=RangeReader.of(table.kv, (), "UTC")).looked(rows)
+    else:
+        looked = look.looked(_newest_by_spark(spark, table, ranges))
     sources = planner.merged(state, looked.run().news)
     store.make_query_id()
     store.write(FIRST_BATCH, IngestState(), BatchPlan(IngestState(sources)))
+
+
+def _newest_by_spark(spark: SparkSession, table: KafkaTable, ranges: Sequence[PartitionRange]) -> DataFrame:
+    """Return the records of ranges by Spark's own Kafka source."""
+    options = {**table.source_options(streaming=False), "includeHeaders": "true"}
+    for name in ("startingTimestamp", "startingOffsetsByTimestampStrategy", "endingTimestamp"):
+        options.pop(name, None)
+    for side in ("start", "end"):
+        offsets_of = {(one.topic, one.partition): getattr(one, side) for one in ranges}
+        options[f"{side}ingOffsets"] = json.dumps(by_topic(offsets_of))
+    return spark.read.format("kafka").options(**options).load().select(*looking.RECORD_COLUMNS)

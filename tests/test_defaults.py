@@ -121,7 +121,7 @@ _OF_SINKS: dict[str, Any] = {
     "create-tables": True,
     "write-mode": "merge",
     "rewrite.max-bytes": 2**30,
-    "driver.max-bytes": 128 * 2**20,
+    "driver.max-bytes": 256 * 2**20,
     "upkeep.commits": 20,
     "partition.strategy": "all-to-zero",
     "key.format": "json",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -28,10 +28,13 @@ if TYPE_CHECKING:
 
 
 class RangesOfTask(InputPartition):
-    """The ranges that a task reads, in order; none for a table without records. `now` is in microseconds."""
+    """The ranges that a task reads, in order; none for a table without records.
 
-    def __init__(self, ranges: tuple[PartitionRange, ...], now: int) -> None:
-        self.ranges, self.now = ranges, now
+    now: in microseconds. tasks: how many tasks the batch has.
+    """
+
+    def __init__(self, ranges: tuple[PartitionRange, ...], now: int, tasks: int = 1) -> None:
+        self.ranges, self.now, self.tasks = ranges, now, tasks
 
 
 class KafkaBatchReader(DataSourceReader):
@@ -55,12 +58,12 @@ class KafkaBatchReader(DataSourceReader):
         ranges = found.ranges
         if self._filters and isinstance(self._rows, RecordRows):
             ranges = narrowed(ranges, self._filters, keys_of(self._rows.input.metadata), plan.at)
-        return list(tasks_of(ranges, self._values, tasks))
+        return tasks_of(ranges, self._values, tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's ranges."""
         assert isinstance(partition, RangesOfTask)
-        return self._rows.read(partition.ranges, partition.now)
+        return self._rows.read(partition)
 
 
 class FilteringBatchReader(KafkaBatchReader):
@@ -87,14 +90,20 @@ def check_losses(kv: KeyValueFormat, values: Mapping[str, Any], found: BatchOffs
 
 def tasks_of(
     ranges: Iterable[PartitionRange], values: Mapping[str, Any], most_tasks: int | None
-) -> Iterator[RangesOfTask]:
-    """Yield tasks for ranges: one for each, or more with `minPartitions`, or at most `most_tasks` of whole ranges."""
-    ranges = list(ranges)
-    now = time.time_ns() // 1000
+) -> list[InputPartition]:
+    """Return tasks for ranges: one for each, or more with `minPartitions`, or at most `most_tasks` of whole ranges."""
+    now, divided = time.time_ns() // 1000, [*_divided([*ranges], values, most_tasks)]
+    # Spark would make a partition of its own of no task.
+    return [RangesOfTask(of_task, now, len(divided)) for of_task in divided or [()]]
+
+
+def _divided(
+    ranges: Sequence[PartitionRange], values: Mapping[str, Any], most_tasks: int | None
+) -> Iterator[tuple[PartitionRange, ...]]:
     if most_tasks is not None and len(ranges) > most_tasks:
         for task in range(most_tasks):
             start, end = (number * len(ranges) // most_tasks for number in (task, task + 1))
-            yield RangesOfTask(tuple(ranges[start:end]), now)
+            yield tuple(ranges[start:end])
         return
     total = sum(one.count for one in ranges)
     least, most_records = values["minPartitions"] or 0, values["maxRecordsPerPartition"]
@@ -105,6 +114,4 @@ def tasks_of(
         for part in range(parts):
             start, end = (one.start + one.count * number // parts for number in (part, part + 1))
             if start < end:
-                yield RangesOfTask((replace(one, start=start, end=end),), now)
-    if not ranges:
-        yield RangesOfTask((), now)  # Spark would make a partition of its own of no task
+                yield (replace(one, start=start, end=end),)

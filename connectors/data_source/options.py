@@ -105,6 +105,8 @@ WIRE = f"{NAME}.wire"
 
 RECORDS = f"{NAME}.records"
 """Set by `KafkaTable`: the rows are Kafka's records, with the columns of Spark's Kafka source."""
+RANGES = f"{NAME}.ranges"
+"""Set by ingestion: the rows are ranges of offsets, and a later step reads their records."""
 _OF_SPARK = ("checkpointlocation", "queryname", "outputmode")
 """Options that Spark gives a data source for itself."""
 _CATALOG = "provider"
@@ -116,12 +118,14 @@ class SourceOptions:
     """Parsed options: `values` of the data source by name, `table` as given; `repr` masks secrets.
 
     wire: whether the columns have the types of the decoder. records: whether the rows are the records themselves.
+    ranges: whether the rows are ranges of offsets.
     """
 
     values: Mapping[str, Any]
     table: Mapping[str, str]
     wire: bool = False
     records: bool = False
+    ranges: bool = False
 
     @property
     def metadata(self) -> Mapping[str, str] | None:
@@ -146,13 +150,17 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
             values[REGISTRY] = {**values[REGISTRY], key.removeprefix(f"{REGISTRY}."): text}
         elif spec is not None:
             values[spec.name] = _parsed(spec, text)
-        elif key.lower() not in (WIRE, RECORDS, *_OF_SPARK):
+        elif key.lower() not in (WIRE, RECORDS, RANGES, *_OF_SPARK):
             _check_name(key)
             table[key] = text
     shown_values = {spec.name: spec.masked(values[spec.name]) for spec in OPTIONS}
     shown_table = {key: masked(key, text) for key, text in table.items()}
     return SourceOptions(
-        OptionValues(values, shown_values), OptionValues(table, shown_table), WIRE in given, RECORDS in given
+        OptionValues(values, shown_values),
+        OptionValues(table, shown_table),
+        WIRE in given,
+        RECORDS in given,
+        RANGES in given,
     )
 
 

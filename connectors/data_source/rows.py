@@ -6,13 +6,13 @@ read_range -> scan.header-filter -> RecordInput -> TaskDecoder -> FinalColumns
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kvformat.connectors.range_records import RangeRecords
+from kvformat.connectors.range_records import RangeRecords, range_rows
 from kvformat.registry.contract.errors import OptionError, SchemaError, listed
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.table.decode_stage import DecodeStage, same_type
@@ -23,8 +23,8 @@ from kvformat.registry.table.record_input import RecordInput
 if TYPE_CHECKING:
     from pyspark.sql import types as T
 
+    from kvformat.connectors.data_source.batch import RangesOfTask
     from kvformat.connectors.data_source.options import SourceOptions
-    from kvformat.connectors.reader.ranges import PartitionRange
 
 _ZONE = "spark.sql.session.timeZone"
 _MOST_ERRORS = "ingestion.error-tolerance.max-count"
@@ -37,13 +37,24 @@ class PlainRows:
     records: RangeRecords
     types: T.StructType
 
-    def read(self, ranges: Sequence[PartitionRange], now: int) -> Iterator[pa.RecordBatch]:
-        """Yield the records of ranges, in order."""
+    def read(self, task: RangesOfTask) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a task's ranges, in order."""
         schema = spark_arrow_schema(self.types)
-        for batch in self.records.read(ranges, tuple(schema.names)):
+        for batch in self.records.read(task.ranges, tuple(schema.names)):
             yield pa.RecordBatch.from_arrays(
                 [final_array(batch.column(field.name), field.type, "UTC") for field in schema], schema=schema
             )
+
+
+@dataclass(frozen=True)
+class RangeRows:
+    """Gives Spark the ranges themselves. skips_lost: whether their reader skips lost records."""
+
+    skips_lost: bool
+
+    def read(self, task: RangesOfTask) -> Iterator[pa.RecordBatch]:
+        """Yield the ranges of a task."""
+        yield range_rows(task.ranges, skips_lost=self.skips_lost, tasks=task.tasks)
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,8 +70,8 @@ class RecordRows:
     final: FinalColumns
     zone: str | None
 
-    def read(self, ranges: Sequence[PartitionRange], now: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of ranges, in order; `now` is the current time in microseconds since 1970.
+    def read(self, task: RangesOfTask) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a task's ranges, in order.
 
         Raises `DecodeError` for a bad record, `DataLossError` for lost records, `ReadError`.
         """
@@ -70,8 +81,8 @@ class RecordRows:
             decoder = replace(decoder, computed=replace(decoder.computed, zone=zone))
         cast = self.final.casts()
         before = 0
-        for records in self.records.read(ranges, self.input.fields):
-            rows = decoder.decoded(self.input.of(records, now), before)
+        for records in self.records.read(task.ranges, self.input.fields):
+            rows = decoder.decoded(self.input.of(records, task.now), before)
             before += len(records)
             if len(rows):
                 yield cast(rows, zone)
@@ -129,12 +140,14 @@ def _check_changes(kv: KeyValueFormat, values: Mapping[str, object]) -> None:
         gives_changes(kv, changelog=True, errors="raise", row_index=False)
 
 
-def rows_of(kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) -> RecordRows | PlainRows:
-    """Return the reader of a table's rows, or of its records, whose columns are those of `schema`.
+def rows_of(kv: KeyValueFormat, options: SourceOptions, schema: T.StructType) -> RecordRows | PlainRows | RangeRows:
+    """Return the reader of a table's rows, of its records, or of ranges, whose columns are those of `schema`.
 
     Raises `ConfigurationError`, also for settings that only Java's client has, and `SchemaError` if `schema` has
     columns that the table does not give.
     """
+    if options.ranges:
+        return RangeRows(skips_lost=not options.values["failOnDataLoss"])
     if options.records:
         return PlainRows(_records(kv, options), schema)
     stage = stage_of(kv, options)

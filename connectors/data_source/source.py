@@ -88,11 +88,13 @@ class KvformatDataSource(DataSource):
 
     def streamWriter(self, schema: T.StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a stream."""
+        from kvformat.connectors.brokers import patiently
         from kvformat.connectors.data_source.write import KafkaStreamWriter, TaskWriter
 
         if overwrite:
             raise _append_only()
-        return KafkaStreamWriter(TaskWriter.of(*self._table(schema), schema))
+        kv, options = self._table(schema)
+        return KafkaStreamWriter(patiently(lambda: TaskWriter.of(kv, options, schema)))
 
 
 def _append_only() -> Exception:

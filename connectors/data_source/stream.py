@@ -6,20 +6,20 @@ micro-batches, and reads all records at once with the trigger `availableNow`.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
+from kvformat.connectors.brokers import patiently
 from kvformat.connectors.data_source.batch import RangesOfTask, check_losses, tasks_of
 from kvformat.connectors.data_source.options import SourceOptions
 from kvformat.connectors.data_source.rows import rows_of
 from kvformat.connectors.offset_plan import OffsetPlan
-from kvformat.connectors.reader.ranges import TOPIC_IDS, TopicOffsets
+from kvformat.connectors.reader.ranges import RANGES, TOPIC_IDS, TopicOffsets
 from kvformat.connectors.source import planned
-from kvformat.registry.contract.errors import BrokerError, ConfigurationError, KafkaSourceWarning
+from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
 
 try:
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from pyspark.sql import types as T
 
 _Answer = TypeVar("_Answer")
-_PATIENCE = 120.0
-"""Seconds for which a running query asks brokers that do not answer."""
-_PAUSE = 1.0
 _NOTHING = TopicOffsets({})
 
 
@@ -47,6 +44,7 @@ class _Stream(DataSourceStreamReader):
         for note in planned(kv, streaming=True, ask=False).notes.values():  # raises for a mode of batches
             warnings.warn(f"table '{kv.name}': {note}", KafkaSourceWarning, stacklevel=1)
         self._kv, self._values, self._rows = kv, options.values, rows_of(kv, options, schema)
+        self._counts = options.ranges
         self._plan: OffsetPlan | None = None
         self._latest: TopicOffsets | None = None
 
@@ -54,32 +52,39 @@ class _Stream(DataSourceStreamReader):
         return {"_rows": self._rows}  # tasks need nothing else
 
     def _asked(self, question: Callable[[OffsetPlan], _Answer]) -> _Answer:
-        """Ask the brokers, and again while none answers: they may be restarting. Raises `BrokerError`."""
-        deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                if self._plan is None:
-                    self._plan = OffsetPlan(self._kv)
-                return question(self._plan)
-            except BrokerError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_PAUSE)
+        """Ask the brokers, and again while none answers. Raises `BrokerError`."""
+
+        def answer() -> _Answer:
+            if self._plan is None:
+                self._plan = OffsetPlan(self._kv)
+            return question(self._plan)
+
+        return patiently(answer)
 
     def _own(self, offsets: dict[str, Any]) -> TopicOffsets:
         """Return offsets of Spark's checkpoint. Raises `ConfigurationError` for those of Spark's Kafka source."""
         if offsets and TOPIC_IDS not in offsets:
             raise ConfigurationError(
-                f"table '{self._kv.name}': the checkpoint has offsets of Spark's Kafka source, and a query can't change "
-                "its source. Read with KafkaTable.read_stream(spark, source='spark'), or give the query a new checkpoint"
+                f"table '{self._kv.name}': the checkpoint has offsets of Spark's Kafka source, and a query can't "
+                "change its source. Read with KafkaTable.read_stream(spark, source='spark'), or give the query a new "
+                "checkpoint"
             )
         return TopicOffsets.from_json(offsets)
+
+    def _json(self, offsets: TopicOffsets, start: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Return offsets for Spark's checkpoint. With ranges as rows, they count the offsets since `start`."""
+        found = offsets.as_json()
+        if self._counts:
+            first = TopicOffsets.from_json(start or found)
+            read = sum(max(0, end - _begin(first, offsets, at)) for at, end in offsets.offsets.items())
+            found[RANGES] = (start or {}).get(RANGES, 0) + read
+        return found
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the offsets at which a query without a checkpoint starts."""
         if self._plan is None:
             self._plan = OffsetPlan(self._kv)
-        return self._plan.initial().as_json()  # at once, so that the start of a query tells a wrong address
+        return self._json(self._plan.initial())  # at once, so that the start of a query tells a wrong address
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch. Raises `DataLossError` for lost records, `BrokerError`."""
@@ -87,12 +92,12 @@ class _Stream(DataSourceStreamReader):
         found = self._asked(lambda plan: plan.between(first, last))
         check_losses(self._kv, self._values, found)
         tasks = self._kv.connector_options("decode")["scan.parallelism"]
-        return list(tasks_of(found.ranges, self._values, tasks))
+        return tasks_of(found.ranges, self._values, tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's ranges."""
         assert isinstance(partition, RangesOfTask)
-        return self._rows.read(partition.ranges, partition.now)
+        return self._rows.read(partition)
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing: Spark's checkpoint has the offsets, and no group of Kafka."""
@@ -120,7 +125,7 @@ if HAS_READ_LIMITS:
             if self._until is not None:
                 latest = up_to(first, latest, self._until)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-            return (latest if most is None else limited(first, latest, most)).as_json()
+            return self._json(latest if most is None else limited(first, latest, most), start)
 
         def prepareForTriggerAvailableNow(self) -> None:
             """Note the offsets at which the query ends."""
@@ -128,7 +133,7 @@ if HAS_READ_LIMITS:
 
         def reportLatestOffset(self) -> dict[str, Any] | None:
             """Return the newest offsets, as they are known, for the progress of the query."""
-            return None if self._latest is None else self._latest.as_json()
+            return None if self._latest is None else self._json(self._latest)
 
 else:
 
@@ -137,7 +142,7 @@ else:
 
         def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
             """Return the end of the next micro-batch."""
-            return self._asked(lambda plan: plan.latest(_NOTHING)).as_json()
+            return self._json(self._asked(lambda plan: plan.latest(_NOTHING)))
 
 
 def limited(start: TopicOffsets, latest: TopicOffsets, most: int) -> TopicOffsets:

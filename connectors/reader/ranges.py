@@ -8,6 +8,8 @@ from typing import Any
 
 TOPIC_IDS = "$topic_ids"
 """The name of the ids beside the topics; a topic can't have it, because of its `$`."""
+RANGES = "$ranges"
+"""The name of a number beside the topics of a stream whose rows are ranges: how many offsets it has read so far."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -51,7 +53,7 @@ class TopicOffsets:
     @classmethod
     def from_json(cls, given: Mapping[str, Mapping[str, Any]]) -> TopicOffsets:
         """Return the offsets of a JSON object that `as_json`, or Spark's Kafka source, has made."""
-        topics = {topic: numbers for topic, numbers in given.items() if topic != TOPIC_IDS}
+        topics = {topic: numbers for topic, numbers in given.items() if topic not in (TOPIC_IDS, RANGES)}
         offsets = {(topic, int(n)): int(at) for topic, numbers in topics.items() for n, at in numbers.items()}
         return cls(offsets, dict(given.get(TOPIC_IDS, {})))
 

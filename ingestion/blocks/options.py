@@ -215,7 +215,7 @@ AT_A_PATH = (
     Option(
         name="driver.max-bytes",
         type="memory",
-        default=2**27,
+        default=2**28,
         doc="with `path`: the most bytes of a batch's rows, and of a table's files, that are merged in the driver, not "
         "in tasks",
     ),

@@ -49,7 +49,7 @@ class RecordInput:
     def fields(self) -> tuple[str, ...]:
         """The names of the columns that the input is made of: those of Spark's Kafka source, and `leaderEpoch`."""
         needed = {"value", *self.error_columns}
-        needed |= {_FIELDS.get(column.key, column.key) for column in self.metadata}
+        needed |= {*map(field_of, self.metadata)}
         needed |= {"key"} if self.sends_key else set()
         needed |= {"headers"} if self.record_headers else set()
         return tuple(sorted(needed))
@@ -66,9 +66,14 @@ class RecordInput:
         return pa.RecordBatch.from_arrays(columns, [str(i) for i in range(len(columns))])
 
 
+def field_of(column: MetadataColumn) -> str:
+    """Return the name of the column of records that a connector's metadata key is made of."""
+    return _FIELDS.get(column.key, column.key)
+
+
 def metadata_array(column: MetadataColumn, records: pa.RecordBatch) -> pa.Array:
     """Return the values of a connector's metadata key, of the type `column.given`."""
-    found = records.column(_FIELDS.get(column.key, column.key))
+    found = records.column(field_of(column))
     if column.key in RAW:
         return raw_array(found, column.given)
     if column.key == "timestamp-type":

@@ -7,11 +7,13 @@ import signal
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from kvformat.connectors import source_choice
 
 EVERYWHERE = (
     "test_data_source.py",
@@ -54,6 +56,27 @@ def process() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
         one.stdout.close()
         one.stderr.close()
         one.wait()
+
+
+@pytest.fixture(params=["python", pytest.param("spark", marks=pytest.mark.slow)])
+def each_source(request: pytest.FixtureRequest, broker: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Read tables by each source where `auto` may choose: the data source in Python, and Spark's Kafka source.
+
+    Topics of the test are deleted after it, so that it can create them again.
+    """
+    if request.param == "spark":
+        monkeypatch.setattr(source_choice, "_reason", lambda *_, **__: "the test wants it")
+    created: list[str] = []
+    create_all = broker.create_all
+
+    def create(topics: Mapping[str, int], **config: str) -> None:
+        create_all(topics, **config)
+        created.extend(topics)
+
+    monkeypatch.setattr(broker, "create_all", create)
+    yield str(request.param)
+    for topic in created:
+        broker.delete(topic)
 
 
 @pytest.fixture

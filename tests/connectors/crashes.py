@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import datetime
+import itertools
 import json
 import os
 import random
@@ -21,9 +22,10 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors.reader.ranges import TopicOffsets
+from kvformat.connectors.source_choice import Source
 from kvformat.registry.streams.delta.log import DeltaLog
 from kvformat.registry.streams.delta.storage import TableStorage
 from tests.connectors.tables import upsert
@@ -139,17 +141,21 @@ def session(**settings: str) -> SparkSession:
 def run_query(settings: dict[str, str]) -> None:
     """Run a query until its process is killed."""
     spark = session()
-    source, folder = upsert(settings["bootstrap"], settings["source"]), Path(settings["folder"])
-    records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
-    stream = records.option("maxOffsetsPerTrigger", BATCH).load()
+    table, folder = upsert(settings["bootstrap"], settings["source"]), Path(settings["folder"])
     checkpoint = str(folder / "checkpoint")
+    reading: Any = {"source": settings["by"], "spark_options": {"maxOffsetsPerTrigger": BATCH}}
     if settings["what"] == "maintain":
-        query = source.kv.maintain(
-            stream, folder / "table", checkpoint_location=checkpoint, dead_letters=folder / "dead"
+        query = table.maintain(
+            spark, folder / "table", checkpoint_location=checkpoint, dead_letters=folder / "dead", **reading
         )
     else:
         target = upsert(settings["bootstrap"], settings["target"])
-        query = target.write_stream(source.kv.decode(stream), checkpoint_location=checkpoint)
+        rows = table.read_stream(spark, checkpoint_location=checkpoint, **reading)
+        if settings["by"] == "python":  # no record passes the JVM's client
+            writer = rows.writeStream.format("kvformat").options(**target.kv.options)
+            query = writer.option("checkpointLocation", checkpoint).start()
+        else:
+            query = target.write_stream(rows, checkpoint_location=checkpoint)
     query.awaitTermination()
 
 
@@ -197,14 +203,16 @@ def check_copied(broker: services.KafkaBroker, topic: str, count: int) -> int:
     return len(messages) - KEYS * count
 
 
-def copy_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random) -> Report:
+def copy_with_kills(
+    broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random, *, by: Source
+) -> Report:
     """Copy an upsert table to another, and kill the query in the middle of batches."""
-    begun, report = time.monotonic(), Report("upsert-kafka to upsert-kafka, the query killed")
+    begun, report = time.monotonic(), Report(f"upsert-kafka to upsert-kafka by {by}, the query killed")
     name = f"crash-{chance.randrange(10**9)}"
     source, target = broker.create(f"{name}-source", 4), broker.create(f"{name}-target", 3)
     count = BATCH * (1 + 2 * kills) // KEYS
     broker.send(source, changes(count))
-    query = Query(folder, "copy", bootstrap=broker.bootstrap, source=source, target=target)
+    query = Query(folder, "copy", bootstrap=broker.bootstrap, source=source, target=target, by=by)
     try:
         while report.mid_batch < kills and query.read() < KEYS * count - 2 * BATCH:
             query.start()
@@ -227,16 +235,16 @@ def copy_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chan
     return report
 
 
-def copy_with_broker_kills(folder: Path, kills: int, chance: random.Random) -> Report:
+def copy_with_broker_kills(folder: Path, kills: int, chance: random.Random, *, by: Source) -> Report:
     """Copy an upsert table to another, and kill and restart the broker."""
-    begun, report = time.monotonic(), Report("upsert-kafka to upsert-kafka, the broker killed")
+    begun, report = time.monotonic(), Report(f"upsert-kafka to upsert-kafka by {by}, the broker killed")
     broker = services.KafkaBroker(folder)
     broker.start()
     try:
         source, target = broker.create("source", 4), broker.create("target", 3)
         count = BATCH * (2 + 2 * kills) // KEYS
         records = changes(count)
-        query = Query(folder, "copy", bootstrap=broker.bootstrap, source=source, target=target)
+        query = Query(folder, "copy", bootstrap=broker.bootstrap, source=source, target=target, by=by)
         query.start()
         try:
             part = len(records) // (kills + 1)
@@ -265,18 +273,20 @@ def copy_with_broker_kills(folder: Path, kills: int, chance: random.Random) -> R
 # --- a maintained table ------------------------------------------------------------------------------------
 
 
-def maintain_with_kills(broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random) -> Report:
+def maintain_with_kills(
+    broker: services.KafkaBroker, folder: Path, kills: int, chance: random.Random, *, by: Source
+) -> Report:
     """Maintain a table at a path, and kill the query between the dead letters and the rows of a batch."""
     from pyspark.sql import SparkSession
 
-    begun, report = time.monotonic(), Report("upsert-kafka to a table at a path, killed between its writes")
+    begun, report = time.monotonic(), Report(f"upsert-kafka to a table at a path by {by}, killed between its writes")
     source = broker.create(f"crash-{chance.randrange(10**9)}-maintained", 2)
     count = BATCH * (1 + kills) // KEYS
     records = changes(count)
     bad = [(b'{"id":%d}' % n, b"no json %d" % n) for n in range(len(records) // 100)]
     mixed = [one for n in range(len(bad)) for one in (*records[n * 100 : (n + 1) * 100], bad[n])]
     broker.send(source, [*mixed, *records[len(bad) * 100 :]])
-    query = Query(folder, "maintain", bootstrap=broker.bootstrap, source=source)
+    query = Query(folder, "maintain", bootstrap=broker.bootstrap, source=source, by=by)
     total = len(records) + len(bad)
     try:
         while report.mid_batch < kills and query.read() < total - BATCH:
@@ -330,16 +340,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         broker = services.KafkaBroker(Path(scratch))
         broker.start()
-        parts: dict[str, Callable[[Path], Report]] = {
-            "copy": lambda folder: copy_with_kills(broker, folder, asked.kills, chance),
-            "restarts": lambda folder: copy_with_broker_kills(folder, asked.kills, chance),
-            "maintain": lambda folder: maintain_with_kills(broker, folder, asked.kills, chance),
+        parts: dict[str, Callable[[Path, Source], Report]] = {
+            "copy": lambda folder, by: copy_with_kills(broker, folder, asked.kills, chance, by=by),
+            "restarts": lambda folder, by: copy_with_broker_kills(folder, asked.kills, chance, by=by),
+            "maintain": lambda folder, by: maintain_with_kills(broker, folder, asked.kills, chance, by=by),
         }
+        sources: tuple[Source, ...] = ("spark", "python")
         try:
-            for name in [asked.only] if asked.only else parts:
-                folder = Path(scratch, name)
+            for name, by in itertools.product([asked.only] if asked.only else parts, sources):
+                folder = Path(scratch, f"{name}-{by}")
                 folder.mkdir()
-                print(json.dumps(asdict(parts[name](folder))), flush=True)
+                print(json.dumps(asdict(parts[name](folder, by))), flush=True)
         finally:
             broker.kill()
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kvformat.connectors.source_choice import Source
 from tests.connectors import crashes
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.once]
@@ -18,19 +19,24 @@ KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "1"))
 
 
 @pytest.mark.slow
-def test_killed_query_loses_no_change_and_keeps_the_order(broker: Any, tmp_path: Path) -> None:
-    report = crashes.copy_with_kills(broker, tmp_path, KILLS, random.Random(4))
+@pytest.mark.parametrize("by", ["spark", "python"])
+def test_killed_query_loses_no_change_and_keeps_the_order(broker: Any, tmp_path: Path, by: Source) -> None:
+    report = crashes.copy_with_kills(broker, tmp_path, KILLS, random.Random(f"4 {by}"), by=by)
     assert report.mid_batch > 0
 
 
 @pytest.mark.slow
-def test_killed_broker_loses_no_change(tmp_path: Path) -> None:
-    assert crashes.copy_with_broker_kills(tmp_path, 1, random.Random(4)).kills == 1
+@pytest.mark.parametrize("by", ["spark", "python"])
+def test_killed_broker_loses_no_change(tmp_path: Path, by: Source) -> None:
+    assert crashes.copy_with_broker_kills(tmp_path, 1, random.Random(f"4 {by}"), by=by).kills == 1
 
 
 @pytest.mark.slow
-def test_table_is_correct_if_its_query_is_killed_between_writes(spark: Any, broker: Any, tmp_path: Path) -> None:
-    report = crashes.maintain_with_kills(broker, tmp_path, KILLS, random.Random(4))
+@pytest.mark.parametrize("by", ["spark", "python"])
+def test_table_is_correct_if_its_query_is_killed_between_writes(
+    spark: Any, broker: Any, tmp_path: Path, by: Source
+) -> None:
+    report = crashes.maintain_with_kills(broker, tmp_path, KILLS, random.Random(f"4 {by}"), by=by)
     assert report.mid_batch > 0
 
 

@@ -11,7 +11,9 @@ import pytest
 from confluent_kafka import KafkaError
 
 from kvformat.connectors import offsets
-from kvformat.connectors.offsets import newest, spark_offsets
+from kvformat.connectors.offset_plan import OffsetPlan
+from kvformat.connectors.offsets import spark_offsets
+from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.registry.contract.errors import BrokerError, ConfigurationError, OptionError
 from tests.support.memory_brokers import BEGINNING, COMMITTED, END, Admin, table
 
@@ -317,13 +319,13 @@ def test_an_error_of_a_partition_is_not_a_missing_offset(monkeypatch: pytest.Mon
 def test_newest_records_are_counted_from_the_end_to_the_oldest(
     count: int, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = newest(table(one(2, 9), monkeypatch, {}), count)
-    assert found == {"startingOffsets": json.dumps({"t": {"0": wanted}}), "endingOffsets": '{"t": {"0": 9}}'}
+    found = OffsetPlan(table(one(2, 9), monkeypatch, {})).newest(count)
+    assert found == (PartitionRange("t", 0, wanted, 9),)
 
 
 def test_a_topic_pattern_without_topics_has_no_newest_records(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"topic": None, "topic-pattern": "nothing"}
-    assert newest(table(one(2, 9), monkeypatch, options), 5) is None
+    assert OffsetPlan(table(one(2, 9), monkeypatch, options)).newest(5) == ()
 
 
 def test_a_group_with_members_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,6 +67,14 @@ def test_a_micro_batch_without_numbers_is_described() -> None:
     assert described(nameless) == "query i, batch 7: 0 records in 0.0 s"
 
 
+def test_a_stream_of_ranges_counts_their_offsets() -> None:
+    """Spark counts its rows, which are three ranges here. The first micro-batch has no start."""
+    first, second = ({"a": {"0": 1200 * n}, "$topic_ids": {}, "$ranges": 1200 * n} for n in (1, 2))
+    for start in (None, first):
+        text = described(progress(numInputRows=3, sources=[source(start, second if start else first, second)]))
+        assert "batch 7: 1200 records in" in text
+
+
 def test_lags_of_all_sources_are_added_and_the_largest_are_named() -> None:
     """Of equal ones the first by name; a partition that is read to its end is not named."""
     first = source(None, {"a": {"0": 1, "1": 5, "2": 0}}, {"a": {"0": 3, "1": 5, "2": 9}})

@@ -22,7 +22,7 @@ from kvformat.registry.contract.errors import (
 )
 from kvformat.registry.streams.changes import latest_by_key, split_errors
 
-pytestmark = [pytest.mark.spark, pytest.mark.services]
+pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.usefixtures("each_source")]
 
 ROWS = "id INT, `at` BIGINT METADATA FROM 'offset' VIRTUAL"
 UPSERT = "id INT, name STRING, PRIMARY KEY (id) NOT ENFORCED"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kvformat.connectors import source_choice
 from kvformat.ingestion import Pipeline, read_table
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
@@ -347,3 +348,36 @@ def test_changes_of_a_registry(
     shown = dt.date(2024, 2, 29) if types == "debezium" else 19782
     assert stream.rows("shop.orders") == [(1, shown, "PAID", Decimal("12.50"), b"\x00\xff")]
     assert stream.rows("shop.items") == [(9, dt.date(1970, 1, 1) if types == "debezium" else 0, "PAID")]
+
+
+# --- both sources of records -------------------------------------------------------------------------------------
+
+
+@pytest.mark.once
+def test_both_sources_give_the_same_tables(
+    spark: Any, broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks read ranges of offsets, or Spark's Kafka source gives the records: rows, metadata, dead letters."""
+    topic = broker.create(f"both-{tmp_path.name}", 2)
+    headers = [("kind", b"a"), ("kind", None), ("x", b"\xff")]
+    for part in range(4):  # half of the records of a partition have headers
+        values = [b"no json" if n % 10 == 3 else json.dumps({"id": n, "v": f"{part}"}).encode() for n in range(15)]
+        records = [(b"key %d" % n, value) for n, value in enumerate(values)]
+        at = {"partition": part % 2, "timestamp": 1_700_000_000_123 + part}
+        broker.send(topic, records, headers=headers if part > 1 else None, **at)
+    keys = "partition,offset,timestamp,timestamp-type,headers,topic"
+    source = {"topic": topic, "metadata.list": keys, "ingestion.error-tolerance.max-count": "-1"}
+    source |= {"ingestion.ignore-errors": "true", "scan.header-filter": "!kind:b"}
+    found = []
+    for name in ("python", "spark"):
+        if name == "spark":
+            monkeypatch.setattr(source_choice, "_reason", lambda *_, **__: "the test wants it")
+        (tmp_path / name).mkdir()
+        stream = Stream(spark, broker, tmp_path / name, source)
+        stream.run(dead_letters=tmp_path / name / "dead")
+        rows = stream.rows((topic,), "partition", "offset")
+        letters = spark.read.parquet(str(tmp_path / name / "dead")).drop("batch")
+        found.append((rows, sorted(map(repr, letters.drop("time").collect()))))
+    assert len(found[0][0]) == 52
+    assert len(found[0][1]) == 8
+    assert found[0] == found[1]

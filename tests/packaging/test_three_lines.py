@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,3 +42,28 @@ def test_the_first_example_prints_what_the_readme_shows(installed: Environment, 
     )
     assert shown in told
     assert "JARS \n" in told
+
+
+INGEST = """
+from kvformat import ingest, read_table
+source = {{"topic": {topic!r}, "properties.bootstrap.servers": {servers!r}, "value.format": "json"}}
+source["scan.startup.mode"] = "earliest-offset"
+end = {{"trigger": {{"availableNow": True}}, "checkpoint_location": {folder!r} + "/checkpoint"}}
+ingest(spark, source, {folder!r} + "/lake", **end).awaitTermination()
+print("TABLE", read_table(spark, {folder!r} + "/lake", {topic!r}).orderBy("order_id").collect())
+"""
+
+
+@pytest.mark.spark
+def test_ingestion_needs_no_jar(installed: Environment, broker: Any, tmp_path: Path) -> None:
+    """Not for its first look at the newest records either, which finds both columns before the first batch."""
+    topic = f"ingested-{installed.folder.name}"
+    broker.send(broker.create(topic), [(None, message) for message in MESSAGES])
+    python = str(installed.executable)
+    told = installed.python(
+        "-c",
+        SESSION + INGEST.format(topic=topic, servers=broker.bootstrap, folder=str(tmp_path)),
+        PYSPARK_PYTHON=python,
+        PYSPARK_DRIVER_PYTHON=python,
+    )
+    assert "TABLE [Row(order_id='a-1', pay_amount='12.5'), Row(order_id='a-2', pay_amount='free')]" in told

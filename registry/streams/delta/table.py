@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     _Change: TypeAlias = tuple[list[DataFile], list[DataFile]]  # added, removed
 
 _LOG = logging.getLogger("kvformat.delta")
-DRIVER_BYTES = 2**27
+DRIVER_BYTES = 2**28
 """Default for the bytes of files, or of rows, that the driver merges itself; Spark's tasks merge larger ones."""
 UPKEEP_COMMITS = 20
 """Default for the number of commits between two runs of the upkeep."""

@@ -8,8 +8,11 @@ in `results/ingest.json`:
 
     look       no Spark: the look at messages that fit their known tables, compared with decoding one column of them
     known      batches that touch ten tables while 10, 100 and 1,000 tables are known
+    topic      one known table from a topic: the look reads ranges of offsets, or Spark gives it the records
     maintain   one known table at a path, compared with `maintain` of a table whose columns are declared
     memory     a query over 100 tables in 50 micro-batches: the memory in the first and in the last third of the time
+    steady     a query over 50 tables with a trigger of 5 seconds, while 1,000 records a second arrive: an hour with
+               `--records 3600000`. The time of its batches, the records that wait, and the memory
     touched    batches that touch 1, 10 and 100 tables with 100 records each, compared with the same merges of decoded
                rows by deltalake alone
 """
@@ -20,10 +23,12 @@ import datetime as dt
 import functools
 import itertools
 import os
+import statistics
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +37,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from _change_messages import Changes, canal, changes_of, debezium, with_schema
+from _kafka import MeasuredBroker, services
 from _kernel import batches, decoding
 from _measure import (
     PACKAGES,
@@ -49,6 +55,8 @@ from _memory import MemoryMonitor
 from _orders import SCHEMA, SEED, orders
 from deltalake import DeltaTable, write_deltalake
 
+from kvformat.connectors import python_source
+from kvformat.connectors.progress import lag_of
 from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest, read_table
 from kvformat.ingestion.planning import BatchNews, NewColumn, Planner
 from kvformat.ingestion.query import IngestBatch, QuerySettings
@@ -73,6 +81,10 @@ KNOWN = (10, 100, 1000)
 TOUCHED = 10
 MANY = (1, 10, 100)
 BATCHES = 50  # of the query whose memory is measured
+PARTITIONS = 2  # of the topic
+STEADY_TABLES = 50
+STEADY_SECONDS = 5  # of the trigger
+RATE = 1000  # records that arrive in a second
 OF_MEMORY = 100  # its tables
 IN_A_BATCH = 2  # and those with records in one batch
 IN_WARM_UP = 4  # batches before a measurement: the JVM compiles its code
@@ -181,7 +193,7 @@ def _looking(format: str, options: dict[str, str], parts: list[pa.BinaryArray]) 
 
 
 @contextmanager
-def _session(heap: str = "2g") -> Iterator[tuple[SparkSession, Path]]:
+def _session(heap: str = "2g", jars: str = "") -> Iterator[tuple[SparkSession, Path]]:
     """Yield a session with the recommended settings, and a folder. Both end with the block.
 
     The first session of a process decides the size of the heap.
@@ -190,7 +202,7 @@ def _session(heap: str = "2g") -> Iterator[tuple[SparkSession, Path]]:
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master("local[*]").appName("ingest")
-    for name, value in {**_SETTINGS, "spark.driver.memory": heap}.items():
+    for name, value in {**_SETTINGS, "spark.driver.memory": heap, "spark.jars": jars}.items():
         builder = builder.config(name, value)
     with tempfile.TemporaryDirectory() as folder:
         spark = builder.getOrCreate()
@@ -244,8 +256,15 @@ def _of_many_tables(records: int, tables: int) -> pa.BinaryArray:
 class _Query:
     """A query of ingestion whose batches are the same records. `known` is the number of known tables."""
 
-    def __init__(self, spark: SparkSession, folder: Path, frame: DataFrame, known: int = 0) -> None:
-        pipeline = Pipeline(_SOURCE, {"type": "delta", "path": "x"}, transform=_BY_ID)
+    def __init__(
+        self,
+        spark: SparkSession,
+        folder: Path,
+        frame: DataFrame,
+        known: int = 0,
+        source: Mapping[str, str] = _SOURCE,
+    ) -> None:
+        pipeline = Pipeline(source, {"type": "delta", "path": "x"}, transform=_BY_ID)
         if known:
             planner = Planner(plan_rules(pipeline, quarantine=False), lambda *_: TableSchema(()))
             tables = {TableId(("inventory", f"orders_{n}")): Cause("shop", 0, n) for n in range(known)}
@@ -333,6 +352,35 @@ def measure_maintain(records: int, rounds: int) -> dict[str, Any]:
     return document(speeds, [("ingest", "maintain")], records)
 
 
+def measure_topic(records: int, rounds: int) -> dict[str, Any]:
+    """Measure batches of one known table from a topic, by each way to its records."""
+    with tempfile.TemporaryDirectory() as of_broker, _session(jars=services.kafka_jars()) as (spark, folder):
+        broker = MeasuredBroker(Path(of_broker))
+        try:
+            broker.create("shop", PARTITIONS)
+            for changes in changes_of(records):
+                broker.send("shop", ((None, value) for value in debezium(changes).to_pylist()))
+            source = {**_SOURCE, "properties.bootstrap.servers": broker.bootstrap}
+            topic = Pipeline(source, {"type": "delta", "path": "x"}).source.records
+            assert topic is not None
+            frames = {
+                "Spark's source": topic.records(spark, source="spark"),
+                "data source": topic.records(spark, source="python"),
+                "ranges": python_source.ranges(spark, topic.kv, None, streaming=False),
+            }
+            tasks: dict[str, Task] = {}
+            for name, frame in frames.items():
+                tasks[name] = query = _Query(spark, folder / name, frame, source=source)
+                query()  # the first batch finds the columns; a later one is decoded while it is looked at
+            speeds = measure(tasks, records=records, rounds=rounds, clock=broker.others_cpu_seconds)
+            found = [read_table(spark, folder / name / "out", "inventory.orders") for name in frames]
+            assert not any(found[0].exceptAll(other).count() for other in found[1:]), "the ways gave different rows"
+        finally:
+            broker.kill()
+    print(table("one table from a topic, records per CPU-second", speeds, "Spark's source"))
+    return document(speeds, [("ranges", name) for name in tasks if name != "ranges"], records)
+
+
 def measure_memory(records: int, rounds: int) -> dict[str, Any]:
     """Measure the memory of one query. It runs once; `rounds` is ignored.
 
@@ -378,12 +426,81 @@ def measure_memory(records: int, rounds: int) -> dict[str, Any]:
     }
 
 
+def measure_steady(records: int, rounds: int) -> dict[str, Any]:
+    """Measure whether a query keeps up. It runs once, until as many records have arrived; `rounds` is ignored."""
+    with tempfile.TemporaryDirectory() as of_broker, _session("1g") as (spark, folder):
+        broker = MeasuredBroker(Path(of_broker))
+        try:
+            broker.create("shop", PARTITIONS)
+            messages = [
+                debezium(Changes(orders(EACH, SEED), SEED), f"orders_{n}").to_pylist() for n in range(STEADY_TABLES)
+            ]
+            arriving = threading.Thread(target=_arrive, args=(broker, messages, records))
+            arriving.start()
+            query = ingest(
+                spark,
+                {**_SOURCE, "properties.bootstrap.servers": broker.bootstrap, "value.format": "debezium-json"},
+                str(folder / "out"),
+                checkpoint_location=str(folder / "checkpoint"),
+                transform=_BY_ID,
+                trigger={"processingTime": f"{STEADY_SECONDS} seconds"},
+            )
+            while query.isActive and len(query.recentProgress) < WARM_UP:
+                time.sleep(1)
+            found: dict[int, tuple[float, int]] = {}
+            with MemoryMonitor(broker.process) as monitor:
+                while query.isActive and (arriving.is_alive() or _waiting(query.lastProgress)):
+                    time.sleep(1)
+                    for progress in query.recentProgress[-5:]:
+                        found[progress.batchId] = progress.batchDuration / 1000, _waiting(progress)
+            assert query.isActive, query.exception()
+            query.stop()
+            table_rows = [
+                read_table(spark, folder / "out", f"inventory.orders_{n}").count() for n in (0, STEADY_TABLES - 1)
+            ]
+        finally:
+            broker.kill()
+    seconds, waiting = zip(*list(found.values())[WARM_UP:], strict=True)
+    facts = {
+        "seconds": {"median": round(statistics.median(seconds), 1), "most": round(max(seconds), 1)},
+        "waiting": {"median": statistics.median(waiting), "most": max(waiting)},
+        "batches": len(seconds),
+    }
+    print(
+        f"\n{records:,} records of {STEADY_TABLES} tables, {RATE:,} a second: {facts}, rows of two tables {table_rows}"
+    )
+    return {**facts, "memory": monitor.thirds(), "records": records, "environment": environment(*PACKAGES)}
+
+
+def _arrive(broker: MeasuredBroker, messages: list[list[bytes]], records: int) -> None:
+    """Send records of all tables, `RATE` of them a second."""
+    begun, sent, numbers = time.monotonic(), 0, itertools.count()
+    while sent < records:
+        some = [
+            (None, of_table[n % len(of_table)])
+            for n in itertools.islice(numbers, RATE // STEADY_TABLES)
+            for of_table in messages
+        ]
+        broker.send("shop", some)
+        sent += len(some)
+        time.sleep(max(0.0, begun + sent / RATE - time.monotonic()))
+
+
+def _waiting(progress: Any) -> int:
+    """Return how many records wait when a micro-batch is planned, beside its own."""
+    if progress is None:
+        return 1
+    return sum(sum((lag_of(source.endOffset, source.latestOffset) or {}).values()) for source in progress.sources)
+
+
 PARTS = {
     "look": measure_look,
     "known": measure_known,
     "maintain": measure_maintain,
+    "topic": measure_topic,
     "memory": measure_memory,
     "touched": measure_touched,
+    "steady": measure_steady,
 }
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
     scripts/benchmark kafka_table --only once
     scripts/benchmark kafka_table --only once_stream --records 100000
 
-The records are orders of about 220 bytes as json, with their id as json key. Five parts, each with its figures in
+The records are orders of about 220 bytes as json, with their id as json key. Each part has its figures in
 `results/kafka_table.json`:
 
     batch     reads a topic and writes it to another one: with `KafkaTable`, with `KeyValueFormat` and Spark's options,
@@ -17,13 +17,19 @@ The records are orders of about 220 bytes as json, with their id as json key. Fi
     once_stream  the same as stream, exactly once
     source    reads topics of several formats and shapes: through the data source, through Spark's own Kafka source, and
               with `from_json` on that source
+    messages  the same of json orders, by Message objects: the compiled loop finds no functions of librdkafka
+    small     reads a stream in micro-batches of one record
+    write     writes rows to a topic: through the data source, through Spark's own sink, and with `to_json` on that sink
+    memory    reads ten times as many records in one batch, and once more with slow work after the reader. Measures the
+              memory, as `stream` does
 
 `tests/support/services.py` downloads the broker (Java, on this machine) and Spark's Kafka source.
 """
 
 from __future__ import annotations
 
-import sys
+import functools
+import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -32,20 +38,17 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil  # type: ignore[import-untyped]  # its types are in a separate package
 import pyarrow as pa
 from _change_messages import Changes, debezium
-from _measure import PACKAGES, Speed, Task, document, environment, measure, run, table, tree_cpu_seconds
+from _kafka import MeasuredBroker, services
+from _measure import PACKAGES, Speed, Task, document, environment, measure, run, table
 from _memory import MemoryMonitor
 from _nested import generated_kinds
 from _orders import SCHEMA, SEED, chunks, orders
 
 from kvformat.connectors import KafkaTable
+from kvformat.connectors.reader.librdkafka import librdkafka
 from kvformat.registry import get_format
-
-sys.path.append(str(Path(__file__).parent.parent))
-
-from tests.support import services
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,6 +65,7 @@ ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix
 PARTITIONS = 4
 # Micro-batches of the stream. A worker's caches keep entries of its last 256 tasks; the last third begins after that.
 BATCHES = 250
+SMALL_BATCHES = 60
 WARM_UP = 5  # micro-batches in which processes start and fill their heaps
 TIMES = 10  # how often the stream's topic has the records
 _ORDER_BYTES = 234  # of an order as json
@@ -80,13 +84,10 @@ _SETTINGS = {
 
 
 class Kafka:
-    """A broker with topics of orders, and its process."""
+    """A broker with topics of orders."""
 
     def __init__(self, folder: Path) -> None:
-        self.broker = services.KafkaBroker(folder)
-        before = set(psutil.Process().children())
-        self.broker.start()
-        (self.process,) = [found for found in psutil.Process().children() if found not in before]
+        self.broker = MeasuredBroker(folder)
 
     def topic(self, name: str, **settings: str) -> KafkaTable:
         """Create a topic and return the table on it."""
@@ -115,11 +116,6 @@ class Kafka:
             for _ in range(times):
                 self.broker.send(topic, pairs)
 
-    def cpu_seconds(self) -> float:
-        """Return the CPU seconds that the broker has used so far."""
-        times = self.process.cpu_times()
-        return float(times.user + times.system)
-
 
 @contextmanager
 def _running() -> Iterator[tuple[Kafka, SparkSession]]:
@@ -135,8 +131,20 @@ def _running() -> Iterator[tuple[Kafka, SparkSession]]:
         try:
             yield kafka, spark
         finally:
-            spark.stop()
+            _end(spark)
             kafka.broker.kill()
+
+
+def _end(spark: SparkSession) -> None:
+    """End a session and its JVM, so that the next one starts with the environment of its own part."""
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    SparkContext._gateway = SparkContext._jvm = None
 
 
 def _records(spark: SparkSession, kafka: Kafka, topic: str) -> DataFrame:
@@ -176,9 +184,9 @@ def measure_batch(records: int, rounds: int) -> dict[str, Any]:
 
         def counted(name: str) -> Task:
             def task() -> None:
-                before = kafka.cpu_seconds()
+                before = kafka.broker.cpu_seconds()
                 tasks[name]()
-                brokers[name].append(records / max(kafka.cpu_seconds() - before, 1e-9))
+                brokers[name].append(records / max(kafka.broker.cpu_seconds() - before, 1e-9))
 
             return task
 
@@ -186,7 +194,7 @@ def measure_batch(records: int, rounds: int) -> dict[str, Any]:
             {name: counted(name) for name in tasks},
             records=records,
             rounds=rounds,
-            clock=lambda: tree_cpu_seconds() - kafka.cpu_seconds(),
+            clock=kafka.broker.others_cpu_seconds,
         )
     print(table("topic to topic, records per CPU-second", speeds, "Columns by hand"))
     pairs = [("KafkaTable", "Columns by hand"), ("KafkaTable", "KeyValueFormat by hand")]
@@ -211,12 +219,148 @@ def measure_source(records: int, rounds: int) -> dict[str, Any]:
                 tasks,
                 records=len(messages),
                 rounds=rounds,
-                clock=lambda: tree_cpu_seconds() - kafka.cpu_seconds(),
+                clock=kafka.broker.others_cpu_seconds,
             )
             speeds |= {f"{name}, {task}": speed for task, speed in found.items()}
             pairs += [(f"{name}, data source", f"{name}, {task}") for task in tasks if task != "data source"]
     print(table("reads of topics, records per CPU-second", speeds, next(iter(speeds))))
     return document(speeds, pairs, records)
+
+
+_HIDING = """
+import ctypes
+
+class CDLL(ctypes.CDLL):
+    def __init__(self, name, *arguments, **options):
+        if "cimpl" in str(name):
+            raise OSError("hidden, to measure Message objects")
+        super().__init__(name, *arguments, **options)
+
+ctypes.CDLL = CDLL
+"""
+"""A module that Python imports at its start. It hides librdkafka's functions from the compiled loop."""
+
+
+def measure_messages(records: int, rounds: int) -> dict[str, Any]:
+    """Measure the data source by Message objects, compared with Spark's own source."""
+    before = os.environ.get("PYTHONPATH")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "sitecustomize.py").write_text(_HIDING, encoding="utf-8")
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, [before])])
+        try:
+            with _running() as (kafka, spark):
+                missing = spark.sparkContext.parallelize([0]).map(lambda _: str(librdkafka())).first()
+                assert "hidden" in missing, missing
+                source = kafka.topic("orders")
+                kafka.fill("orders", records)
+                speeds = measure(
+                    _readers(spark, kafka, source),
+                    records=records,
+                    rounds=rounds,
+                    clock=kafka.broker.others_cpu_seconds,
+                )
+        finally:
+            os.environ.pop("PYTHONPATH") if before is None else os.environ.update(PYTHONPATH=before)
+    print(table("reads by Message objects, records per CPU-second", speeds, "Spark's source"))
+    return document(speeds, [("data source", "Spark's source")], records)
+
+
+def measure_small(records: int, rounds: int) -> dict[str, Any]:
+    """Measure streams in micro-batches of one record. `records` is ignored."""
+    with _running() as (kafka, spark):
+        kafka.broker.create("small", 1)
+        kafka.fill("small", SMALL_BATCHES)
+        options = {"connector": "kafka", "topic": "small", "properties.bootstrap.servers": kafka.broker.bootstrap}
+        source = KafkaTable(SCHEMA, {**options, **FORMATS, "scan.startup.mode": "earliest-offset"})
+
+        def read(name: str) -> Task:
+            def task() -> None:
+                limit = {"maxOffsetsPerTrigger": 1}
+                rows = source.read_stream(spark, source=name, spark_options=limit)  # type: ignore[arg-type]
+                with tempfile.TemporaryDirectory() as checkpoint:
+                    writer = rows.writeStream.format("noop").option("checkpointLocation", checkpoint)
+                    query = writer.trigger(availableNow=True).start()
+                    query.awaitTermination()
+                    sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+                assert sizes == [1] * SMALL_BATCHES, sizes
+
+            return task
+
+        speeds = measure(
+            {"Spark's source": read("spark"), "data source": read("python")},
+            records=SMALL_BATCHES,
+            rounds=rounds,
+            clock=kafka.broker.others_cpu_seconds,
+        )
+    for name, speed in speeds.items():
+        print(f"  {name:44} {1000 / speed.median:8.1f} ms of CPU for a micro-batch")
+    return document(speeds, [("data source", "Spark's source")], SMALL_BATCHES)
+
+
+def measure_write(records: int, rounds: int) -> dict[str, Any]:
+    """Measure writes of cached rows to a topic."""
+    from pyspark.sql import functions as F
+
+    speeds: dict[str, Speed] = {}
+    pairs: list[tuple[str, str]] = []
+    with _running() as (kafka, spark):
+        frame = functools.reduce(
+            lambda one, other: one.union(other),
+            [spark.createDataFrame(pa.Table.from_struct_array(rows)) for rows in chunks(records)],
+        )
+        frame = frame.withColumn("ordered_at", F.col("ordered_at").cast("timestamp_ntz"))
+        frame = frame.repartition(PARTITIONS).cache()
+        assert frame.count() == records
+        for name in ("json", "avro", "debezium-json"):
+            topic = f"written-{name}"
+            kafka.broker.create(topic, PARTITIONS, retention_bytes=str(64 * _MB), segment_bytes=str(32 * _MB))
+            options = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": kafka.broker.bootstrap}
+            target = KafkaTable(SCHEMA, {**options, "format": name})
+            tasks: dict[str, Task] = {
+                "Spark's sink": functools.partial(target.write, frame),
+                "data source": functools.partial(_write_by_source, frame, target),
+            }
+            if name == "json":
+                values = frame.select(F.to_json(F.struct("*")).alias("value"))
+                tasks = {"to_json": functools.partial(_written, values, kafka, topic), **tasks}
+            found = measure(tasks, records=records, rounds=rounds, clock=kafka.broker.others_cpu_seconds)
+            speeds |= {f"{name}, {task}": speed for task, speed in found.items()}
+            pairs += [(f"{name}, data source", f"{name}, {task}") for task in tasks if task != "data source"]
+    print(table("writes to topics, records per CPU-second", speeds, next(iter(speeds))))
+    return document(speeds, pairs, records)
+
+
+def _write_by_source(rows: DataFrame, target: KafkaTable) -> None:
+    options = ", ".join(f"'{name}' = '{value}'" for name, value in target.kv.options.items())
+    ddl = f"CREATE TABLE written ({SCHEMA}) WITH ({options})"
+    rows.write.format("kvformat").option("ddl", ddl).mode("append").save()
+
+
+def measure_memory(records: int, rounds: int) -> dict[str, Any]:
+    """Measure the memory of reads of one batch. They run once; `rounds` is ignored."""
+    count = TIMES * records
+    found: dict[str, Any] = {}
+    with _running() as (kafka, spark):
+        source = kafka.topic("orders")
+        kafka.fill("orders", records, TIMES)
+        for name, pause in (("10 times as many", 0.0), ("slow work after the reader", 0.02)):
+            rows = source.read(spark, source="python")
+            if pause:
+                rows = rows.mapInArrow(functools.partial(_slowly, pause=pause), rows.schema)
+            started = time.monotonic()
+            with MemoryMonitor(kafka.broker.process) as monitor:
+                rows.write.format("noop").mode("overwrite").save()
+            found[name] = {"memory": monitor.thirds(), "seconds": round(time.monotonic() - started)}
+            print(f"\n{name}: {count:,} records, {found[name]['seconds']} s, MB")
+            for part, of in found[name]["memory"].items():
+                print(f"  {part:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
+    return {**found, "records": count, "environment": environment(*PACKAGES)}
+
+
+def _slowly(batches: Iterator[pa.RecordBatch], *, pause: float) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        time.sleep(pause)
+        yield batch
 
 
 def _topics(records: int) -> Iterator[tuple[str, str, dict[str, str], list[bytes]]]:
@@ -244,7 +388,7 @@ def _readers(spark: SparkSession, kafka: Kafka, source: KafkaTable) -> dict[str,
         drop(values)
 
     schema = source.read(spark, source="spark").schema
-    tasks: dict[str, Task] = {"from_json": by_hand} if source.kv.options["format"] == "json" else {}
+    tasks: dict[str, Task] = {"from_json": by_hand} if source.kv.options.get("format") == "json" else {}
     return {
         **tasks,
         "Spark's source": lambda: drop(source.read(spark, source="spark")),
@@ -269,7 +413,7 @@ def measure_once(records: int, rounds: int) -> dict[str, Any]:
             "bytes, at least once": lambda: bytes_target.write(source.read(spark)),
             "bytes, exactly once": lambda: bytes_target.with_options(ONCE).write(source.read(spark)),
         }
-        speeds = measure(tasks, records=records, rounds=rounds, clock=lambda: tree_cpu_seconds() - kafka.cpu_seconds())
+        speeds = measure(tasks, records=records, rounds=rounds, clock=kafka.broker.others_cpu_seconds)
     print(table("topic to topic, records per CPU-second", speeds, "rows, at least once"))
     pairs = [(f"{what}, exactly once", f"{what}, at least once") for what in ("rows", "bytes")]
     return document(speeds, pairs, records)
@@ -295,7 +439,7 @@ def _stream(records: int, options: dict[str, str]) -> dict[str, Any]:
         query = target.write_stream(stream, checkpoint_location=checkpoint, trigger={"availableNow": True})
         while query.isActive and len(query.recentProgress) < WARM_UP:
             time.sleep(_PERIOD)
-        with MemoryMonitor(kafka.process) as monitor:
+        with MemoryMonitor(kafka.broker.process) as monitor:
             query.awaitTermination()
         seconds = time.monotonic() - started
         sizes = [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
@@ -323,6 +467,10 @@ if __name__ == "__main__":
             "once": measure_once,
             "once_stream": measure_once_stream,
             "source": measure_source,
+            "messages": measure_messages,
+            "small": measure_small,
+            "write": measure_write,
+            "memory": measure_memory,
         },
         {"schema": SCHEMA, "options": FORMATS, "seed": SEED},
         records=1_000_000,

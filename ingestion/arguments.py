@@ -10,9 +10,10 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.connectors.kafka import KafkaTable
-from kvformat.ingestion.blocks.options import SINK_OPTIONS, SOURCE_OPTIONS
+from kvformat.ingestion.blocks.options import SOURCE_OPTIONS
+from kvformat.ingestion.blocks.source import RECORDS
 from kvformat.ingestion.pipeline import Pipeline
-from kvformat.ingestion.targets.discovery import is_plugged
+from kvformat.ingestion.targets.discovery import available_targets
 from kvformat.ingestion.targets.target import Target
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.sql.connector_options import is_client_property
@@ -23,12 +24,6 @@ if TYPE_CHECKING:
 
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
 
-# Options that a source needs, although given records are read and no topic.
-_OF_RECORDS = {
-    "topic-pattern": ".*",
-    "properties.bootstrap.servers": "127.0.0.1:9092",
-    "scan.startup.mode": "earliest-offset",
-}
 _OF_DECLARED_COLUMNS = ("key.fields", "value.fields-include")  # a KafkaTable's columns are not those of its topics
 
 
@@ -73,7 +68,6 @@ def ingest(
         spark,
         checkpoint_location=checkpoint_location,
         records=given,
-        target=target if isinstance(target, Target) else None,
         dead_letters=dead_letters,
         trigger=trigger,
         query_name=query_name,
@@ -99,15 +93,13 @@ def _source(source: Mapping[str, Any] | KafkaTable | DataFrame, options: Mapping
         raise ConfigurationError(
             f"source must be options, a KafkaTable or a stream of Kafka records, not {type(source).__name__}"
         )
-    return {"type": "kafka", **_OF_RECORDS, **options}
+    return {"type": RECORDS, **options}
 
 
-def _sink(target: str | PathLike[str] | Mapping[str, Any] | Target) -> dict[str, Any]:
-    """Return the block `sink`; a target that is given replaces it."""
-    if isinstance(target, Target):
-        return {"type": "values"}
-    if isinstance(target, Mapping):
-        return dict(target)
-    if isinstance(target, str) and (target in SINK_OPTIONS or is_plugged(target)):
+def _sink(target: str | PathLike[str] | Mapping[str, Any] | Target) -> Mapping[str, Any] | Target:
+    """Return the block `sink`, or the target."""
+    if isinstance(target, Target | Mapping):
+        return target
+    if isinstance(target, str) and target in available_targets():
         return {"type": target}
     return {"type": "delta", "path": fspath(target)}

@@ -9,12 +9,12 @@ from kvformat.connectors import source as spark_source
 from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.explain import start_in_words
 from kvformat.ingestion.behaviors import TAGS
-from kvformat.ingestion.blocks.options import SINK_OPTIONS
 from kvformat.ingestion.blocks.settings import PipelineSettings
 from kvformat.ingestion.blocks.sink import TOPICS, PipelineSink
 from kvformat.ingestion.blocks.source import PipelineSource
 from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.routes import Route
+from kvformat.ingestion.targets.discovery import target_class
 from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import masked
 from kvformat.registry.sql.table_definition import TableColumn
@@ -76,17 +76,16 @@ def _indented(lines: Iterable[str]) -> list[str]:
 
 
 def _source(source: PipelineSource, settings: PipelineSettings) -> list[str]:
-    if source.records is None or source.value_format is None:
+    if source.value_format is None:
         return [f"Source: {source.type} (refused)"]
-    values, kv = source.values.shown, source.records.kv
+    values = source.values.shown
     name = f" '{values['name']}'" if values["name"] else ""
-    topics = values["topic"]
-    of = f"topics that match {values['topic-pattern']}" if topics is None else f"topics {_listed(topics)}"
     lines = [
         f"value: {_in_words(source.value_format)}",
         "key: not read" if source.key_format is None else f"key: {_in_words(source.key_format)}",
-        f"start: {_start(source)}; a checkpoint has priority",
     ]
+    if source.records is not None:
+        lines.append(f"start: {_start(source)}; a checkpoint has priority")
     if values["scan.bounded.mode"] == "latest-offset":
         lines.append("end: the last record when the query starts")
     lines.append(f"tables: {_table_ids(source)}")
@@ -94,10 +93,15 @@ def _source(source: PipelineSource, settings: PipelineSettings) -> list[str]:
     if source.metadata:
         lines.append(f"columns of the record: {', '.join(map(_metadata, source.metadata.values()))}")
     lines.append(f"bad records: {_errors(source, settings)}")
+    if source.records is None:
+        return [f"Source{name}: {source.type}, a stream of Kafka records that `start` gets", *_indented(lines)]
+    kv = source.records.kv
     if values["scan.check.duplicated.group.id"] and GROUP in kv.options:
         lines.append("the consumer group must have no member when the query starts")
     plan = spark_source.planned(kv, streaming=True, ask=False)
     lines += [f"{key} = {masked(key, text)!r}" for key, text in sorted(plan.options.items())]
+    topics = values["topic"]
+    of = f"topics that match {values['topic-pattern']}" if topics is None else f"topics {_listed(topics)}"
     return [f"Source{name}: kafka, {of}", *_indented(lines)]
 
 
@@ -215,51 +219,15 @@ def _target(route: Route) -> str:
 
 
 def _sink(sink: PipelineSink, settings: PipelineSettings, changes: frozenset[str]) -> list[str]:
+    if sink.target is not None:
+        return [f"Sink: {sink.target!r}", *_indented(_changes(changes, settings))]
     if not sink.values:
         return [f"Sink: {sink.type} (refused)"]
     name = f" '{sink.values.shown['name']}'" if sink.values["name"] else ""
-    if sink.type == "kafka":
-        lines = _topics(sink)
-    elif sink.type == "upsert-kafka":
-        lines = ["the topic is the table's name; value: json; key: json of the primary key; a delete is a tombstone"]
-    elif sink.type == "values":
-        lines = ["rows are printed"]
-    elif sink.type in SINK_OPTIONS:
-        lines = _tables(sink)
-    else:
-        given = sink.options.shown.items()
-        lines = [f"{key}: {value}" for key, value in given if key not in ("type", "name")]
+    lines = target_class(sink.type).describe(sink)
     if sink.type not in TOPICS:
         lines += _changes(changes, settings)
     return [f"Sink{name}: {sink.type}", *_indented(lines)]
-
-
-def _topics(sink: PipelineSink) -> list[str]:
-    values = sink.values
-    lines = [f"value: {values['value.format']}; key: {values['key.format']}, of the table's name and its primary key"]
-    if values["topic"]:
-        lines.append(f"topic: {sink.options.shown.get('topic')}")
-    else:
-        lines += [f"topic of {','.join(tables)}: {topic}" for tables, topic in sink.topics]
-        lines.append(f"topic{' of other tables' if sink.topics else ''}: the table's name")
-    by_key = values["partition.strategy"] == "hash-by-key"
-    lines.append("partition: by the key" if by_key else "partition: 0, so one task writes each topic")
-    headers = ["namespace", "schemaName", "tableName"] if values["sink.add-tableId-to-header-enabled"] else []
-    headers += [name for name, _ in sink.headers]
-    return [*lines, f"headers: {', '.join(headers)}"] if headers else lines
-
-
-def _tables(sink: PipelineSink) -> list[str]:
-    values = sink.values.shown
-    place = [values[key] for key in ("catalog", "namespace", "path") if values.get(key)]
-    lines = [f"{'path' if values.get('path') else 'tables'}: {'.'.join(map(str, place))}"] if place else []
-    append = values["write-mode"] == "append"
-    lines.append("rows: every change, with its kind and place" if append else "rows: the last of each key, merged")
-    lines.append("batches: one write for each table that has records; 'trigger' sets the time between batches")
-    if values["sink.type-normalize-strategy"] != "standard":
-        lines.append(f"types: {values['sink.type-normalize-strategy']}")
-    lines += [f"property {key} = {value!r}" for key, value in values["table-properties"].items()]
-    return lines if values["create-tables"] else [*lines, "tables must exist"]
 
 
 def _changes(changes: frozenset[str], settings: PipelineSettings) -> list[str]:

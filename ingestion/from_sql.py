@@ -14,7 +14,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvformat.ingestion.blocks.options import PIPELINE_OPTIONS, SINK_OPTIONS
+from kvformat.ingestion.blocks.options import PIPELINE_OPTIONS
 from kvformat.ingestion.blocks.sink import OTHER_SINKS
 from kvformat.ingestion.targets.discovery import GROUP, available_targets
 from kvformat.ingestion.yaml import MASK, Document, Secret, Value, with_variables
@@ -251,8 +251,8 @@ class _Statement:
         kind = str(connector).lower()
         self.places |= {("sink", key): place for key, place in places.items()}
         self.places["sink", "type"] = places.get("connector", places[""])
-        if kind not in SINK_OPTIONS and kind not in available_targets():
-            known = sorted({*SINK_OPTIONS, *available_targets()})
+        known = available_targets()
+        if kind not in known:
             why = (
                 f"the connector '{masked('connector', connector)}' of table '{shown}' is not supported here"
                 f"{_at(places, 'connector')}.{did_you_mean(kind, known)} Connectors: {', '.join(known)}. "

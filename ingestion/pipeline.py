@@ -22,6 +22,8 @@ from kvformat.ingestion.blocks.transform import TransformRule, parse_routes, par
 from kvformat.ingestion.explain import explain
 from kvformat.ingestion.from_sql import sql_documents
 from kvformat.ingestion.routes import Route, pattern_warning
+from kvformat.ingestion.targets.discovery import target_class
+from kvformat.ingestion.targets.target import Target
 from kvformat.ingestion.yaml import MASK, Document, Secret, parse_document, read_text
 from kvformat.registry.contract.errors import ConfigurationError, did_you_mean
 from kvformat.registry.sql.connector_options import masked
@@ -32,12 +34,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from kvformat.ingestion.targets.target import Target
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
 
 _MAPPING = "sink.tableId-to-topic.mapping"
 _SEPARATORS = re.compile(r"[;,:]\s*")
-_WITHOUT_CATALOG = ("kafka", "upsert-kafka", "values")
 _SHORTEST_ENTRY = 3  # characters; shorter entries of a secret are in many words
 
 
@@ -45,18 +45,20 @@ class Pipeline:
     """A checked pipeline: immutable, comparable, picklable; `repr` shows no secret.
 
     The arguments are the blocks of a YAML text: `source` and `sink` are options, `transform` and `route` lists of
-    rules, `pipeline` the settings. Raises `ConfigurationError` for anything malformed. What Flink CDC can do and Spark
-    can't is in `refused`: such a pipeline can be explained, but not started.
+    rules, `pipeline` the settings. `sink` may also be a target. A source may have the type `records`, whose stream
+    `start` gets. Raises `ConfigurationError` for anything malformed. What Flink CDC can do and Spark can't is in
+    `refused`: such a pipeline can be explained, but not started.
 
     source, sink, settings: the checked blocks. `transforms` and `routes` are the rules, in order.
     behavior, schema_changes: what a change of a schema does, and the kinds of changes that the sink takes.
-    refused: reasons why the pipeline can't be started. `notes`: what has no effect, or another one than in Flink.
+    refused: reasons why the pipeline can't be started; `refused_for_records` are those for a stream of given records.
+    `notes`: what has no effect, or another one than in Flink.
     """
 
     def __init__(
         self,
         source: Mapping[str, Any],
-        sink: Mapping[str, Any],
+        sink: Mapping[str, Any] | Target,
         *,
         transform: Sequence[Mapping[str, Any]] = (),
         route: Sequence[Mapping[str, Any]] = (),
@@ -129,13 +131,19 @@ class Pipeline:
         for name in ("source", "sink"):
             if blocks.get(name, "") == "":
                 raise ConfigurationError(f"the pipeline needs the block '{name}'")
-        maps = {name: _map(name, blocks[name]) for name in ("source", "sink")}
+        maps = {"source": _map("source", blocks["source"])}
         maps["pipeline"] = _map("pipeline", blocks.get("pipeline") or {})
         notes = list(self._document.notes)
-        self._blocks = {"transform": blocks.get("transform", ()), "route": blocks.get("route", ()), **maps}
-        sink, source = dict(maps["sink"]), dict(maps["source"])
-        if _MAPPING in source and _MAPPING not in sink:
-            sink[_MAPPING] = source.pop(_MAPPING)
+        given = blocks["sink"] if isinstance(blocks["sink"], Target) else _map("sink", blocks["sink"])
+        self._blocks = {
+            "transform": blocks.get("transform", ()),
+            "route": blocks.get("route", ()),
+            "sink": given,
+            **maps,
+        }
+        sink, source = given, dict(maps["source"])
+        if isinstance(sink, Mapping) and _MAPPING in source and _MAPPING not in sink:
+            sink = {**sink, _MAPPING: source.pop(_MAPPING)}
             notes.append(f"source: '{_MAPPING}' is read as an option of the sink: write it there")
         with _in_block("source"):
             self.source: PipelineSource = parse_source(texts("source", source))
@@ -150,10 +158,12 @@ class Pipeline:
             self.settings: PipelineSettings = parse_settings(maps["pipeline"])
         self.behavior = SchemaChangeBehavior(self.settings.values["schema.change.behavior"])
         self.schema_changes = accepted_tags(self.sink.include, self.sink.exclude, self.behavior)
-        self.refused: tuple[str, ...] = tuple(self._refusals())
+        refusals = [*self._refusals()]
+        self.refused: tuple[str, ...] = tuple(why for _, why in refusals)
+        self.refused_for_records = tuple(why for option, why in refusals if not option.startswith("scan."))
         notes += [*self.source.notes, *self.sink.notes, *self.settings.notes]
         notes += [note for rule in self.transforms for note in rule.notes]
-        if self.sink.type in _WITHOUT_CATALOG and any(r.partition_keys or r.table_options for r in self.transforms):
+        if not self._has_catalog() and any(r.partition_keys or r.table_options for r in self.transforms):
             notes.append(
                 f"transform: no effect: 'partition-keys' and 'table-options', because '{self.sink.type}' creates no "
                 "tables of a catalog"
@@ -169,9 +179,16 @@ class Pipeline:
             )
         self.notes: tuple[str, ...] = tuple(map(self._masked, notes))
 
-    def _refusals(self) -> Iterator[str]:
-        """Yield the reasons why the pipeline can't be started: those of the document, and those of the blocks."""
-        yield from map(self._masked, self._document.refused.values())
+    def _has_catalog(self) -> bool:
+        """Whether created tables have partition keys and properties; a sink that is not known here has none."""
+        if self.sink.target is not None:
+            return self.sink.target.has_catalog
+        return not self.sink.values or target_class(self.sink.type).has_catalog
+
+    def _refusals(self) -> Iterator[tuple[str, str]]:
+        """Yield the reasons why the pipeline can't be started, each with its option: of the document, of the blocks."""
+        for (_, option), why in self._document.refused.items():
+            yield option, self._masked(why)
         of_blocks: dict[str, Sequence[str]] = {
             "source": self.source.refused,
             "sink": self.sink.refused,
@@ -182,7 +199,7 @@ class Pipeline:
             for why in refused:
                 option = why.option if isinstance(why, Refusal) else ""
                 if (block, option) not in self._document.refused:
-                    yield self._masked(why) + self._document.place(block, option)
+                    yield option, self._masked(why) + self._document.place(block, option)
 
     def explain(self) -> str:
         """Describe what the pipeline does, what is refused and why, and what has no effect. Shows no secret."""

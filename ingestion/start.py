@@ -22,6 +22,8 @@ from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.range_records import range_rows
 from kvformat.connectors.reader.ranges import PartitionRange, by_topic
 from kvformat.ingestion import looking
+from kvformat.ingestion.blocks.options import plain_text
+from kvformat.ingestion.blocks.source import RECORDS
 from kvformat.ingestion.planning import Planner
 from kvformat.ingestion.query import IngestBatch, QuerySettings
 from kvformat.ingestion.range_reader import RangeReader
@@ -31,6 +33,7 @@ from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
 from kvformat.ingestion.targets.discovery import target_of
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning, MissingExtraError, listed
+from kvformat.registry.sql.connector_options import is_client_property
 from kvformat.registry.streams.dead_letters import DeadLetters
 from kvformat.registry.table.producer import producer_options
 
@@ -65,7 +68,7 @@ def start_query(
     step: Callable[[str], None] | None = None,
 ) -> StreamingQuery:
     """Check everything that needs a session, and start the query; `Pipeline.start` describes the arguments."""
-    refused = [why for why in pipeline.refused if records is None or not why.startswith("source: 'scan.")]
+    refused = pipeline.refused if records is None else pipeline.refused_for_records
     if refused:
         raise ConfigurationError("the pipeline can't be started:\n" + "\n".join(f"- {why}" for why in refused))
     checkpoint = os.fspath(checkpoint_location or pipeline.settings.values["checkpoint"] or "")
@@ -83,6 +86,8 @@ def start_query(
     if probe:
         target.with_session(spark).probe()
     settings = QuerySettings(checkpoint, letters, logs, on_table_error, take_over)
+    if records is None and pipeline.source.type == RECORDS:
+        raise ConfigurationError(f"the source has the type '{RECORDS}': give the stream, start(spark, records=...)")
     if records is None:
         records = _records(pipeline, spark, checkpoint, letters, spark_options)
     else:
@@ -135,9 +140,8 @@ def _letters(pipeline: Pipeline, dead_letters: DeadLetterTarget | None) -> tuple
         to = location if kind == "topic" else os.path.join(".", location) if "://" not in location else location
     if to is None:
         return None, kind == "logger"
-    table = pipeline.source.records
-    assert table is not None
-    found = DeadLetters.of(to, producer_options(table.kv.options))
+    client = {key: text for key, text in pipeline.source.options.items() if is_client_property(key)}
+    found = DeadLetters.of(to, producer_options({key: plain_text(text) for key, text in client.items()}))
     if found.topic is not None and found.topic in (pipeline.source.values["topic"] or ()):
         raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{found.topic}'")
     return found, kind == "logger"

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.blocks import options as blocks
+from kvformat.ingestion.targets.discovery import BUILT_IN, sink_options
 from kvformat.registry import available_formats, get_format
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.options import Option, display_value
@@ -160,15 +161,15 @@ def test_each_option_of_a_pipeline_has_its_default() -> None:
     assert _defaults(specs) == _OF_PIPELINES
 
 
-@pytest.mark.parametrize("sink", blocks.SINK_OPTIONS)
+@pytest.mark.parametrize("sink", BUILT_IN)
 def test_each_option_of_a_sink_has_its_default(sink: str) -> None:
-    specs = blocks.SINK_OPTIONS[sink]
+    specs = sink_options(sink)
     assert _defaults(specs) == {spec.key: _OF_SINKS[spec.key] for spec in specs if spec.key in _OF_SINKS}
 
 
 def test_each_default_can_be_given_as_the_documentation_shows_it() -> None:
     formats = [format_class(identifier).option_specs for identifier in available_formats()]
-    groups = [*formats, KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS, *_PIPELINES, *blocks.SINK_OPTIONS.values()]
+    groups = [*formats, KAFKA_OPTIONS, UPSERT_KAFKA_OPTIONS, *_PIPELINES, *map(sink_options, BUILT_IN)]
     specs = [spec for group in groups for spec in group if spec.default is not None]
     assert len(specs) >= 200
     for spec in specs:

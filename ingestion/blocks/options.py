@@ -157,7 +157,7 @@ SINK_NAME = (
     Option(name="name", doc="name for people"),
 )
 """The options that each sink has."""
-_SINK_CLIENT = (
+SINK_CLIENT = (
     replace(next(spec for spec in SOURCE_OPTIONS if spec.name == "properties.bootstrap.servers")),
     Option(
         name="sink.delivery-guarantee",
@@ -178,7 +178,8 @@ _SINK_CLIENT = (
         doc="headers `namespace`, `schemaName` and `tableName`",
     ),
 )
-_TABLES = (
+"""The options of all sinks that write records of topics, beside the client's (`properties.*`)."""
+OF_TABLES = (
     Option(name="catalog", doc="catalog of the tables"),
     Option(name="namespace", doc="in front of the tables' names"),
     Option(name="table-properties", type="map", doc="properties of created tables"),
@@ -204,61 +205,6 @@ _TABLES = (
         doc="largest table that is rewritten when the target can't change a column's type",
     ),
 )
-AT_A_PATH = (
-    Option(name="path", doc="folder of the tables, instead of a catalog; needs no package of Spark"),
-    Option(
-        name="storage-options",
-        type="map",
-        sensitive=True,
-        doc="with `path`: options of deltalake for an object store, such as `storage-options.AWS_REGION`",
-    ),
-    Option(
-        name="driver.max-bytes",
-        type="memory",
-        default=2**28,
-        doc="with `path`: the most bytes of a batch's rows, and of a table's files, that are merged in the driver, not "
-        "in tasks",
-    ),
-    Option(
-        name="upkeep.commits",
-        type="int",
-        default=20,
-        doc="with `path`: commits of a table between two runs of compaction and vacuum; 0: never",
-    ),
-)
-"""The options of a sink `delta` that writes below a path."""
-SINK_OPTIONS: Mapping[str, tuple[Option, ...]] = {
-    "kafka": (
-        *SINK_NAME,
-        *_SINK_CLIENT,
-        Option(name="topic", doc="the topic of all records; an empty text is no topic"),
-        Option(
-            name="sink.tableId-to-topic.mapping",
-            doc="`table[,table]:topic;...`: topics by table; without it and `topic` the topic is the table's name",
-        ),
-        Option(
-            name="partition.strategy",
-            type="enum",
-            default="all-to-zero",
-            allowed=("all-to-zero", "hash-by-key"),
-            doc="all records to partition 0, or by the key",
-        ),
-        Option(name="key.format", type="enum", default="json", allowed=("json", "csv"), doc="format of the key"),
-        Option(
-            name="value.format",
-            type="enum",
-            default="debezium-json",
-            allowed=("debezium-json", "canal-json"),
-            doc="format of the value",
-        ),
-        Option(name="sink.custom-header", default="", doc="headers of each record, `k1:v1;k2:v2`"),
-    ),
-    "upsert-kafka": (*SINK_NAME, *_SINK_CLIENT),
-    "delta": (*SINK_NAME, *AT_A_PATH, *_TABLES),
-    "iceberg": (*SINK_NAME, *_TABLES),
-    "values": SINK_NAME,
-}
-"""The options of each type of sink, without those of its formats and the client's (`properties.*`)."""
 SINK_FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
     "debezium-json": (
         Option(

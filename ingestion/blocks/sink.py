@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors.producer_settings import without_effect
 from kvformat.connectors.properties import misspelt, unreadable_key
 from kvformat.ingestion.blocks.options import (
-    AT_A_PATH,
+    OF_TABLES,
     SINK_FORMAT_OPTIONS,
     SINK_NAME,
-    SINK_OPTIONS,
     Refusal,
     option_values,
     other_type,
@@ -29,7 +28,7 @@ from kvformat.ingestion.blocks.options import (
     writing_options,
 )
 from kvformat.ingestion.routes import Selector
-from kvformat.ingestion.targets.discovery import GROUP, is_plugged, target_class
+from kvformat.ingestion.targets.discovery import BUILT_IN, GROUP, is_plugged, sink_options
 from kvformat.ingestion.yaml import MASK, Secret, shown_key
 from kvformat.registry.contract.discovery import is_available
 from kvformat.registry.contract.errors import ConfigurationError, OptionError
@@ -37,6 +36,9 @@ from kvformat.registry.contract.options import Option, OptionValues
 from kvformat.registry.sql.connector_options import is_client_property
 from kvformat.registry.table.connector_checks import check_case
 from kvformat.registry.table.producer import producer_risks
+
+if TYPE_CHECKING:
+    from kvformat.ingestion.targets.target import Target
 
 TOPICS = ("kafka", "upsert-kafka")
 """The types of sinks that write records of topics."""
@@ -65,6 +67,7 @@ class PipelineSink:
     topics: selectors of tables, each group with the topic of the tables; the first that matches counts.
     headers: headers of each record.
     refused: reasons why the sink can't be written here; `notes` are on options without effect.
+    target: a target that was made in Python. It has no options here.
     """
 
     type: str
@@ -76,19 +79,22 @@ class PipelineSink:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     refused: tuple[Refusal, ...] = field(default=(), repr=False)
     notes: tuple[str, ...] = field(default=(), repr=False)
+    target: Target | None = field(default=None, repr=False)
 
 
-def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
-    """Check the block `sink`. Raises `ConfigurationError`, never with a secret."""
+def parse_sink(block: Mapping[str, Any] | Target) -> PipelineSink:
+    """Check the block `sink`, or take a target. Raises `ConfigurationError`, never with a secret."""
+    if not isinstance(block, Mapping):
+        return PipelineSink(type(block).__name__, OptionValues({}, {}), OptionValues({}, {}), target=block)
     given = texts("sink", block, (_INCLUDE, _EXCLUDE))
     given = {key: Secret(plain_text(text)) if _is_credential(key) else text for key, text in given.items()}
     include, exclude = (_schema_changes(key, block[key]) if key in block else None for key in (_INCLUDE, _EXCLUDE))
     if "type" not in given:
-        raise OptionError(f"sink: the option 'type' is missing. Types: {', '.join(SINK_OPTIONS)}", option="type")
+        raise OptionError(f"sink: the option 'type' is missing. Types: {', '.join(BUILT_IN)}", option="type")
     type_ = given["type"].lower()
-    plugged = type_ not in SINK_OPTIONS and is_plugged(type_)
-    if type_ not in SINK_OPTIONS and not plugged:
-        other = other_type("sink", given["type"], tuple(SINK_OPTIONS), OTHER_SINKS)
+    plugged = type_ not in BUILT_IN and is_plugged(type_)
+    if type_ not in BUILT_IN and not plugged:
+        other = other_type("sink", given["type"], BUILT_IN, OTHER_SINKS)
         strategy = "'sink.type-normalize-strategy' is known there. "
         why = (
             f"sink '{other}' is not supported: use 'delta' or 'iceberg'. "
@@ -103,7 +109,7 @@ def parse_sink(block: Mapping[str, Any]) -> PipelineSink:
     refused: list[Refusal] = []
     notes: list[str] = []
     if plugged:
-        specs = (*SINK_NAME, *target_class(type_).option_specs)
+        specs = sink_options(type_)
         found = parse_values("sink", specs, given)
         secrets = {spec.name for spec in specs if spec.sensitive}
         shown = {key: MASK if key in secrets else text for key, text in option_values(given).shown.items()}
@@ -146,7 +152,7 @@ def _schema_changes(key: str, value: Any) -> tuple[str, ...]:
 
 def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes: list[str]) -> dict[str, Any]:
     """Parse all options of a known type."""
-    specs = SINK_OPTIONS[type_]
+    specs = sink_options(type_)
     own = {key: text for key, text in given.items() if not (type_ in TOPICS and key.startswith(_ALIYUN))}
     if len(own) < len(given):
         without = sorted(key for key in given if key not in own)
@@ -187,7 +193,7 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes:
 def _check_path(given: Mapping[str, str], notes: list[str]) -> None:
     """Raise `OptionError` for a path and a catalog, and note options that only tables at a path have."""
     if "path" not in given:
-        names = {spec.name for spec in AT_A_PATH}
+        names = {spec.name for spec in sink_options("delta") if spec not in (*SINK_NAME, *OF_TABLES)}
         without = [key for key in given if key in names or _is_credential(key)]
         notes += [f"sink: no effect: '{key}', because there is no 'path'" for key in without]
         return
@@ -212,7 +218,7 @@ def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[
     """
     if type_ != "kafka":
         return set()
-    specs = {spec.name: spec for spec in SINK_OPTIONS["kafka"]}
+    specs = {spec.name: spec for spec in sink_options("kafka")}
     used = {
         str(parse_values("sink", [specs[name]], {name: given[name]} if name in given else {})[name])
         for name in ("key.format", "value.format")

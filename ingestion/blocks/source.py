@@ -9,7 +9,7 @@ is an `OptionError`. Rules: Ververica's page "Kafka connector", section "Flink C
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from kvformat.connectors import source as spark_source
@@ -49,6 +49,8 @@ _OTHER_SOURCES = (
 )
 _DEFAULT_FORMAT = next(spec.default for spec in SOURCE_OPTIONS if spec.name == "value.format")
 _ALIYUN = "aliyun."
+RECORDS = "records"
+"""The type of a source whose records are a stream that `Pipeline.start` gets."""
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
 _FIRST_SCHEMAS = "scan.value.initial-schemas.ddls"
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
@@ -64,7 +66,7 @@ class PipelineSource:
 
     options: the options as given. `repr` shows the type only, because any value may be a secret.
     values: the parsed options by their names, with defaults, also those of the value's format that only ingestion has.
-    records: the table that reads the topics; its only column is the bytes of the value.
+    records: the table that reads the topics; its only column is the bytes of the value. None for given records.
     value_format, key_format: the formats of the records; the key's is None if keys are not read.
     schemas: first schemas by table; `fixed_types` are the types of columns in all tables. `declared` are the columns
         that all tables have.
@@ -99,8 +101,11 @@ class PipelineSource:
 def parse_source(given: Mapping[str, str]) -> PipelineSource:
     """Check the block `source`. Raises `ConfigurationError`, never with a secret."""
     if "type" not in given:
-        raise OptionError("source: the option 'type' is missing; it is 'kafka'", option="type")
-    if given["type"].lower() != "kafka":
+        raise OptionError(
+            "source: the option 'type' is missing; it is 'kafka', or 'records' for a stream of given records",
+            option="type",
+        )
+    if given["type"].lower() not in ("kafka", RECORDS):
         other = other_type("source", given["type"], ("kafka",), _OTHER_SOURCES)
         why = f"source '{other}': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
         return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(Refusal(why, "type"),))
@@ -112,6 +117,7 @@ class _SourceParser:
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self.given = given
+        self.has_records = given["type"].lower() == RECORDS
         self.refused: list[Refusal] = []
         self.notes: list[str] = []
         aliyun = sorted(key for key in given if key.startswith(_ALIYUN))
@@ -123,15 +129,18 @@ class _SourceParser:
         checks.check_case(self.own)
         formats = _FormatOptions(self.own)
         plain = {key: text for key, text in self.own.items() if key not in formats.keys}
-        values = parse_values("source", SOURCE_OPTIONS, _without_client(plain))
-        checks.check_topic(values, required=True)
+        self._check_records(plain)
+        specs = [replace(spec, required=False) for spec in SOURCE_OPTIONS] if self.has_records else SOURCE_OPTIONS
+        values = parse_values("source", specs, _without_client(plain))
+        if not self.has_records:
+            checks.check_topic(values, required=True)
         checks.check_tolerance(values)
         if values["scan.max.pre.fetch.records"] < 0:
             raise OptionError(
                 "source: 'scan.max.pre.fetch.records' must be at least 0", option="scan.max.pre.fetch.records"
             )
         _check_prefixes(self.own)
-        records = self._records(values)
+        records = None if self.has_records else self._records(values)
         if formats.value_name == "avro":
             self._refuse(
                 "value.format",
@@ -149,7 +158,7 @@ class _SourceParser:
         _check_declared(declared, fixed, schemas, fixed_types)
         self._note_options_without_effect(values)
         return PipelineSource(
-            "kafka",
+            RECORDS if self.has_records else "kafka",
             option_values(self.given),
             option_values(self.given, values),
             records,
@@ -163,6 +172,14 @@ class _SourceParser:
             tuple(self.refused),
             tuple(self.notes),
         )
+
+    def _check_records(self, given: Mapping[str, str]) -> None:
+        """Note the options of topics, which a stream of given records does not have."""
+        if not self.has_records:
+            return
+        for key in given:
+            if key in ("topic", "topic-pattern") or (key.startswith("scan.") and key != _FIRST_SCHEMAS):
+                self.notes.append(f"source: no effect: '{key}', because a stream of records is given")
 
     def _refuse(self, option: str, why: str) -> None:
         self.refused.append(Refusal(why, option))

@@ -14,12 +14,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from kvformat.ingestion.schemas.events import AlterColumnTypes, DropColumns, RenameColumns, SchemaEvent
 from kvformat.ingestion.schemas.table_schema import TableSchema
+from kvformat.ingestion.targets.delta_path import DeltaPathTarget
 from kvformat.ingestion.targets.sql import SqlTarget
-from kvformat.ingestion.targets.target import BatchWrite
+from kvformat.ingestion.targets.target import BatchWrite, Target
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
+
+    from kvformat.ingestion.blocks.sink import PipelineSink
 
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Names of Spark's integer types, and the digits before the point of a DECIMAL that Delta widens them to."""
@@ -38,7 +42,13 @@ class DeltaTarget(SqlTarget):
     """
 
     identifier: ClassVar[str] = "delta"
+    option_specs: ClassVar[tuple[Option, ...]] = DeltaPathTarget.option_specs
     provider: str | None = "delta"
+
+    @classmethod
+    def from_sink(cls, sink: PipelineSink) -> Target:
+        """Return the target of a checked sink; with `path` it is a `DeltaPathTarget`."""
+        return super().from_sink(sink) if sink.values["path"] is None else DeltaPathTarget.from_sink(sink)
 
     def own_properties(self) -> dict[str, str]:
         """Return the features of created tables."""

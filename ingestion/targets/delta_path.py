@@ -28,6 +28,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import unquote
 
+from kvformat.ingestion.blocks.options import OF_TABLES
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import (
     AddColumns,
@@ -64,6 +65,7 @@ from kvformat.ingestion.targets.types import (
 )
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import FlinkType, from_spark, nullable
 from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
 from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction, checked
@@ -101,6 +103,29 @@ class DeltaPathTarget(Target):
     """
 
     identifier: ClassVar[str] = "delta"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        Option(name="path", doc="folder of the tables, instead of a catalog; needs no package of Spark"),
+        Option(
+            name="storage-options",
+            type="map",
+            sensitive=True,
+            doc="with `path`: options of deltalake for an object store, such as `storage-options.AWS_REGION`",
+        ),
+        Option(
+            name="driver.max-bytes",
+            type="memory",
+            default=2**28,
+            doc="with `path`: the most bytes of a batch's rows, and of a table's files, that are merged in the driver, "
+            "not in tasks",
+        ),
+        Option(
+            name="upkeep.commits",
+            type="int",
+            default=20,
+            doc="with `path`: commits of a table between two runs of compaction and vacuum; 0: never",
+        ),
+        *OF_TABLES,
+    )
     path: str | PathLike[str]
     types: Strategy = "standard"
     create_tables: bool = True

@@ -13,23 +13,25 @@ import importlib
 from importlib import metadata
 from typing import TYPE_CHECKING
 
+from kvformat.ingestion.blocks.options import SINK_NAME
 from kvformat.ingestion.targets.target import Target
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, PluginError, did_you_mean, listed
 
 if TYPE_CHECKING:
     from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.registry.contract.options import Option
 
 GROUP = "kvformat.targets"
 _BUILT_IN = {
+    "kafka": "topics:TopicTarget",
+    "upsert-kafka": "topics:UpsertTopicTarget",
     "delta": "delta:DeltaTarget",
     "iceberg": "iceberg:IcebergTarget",
     "values": "values:ValuesTarget",
-    "kafka": "topics:TopicTarget",
-    "upsert-kafka": "topics:TopicTarget",
 }
 """Module and class of each type that needs no other package."""
-_AT_A_PATH = {"delta": "delta_path:DeltaPathTarget"}
-"""Module and class of each type of sink that has another target if it has a 'path'."""
+BUILT_IN = tuple(_BUILT_IN)
+"""The types of sinks that need no other package."""
 
 
 def target_of(sink: PipelineSink) -> Target:
@@ -37,16 +39,21 @@ def target_of(sink: PipelineSink) -> Target:
 
     Raises `ConfigurationError` if the sink is refused, and the errors of `target_class`.
     """
+    if sink.target is not None:
+        return sink.target
     if sink.refused:
         raise ConfigurationError(f"the sink can't be written: {'; '.join(sink.refused)}")
-    if sink.type in _AT_A_PATH and sink.values["path"] is not None:
-        return _built_in(_AT_A_PATH[sink.type]).from_sink(sink)
     return target_class(sink.type).from_sink(sink)
 
 
 def available_targets() -> list[str]:
     """Return the types of sinks, sorted, without loading them."""
     return sorted({*_BUILT_IN, *_points()})
+
+
+def sink_options(type_: str) -> tuple[Option, ...]:
+    """Return the options of a type of sink, without those of its formats. Raises the errors of `target_class`."""
+    return (*SINK_NAME, *target_class(type_).option_specs)
 
 
 def target_class(type_: str) -> type[Target]:

@@ -25,8 +25,9 @@ import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from kvformat.ingestion.blocks.options import OF_TABLES
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import (
     AddColumns,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
     from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.registry.contract.options import Option
 
 _PARTITIONS = "kvformat.partition-keys"
 _WRITTEN = "kvformat.written"
@@ -114,8 +116,10 @@ class SqlTarget(Target):
     as_text: ClassVar[Collection[str]] = (*ONLY_IN_FLINK, *NOT_IN_LAKES)
     """Kinds of types that become STRING."""
 
+    option_specs: ClassVar[tuple[Option, ...]] = OF_TABLES
+
     @classmethod
-    def from_sink(cls, sink: PipelineSink) -> Self:
+    def from_sink(cls, sink: PipelineSink) -> Target:
         """Return the target of a checked sink."""
         values = sink.values
         return cls(
@@ -127,6 +131,20 @@ class SqlTarget(Target):
             properties=dict(values["table-properties"]),
             rewrite_max_bytes=values["rewrite.max-bytes"],
         )
+
+    @classmethod
+    def describe(cls, sink: PipelineSink) -> list[str]:
+        """Return the lines of `Pipeline.explain`."""
+        values = sink.values.shown
+        place = [values[key] for key in ("catalog", "namespace", "path") if values.get(key)]
+        lines = [f"{'path' if values.get('path') else 'tables'}: {'.'.join(map(str, place))}"] if place else []
+        append = values["write-mode"] == "append"
+        lines.append("rows: every change, with its kind and place" if append else "rows: the last of each key, merged")
+        lines.append("batches: one write for each table that has records; 'trigger' sets the time between batches")
+        if values["sink.type-normalize-strategy"] != "standard":
+            lines.append(f"types: {values['sink.type-normalize-strategy']}")
+        lines += [f"property {key} = {value!r}" for key, value in values["table-properties"].items()]
+        return lines if values["create-tables"] else [*lines, "tables must exist"]
 
     @property
     def rows(self) -> Literal["latest", "changes"]:

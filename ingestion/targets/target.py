@@ -119,9 +119,11 @@ class Target(abc.ABC):
     identifier: ClassVar[str]
     """The type of sink that makes the target. A target that is only made in Python needs none."""
     option_specs: ClassVar[tuple[Option, ...]] = ()
-    """The options of the sink, without `type` and `name`. Built-in sinks declare theirs in `blocks/options.py`."""
+    """The options of the sink, without `type` and `name`."""
     has_tables: ClassVar[bool] = True
     """Whether the target keeps schemas. A topic does not, so no change is applied to it."""
+    has_catalog: ClassVar[bool] = True
+    """Whether created tables have the partition keys and properties of a transform."""
     driver_max_bytes: int = 0
     """The most bytes of a batch's rows that `write_rows` takes from the driver. 0 for a target without `write_rows`."""
     _session: SparkSession | None = None
@@ -132,9 +134,14 @@ class Target(abc.ABC):
         return "latest"
 
     @classmethod
-    def from_sink(cls, sink: PipelineSink) -> Self:
+    def from_sink(cls, sink: PipelineSink) -> Target:
         """Return the target of a checked sink; `sink.values` are the parsed options by name."""
         raise ConfigurationError(f"{cls.__name__} can't be made from the options of a sink: make it in Python")
+
+    @classmethod
+    def describe(cls, sink: PipelineSink) -> list[str]:
+        """Return the lines of `Pipeline.explain` about a sink; by default its options, without secrets."""
+        return [f"{key}: {value}" for key, value in sink.options.shown.items() if key not in ("type", "name")]
 
     def merging(self, table: MaintainableTable, name: str | None = None) -> Callable[[DataFrame, int], None]:
         """Return a function for `KeyValueFormat.maintain`: it creates the table, adds its new columns, and merges.

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from kvformat.connectors import topics
 from kvformat.connectors.exactly_once import ExactlyOnce
 from kvformat.connectors.transaction_client import TransactionSettings
+from kvformat.ingestion.blocks.options import SINK_CLIENT
 from kvformat.ingestion.blocks.sink import TOPICS, PipelineSink, parse_sink
 from kvformat.ingestion.schemas.events import SchemaEvent
 from kvformat.ingestion.schemas.table_id import TableId
@@ -30,6 +31,7 @@ from kvformat.ingestion.sink.settings import SinkSettings, table_headers
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions, Target, TargetSchema
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSinkWarning, OptionError, SchemaError, listed
+from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.schemas import row_of_spark
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND
 from kvformat.registry.table.producer import producer_options
@@ -62,7 +64,33 @@ class TopicTarget(Target):
     transactions: how records are written `exactly-once`, None for `at-least-once`.
     """
 
+    identifier: ClassVar[str] = "kafka"
+    option_specs: ClassVar[tuple[Option, ...]] = (
+        *SINK_CLIENT,
+        Option(name="topic", doc="the topic of all records; an empty text is no topic"),
+        Option(
+            name="sink.tableId-to-topic.mapping",
+            doc="`table[,table]:topic;...`: topics by table; without it and `topic` the topic is the table's name",
+        ),
+        Option(
+            name="partition.strategy",
+            type="enum",
+            default="all-to-zero",
+            allowed=("all-to-zero", "hash-by-key"),
+            doc="all records to partition 0, or by the key",
+        ),
+        Option(name="key.format", type="enum", default="json", allowed=("json", "csv"), doc="format of the key"),
+        Option(
+            name="value.format",
+            type="enum",
+            default="debezium-json",
+            allowed=("debezium-json", "canal-json"),
+            doc="format of the value",
+        ),
+        Option(name="sink.custom-header", default="", doc="headers of each record, `k1:v1;k2:v2`"),
+    )
     has_tables: ClassVar[bool] = False
+    has_catalog: ClassVar[bool] = False
 
     settings: SinkSettings | None
     options: Mapping[str, str] = field(repr=False)
@@ -90,6 +118,24 @@ class TopicTarget(Target):
             transactions = TransactionSettings.of(sink.options, (), sink.values["sink.transactional-id-prefix"])
         table_headers = settings is None and sink.values[_TABLE_HEADERS]
         return cls(settings, sink.options, table_headers, transactions)
+
+    @classmethod
+    def describe(cls, sink: PipelineSink) -> list[str]:
+        """Return the lines of `Pipeline.explain`."""
+        values = sink.values
+        lines = [
+            f"value: {values['value.format']}; key: {values['key.format']}, of the table's name and its primary key"
+        ]
+        if values["topic"]:
+            lines.append(f"topic: {sink.options.shown.get('topic')}")
+        else:
+            lines += [f"topic of {','.join(tables)}: {topic}" for tables, topic in sink.topics]
+            lines.append(f"topic{' of other tables' if sink.topics else ''}: the table's name")
+        by_key = values["partition.strategy"] == "hash-by-key"
+        lines.append("partition: by the key" if by_key else "partition: 0, so one task writes each topic")
+        headers = ["namespace", "schemaName", "tableName"] if values[_TABLE_HEADERS] else []
+        headers += [name for name, _ in sink.headers]
+        return [*lines, f"headers: {', '.join(headers)}"] if headers else lines
 
     def probe(self) -> None:
         """Check the topics that the options name, so that a missing one stops the query before its first batch.
@@ -185,6 +231,19 @@ class TopicTarget(Target):
         self.checked.update(wanted)
 
 
+@dataclass(frozen=True)
+class UpsertTopicTarget(TopicTarget):
+    """Writes the sink `upsert-kafka`: the last row of each key, and tombstones."""
+
+    identifier: ClassVar[str] = "upsert-kafka"
+    option_specs: ClassVar[tuple[Option, ...]] = SINK_CLIENT
+
+    @classmethod
+    def describe(cls, sink: PipelineSink) -> list[str]:
+        """Return the lines of `Pipeline.explain`."""
+        return ["the topic is the table's name; value: json; key: json of the primary key; a delete is a tombstone"]
+
+
 def tables_to_topics(
     changes: DataFrame,
     *,
@@ -221,7 +280,7 @@ def tables_to_topics(
             "transactions. Remove the option; a pipeline and `KafkaTable.write_stream` write exactly once",
             option=_GUARANTEE,
         )
-    target = TopicTarget.from_sink(sink)
+    target = (TopicTarget if sink.type == TopicTarget.identifier else UpsertTopicTarget).from_sink(sink)
     for note in sink.notes:
         warnings.warn(note, KafkaSinkWarning, stacklevel=2)
     name = table if isinstance(table, TableId) else TableId.parse(table)

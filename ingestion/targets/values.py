@@ -32,11 +32,17 @@ class ValuesTarget(Target):
 
     identifier: ClassVar[str] = "values"
     has_tables: ClassVar[bool] = False
+    has_catalog: ClassVar[bool] = False
 
     @classmethod
     def from_sink(cls, sink: PipelineSink) -> Self:
         """Return the target of a checked sink."""
         return cls()
+
+    @classmethod
+    def describe(cls, sink: PipelineSink) -> list[str]:
+        """Return the lines of `Pipeline.explain`."""
+        return ["rows are printed"]
 
     @property
     def rows(self) -> Literal["latest", "changes"]:

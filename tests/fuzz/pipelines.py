@@ -14,6 +14,7 @@ from typing import Any
 
 from kvformat.ingestion import Pipeline
 from kvformat.ingestion.blocks import options
+from kvformat.ingestion.targets.discovery import BUILT_IN, sink_options
 from kvformat.ingestion.yaml import Secret
 from kvformat.registry import ConfigurationError
 from tests.support.pipeline_examples import EXAMPLES, SECRET, SQL_EXAMPLES, VARIABLES
@@ -68,7 +69,7 @@ VALUES: list[Any] = [
 KEYS: list[Any] = [
     *sorted(
         {
-            *(spec.name for specs in options.SINK_OPTIONS.values() for spec in specs),
+            *(spec.name for type_ in BUILT_IN for spec in sink_options(type_)),
             *(spec.name for spec in (*options.SOURCE_OPTIONS, *options.TRANSFORM_OPTIONS, *options.PIPELINE_OPTIONS)),
             *(f"{name}.{spec.name}" for name, specs in options.FORMAT_OPTIONS.items() for spec in specs),
             *(f"debezium-json.{spec.name}" for spec in options.SINK_FORMAT_OPTIONS["debezium-json"]),

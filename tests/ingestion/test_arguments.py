@@ -29,7 +29,7 @@ def test_options_of_a_source_are_its_block() -> None:
     pipeline, given = _ingested(options={"topic": "other", "value.format": "json"})
     source = pipeline.source
     assert (source.values["topic"], source.values["value.format"]) == (("other",), "json")
-    assert (given["records"], given["target"], given["checkpoint_location"]) == (None, None, "/c")
+    assert (given["records"], given["checkpoint_location"]) == (None, "/c")
 
 
 def test_a_table_lends_its_topics_and_client_and_not_its_columns() -> None:
@@ -67,13 +67,14 @@ def test_given_records_need_no_topic() -> None:
         (Path("/lake"), "delta", "/lake"),
         ("delta", "delta", None),
         ({"type": "iceberg"}, "iceberg", None),
-        (DeltaPathTarget("/x"), "values", None),
+        (DeltaPathTarget("/x"), "DeltaPathTarget", None),
     ],
 )
 def test_targets(target: Any, type_: str, path: str | None) -> None:
     pipeline, given = _ingested(target=target)
     assert (pipeline.sink.type, pipeline.sink.values.get("path")) == (type_, path)
-    assert given["target"] is (target if isinstance(target, DeltaPathTarget) else None)
+    assert pipeline.sink.target is (target if isinstance(target, DeltaPathTarget) else None)
+    assert repr(pipeline.sink.target) in pipeline.explain() or pipeline.sink.target is None
 
 
 def test_other_arguments_are_those_of_the_query() -> None:

@@ -10,14 +10,13 @@ from pyspark.sql import types as T
 
 from kvformat import ingestion
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.blocks.options import SINK_OPTIONS
 from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.targets import discovery
 from kvformat.ingestion.targets.delta import DeltaTarget
 from kvformat.ingestion.targets.delta_path import DeltaPathTarget
-from kvformat.ingestion.targets.discovery import available_targets, target_class, target_of
+from kvformat.ingestion.targets.discovery import available_targets, sink_options, target_class, target_of
 from kvformat.ingestion.targets.iceberg import IcebergTarget
 from kvformat.ingestion.targets.sql import SqlTarget
 from kvformat.ingestion.targets.values import ValuesTarget
@@ -68,9 +67,11 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_every_type_of_sink_has_a_built_in_target() -> None:
-    assert {*SINK_OPTIONS} == {*discovery._BUILT_IN}
-    assert {*SINK_OPTIONS} <= {*available_targets()}
+@pytest.mark.parametrize("type_", discovery.BUILT_IN)
+def test_every_type_of_sink_is_that_of_its_target(type_: str) -> None:
+    assert target_class(type_).identifier == type_
+    assert {spec.name for spec in sink_options(type_)} >= {"type", "name"}
+    assert type_ in available_targets()
 
 
 def test_targets_are_made_of_checked_sinks() -> None:

@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kvformat.ingestion.arguments import ingest
-    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.pipeline.arguments import ingest
+    from kvformat.ingestion.pipeline.pipeline import Pipeline
     from kvformat.ingestion.targets.delta import DeltaTarget
     from kvformat.ingestion.targets.delta_path import DeltaPathTarget, read_table
     from kvformat.ingestion.targets.iceberg import IcebergTarget
@@ -37,12 +37,12 @@ _HOMES = {
     "DeltaPathTarget": "targets.delta_path",
     "DeltaTarget": "targets.delta",
     "IcebergTarget": "targets.iceberg",
-    "Pipeline": "pipeline",
+    "Pipeline": "pipeline.pipeline",
     "SqlTarget": "targets.sql",
     "TableOptions": "targets.target",
     "Target": "targets.target",
     "TargetSchema": "targets.target",
-    "ingest": "arguments",
+    "ingest": "pipeline.arguments",
     "read_table": "targets.delta_path",
     "tables_to_topics": "targets.topics",
 }

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kvformat.ingestion.batch_decoder import BatchRows
-    from kvformat.ingestion.blocks.source import PipelineSource
     from kvformat.ingestion.looking import Looking
+    from kvformat.ingestion.pipeline.source import PipelineSource
     from kvformat.ingestion.query import QuerySettings
     from kvformat.ingestion.query_memory import QueryMemory
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from kvformat.ingestion.looking import Looking
-    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.pipeline.pipeline import Pipeline
     from kvformat.ingestion.planning import BatchNews
     from kvformat.ingestion.query_memory import QueryMemory
     from kvformat.ingestion.schemas.known import IngestState

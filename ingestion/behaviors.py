@@ -28,7 +28,7 @@ from enum import StrEnum
 from typing import get_args
 
 from kvformat.ingestion.errors import SchemaChangeError
-from kvformat.ingestion.routes import Router
+from kvformat.ingestion.pipeline.routes import Router
 from kvformat.ingestion.schemas.events import (
     AddColumns,
     AddedColumn,

@@ -16,8 +16,8 @@ import click
 from kvformat.connectors.cli._output import json_option, note, show, table, write_json
 from kvformat.connectors.cli._table import FILE
 from kvformat.ingestion.errors import SchemaChangeError
-from kvformat.ingestion.from_sql import checkpoint_folder
-from kvformat.ingestion.pipeline import Pipeline
+from kvformat.ingestion.pipeline.from_sql import checkpoint_folder
+from kvformat.ingestion.pipeline.pipeline import Pipeline
 from kvformat.ingestion.schemas.events import (
     AddColumns,
     AlterColumnTypes,

@@ -26,9 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs.discovery.text_forms import merged_forms
-from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR
 from kvformat.ingestion.packing import PACKED, by_table, pack, unpack, unpacked_cells
+from kvformat.ingestion.pipeline.declared_columns import DeclaredColumns
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState
 from kvformat.ingestion.schemas.state import Cause

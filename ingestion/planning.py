@@ -19,9 +19,9 @@ from dataclasses import dataclass, field, replace
 from kvformat.codecs.discovery.column_types import folded_name
 from kvformat.codecs.discovery.text_forms import INFERRED, WHOLE_NUMBERS, merged_forms, writes_all
 from kvformat.ingestion.behaviors import SchemaEvolution
-from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
-from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.pipeline.declared_columns import DeclaredColumns
+from kvformat.ingestion.pipeline.transform import TransformRule
 from kvformat.ingestion.schemas.events import (
     AddColumns,
     AddedColumn,

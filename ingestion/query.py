@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from kvformat.ingestion.decode import PickledDecoder
     from kvformat.ingestion.looking import Looking
-    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.pipeline.pipeline import Pipeline
     from kvformat.ingestion.schemas.known import BatchPlan
     from kvformat.ingestion.schemas.table_id import TableId
     from kvformat.ingestion.targets.target import Target

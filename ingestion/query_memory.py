@@ -20,9 +20,9 @@ from kvformat.registry.spark.settings import allows_time
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kvformat.ingestion.blocks.transform import TransformRule
     from kvformat.ingestion.looking import LookStage
-    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.pipeline.pipeline import Pipeline
+    from kvformat.ingestion.pipeline.transform import TransformRule
     from kvformat.ingestion.query import QuerySettings
     from kvformat.ingestion.schemas.table_id import TableId
     from kvformat.ingestion.targets.target import Target

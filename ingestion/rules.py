@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvformat.ingestion.behaviors import SchemaEvolution
-from kvformat.ingestion.blocks.options import FIXED_TYPES, FORMAT_OPTIONS
-from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.looking import LookStage
+from kvformat.ingestion.pipeline.options import FIXED_TYPES, FORMAT_OPTIONS
+from kvformat.ingestion.pipeline.routes import Router
+from kvformat.ingestion.pipeline.transform import TransformRule
 from kvformat.ingestion.planning import PlanRules
-from kvformat.ingestion.routes import Router
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.look import KnownTable, LookRequest, TableName
 from kvformat.registry.contract.types import nullable
 
 if TYPE_CHECKING:
-    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.pipeline.pipeline import Pipeline
     from kvformat.registry.format import Format
 
 

@@ -22,8 +22,8 @@ from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.range_records import range_rows
 from kvformat.connectors.reader.ranges import PartitionRange, by_topic
 from kvformat.ingestion import looking
-from kvformat.ingestion.blocks.options import plain_text
-from kvformat.ingestion.blocks.source import RECORDS
+from kvformat.ingestion.pipeline.options import plain_text
+from kvformat.ingestion.pipeline.source import RECORDS
 from kvformat.ingestion.planning import Planner
 from kvformat.ingestion.query import IngestBatch, QuerySettings
 from kvformat.ingestion.range_reader import RangeReader
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from kvformat.connectors.kafka import KafkaTable
-    from kvformat.ingestion.pipeline import Pipeline
+    from kvformat.ingestion.pipeline.pipeline import Pipeline
     from kvformat.ingestion.targets.target import Target
     from kvformat.registry.streams.dead_letters import DeadLetterTarget
 

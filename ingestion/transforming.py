@@ -1,6 +1,6 @@
 """Transforms in Spark: the projection, filter and kinds of a rule on the rows of one source table.
 
-Spark evaluates expressions of Spark SQL, which `ingestion/blocks/transform_sql.py` translates, and says their types.
+Spark evaluates expressions of Spark SQL, which `ingestion/pipeline/transform_sql.py` translates, and says their types.
 Expressions of Flink SQL are evaluated by `flink_columns.py`. A record is bad if an expression fails for one of its
 rows. An update is filtered in both its rows. A table with a key gets a deletion for each row that does not match, so a
 row that no longer matches goes away. For a target of changes, an update of which only one row matches becomes an
@@ -15,11 +15,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from kvformat.ingestion.blocks.flink_projection import METADATA_TYPES
-from kvformat.ingestion.blocks.transform import TransformRule
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, types_of_rows
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.flink_columns import with_flink_columns
+from kvformat.ingestion.pipeline.flink_projection import METADATA_TYPES
+from kvformat.ingestion.pipeline.transform import TransformRule
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.spark_columns import with_spark_columns

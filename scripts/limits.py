@@ -336,7 +336,7 @@ LIMITS = (
         "{}, {}",
         plain,
         "PyYAML needs seconds for more; each alias is a copy",
-        ("ingestion.yaml._LONGEST", "ingestion.yaml._MOST_VALUES"),
+        ("ingestion.pipeline.yaml._LONGEST", "ingestion.pipeline.yaml._MOST_VALUES"),
     ),
 )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.blocks import options as blocks
+from kvformat.ingestion.pipeline import options as blocks
 from kvformat.ingestion.targets.discovery import BUILT_IN, sink_options
 from kvformat.registry import available_formats, get_format
 from kvformat.registry.contract.discovery import format_class

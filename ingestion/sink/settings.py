@@ -1,6 +1,6 @@
 """How the Kafka sink writes records, from its options.
 
-`blocks/sink.py` declares and checks the options. Rules: Flink CDC's `KafkaDataSinkOptions` and `KafkaSinkUtils`;
+`pipeline/sink.py` declares and checks the options. Rules: Flink CDC's `KafkaDataSinkOptions` and `KafkaSinkUtils`;
 Ververica's "Kafka connector" page for `emit.full-table-id.enabled`.
 """
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from kvformat.codecs.json.settings import WriteSettings
-from kvformat.ingestion.blocks.sink import PipelineSink
-from kvformat.ingestion.routes import Selector
+from kvformat.ingestion.pipeline.routes import Selector
+from kvformat.ingestion.pipeline.sink import PipelineSink
 from kvformat.ingestion.schemas.table_id import TableId
 
 _MAPPING = "sink.tableId-to-topic.mapping"

@@ -23,7 +23,7 @@ from kvformat.registry.contract.types import quoted
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
-    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.ingestion.pipeline.sink import PipelineSink
 
 _INTEGERS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 """Names of Spark's integer types, and the digits before the point of a DECIMAL that Delta widens them to."""

@@ -28,8 +28,8 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import unquote
 
-from kvformat.ingestion.blocks.options import OF_TABLES
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.pipeline.options import OF_TABLES
 from kvformat.ingestion.schemas.events import (
     AddColumns,
     AlterColumnTypes,
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField, StructType
 
-    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.ingestion.pipeline.sink import PipelineSink
 
 DROPPED_PROPERTY = "kvformat.dropped"
 """A property of a dropped table, which stays for the positions of its writers."""

@@ -13,12 +13,12 @@ import importlib
 from importlib import metadata
 from typing import TYPE_CHECKING
 
-from kvformat.ingestion.blocks.options import SINK_NAME
+from kvformat.ingestion.pipeline.options import SINK_NAME
 from kvformat.ingestion.targets.target import Target
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, PluginError, did_you_mean, listed
 
 if TYPE_CHECKING:
-    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.ingestion.pipeline.sink import PipelineSink
     from kvformat.registry.contract.options import Option
 
 GROUP = "kvformat.targets"

@@ -27,8 +27,8 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kvformat.ingestion.blocks.options import OF_TABLES
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.pipeline.options import OF_TABLES
 from kvformat.ingestion.schemas.events import (
     AddColumns,
     AddedColumn,
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import DataType
 
-    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.ingestion.pipeline.sink import PipelineSink
     from kvformat.registry.contract.options import Option
 
 _PARTITIONS = "kvformat.partition-keys"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import DataType, StructType
 
-    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.ingestion.pipeline.sink import PipelineSink
     from kvformat.ingestion.store import SchemaStore
     from kvformat.registry.contract.options import Option
     from kvformat.registry.streams.maintain import MaintainableTable

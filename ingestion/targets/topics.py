@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from kvformat.connectors import topics
 from kvformat.connectors.exactly_once import ExactlyOnce
 from kvformat.connectors.transaction_client import TransactionSettings
-from kvformat.ingestion.blocks.options import SINK_CLIENT
-from kvformat.ingestion.blocks.sink import TOPICS, PipelineSink, parse_sink
+from kvformat.ingestion.pipeline.options import SINK_CLIENT
+from kvformat.ingestion.pipeline.sink import TOPICS, PipelineSink, parse_sink
 from kvformat.ingestion.schemas.events import SchemaEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema

@@ -21,7 +21,7 @@ from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from kvformat.ingestion.blocks.sink import PipelineSink
+    from kvformat.ingestion.pipeline.sink import PipelineSink
 
 _OPERATIONS = {"+I": "INSERT", "-U": "UPDATE", "+U": "UPDATE", "-D": "DELETE"}
 

@@ -15,9 +15,9 @@ from typing import Any
 import pyarrow as pa
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
-from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.errors import UnsupportedChangeError
-from kvformat.ingestion.routes import Route, Router, Selector
+from kvformat.ingestion.pipeline.routes import Route, Router, Selector
+from kvformat.ingestion.pipeline.sink import parse_sink
 from kvformat.ingestion.schemas.coerce import coerce, fit_rows
 from kvformat.ingestion.schemas.events import (
     CreateTable,

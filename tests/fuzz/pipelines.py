@@ -13,9 +13,9 @@ from collections.abc import Callable
 from typing import Any
 
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.blocks import options
+from kvformat.ingestion.pipeline import options
+from kvformat.ingestion.pipeline.yaml import Secret
 from kvformat.ingestion.targets.discovery import BUILT_IN, sink_options
-from kvformat.ingestion.yaml import Secret
 from kvformat.registry import ConfigurationError
 from tests.support.pipeline_examples import EXAMPLES, SECRET, SQL_EXAMPLES, VARIABLES
 

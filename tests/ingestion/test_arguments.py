@@ -71,7 +71,7 @@ def test_given_records_need_no_topic() -> None:
     ],
 )
 def test_targets(target: Any, type_: str, path: str | None) -> None:
-    pipeline, given = _ingested(target=target)
+    pipeline, _ = _ingested(target=target)
     assert (pipeline.sink.type, pipeline.sink.values.get("path")) == (type_, path)
     assert pipeline.sink.target is (target if isinstance(target, DeltaPathTarget) else None)
     assert repr(pipeline.sink.target) in pipeline.explain() or pipeline.sink.target is None

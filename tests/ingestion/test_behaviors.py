@@ -6,7 +6,7 @@ import pytest
 
 from kvformat.ingestion.behaviors import TAGS, SchemaChangeBehavior, SchemaEvolution, accepted_tags
 from kvformat.ingestion.errors import SchemaChangeError
-from kvformat.ingestion.routes import Route, Router
+from kvformat.ingestion.pipeline.routes import Route, Router
 from kvformat.ingestion.schemas.events import (
     AddColumns,
     AddedColumn,

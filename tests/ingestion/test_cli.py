@@ -11,7 +11,7 @@ import pytest
 from deltalake import write_deltalake
 
 from kvformat.ingestion import BatchWrite, DeltaPathTarget, TableOptions, read_table
-from kvformat.ingestion.blocks.source import parse_source
+from kvformat.ingestion.pipeline.source import parse_source
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable, DropTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState

@@ -13,8 +13,8 @@ from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution
 from kvformat.ingestion.decode import FitStage, TableDecoder, layout_of
 from kvformat.ingestion.decoded_rows import ERROR_FIELDS, ROW_ERROR, TIMESTAMP, DecodedRows, error_type, wire_names
 from kvformat.ingestion.packing import unpack
+from kvformat.ingestion.pipeline.routes import Router
 from kvformat.ingestion.planning import Planner, PlanRules
-from kvformat.ingestion.routes import Router
 from kvformat.ingestion.schemas.known import IngestState, SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.blocks.transform import parse_transforms
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.pipeline.transform import parse_transforms
 from kvformat.ingestion.rules import UsedColumns
 from tests.ingestion.history import BatchQuery
 

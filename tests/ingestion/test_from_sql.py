@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.from_sql import checkpoint_folder
+from kvformat.ingestion.pipeline.from_sql import checkpoint_folder
 from kvformat.registry import ConfigurationError
 from tests.support.pipeline_examples import SQL_EXAMPLES
 

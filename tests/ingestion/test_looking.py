@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 import pytest
 
 from kvformat.ingestion import packing
-from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
 from kvformat.ingestion.decoded_rows import POSITION
 from kvformat.ingestion.looking import (
     DECODED,
@@ -31,6 +30,7 @@ from kvformat.ingestion.looking import (
     table_name,
 )
 from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
+from kvformat.ingestion.pipeline.declared_columns import DeclaredColumns
 from kvformat.ingestion.planning import BatchNews, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause

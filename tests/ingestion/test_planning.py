@@ -13,11 +13,11 @@ import pytest
 
 from kvformat.ingestion.batch_decoder import usable_rows
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
-from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
-from kvformat.ingestion.blocks.transform import TransformRule, parse_transforms
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.pipeline.declared_columns import DeclaredColumns
+from kvformat.ingestion.pipeline.routes import Route, Router
+from kvformat.ingestion.pipeline.transform import TransformRule, parse_transforms
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, Planner, PlanRules, WholeTableChange
-from kvformat.ingestion.routes import Route, Router
 from kvformat.ingestion.schemas.events import AddColumns, AlterColumnTypes, CreateTable, TruncateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState
 from kvformat.ingestion.schemas.state import Cause

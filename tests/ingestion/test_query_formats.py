@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion import DeltaPathTarget
-from kvformat.ingestion.blocks.sink import parse_sink
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.pipeline.sink import parse_sink
 from kvformat.registry.contract.errors import DecodeError
 from tests.ingestion.history import BatchQuery
 

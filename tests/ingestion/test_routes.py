@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from kvformat.ingestion.errors import SchemaChangeError
-from kvformat.ingestion.routes import Route, Router, Selector, pattern_warning
+from kvformat.ingestion.pipeline.routes import Route, Router, Selector, pattern_warning
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import OptionError
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.blocks.transform import parse_transforms
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.pipeline.transform import parse_transforms
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.testing.targets import table_schema
 from kvformat.ingestion.transforming import analyzed, needs_rows, transformed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.yaml import Secret, parse_document, read_text
+from kvformat.ingestion.pipeline.yaml import Secret, parse_document, read_text
 from kvformat.registry import ConfigurationError, MissingExtraError
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvformat.ingestion.blocks.source import PipelineSource, parse_source
+from kvformat.ingestion.pipeline.source import PipelineSource, parse_source
 
 BASE = {
     "type": "kafka",

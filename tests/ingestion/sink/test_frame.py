@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.ingestion.blocks.sink import parse_sink
+from kvformat.ingestion.pipeline.sink import parse_sink
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.sink.frame import RecordStage
 from kvformat.ingestion.sink.records import TableRecords, UpsertTableRecords

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.ingestion.blocks.sink import parse_sink
+from kvformat.ingestion.pipeline.sink import parse_sink
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type

@@ -10,8 +10,8 @@ from pyspark.sql import types as T
 
 from kvformat import ingestion
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.pipeline.sink import PipelineSink, parse_sink
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.targets import discovery
 from kvformat.ingestion.targets.delta import DeltaTarget

@@ -18,7 +18,7 @@ from pyspark.errors import StreamingQueryException
 
 from kvformat.connectors import KafkaTable, brokers
 from kvformat.ingestion import Pipeline, tables_to_topics
-from kvformat.ingestion.blocks.sink import parse_sink
+from kvformat.ingestion.pipeline.sink import parse_sink
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
-from kvformat.ingestion.blocks.options import FORMAT_OPTIONS, SOURCE_OPTIONS
-from kvformat.ingestion.blocks.source import parse_source
+from kvformat.ingestion.pipeline.options import FORMAT_OPTIONS, SOURCE_OPTIONS
+from kvformat.ingestion.pipeline.source import parse_source
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import ConfigurationError, OptionError
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.blocks.settings import parse_settings
-from kvformat.ingestion.yaml import Secret
+from kvformat.ingestion.pipeline.settings import parse_settings
+from kvformat.ingestion.pipeline.yaml import Secret
 from kvformat.registry import ConfigurationError
 
 

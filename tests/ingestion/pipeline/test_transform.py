@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.blocks.transform import parse_routes, parse_transforms
-from kvformat.ingestion.routes import Route
+from kvformat.ingestion.pipeline.routes import Route
+from kvformat.ingestion.pipeline.transform import parse_routes, parse_transforms
+from kvformat.ingestion.pipeline.yaml import Secret
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.ingestion.yaml import Secret
 from kvformat.registry import ConfigurationError
 
 TABLE = {"source-table": r"shop.\.*"}

@@ -9,11 +9,11 @@ from kvformat.connectors import source as spark_source
 from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.explain import start_in_words
 from kvformat.ingestion.behaviors import TAGS
-from kvformat.ingestion.blocks.settings import PipelineSettings
-from kvformat.ingestion.blocks.sink import TOPICS, PipelineSink
-from kvformat.ingestion.blocks.source import PipelineSource
-from kvformat.ingestion.blocks.transform import TransformRule
-from kvformat.ingestion.routes import Route
+from kvformat.ingestion.pipeline.routes import Route
+from kvformat.ingestion.pipeline.settings import PipelineSettings
+from kvformat.ingestion.pipeline.sink import TOPICS, PipelineSink
+from kvformat.ingestion.pipeline.source import PipelineSource
+from kvformat.ingestion.pipeline.transform import TransformRule
 from kvformat.ingestion.targets.discovery import target_class
 from kvformat.registry.format import Format
 from kvformat.registry.sql.connector_options import masked

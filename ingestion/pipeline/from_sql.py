@@ -14,10 +14,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kvformat.ingestion.blocks.options import PIPELINE_OPTIONS
-from kvformat.ingestion.blocks.sink import OTHER_SINKS
+from kvformat.ingestion.pipeline.options import PIPELINE_OPTIONS
+from kvformat.ingestion.pipeline.sink import OTHER_SINKS
+from kvformat.ingestion.pipeline.yaml import MASK, Document, Secret, Value, with_variables
 from kvformat.ingestion.targets.discovery import GROUP, available_targets
-from kvformat.ingestion.yaml import MASK, Document, Secret, Value, with_variables
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, SchemaError, did_you_mean
 from kvformat.registry.contract.types import quoted
 from kvformat.registry.sql.column_list import column_list_text

@@ -15,8 +15,8 @@ from typing import Any
 from kvformat.connectors import source as spark_source
 from kvformat.connectors.broker_offsets import GROUP
 from kvformat.connectors.kafka import KafkaTable
-from kvformat.ingestion.blocks.declared_columns import LEADER_EPOCH, METADATA, DeclaredColumns, parse_declared
-from kvformat.ingestion.blocks.options import (
+from kvformat.ingestion.pipeline.declared_columns import LEADER_EPOCH, METADATA, DeclaredColumns, parse_declared
+from kvformat.ingestion.pipeline.options import (
     FIXED_TYPES,
     FORMAT_OPTIONS,
     SOURCE_OPTIONS,
@@ -28,8 +28,8 @@ from kvformat.ingestion.blocks.options import (
     plain_text,
     unknown_option,
 )
+from kvformat.ingestion.pipeline.yaml import Secret, shown_key
 from kvformat.ingestion.schemas.table_id import MOST_PARTS, TableId
-from kvformat.ingestion.yaml import Secret, shown_key
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.discovery import format_class, is_available

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kvformat.ingestion.blocks.flink_projection import translate_flink_filter, translate_flink_projection
-from kvformat.ingestion.blocks.options import ROUTE_OPTIONS, TRANSFORM_OPTIONS, Refusal, parse_values, texts
-from kvformat.ingestion.blocks.transform_sql import Projected, Translated, translate_filter, translate_projection
-from kvformat.ingestion.routes import Route, Selector, pattern_warning
-from kvformat.ingestion.yaml import Secret, shown_key
+from kvformat.ingestion.pipeline.flink_projection import translate_flink_filter, translate_flink_projection
+from kvformat.ingestion.pipeline.options import ROUTE_OPTIONS, TRANSFORM_OPTIONS, Refusal, parse_values, texts
+from kvformat.ingestion.pipeline.routes import Route, Selector, pattern_warning
+from kvformat.ingestion.pipeline.transform_sql import Projected, Translated, translate_filter, translate_projection
+from kvformat.ingestion.pipeline.yaml import Secret, shown_key
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, add_context
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import FlinkType, quoted

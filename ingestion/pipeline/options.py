@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from kvformat.ingestion.yaml import MASK, Secret, shown_key
+from kvformat.ingestion.pipeline.yaml import MASK, Secret, shown_key
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, did_you_mean
 from kvformat.registry.contract.options import Option, OptionValues

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
+from kvformat.ingestion.pipeline.sink import PipelineSink, parse_sink
 from kvformat.ingestion.targets.discovery import target_of
 from kvformat.registry import ConfigurationError
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from kvformat.ingestion.blocks.transform_sql import translate_filter, translate_projection
+from kvformat.ingestion.pipeline.transform_sql import translate_filter, translate_projection
 from kvformat.registry import SchemaError
 
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kvformat.ingestion.blocks.options import Refusal
-from kvformat.ingestion.blocks.transform_sql import METADATA_COLUMNS, Projected, Translated
+from kvformat.ingestion.pipeline.options import Refusal
+from kvformat.ingestion.pipeline.transform_sql import METADATA_COLUMNS, Projected, Translated
 from kvformat.registry.contract.errors import did_you_mean
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, quoted
 from kvformat.registry.sql.create_table import CreateTableReader

@@ -14,17 +14,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, accepted_tags
-from kvformat.ingestion.blocks.options import Refusal, texts
-from kvformat.ingestion.blocks.settings import PipelineSettings, parse_settings
-from kvformat.ingestion.blocks.sink import PipelineSink, parse_sink
-from kvformat.ingestion.blocks.source import PipelineSource, parse_source
-from kvformat.ingestion.blocks.transform import TransformRule, parse_routes, parse_transforms
-from kvformat.ingestion.explain import explain
-from kvformat.ingestion.from_sql import sql_documents
-from kvformat.ingestion.routes import Route, pattern_warning
+from kvformat.ingestion.pipeline.explain import explain
+from kvformat.ingestion.pipeline.from_sql import sql_documents
+from kvformat.ingestion.pipeline.options import Refusal, texts
+from kvformat.ingestion.pipeline.routes import Route, pattern_warning
+from kvformat.ingestion.pipeline.settings import PipelineSettings, parse_settings
+from kvformat.ingestion.pipeline.sink import PipelineSink, parse_sink
+from kvformat.ingestion.pipeline.source import PipelineSource, parse_source
+from kvformat.ingestion.pipeline.transform import TransformRule, parse_routes, parse_transforms
+from kvformat.ingestion.pipeline.yaml import MASK, Document, Secret, parse_document, read_text
 from kvformat.ingestion.targets.discovery import target_class
 from kvformat.ingestion.targets.target import Target
-from kvformat.ingestion.yaml import MASK, Document, Secret, parse_document, read_text
 from kvformat.registry.contract.errors import ConfigurationError, did_you_mean
 from kvformat.registry.sql.connector_options import masked
 

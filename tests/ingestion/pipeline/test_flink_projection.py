@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.blocks.flink_projection import translate_flink_filter, translate_flink_projection
-from kvformat.ingestion.blocks.transform import parse_transforms
+from kvformat.ingestion.pipeline.flink_projection import translate_flink_filter, translate_flink_projection
+from kvformat.ingestion.pipeline.transform import parse_transforms
 from kvformat.registry import ConfigurationError
 from kvformat.registry.contract.ddl import parse_type
 from tests.support.sources import BASE

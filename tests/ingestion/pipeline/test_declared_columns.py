@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.blocks.declared_columns import DeclaredColumns
+from kvformat.ingestion.pipeline.declared_columns import DeclaredColumns
 from kvformat.registry import ConfigurationError
 from kvformat.registry.contract.types import FlinkType
 from tests.support.sources import BASE, source_of

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors.producer_settings import without_effect
 from kvformat.connectors.properties import misspelt, unreadable_key
-from kvformat.ingestion.blocks.options import (
+from kvformat.ingestion.pipeline.options import (
     OF_TABLES,
     SINK_FORMAT_OPTIONS,
     SINK_NAME,
@@ -27,9 +27,9 @@ from kvformat.ingestion.blocks.options import (
     unknown_option,
     writing_options,
 )
-from kvformat.ingestion.routes import Selector
+from kvformat.ingestion.pipeline.routes import Selector
+from kvformat.ingestion.pipeline.yaml import MASK, Secret, shown_key
 from kvformat.ingestion.targets.discovery import BUILT_IN, GROUP, is_plugged, sink_options
-from kvformat.ingestion.yaml import MASK, Secret, shown_key
 from kvformat.registry.contract.discovery import is_available
 from kvformat.registry.contract.errors import ConfigurationError, OptionError
 from kvformat.registry.contract.options import Option, OptionValues

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kvformat.ingestion.blocks.options import PIPELINE_OPTIONS, parse_values, texts
-from kvformat.ingestion.yaml import Secret, shown_key
+from kvformat.ingestion.pipeline.options import PIPELINE_OPTIONS, parse_values, texts
+from kvformat.ingestion.pipeline.yaml import Secret, shown_key
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, did_you_mean
 from kvformat.registry.contract.options import Option
 

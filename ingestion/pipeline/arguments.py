@@ -10,9 +10,9 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Literal
 
 from kvformat.connectors.kafka import KafkaTable
-from kvformat.ingestion.blocks.options import SOURCE_OPTIONS
-from kvformat.ingestion.blocks.source import RECORDS
-from kvformat.ingestion.pipeline import Pipeline
+from kvformat.ingestion.pipeline.options import SOURCE_OPTIONS
+from kvformat.ingestion.pipeline.pipeline import Pipeline
+from kvformat.ingestion.pipeline.source import RECORDS
 from kvformat.ingestion.targets.discovery import available_targets
 from kvformat.ingestion.targets.target import Target
 from kvformat.registry.contract.errors import ConfigurationError

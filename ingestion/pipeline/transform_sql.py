@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from kvformat.ingestion.blocks.options import Refusal
+from kvformat.ingestion.pipeline.options import Refusal
 from kvformat.registry.contract.ddl import DdlReader
 from kvformat.registry.contract.errors import did_you_mean
 from kvformat.registry.contract.types import quoted

@@ -53,8 +53,8 @@ class TargetTables:
         known = self._ready.get(table)
         if known is not None and known[0] == wanted:
             return known[1]
-        found = self._seen[table] = self.target.schema(table)
-        return wanted if found is None else self._fitted(table, wanted, found)[0]
+        existing = self._seen[table] = self.target.schema(table)
+        return wanted if existing is None else self._fitted(table, wanted, existing)[0]
 
     def ready(self, table: TableId, wanted: TableSchema, options: TableOptions) -> TableSchema:
         """Create or change a table, and return the columns of the rows that it takes.
@@ -67,12 +67,12 @@ class TargetTables:
         known = self._ready.get(table)
         if known is not None and known[0] == wanted:
             return known[1]
-        found = self._seen.pop(table) if table in self._seen else self.target.schema(table)
-        if found is None:
+        existing = self._seen.pop(table) if table in self._seen else self.target.schema(table)
+        if existing is None:
             self.target.create(table, wanted, options, self._query)
             rows = wanted
         else:
-            self._own(table, found)
+            self._own(table, existing)
             unlike = self.target.unlike(table, options) if options != TableOptions() else []
             if unlike:
                 _LOG.warning(
@@ -80,7 +80,7 @@ class TargetTables:
                     "table is created",
                     *(table, ", ".join(unlike)),
                 )
-            rows = self._changed(table, wanted, found)
+            rows = self._changed(table, wanted, existing)
         self._ready[table] = wanted, rows
         return rows
 
@@ -91,18 +91,18 @@ class TargetTables:
             self._ready.pop(event.table, None)
             self._seen.pop(event.table, None)
 
-    def _own(self, table: TableId, found: TargetSchema) -> None:
-        if found.owner == self._query:
+    def _own(self, table: TableId, existing: TargetSchema) -> None:
+        if existing.owner == self._query:
             return
         if not self._take_over:
-            check_owner(table, found.owner, self._query)
+            check_owner(table, existing.owner, self._query)
         self.target.own(table, self._query)
 
     def _fitted(
-        self, table: TableId, wanted: TableSchema, found: TargetSchema
+        self, table: TableId, wanted: TableSchema, existing: TargetSchema
     ) -> tuple[TableSchema, list[SchemaColumn], list[tuple[str, FlinkType]]]:
         """Return the columns of the rows, the columns that the table lacks, and the types that it must change."""
-        there = {field.name: field for field in found.columns.fields}
+        there = {field.name: field for field in existing.columns.fields}
         columns: list[SchemaColumn] = []
         missing: list[SchemaColumn] = []
         types: list[tuple[str, FlinkType]] = []
@@ -132,9 +132,9 @@ class TargetTables:
         """Whether `try_evolve` leaves a change of a type out. The rows are fitted before the table is changed."""
         return self._behavior is SchemaChangeBehavior.TRY_EVOLVE and not self.target.can_change(now, wanted)
 
-    def _changed(self, table: TableId, wanted: TableSchema, found: TargetSchema) -> TableSchema:
+    def _changed(self, table: TableId, wanted: TableSchema, existing: TargetSchema) -> TableSchema:
         """Apply the difference between a table and its planned schema, and return the columns of the rows."""
-        rows, missing, types = self._fitted(table, wanted, found)
+        rows, missing, types = self._fitted(table, wanted, existing)
         if self._behavior is SchemaChangeBehavior.IGNORE:
             return rows
         if self._behavior is SchemaChangeBehavior.EXCEPTION:
@@ -155,7 +155,7 @@ class TargetTables:
         apart = self._behavior is SchemaChangeBehavior.TRY_EVOLVE  # the target may refuse only one
         for changed in [[change] for change in types] if apart else [types]:
             if changed and not self._apply(AlterColumnTypes(table, tuple(changed)), rows, place):
-                kept = {name: from_spark(found.columns[name].dataType, True, name) for name, _ in changed}
+                kept = {name: from_spark(existing.columns[name].dataType, True, name) for name, _ in changed}
                 rows = rows.with_types(kept.items())
         if not left_out:
             return rows

@@ -151,9 +151,9 @@ def errors_of(batch: BatchRows) -> DataFrame | None:
         )
     if not frames:
         return None
-    found = united(frames)
+    records = united(frames)
     several = len(batch.bad) > len({rows.table for rows in batch.bad})  # a record may be bad for each of its targets
-    return found.dropDuplicates(list(POSITION)) if several else found
+    return records.dropDuplicates(list(POSITION)) if several else records
 
 
 def _error_lines(table: TableId, rows: pa.Table) -> list[tuple[Any, ...]]:

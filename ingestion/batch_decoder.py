@@ -154,7 +154,9 @@ class BatchDecoder:
             rows |= looked.fetched(fetched)
         if small and left > 0:
             rows |= looked.decoded_together(small, left // news.tasks)
-        return replace(looked, rows={table: rows[table] for of in groups if rows.keys() >= {*of} for table in of})
+        return replace(
+            looked, rows={table: rows[table] for tables in groups if rows.keys() >= {*tables} for table in tables}
+        )
 
     def _can_return(self, decoder: TableDecoder) -> bool:
         """Whether the rows of a table can be written from the driver, if they are few."""

@@ -82,15 +82,15 @@ def accepted_tags(
 def _tags(names: Iterable[str], option: str) -> set[str]:
     tags: set[str] = set()
     for name in names:
-        found = {tag for tag in TAGS if name == tag or _is_of_family(tag, name)}
-        if not found:
+        named = {tag for tag in TAGS if name == tag or _is_of_family(tag, name)}
+        if not named:
             known = (*TAGS, *_FAMILIES)
             raise OptionError(
                 f"'{option}' has {name!r}, which is not a kind of schema change.{did_you_mean(name, known)} Kinds: "
                 f"{listed(known)}",
                 option=option,
             )
-        tags |= found
+        tags |= named
     return tags
 
 
@@ -143,8 +143,8 @@ class SchemaEvolution:
     def _changes_of(self, state: SchemaState, target: TableId, event: SchemaEvent) -> list[SchemaEvent]:
         """Return the accepted changes of one target."""
         known = state.targets.get(target)
-        found = [(table, schema) for table, schema in state.sources.items() if target in self.router.targets(table)]
-        sources = [(str(table), schema) for table, schema in sorted(found)]
+        feeding = sorted(table for table in state.sources if target in self.router.targets(table))
+        sources = [(str(table), state.sources[table]) for table in feeding]
         changes: Iterable[SchemaEvent] = (replace(event, table=target),)
         if len(sources) > 1:
             check_same_key(sources, str(target))

@@ -140,10 +140,10 @@ def _explain(pipelines: Mapping[str, Pipeline], as_json: bool) -> NoReturn:
     raise SystemExit(2 if any(pipeline.refused for pipeline in pipelines.values()) else 0)
 
 
-def _checkpoint(name: str, pipeline: Pipeline, given: str | None) -> str:
+def _checkpoint(name: str, pipeline: Pipeline, folder: str | None) -> str:
     """Return the folder of a query's checkpoint: that of a job has one for each of its queries."""
-    if given:
-        return checkpoint_folder(given, name) if name else given
+    if folder:
+        return checkpoint_folder(folder, name) if name else folder
     if not pipeline.settings.values["checkpoint"]:
         raise click.UsageError("--checkpoint DIR is missing, and the pipeline has no 'checkpoint'")
     return str(pipeline.settings.values["checkpoint"])
@@ -158,21 +158,21 @@ def _await(spark: SparkSession, queries: Sequence[StreamingQuery]) -> None:
         for query in queries:
             query.awaitTermination()
     except Exception as cause:  # of PySpark or Connect, by the kind of session
-        own = _OWN_ERROR.findall(str(cause))
-        if not own:
+        reasons = _OWN_ERROR.findall(str(cause))
+        if not reasons:
             raise
-        raise SchemaChangeError(f"the query has stopped: {own[-1]}") from None
+        raise SchemaChangeError(f"the query has stopped: {reasons[-1]}") from None
 
 
-def _pairs(option: str, given: tuple[str, ...]) -> dict[str, str]:
+def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:
     """Split NAME=VALUE. An error does not quote the value."""
-    found = {}
-    for text in given:
+    values = {}
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise click.UsageError(f"{option} needs NAME=VALUE")
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def _session(settings: Mapping[str, str]) -> SparkSession:
@@ -245,7 +245,7 @@ def _show_tables(state: IngestState, name: str | None, as_json: bool) -> None:
     )
     if name is not None:
         _table(name, {str(table): table for _, tables in kinds for table in tables})
-    found = [
+    schemas = [
         (kind, table, schema)
         for kind, tables in kinds
         for table, schema in sorted(tables.items())
@@ -253,25 +253,27 @@ def _show_tables(state: IngestState, name: str | None, as_json: bool) -> None:
     ]
     if as_json:
         write_json(
-            {"kind": kind, "table": str(each), **schema.to_json(), "quarantined": state.quarantined.get(each)}
-            for kind, each, schema in found
+            {"kind": kind, "table": str(table_id), **schema.to_json(), "quarantined": state.quarantined.get(table_id)}
+            for kind, table_id, schema in schemas
         )
     elif name is None:
         rows = [
             (
                 kind,
-                str(each),
+                str(table_id),
                 str(len(schema.columns)),
                 ", ".join(schema.primary_key),
-                f"quarantined: {state.quarantined[each]}" if kind == "source" and each in state.quarantined else "",
+                f"quarantined: {state.quarantined[table_id]}"
+                if kind == "source" and table_id in state.quarantined
+                else "",
             )
-            for kind, each, schema in found
+            for kind, table_id, schema in schemas
         ]
         show(*table(("kind", "table", "columns", "key", "state"), rows))
     else:
         rows_ = [
             (kind, column.name, str(column.type), "key" if column.name in schema.primary_key else "")
-            for kind, _, schema in found
+            for kind, _, schema in schemas
             for column in schema.columns
         ]
         show(*table(("of the", "column", "type", ""), rows_))

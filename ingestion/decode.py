@@ -129,9 +129,9 @@ def decodable_records(records: DataFrame, metadata: Sequence[MetadataColumn]) ->
     types = column_types(records)
     columns = []
     for column in metadata:
-        found, wire = metadata_column(column, types), spark_type(column.declared, wire=True)
-        found = found if wire == spark_type(column.given, wire=True) else found.cast(wire)
-        columns.append(found.alias(METADATA + column.name))
+        expression, wire = metadata_column(column, types), spark_type(column.declared, wire=True)
+        expression = expression if wire == spark_type(column.given, wire=True) else expression.cast(wire)
+        columns.append(expression.alias(METADATA + column.name))
     return records.select(*records.columns, F.unix_millis("timestamp").alias(TIMESTAMP), *columns)
 
 
@@ -170,10 +170,10 @@ class TableDecoder:
         """
         lines = looked.of_table(self.table).select(PACKED)
         lines = lines.coalesce(1) if self.in_one_task else lines
-        own = self.layout.value_format.own_columns
+        own_columns = self.layout.value_format.own_columns
         if self.table in looked.decoders:
-            return DecodedRows(self.table, lines, self.result, own)
-        return DecodedRows.of(self.table, lines, self.mapped(), self.result, own)
+            return DecodedRows(self.table, lines, self.result, own_columns)
+        return DecodedRows.of(self.table, lines, self.mapped(), self.result, own_columns)
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
@@ -189,8 +189,8 @@ class TableDecoder:
         parts = list(self._by_written_columns(batch))
         if len(parts) == 1:
             return parts[0][0]._decoded(batch)
-        found = pa.Table.from_batches([decoder._decoded(batch.take(records)) for decoder, records in parts])
-        in_order = found.sort_by([(name, "ascending") for name in (*POSITION, ROW_INDEX)]).combine_chunks()
+        rows = pa.Table.from_batches([decoder._decoded(batch.take(records)) for decoder, records in parts])
+        in_order = rows.sort_by([(name, "ascending") for name in (*POSITION, ROW_INDEX)]).combine_chunks()
         return pa.RecordBatch.from_arrays([column.chunk(0) for column in in_order.columns], in_order.column_names)
 
     def _by_written_columns(self, batch: pa.RecordBatch) -> Iterator[tuple[TableDecoder, pa.Array]]:
@@ -213,22 +213,22 @@ class TableDecoder:
             return
         groups.setdefault((), [])
         numbers = np.asarray(written.numbers.fill_null(-1))
-        for types, own in groups.items():
-            records = np.flatnonzero(np.isin(numbers, [*own, -1] if not types else own))
+        for types, schemas in groups.items():
+            records = np.flatnonzero(np.isin(numbers, [*schemas, -1] if not types else schemas))
             if len(records):
                 yield self._with_types(types), pa.array(records)
 
     def _own_types(self, columns: Mapping[str, FlinkType]) -> tuple[tuple[int, FlinkType], ...]:
         """Return the columns that are read by another type than their own, by place, with the type of a schema."""
-        found = []
+        types = []
         for name, place in zip(self.layout.value_schema.names, self.layout.value_indexes, strict=True):
-            own, read = columns.get(name), self.layout.physical.fields[place].type
+            written, read = columns.get(name), self.layout.physical.fields[place].type
             column = nullable(self.schema.columns[place].type)
-            if own is None or own == nullable(read) or column.root in NESTED_ROOTS:
+            if written is None or written == nullable(read) or column.root in NESTED_ROOTS:
                 continue
-            if nullable(merge_types(own, column)) == column:
-                found.append((place, own))
-        return tuple(found)
+            if nullable(merge_types(written, column)) == column:
+                types.append((place, written))
+        return tuple(types)
 
     def _with_types(self, types: tuple[tuple[int, FlinkType], ...]) -> TableDecoder:
         """Return the decoder that reads columns, given by place, by other types, and converts their values."""
@@ -250,13 +250,13 @@ class TableDecoder:
         """Return the rows of a batch of records, all read by the types of `layout`."""
         position = [batch.column(name) for name in (*_PLACE, TIMESTAMP)]
         keys = binary_messages(batch.column("key")) if self.layout.key_format is not None else None
-        given = [batch.column(METADATA + column.name) for column in self.metadata]
+        metadata = [batch.column(METADATA + column.name) for column in self.metadata]
         headers = headers_of(batch, self.layout.record_headers)
         rows = decode_records(self.layout, keys, binary_messages(batch.column("value")), headers=headers)
         records = np.repeat(np.arange(len(batch)), rows.counts)
         taken = pa.array(records)
         physical = len(self.layout.physical.fields)
-        columns = [*self._unnested(rows.columns[:physical]), *(column.take(taken) for column in given)]
+        columns = [*self._unnested(rows.columns[:physical]), *(column.take(taken) for column in metadata)]
         kinds = rows.kinds if self.layout.has_kinds else pa.repeat(pa.scalar("+I"), len(records))
         errors = _RowErrors(len(records))
         if self.inserts_only:
@@ -264,14 +264,14 @@ class TableDecoder:
         columns = self._from_texts(columns, errors)
         self._check_not_null(columns, kinds, errors)
         columns = self._fitted(columns, errors)
-        found = _Lines(
+        lines = _Lines(
             [*columns, *rows.columns[physical:]], kinds, rows.indexes(), [c.take(taken) for c in position], taken
         )
         bad = errors.by_record(records)
         if rows.reasons is not None:
             for at in np.flatnonzero(np.asarray(rows.reasons.is_valid())).tolist():
                 bad[at] = rows.parts[at].as_py(), rows.reasons[at].as_py(), rows.codes[at].as_py()  # type: ignore[index]
-        return found.batch(bad, position, wire_names(len(columns) + len(self.layout.value_format.own_columns)))
+        return lines.batch(bad, position, wire_names(len(columns) + len(self.layout.value_format.own_columns)))
 
     def _unnested(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Return the columns that are named by paths instead of the nested columns of the value."""
@@ -324,12 +324,12 @@ class TableDecoder:
 
 def _with_whole_numbers(texts: pa.StringArray) -> pa.StringArray:
     """Return texts with the digits of whole numbers that have a fraction or an exponent: 7.0 and 1.2E3."""
-    found = texts.to_pylist()
+    strings = texts.to_pylist()
     for row in np.flatnonzero(np.asarray(pc.fill_null(pc.match_substring_regex(texts, _FRACTION), False))).tolist():
-        number = Decimal(found[row])
+        number = Decimal(strings[row])
         if abs(number) < _BEYOND_INTEGERS and number == number.to_integral_value():
-            found[row] = str(int(number))
-    return pa.array(found, pa.string())
+            strings[row] = str(int(number))
+    return pa.array(strings, pa.string())
 
 
 def fit_columns(
@@ -387,24 +387,24 @@ class _RowErrors:
 
     def __init__(self, length: int) -> None:
         self.length = length
-        self._found: dict[int, tuple[str, str]] = {}
+        self._by_row: dict[int, tuple[str, str]] = {}
 
     def add(self, good: pa.BooleanArray, reason: str, code: str) -> None:
         """Add an error to the rows that are not good."""
         for row in np.flatnonzero(~np.asarray(good)).tolist():
-            self._found.setdefault(row, (reason, str(code)))
+            self._by_row.setdefault(row, (reason, str(code)))
 
     def add_reasons(self, errors: Mapping[int, Reason]) -> None:
         """Add errors by the index of their row."""
         for row, reason in errors.items():
-            self._found.setdefault(row, (reason.text, str(reason.code)))
+            self._by_row.setdefault(row, (reason.text, str(reason.code)))
 
     def by_record(self, records: npt.NDArray[np.int64]) -> dict[int, tuple[str, str, str]]:
         """Return part, reason and code of the first bad row of each record."""
-        found: dict[int, tuple[str, str, str]] = {}
-        for row in sorted(self._found):
-            found.setdefault(int(records[row]), ("record", *self._found[row]))
-        return found
+        errors: dict[int, tuple[str, str, str]] = {}
+        for row in sorted(self._by_row):
+            errors.setdefault(int(records[row]), ("record", *self._by_row[row]))
+        return errors
 
 
 @dataclass(frozen=True)
@@ -457,10 +457,10 @@ class FitStage:
         columns = []
         for place, column in enumerate(self.source.columns):
             wire = wire_type(column.type)
-            found = exact_column(column.name) if column.name in there else F.lit(None)
-            columns.append((found if there.get(column.name) == wire else found.cast(wire)).alias(f"c{place}"))
-        given = rows.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, F.col(ROW_ERROR))
-        return DecodedRows.of(self.table, given, self.mapped(), self.target, {})
+            expression = exact_column(column.name) if column.name in there else F.lit(None)
+            columns.append((expression if there.get(column.name) == wire else expression.cast(wire)).alias(f"c{place}"))
+        lines = rows.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, F.col(ROW_ERROR))
+        return DecodedRows.of(self.table, lines, self.mapped(), self.target, {})
 
     def mapped(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Return the function for `mapInArrow`, with the name that Spark shows in plans."""
@@ -479,11 +479,11 @@ class FitStage:
         errors = _RowErrors(len(batch))
         errors.add_reasons(reasons)
         bad = errors.by_record(np.arange(len(batch)))
-        given = rest[-1]
-        for row in np.flatnonzero(np.asarray(given.is_valid())).tolist():
-            bad[row] = tuple(given[row][name].as_py() for name in ERROR_FIELDS)
+        earlier = rest[-1]
+        for row in np.flatnonzero(np.asarray(earlier.is_valid())).tolist():
+            bad[row] = tuple(earlier[row][name].as_py() for name in ERROR_FIELDS)
         if bad:
             bad_rows = [bad.get(row) for row in range(len(batch))]
-            made = [None if e is None else dict(zip(ERROR_FIELDS, e, strict=True)) for e in bad_rows]
-            rest = [*rest[:-1], pa.array(made, error_type())]
+            structs = [None if e is None else dict(zip(ERROR_FIELDS, e, strict=True)) for e in bad_rows]
+            rest = [*rest[:-1], pa.array(structs, error_type())]
         return pa.RecordBatch.from_arrays([*columns, *rest], wire_names(len(columns)))

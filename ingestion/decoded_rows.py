@@ -45,7 +45,7 @@ class DecodedRows:
     table: TableId
     lines: DataFrame
     columns: TableSchema
-    own: Mapping[str, str]
+    own_columns: Mapping[str, str]
 
     @classmethod
     def of(
@@ -54,43 +54,43 @@ class DecodedRows:
         records: DataFrame,
         decoded: Callable[[_Batches], _Batches],
         columns: TableSchema,
-        own: Mapping[str, str],
+        own_columns: Mapping[str, str],
     ) -> DecodedRows:
         """Return the rows that a Python stage makes. `decoded` returns columns with `wire_names`."""
         from pyspark.sql import types as T
 
         stage = T.StructType([T.StructField(PACKED, T.BinaryType()), T.StructField(_BAD, T.LongType())])
-        return cls(table, records.mapInArrow(_packing(decoded), stage), columns, own)
+        return cls(table, records.mapInArrow(_packing(decoded), stage), columns, own_columns)
 
     def rows(self) -> DataFrame:
         """Return the rows and the lines with errors, with the names and types of the table."""
-        rows = self.lines.select(PACKED).mapInArrow(_unpack_rows, _wire(self.columns, self.own))
+        rows = self.lines.select(PACKED).mapInArrow(_unpack_rows, _wire(self.columns, self.own_columns))
         columns = []
         for place, column in enumerate(self.columns.columns):
             wire, final = wire_type(column.type), _final_type(column.type)
-            found = exact_column(f"c{place}")
-            columns.append((found if wire == final else found.cast(final)).alias(column.name))
+            values = exact_column(f"c{place}")
+            columns.append((values if wire == final else values.cast(final)).alias(column.name))
         count = len(self.columns.columns)
-        columns += [exact_column(f"c{count + n}").alias(name) for n, name in enumerate(self.own)]
+        columns += [exact_column(f"c{count + n}").alias(name) for n, name in enumerate(self.own_columns)]
         return rows.select(*columns, ROW_KIND, ROW_INDEX, *POSITION, TIMESTAMP, ROW_ERROR)
 
 
-def with_bad_records(found: Sequence[DecodedRows]) -> list[DecodedRows]:
+def with_bad_records(decoded: Sequence[DecodedRows]) -> list[DecodedRows]:
     """Return those that have bad records, by one job, which makes the rows of all."""
     from pyspark.sql import functions as F
 
-    frames = [rows.lines.select(F.lit(n).alias("n"), _BAD) for n, rows in enumerate(found)]
+    frames = [rows.lines.select(F.lit(n).alias("n"), _BAD) for n, rows in enumerate(decoded)]
     if not frames:
         return []
     lines = united(frames).where(exact_column(_BAD) > 0).select("n").collect()
-    return [found[n] for n in sorted({line["n"] for line in lines})]
+    return [decoded[n] for n in sorted({line["n"] for line in lines})]
 
 
 def united(frames: list[DataFrame]) -> DataFrame:
     """Return the rows of all frames. Pairs are united, because Spark analyzes a chain of unions in quadratic time."""
     while len(frames) > 1:
         pairs = [frames[place : place + 2] for place in range(0, len(frames), 2)]
-        frames = [reduce(lambda one, other: one.unionByName(other), pair) for pair in pairs]
+        frames = [reduce(lambda frame, other: frame.unionByName(other), pair) for pair in pairs]
     return frames[0]
 
 
@@ -133,12 +133,12 @@ def _final_type(t: FlinkType) -> Any:
     return spark_type(STRING if t.root in ("TIMESTAMP_TZ", "VARIANT") else replace(t, nullable=True))
 
 
-def _wire(schema: TableSchema, own: Mapping[str, str]) -> Any:
+def _wire(schema: TableSchema, own_columns: Mapping[str, str]) -> Any:
     """Return the Spark type of the rows."""
     from pyspark.sql import types as T
 
     types = [wire_type(c.type) for c in schema.columns]
-    types += [spark_type(parse_column_type(text), wire=True) for text in own.values()]
+    types += [spark_type(parse_column_type(text), wire=True) for text in own_columns.values()]
     names = wire_names(len(types))
     return T.StructType([T.StructField(n, t) for n, t in zip(names, [*types, *types_of_rows()], strict=True)])
 

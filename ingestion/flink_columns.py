@@ -43,8 +43,7 @@ def with_flink_columns(
         rows.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC",
     )
     wire = T.StructType()
-    found = computed.types
-    for place, type_ in enumerate(found):
+    for place, type_ in enumerate(computed.types):
         wire.add(f"c{place}", spark_type(type_, wire=True))
     wire.add(_FAILED, T.StringType())
     udf = arrow_udf(_evaluating(computed), wire).asNondeterministic()
@@ -53,7 +52,7 @@ def with_flink_columns(
     kept = [exact_column(name) for name in stored if name not in expressions and name != ROW_ERROR]
     added = [
         F.col(f"{_COMPUTED}.c{place}").cast(spark_type(type_)).alias(name)
-        for place, (name, type_) in enumerate(zip(expressions, found, strict=True))
+        for place, (name, type_) in enumerate(zip(expressions, computed.types, strict=True))
     ]
     reason = F.col(f"{_COMPUTED}.{_FAILED}")
     fields = (F.lit("record"), reason, F.lit(ErrorCode.COMPUTED_COLUMN.value))

@@ -205,13 +205,13 @@ def _decode_tables(
     def decode_tables(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         returned = _Returned(returned_bytes)
         for batch in lines:
-            found = []
+            parts = []
             for name, cell in zip(batch.column(TABLE).to_pylist(), batch.column(PACKED), strict=True):
                 for records in unpacked_cells([cell]) if name in decoders else ():
                     rows = decoders[name].decoded(records)
                     if returned.takes(name, rows):
-                        found.append((name, rows))
-            for of_cells, cells in pack(found):
+                        parts.append((name, rows))
+            for of_cells, cells in pack(parts):
                 yield pa.RecordBatch.from_arrays([of_cells, cells], [TABLE, PACKED])
         kept = pa.array(sorted(returned.kept), pa.string())
         yield pa.RecordBatch.from_arrays([kept, pa.nulls(len(kept), pa.binary())], [TABLE, PACKED])
@@ -239,11 +239,11 @@ class _Returned:
 
 def _rows_by_table(lines: pa.Table, kept: Set[str]) -> dict[TableId, pa.Table]:
     """Return the rows of cells by their table, without those of some tables."""
-    found: dict[str, list[pa.RecordBatch]] = {}
+    rows: dict[str, list[pa.RecordBatch]] = {}
     for name, cell in zip(lines[TABLE].to_pylist(), lines[PACKED], strict=True):
         if name not in kept:
-            found.setdefault(name, []).extend(unpacked_cells([cell]))
-    return {table_of(name): pa.Table.from_batches(batches) for name, batches in found.items()}
+            rows.setdefault(name, []).extend(unpacked_cells([cell]))
+    return {table_of(name): pa.Table.from_batches(batches) for name, batches in rows.items()}
 
 
 class _TaskLook:
@@ -276,26 +276,26 @@ class _TaskLook:
         """Return the records of a batch that have a table or an error, packed, or the rows of a table."""
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         values = _messages(batch, "value", self._value_format)
-        found = self._with_columns("value", self._values.look(values, columns["topic"]))
+        look = self._with_columns("value", self._values.look(values, columns["topic"]))
         places = _Places(columns)
-        names = [table_name(TableId(table)) for table in found.tables]
-        tables = found.indices
-        for message, kind in found.changes.items():
-            table = TableId(found.tables[tables[message].as_py()])
+        names = [table_name(TableId(table)) for table in look.tables]
+        tables = look.indices
+        for message, kind in look.changes.items():
+            table = TableId(look.tables[tables[message].as_py()])
             self._changes.append(WholeTableChange(table, kind, places.cause(message), places.time(message)))
-        if found.changes:  # such a message has no rows
-            gives_rows = pa.array([row not in found.changes for row in range(len(batch))])
+        if look.changes:  # such a message has no rows
+            gives_rows = pa.array([row not in look.changes for row in range(len(batch))])
             tables = pc.if_else(gives_rows, tables, pa.scalar(None, pa.int32()))
-        self._note(found, tables, places)
+        self._note(look, tables, places)
         errors = pa.nulls(len(batch), pa.string())
-        if found.errors:
-            errors = pa.array([found.errors.get(i) for i in range(len(batch))], pa.string())
+        if look.errors:
+            errors = pa.array([look.errors.get(i) for i in range(len(batch))], pa.string())
         kept = pc.or_(tables.is_valid(), errors.is_valid())
         if self._keys is not None:
             keys = _messages(batch, "key", self._key_format)
             self._look_at_keys(keys, pa.array(names, pa.string()).take(tables), places)
         records = pa.RecordBatch.from_arrays([*batch.columns, errors], [*batch.schema.names, ERROR])
-        for column in found.columns:
+        for column in look.columns:
             self._decoders.pop(table_name(TableId(column.table)), None)
         of_lines: dict[tuple[bool, bool], list[tuple[str | None, pa.RecordBatch]]] = {}
         for name, part in by_table(records, names, tables, kept):
@@ -309,10 +309,10 @@ class _TaskLook:
                 flags = [pa.repeat(flag, len(cells)) for flag in (is_decoded, is_returned)]
                 yield _lines(of_cells, cells, flags[0], pa.nulls(len(cells), pa.string()), flags[1])
 
-    def _with_columns(self, part: Part, found: Looked) -> Looked:
+    def _with_columns(self, part: Part, look: Looked) -> Looked:
         """Return what the messages contribute, without members that are not columns."""
-        kept = tuple(column for column in found.columns if self._declared.is_column(part, column.name))
-        return found if len(kept) == len(found.columns) else replace(found, columns=kept)
+        kept = tuple(column for column in look.columns if self._declared.is_column(part, column.name))
+        return look if len(kept) == len(look.columns) else replace(look, columns=kept)
 
     def _rows(self, name: str, records: pa.RecordBatch) -> pa.RecordBatch | None:
         """Return the rows of a table's records; None if they are not decoded here."""
@@ -335,27 +335,27 @@ class _TaskLook:
     def _look_at_keys(self, keys: pa.BinaryArray, tables: pa.StringArray, places: _Places) -> None:
         assert self._keys is not None
         rows = np.flatnonzero(np.asarray(tables.is_valid()))
-        found = self._with_columns("key", self._keys.look(keys.take(pa.array(rows)), tables.take(pa.array(rows))))
-        for column in found.columns:
+        look = self._with_columns("key", self._keys.look(keys.take(pa.array(rows)), tables.take(pa.array(rows))))
+        for column in look.columns:
             cause = places.cause(int(rows[column.message]))
             table = table_of(column.table[0])
             self._add(_new_column(table, "key", column, cause))
 
-    def _note(self, found: Looked, tables: pa.Int32Array, places: _Places) -> None:
+    def _note(self, look: Looked, tables: pa.Int32Array, places: _Places) -> None:
         """Remember what a batch contributes; `tables` are the tables of the records with rows."""
         rows = np.flatnonzero(np.asarray(tables.is_valid()))
         of_rows = np.asarray(tables.take(pa.array(rows)))
         indices, first, counts = np.unique(of_rows, return_index=True, return_counts=True)
         for index, row, count in zip(indices.tolist(), rows[first].tolist(), counts.tolist(), strict=True):
-            name, cause = table_name(TableId(found.tables[index])), places.cause(row)
+            name, cause = table_name(TableId(look.tables[index])), places.cause(row)
             self._records[name] = self._records.get(name, 0) + count
             self._tables[name] = min(self._tables.get(name, cause), cause, key=_cause_order)
-        self._errors += len(found.errors)
+        self._errors += len(look.errors)
         self._is_empty = False
-        for column in found.columns:
+        for column in look.columns:
             cause = places.cause(column.message)
             self._add(_new_column(TableId(column.table), "value", column, cause))
-        for key in found.keys:
+        for key in look.keys:
             new = NewKey(TableId(key.table), key.names, places.cause(key.message))
             known = self._new_keys.setdefault((table_name(new.table), new.names), new)
             if _cause_order(new.cause) < _cause_order(known.cause):
@@ -442,7 +442,7 @@ def _cause_order(cause: Cause) -> tuple[str, int, int]:
 
 def news_to_text(news: BatchNews) -> str:
     """Return the JSON of the news of a task."""
-    found = {
+    members = {
         "tables": [[t.parts, news.records[t], *_cause_order(cause)] for t, cause in news.tables.items()],
         "columns": [
             [c.table.parts, c.part, c.name, [*map(str, c.types)], *_cause_order(c.cause), c.place, c.as_text, c.forms]
@@ -456,7 +456,7 @@ def news_to_text(news: BatchNews) -> str:
         "kept": [table.parts for table in sorted(news.kept)],
         "sizes": [[table.parts, size] for table, size in news.sizes.items()],
     }
-    return json.dumps(found)
+    return json.dumps(members)
 
 
 def merged_news(texts: Iterable[str]) -> BatchNews:
@@ -472,22 +472,22 @@ def merged_news(texts: Iterable[str]) -> BatchNews:
     kept: set[TableId] = set()
     errors = tasks = 0
     for text in texts:
-        found = json.loads(text)
+        members = json.loads(text)
         tasks += 1
-        errors += found["errors"]
-        for counts, of_task in ((decoded, found["decoded"]), (bad, found["bad"]), (sizes, found["sizes"])):
+        errors += members["errors"]
+        for counts, of_task in ((decoded, members["decoded"]), (bad, members["bad"]), (sizes, members["sizes"])):
             for parts, count in of_task:
                 counts[TableId(tuple(parts))] = counts.get(TableId(tuple(parts)), 0) + count
-        kept |= {TableId(tuple(parts)) for parts in found["kept"]}
-        for parts, count, *place in found["tables"]:
+        kept |= {TableId(tuple(parts)) for parts in members["kept"]}
+        for parts, count, *place in members["tables"]:
             cause, table = Cause(*place), TableId(tuple(parts))
             records[table] = records.get(table, 0) + count
             tables[table] = min(tables.get(table, cause), cause, key=_cause_order)
-        for parts, part, name, types, topic, partition, offset, *more in found["columns"]:
+        for parts, part, name, types, topic, partition, offset, *more in members["columns"]:
             cause, parsed = Cause(topic, partition, offset), tuple(map(parse_column_type, types))
             columns.append(NewColumn(TableId(tuple(parts)), part, name, parsed, cause, *more))
-        keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in found["keys"])
-        for parts, kind, *at, timestamp in found["changes"]:
+        keys += (NewKey(TableId(tuple(parts)), tuple(names), Cause(*at)) for parts, names, *at in members["keys"])
+        for parts, kind, *at, timestamp in members["changes"]:
             changes.append(WholeTableChange(TableId(tuple(parts)), kind, Cause(*at), timestamp))
     known = tables, tuple(columns), tuple(keys), tuple(changes), records
     return BatchNews(*known, errors, decoded, bad, frozenset(kept), sizes, max(1, tasks))

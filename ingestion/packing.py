@@ -44,15 +44,15 @@ def by_table(
 
 def pack(parts: Iterable[tuple[str | None, pa.RecordBatch]]) -> Iterator[tuple[pa.StringArray, pa.BinaryArray]]:
     """Return tables and cells, in the order of the parts. Empty parts have no cell, and large parts have several."""
-    found = _Cells()
+    cells = _Cells()
     for name, batch in parts:
         for piece in _pieces(batch):
-            found.add(name, piece)
-            if found.size > _MOST_TOGETHER:
-                yield found.arrays()
-                found = _Cells()
-    if found.size:
-        yield found.arrays()
+            cells.add(name, piece)
+            if cells.size > _MOST_TOGETHER:
+                yield cells.arrays()
+                cells = _Cells()
+    if cells.size:
+        yield cells.arrays()
 
 
 class _Cells:
@@ -98,14 +98,14 @@ def unpack(cells: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def unpacked_cells(cells: Iterable[pa.BinaryScalar]) -> Iterator[pa.RecordBatch]:
     """Return the records of cells. Those of small cells are together in one batch."""
-    found: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     for cell in cells:
         with pa.ipc.open_stream(cell.as_buffer()) as stream:
-            found += stream
-        if sum(records.nbytes for records in found) >= _TOGETHER:
-            yield from _together(found)
-            found = []
-    yield from _together(found)
+            batches += stream
+        if sum(records.nbytes for records in batches) >= _TOGETHER:
+            yield from _together(batches)
+            batches = []
+    yield from _together(batches)
 
 
 def _together(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

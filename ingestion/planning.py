@@ -367,7 +367,7 @@ class Planner:
             common: dict[str, int] = {}
             for other, schema in sources.items():
                 if target in self._rules.evolution.router.targets(other):
-                    common.update({name: common.get(name, own) & own for name, own in schema.forms().items()})
+                    common.update({name: common.get(name, form) & form for name, form in schema.forms().items()})
             targets[target] = targets[target].with_forms(common)
         return SchemaState(sources, targets)
 
@@ -412,20 +412,20 @@ class Planner:
         Raises `SchemaChangeError` if the key is another than the known one.
         """
         rule = self._rules.rule(table)
-        found = self._in_order(self.row_schema(state, table))
-        if rule is not None and rule.columns is not None and found.columns:
-            analyzed = self._analyze(rule, table, found, self.nulls(state, table))
-            found = replace(analyzed, primary_key=found.primary_key)
-        elif rule is not None and rule.filter and found.columns:
-            self._analyze(rule, table, found, self.nulls(state, table))
+        schema = self._in_order(self.row_schema(state, table))
+        if rule is not None and rule.columns is not None and schema.columns:
+            analyzed = self._analyze(rule, table, schema, self.nulls(state, table))
+            schema = replace(analyzed, primary_key=schema.primary_key)
+        elif rule is not None and rule.filter and schema.columns:
+            self._analyze(rule, table, schema, self.nulls(state, table))
         if rule is not None and rule.primary_keys:
-            found = replace(found, primary_key=rule.primary_keys)
+            schema = replace(schema, primary_key=rule.primary_keys)
         before = state.schemas.sources.get(table)
         if before is not None:
-            if {*before.primary_key} != {*found.primary_key}:
-                raise _changed_key(table, before.primary_key, found.primary_key, None)
-            found = merge_schemas(before, _with_key(found)).with_forms(found.forms())
-        return _with_key(found)
+            if {*before.primary_key} != {*schema.primary_key}:
+                raise _changed_key(table, before.primary_key, schema.primary_key, None)
+            schema = merge_schemas(before, _with_key(schema)).with_forms(schema.forms())
+        return _with_key(schema)
 
     def nulls(self, state: IngestState, table: TableId) -> frozenset[str]:
         """Return the columns that a transform uses and that came with NULL only."""
@@ -440,11 +440,11 @@ class Planner:
 
     def row_schema(self, state: IngestState, table: TableId) -> TableSchema:
         """Return the columns of a table's rows in Spark, before a transform."""
-        found = self.message_schema(state, table)
+        schema = self.message_schema(state, table)
         if self._rules.has_time:
-            return found
-        texts = [(c.name, replace(STRING, nullable=c.type.nullable)) for c in found.columns if c.type.root == "TIME"]
-        return found.with_types(texts)
+            return schema
+        texts = [(c.name, replace(STRING, nullable=c.type.nullable)) for c in schema.columns if c.type.root == "TIME"]
+        return schema.with_types(texts)
 
     def message_schema(self, state: IngestState, table: TableId) -> TableSchema:
         """Return the columns as the messages have them: those of the keys, of the values, and of the records.
@@ -512,13 +512,13 @@ def _with_types(known: KnownTable, declared: Mapping[str, FlinkType]) -> KnownTa
 
 def _forms(known: KnownTable, new: NewColumn) -> int | None:
     """Return the forms of a column's texts. A column that was there without texts has a declared type."""
-    before, own, current = known.forms.get(new.name), new.forms, known.columns.get(new.name)
+    before, forms, current = known.forms.get(new.name), new.forms, known.columns.get(new.name)
     if before is None and current is not None:
         if current.root in INTEGER_DIGITS:
             before = WHOLE_NUMBERS
-        elif own is not None:
-            own &= ~INFERRED
-    return merged_forms(before, own)
+        elif forms is not None:
+            forms &= ~INFERRED
+    return merged_forms(before, forms)
 
 
 def _with_key(schema: TableSchema) -> TableSchema:
@@ -563,9 +563,9 @@ def _changed_key(
     table: TableId, known: tuple[str, ...], other: tuple[str, ...], cause: Cause | None
 ) -> SchemaChangeError:
     where = "" if cause is None else f" (topic {cause.topic}, partition {cause.partition}, offset {cause.offset})"
-    one, two = (", ".join(names) or "no key" for names in (known, other))
+    old, new = (", ".join(names) or "no key" for names in (known, other))
     return SchemaChangeError(
-        f"table {table}: its primary key was ({one}), and is now ({two}){where}. Rows can't be merged by another key: "
+        f"table {table}: its primary key was ({old}), and is now ({new}){where}. Rows can't be merged by another key: "
         "set the key by 'primary-keys' of a transform, or write to a new target with a new checkpoint",
         table=str(table),
     )

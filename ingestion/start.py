@@ -104,14 +104,14 @@ def start_query(
 
 def _check_time_zone(pipeline: Pipeline, spark: SparkSession) -> None:
     """Raise `ConfigurationError` if Spark would evaluate Flink SQL in another time zone than that of the pipeline."""
-    zone, own = pipeline.settings.values["local-time-zone"], "spark.sql.session.timeZone"
+    zone, setting = pipeline.settings.values["local-time-zone"], "spark.sql.session.timeZone"
     by_spark = any(rule.is_flink and (rule.computed or rule.filter) for rule in pipeline.transforms)
     for column in pipeline.source.metadata.values():  # Spark casts the time of the record, too
         by_spark |= column.key == "timestamp" and column.type is not None and column.type.root != "TIMESTAMP_LTZ"
-    if zone is not None and by_spark and zone != spark.conf.get(own):
+    if zone is not None and by_spark and zone != spark.conf.get(setting):
         raise ConfigurationError(
-            f"'local-time-zone' is '{zone}', and the session's {own} is '{spark.conf.get(own)}'. Spark evaluates "
-            f"expressions and casts in the session's: set {own} = {zone}"
+            f"'local-time-zone' is '{zone}', and the session's {setting} is '{spark.conf.get(setting)}'. Spark "
+            f"evaluates expressions and casts in the session's: set {setting} = {zone}"
         )
 
 
@@ -141,10 +141,10 @@ def _letters(pipeline: Pipeline, dead_letters: DeadLetterTarget | None) -> tuple
     if to is None:
         return None, kind == "logger"
     client = {key: text for key, text in pipeline.source.options.items() if is_client_property(key)}
-    found = DeadLetters.of(to, producer_options({key: plain_text(text) for key, text in client.items()}))
-    if found.topic is not None and found.topic in (pipeline.source.values["topic"] or ()):
-        raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{found.topic}'")
-    return found, kind == "logger"
+    letters = DeadLetters.of(to, producer_options({key: plain_text(text) for key, text in client.items()}))
+    if letters.topic is not None and letters.topic in (pipeline.source.values["topic"] or ()):
+        raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{letters.topic}'")
+    return letters, kind == "logger"
 
 
 def _records(
@@ -216,6 +216,6 @@ def _newest_by_spark(spark: SparkSession, table: KafkaTable, ranges: Sequence[Pa
     for name in ("startingTimestamp", "startingOffsetsByTimestampStrategy", "endingTimestamp"):
         options.pop(name, None)
     for side in ("start", "end"):
-        offsets_of = {(one.topic, one.partition): getattr(one, side) for one in ranges}
+        offsets_of = {(bounds.topic, bounds.partition): getattr(bounds, side) for bounds in ranges}
         options[f"{side}ingOffsets"] = json.dumps(by_topic(offsets_of))
     return spark.read.format("kafka").options(**options).load().select(*looking.RECORD_COLUMNS)

@@ -70,8 +70,7 @@ class SchemaStore:
 
     def chosen(self, name: str) -> str | None:
         """Return what `choose` has stored under a name; None if it has not."""
-        found = self._read(f"{self.folder}/{name}")
-        for path, text in found.items():
+        for path, text in self._read(f"{self.folder}/{name}").items():
             return str(_parsed(path, text)[0][name])
         return None
 
@@ -85,8 +84,8 @@ class SchemaStore:
         before = [file for file in files if batch is None or file.batch < batch]
         full = max((file.batch for file in before if file.full), default=None)
         used = [f for f in before if (f.full and f.batch == full) or (not f.full and (full is None or f.batch > full))]
-        own = [file for file in files if not file.full and file.batch == batch]
-        texts = self._texts([file.path for file in (*used, *own)])
+        planned = [file for file in files if not file.full and file.batch == batch]
+        texts = self._texts([file.path for file in (*used, *planned)])
         state, since = IngestState(), dict[TableId, int]()
         previous = full
         for file in sorted(used, key=lambda file: file.batch):
@@ -99,7 +98,7 @@ class SchemaStore:
         self._since_full = sum(not file.full for file in used)
         state = self._without_released(state, since)
         plan = None
-        for file in own:
+        for file in planned:
             if _is_complete(texts.get(file.path, "")):
                 entries = self._entries(file, texts, previous)
                 with _naming(file.path):
@@ -121,12 +120,12 @@ class SchemaStore:
         """Return the changes of source tables of all batches, each with the number of its batch."""
         files = sorted((file for file in self._files() if not file.full), key=lambda file: file.batch)
         texts = self._texts([file.path for file in files])
-        found = []
+        changes = []
         for file in files:
             with _naming(file.path):
                 entries = _parsed(file.path, texts.get(file.path, ""))[1:]
-                found += [(file.batch, CausedEvent.from_json(entry)) for entry in entries if "event" in entry]
-        return found
+                changes += [(file.batch, CausedEvent.from_json(entry)) for entry in entries if "event" in entry]
+        return changes
 
     def errors(self, batch: int | None = None) -> int:
         """Return the number of bad records before a batch; without a batch, of all."""
@@ -141,10 +140,10 @@ class SchemaStore:
 
     def choose(self, name: str, value: str) -> str:
         """Return a value of the query that is chosen once: `value`, unless there is one already."""
-        found = self.chosen(name)
-        if found is None:
+        stored = self.chosen(name)
+        if stored is None:
             self._write(name, [], **{name: value})
-        return value if found is None else found
+        return value if stored is None else stored
 
     def write(self, batch: int, before: IngestState, plan: BatchPlan) -> None:
         """Write the plan of a batch, if it changes anything. Call it before a target is touched."""
@@ -170,10 +169,10 @@ class SchemaStore:
     def add_errors(self, batch: int, count: int) -> int:
         """Add the bad records of a batch, and return the number of all. A repeated batch counts once."""
         counts = self._counts()
-        before = [found for found in counts if found["batch"] < batch]
-        last = max(before, key=lambda found: found["batch"], default={"count": 0, "slot": -1})
+        before = [entry for entry in counts if entry["batch"] < batch]
+        last = max(before, key=lambda entry: entry["batch"], default={"count": 0, "slot": -1})
         total = int(last["count"]) + count
-        if count or any(found["batch"] == batch for found in counts):
+        if count or any(entry["batch"] == batch for entry in counts):
             slot = (last["slot"] + 1) % _SLOTS
             self._write(f"errors/{slot}", [], batch=batch, count=total, slot=slot)
         return total
@@ -240,12 +239,12 @@ class SchemaStore:
         return [_parsed(path, text)[0] for path, text in texts.items() if _is_complete(text)]
 
     def _files(self) -> list[_StoreFile]:
-        found = []
+        files = []
         for path in self._listed(f"{self.folder}/schemas"):
             name = _NAME.fullmatch(path)
             if name:
-                found.append(_StoreFile(path, int(name[1]), name[2] is not None))
-        return found
+                files.append(_StoreFile(path, int(name[1]), name[2] is not None))
+        return files
 
     def _listed(self, folder: str) -> list[str]:
         """Return the paths of all files below a folder; none if there is no folder."""
@@ -256,8 +255,8 @@ class SchemaStore:
         if not paths:
             return {}
         reader = uncached_reader(self._spark).format("binaryFile").option("ignoreMissingFiles", "true")
-        found = reader.load(paths).select("path", "content").collect()
-        return {row["path"]: bytes(row["content"]).decode(errors="replace") for row in found}
+        rows = reader.load(paths).select("path", "content").collect()
+        return {row["path"]: bytes(row["content"]).decode(errors="replace") for row in rows}
 
     def _notes(self, folder: str) -> list[str]:
         """Return the texts of one line below a folder, also while one of them is replaced."""

@@ -19,7 +19,7 @@ from kvformat.registry.streams.delta.storage import TableStorage
 
 
 @dataclass(frozen=True)
-class _Found:
+class _DeltaTable:
     """A table. rows: None if a file does not say it. batch: that of the last write, None if no query writes it."""
 
     table: str
@@ -39,11 +39,11 @@ def tables_command(path: str, as_json: bool) -> None:
 
     Needs no Spark. Credentials of an object store come from the environment, such as AWS_ACCESS_KEY_ID.
     """
-    found = sorted(_tables(TableStorage.of(path)), key=lambda each: each.table)
-    if not found:
+    tables = sorted(_tables(TableStorage.of(path)), key=lambda each: each.table)
+    if not tables:
         raise ConfigurationError(f"there are no Delta tables at '{path}'")
     if as_json:
-        write_json(asdict(each) for each in found)
+        write_json(asdict(each) for each in tables)
         return
     rows = [
         (
@@ -55,12 +55,12 @@ def tables_command(path: str, as_json: bool) -> None:
             "" if each.batch is None else str(each.batch),
             each.written,
         )
-        for each in found
+        for each in tables
     ]
     show(*table(("table", "rows", "files", "bytes", "version", "batch", "last file"), rows))
 
 
-def _tables(lake: TableStorage) -> Iterator[_Found]:
+def _tables(lake: TableStorage) -> Iterator[_DeltaTable]:
     folders = lake.files().get_file_info(arrow_fs.FileSelector("", allow_not_found=True))
     for name in (info.base_name for info in folders if info.type == arrow_fs.FileType.Directory):
         log = DeltaLog.open(lake.below(name))
@@ -72,7 +72,7 @@ def _tables(lake: TableStorage) -> Iterator[_Found]:
         owner = log.properties.get(OWNER_PROPERTY)
         position = -1 if owner is None else log.position(writer_of(owner))
         last = max((file.written for file in files), default=None)
-        yield _Found(
+        yield _DeltaTable(
             ".".join(parts) if parts else table_of_folder(name),
             sum(counts) if len(counts) == len(files) else None,
             len(files),

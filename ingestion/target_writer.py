@@ -142,7 +142,7 @@ class TargetWriter:
         """Write rows that are with Spark. Returns the records that are not written yet."""
         if not frames:
             return []
-        rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), [f.rows for f in frames])
+        rows = reduce(lambda frame, other: frame.unionByName(other, allowMissingColumns=True), [f.rows for f in frames])
         rows = rows.drop(ROW_ERROR, TIMESTAMP)
         _check_columns(target, schema, rows.columns)
         if self.memory.target.rows == "latest":

@@ -93,7 +93,7 @@ def analyzed(
     fields = [*stored.fields, *map(T.StructField, _INTERNAL, types_of_rows())]
     try:
         rows = spark.createDataFrame([], T.StructType(fields))
-        found = transformed(rows, rule, table, schema, nulls=nulls, changes=False).schema
+        row_type = transformed(rows, rule, table, schema, nulls=nulls, changes=False).schema
     except AnalysisException as error:
         raise SchemaChangeError(
             f"table {table}: the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
@@ -104,7 +104,7 @@ def analyzed(
     computed = _computed_types(rule, schema, nulls)
     passed = {item.name for item in rule.columns or () if item.spark in ("", quoted(item.name))}
     columns = []
-    for field in found.fields:
+    for field in row_type.fields:
         if field.name in _INTERNAL or (nulls and isinstance(field.dataType, T.NullType)):
             continue
         kept = schema.column(field.name)
@@ -122,11 +122,11 @@ def _computed_types(rule: TransformRule, schema: TableSchema, nulls: frozenset[s
     if not rule.is_flink:
         return {}
     types = _flink_types(schema)
-    found = {
+    computed = {
         item.name: projected_expression(_with_nulls(item.flink, schema, nulls), columns=types).type
         for item in rule.computed
     }
-    return {name: nullable(type_) for name, type_ in found.items() if type_ is not None}
+    return {name: nullable(type_) for name, type_ in computed.items() if type_ is not None}
 
 
 def _type_of(field: StructField, rule: TransformRule, table: TableId) -> FlinkType:
@@ -196,13 +196,13 @@ def _projected(rule: TransformRule, names: Sequence[str], nulls: frozenset[str])
     if rule.columns is None:
         return [exact_column(name) for name in names]
     named = {item.name for item in rule.columns if item.name}
-    found: list[Column] = []
+    selected: list[Column] = []
     for item in rule.columns:
         if item.name and (item.name not in nulls or item in rule.computed):
-            found.append(exact_column(item.name))
+            selected.append(exact_column(item.name))
         elif not item.name:
-            found += [exact_column(name) for name in names if name not in named]
-    return found
+            selected += [exact_column(name) for name in names if name not in named]
+    return selected
 
 
 def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool, upserts: bool) -> DataFrame:

@@ -56,18 +56,16 @@ def ingest(
 
     Returns the started query. Raises `ConfigurationError` before it starts.
     """
-    made = Pipeline(
+    return Pipeline(
         _source(source, options or {}),
         _sink(target),
         transform=transform,
         route=route,
         pipeline={"schema.change.behavior": schema_change, **(pipeline or {})},
-    )
-    given = source if not isinstance(source, Mapping | KafkaTable) else None
-    return made.start(
+    ).start(
         spark,
         checkpoint_location=checkpoint_location,
-        records=given,
+        records=None if isinstance(source, Mapping | KafkaTable) else source,
         dead_letters=dead_letters,
         trigger=trigger,
         query_name=query_name,
@@ -84,10 +82,10 @@ def _source(source: Mapping[str, Any] | KafkaTable | DataFrame, options: Mapping
         return {"type": "kafka", **source, **options}
     if isinstance(source, KafkaTable):
         names = {spec.name for spec in SOURCE_OPTIONS}
-        given = {k: v for k, v in source.kv.options.items() if k in names or is_client_property(k) or "." in k}
+        table_options = {k: v for k, v in source.kv.options.items() if k in names or is_client_property(k) or "." in k}
         if "format" in source.kv.options:
-            given["value.format"] = source.kv.options["format"]
-        kept = {k: v for k, v in given.items() if not k.startswith("sink.") and k not in _OF_DECLARED_COLUMNS}
+            table_options["value.format"] = source.kv.options["format"]
+        kept = {k: v for k, v in table_options.items() if not k.startswith("sink.") and k not in _OF_DECLARED_COLUMNS}
         return {"type": "kafka", **kept, **options}
     if not hasattr(source, "isStreaming"):
         raise ConfigurationError(

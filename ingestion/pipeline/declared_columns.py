@@ -170,10 +170,10 @@ def _check_metadata(column: TableColumn) -> None:
             f"{', '.join(METADATA)}",
             option=_COLUMNS,
         )
-    given = READABLE[column.key].removesuffix(" NOT NULL")
+    readable = READABLE[column.key].removesuffix(" NOT NULL")
     declared = column.type
     assert declared is not None
-    if declared.root == "TIME" or not castable(parse_type(given), declared):
+    if declared.root == "TIME" or not castable(parse_type(readable), declared):
         raise OptionError(
-            f"{where}: metadata '{column.key}' is {given}, which can't be read as {declared}", option=_COLUMNS
+            f"{where}: metadata '{column.key}' is {readable}, which can't be read as {declared}", option=_COLUMNS
         )

@@ -101,8 +101,8 @@ def _source(source: PipelineSource, settings: PipelineSettings) -> list[str]:
     plan = spark_source.planned(kv, streaming=True, ask=False)
     lines += [f"{key} = {masked(key, text)!r}" for key, text in sorted(plan.options.items())]
     topics = values["topic"]
-    of = f"topics that match {values['topic-pattern']}" if topics is None else f"topics {_listed(topics)}"
-    return [f"Source{name}: kafka, {of}", *_indented(lines)]
+    subscribed = f"topics that match {values['topic-pattern']}" if topics is None else f"topics {_listed(topics)}"
+    return [f"Source{name}: kafka, {subscribed}", *_indented(lines)]
 
 
 def _start(source: PipelineSource) -> str:

@@ -69,8 +69,8 @@ class _FlinkProjection(CreateTableReader):
     def condition(self) -> Translated:
         if not self.peek():
             raise self.error("expected a condition")
-        found = self._expression(len(self.tokens), "filter", "the condition")
-        flink = "" if found is None else found.flink
+        column = self._expression(len(self.tokens), "filter", "the condition")
+        flink = "" if column is None else column.flink
         return Translated((), "", frozenset(self._used), refused=tuple(self._refused), flink=flink)
 
     def _item(self) -> tuple[str, Projected | None]:
@@ -99,12 +99,12 @@ class _FlinkProjection(CreateTableReader):
         for place in range(self.index, end):
             self._note_metadata(place)
         stop = self.offsets[end] if end < len(self.offsets) else self.end
-        found = projected_expression(self.text, self.offset(), stop, columns=self._types)
+        expression = projected_expression(self.text, self.offset(), stop, columns=self._types)
         self.index = end
-        if found.refused:
-            self._refused.append(Refusal(f"{what}: {found.refused}", name))
+        if expression.refused:
+            self._refused.append(Refusal(f"{what}: {expression.refused}", name))
             return None
-        return Projected(name, "", found.source)
+        return Projected(name, "", expression.source)
 
     def _end_of_expression(self) -> int:
         """Return the index of the AS after an expression, or of the token that ends it."""

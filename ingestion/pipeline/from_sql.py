@@ -58,7 +58,7 @@ def sql_documents(text: str, variables: Mapping[str, Any] | None = None) -> dict
 
 def checkpoint_folder(checkpoint: str, source: str) -> str:
     """Return the folder of a query's checkpoint below that of a job. `source` is the table that the query follows."""
-    name = _NOT_OF_FOLDERS.sub(lambda found: f"={ord(found[0]):x}=", source)
+    name = _NOT_OF_FOLDERS.sub(lambda character: f"={ord(character[0]):x}=", source)
     return f"{checkpoint.rstrip('/')}/{name}"
 
 
@@ -168,7 +168,7 @@ class _Statement:
             "PARTITIONED BY": (mine.partition_keys, its.partition_keys),
             "ADD COLUMN": (self._projection(), other._projection()),
         }
-        return next((clause for clause, (one, two) in clauses.items() if one != two), "")
+        return next((clause for clause, (first, second) in clauses.items() if first != second), "")
 
     # --- source ------------------------------------------------------------------------------------------------
 
@@ -193,12 +193,12 @@ class _Statement:
         columns = [column for column in table.columns if column.kind != "computed"]
         if columns:
             block["table.columns"] = column_list_text(columns)
-        for clause, given in {
+        for clause, value in {
             "WATERMARK": table.watermark,
             "PARTITIONED BY": table.partition_keys,
             "DISTRIBUTED": table.distribution,
         }.items():
-            if given:
+            if value:
                 self.notes.append(f"{where}: no effect: {clause}, because the rows are written as they come")
         self.places |= {("source", key): place for key, place in followed.places.items()}
         self.places["source", "value.format"] = next(followed.places.get(key, "") for key in formats)
@@ -227,10 +227,10 @@ class _Statement:
 
     def _value(self, key: str, text: str, places: Mapping[str, str]) -> str:
         """Return the value of an option with its variables replaced, as a `Secret` if its name or content says so."""
-        found = with_variables(text, self._variables, places.get(key) or places.get("", ""))
-        if isinstance(found, Secret):
-            return found
-        return Secret(found) if masked(key, found) == MASK else found
+        value = with_variables(text, self._variables, places.get(key) or places.get("", ""))
+        if isinstance(value, Secret):
+            return value
+        return Secret(value) if masked(key, value) == MASK else value
 
     # --- sink --------------------------------------------------------------------------------------------------
 
@@ -238,16 +238,16 @@ class _Statement:
         """Return the block `sink`. A name of three parts begins with the catalog, if the target has catalogs."""
         statement, places = self._statement, self._statement.places
         shown = ".".join(statement.name)
-        given: dict[str, Any] = {key: self._value(key, text, places) for key, text in statement.options.items()}
+        block: dict[str, Any] = {key: self._value(key, text, places) for key, text in statement.options.items()}
         for key in _LISTS:
-            if key in given:
-                given[key] = [entry.strip() for entry in re.split("[,;]", given[key])]
-        if "type" in given:
+            if key in block:
+                block[key] = [entry.strip() for entry in re.split("[,;]", block[key])]
+        if "type" in block:
             raise OptionError(f"table '{shown}': there is no option 'type'; it is 'connector'{_at(places, 'type')}")
-        if "connector" not in given and "path" not in given:
+        if "connector" not in block and "path" not in block:
             at = _at(places, "")
             raise OptionError(f"table '{shown}' has no 'connector'. {_WHAT_TO_WRITE}{at}", option="connector")
-        connector = given.pop("connector", "delta")
+        connector = block.pop("connector", "delta")
         kind = str(connector).lower()
         self.places |= {("sink", key): place for key, place in places.items()}
         self.places["sink", "type"] = places.get("connector", places[""])
@@ -267,13 +267,13 @@ class _Statement:
             )
         if (
             kind in _OF_CATALOGS
-            and "path" not in given
+            and "path" not in block
             and len(statement.name) == _MOST_PARTS
-            and "catalog" not in given
+            and "catalog" not in block
         ):
-            given["catalog"] = statement.name[0]
+            block["catalog"] = statement.name[0]
             self._parts = statement.name[1:]
-        return {"type": kind, **given}
+        return {"type": kind, **block}
 
     def route(self) -> dict[str, str]:
         """Return the rule of the block `route`: all tables of the messages lead to the target."""
@@ -326,5 +326,5 @@ def _shown(table: CreateAsTable) -> str:
 
 def _at(places: Mapping[str, str], *keys: str) -> str:
     """Return the place of the first of these options that has one, in brackets; otherwise that of the table."""
-    found = next((places[key] for key in keys if places.get(key)), places.get("", ""))
-    return f" ({found})" if found else ""
+    place = next((places[key] for key in keys if places.get(key)), places.get("", ""))
+    return f" ({place})" if place else ""

@@ -142,11 +142,11 @@ FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
 
 
 def _source_options() -> tuple[Option, ...]:
-    found = [*_INGESTION[:2]]
+    specs = [*_INGESTION[:2]]
     for spec in KAFKA_OPTIONS:
         if spec.name not in _OF_DECLARED_TABLES and not spec.name.startswith("sink."):
-            found.append(replace(spec, **_DIFFERENT.get(spec.name, {}), since="0.1"))  # type: ignore[arg-type]
-    return (*found, *_INGESTION[2:])
+            specs.append(replace(spec, **_DIFFERENT.get(spec.name, {}), since="0.1"))  # type: ignore[arg-type]
+    return (*specs, *_INGESTION[2:])
 
 
 SOURCE_OPTIONS = _source_options()
@@ -326,14 +326,14 @@ class Refusal(str):
 
     def __new__(cls, why: str, option: str = "") -> Refusal:
         """Make the reason; pickle and copy pass only the text, and set the option later."""
-        made = super().__new__(cls, why)
-        made.option = option
-        return made
+        refusal = super().__new__(cls, why)
+        refusal.option = option
+        return refusal
 
 
 def texts(where: str, block: Mapping[str, Any], lists: Iterable[str] = ()) -> dict[str, str]:
     """Return the values of a block, which must be texts, without the keys of `lists`."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for key, value in block.items():
         if not isinstance(key, str):
             raise ConfigurationError(f"{where}: the name of an option must be a text, not {type(key).__name__}")
@@ -347,39 +347,39 @@ def texts(where: str, block: Mapping[str, Any], lists: Iterable[str] = ()) -> di
             what = "map" if isinstance(value, Mapping) else "list" if isinstance(value, list | tuple) else "value"
             dotted = f". Write its keys as '{key}.<key>: <value>'" if what == "map" else ""
             raise ConfigurationError(f"{where}: option {shown_key(key)} must be a text, not a {what}{dotted}")
-        found[key] = value
-    return found
+        options[key] = value
+    return options
 
 
-def parse_values(where: str, specs: Sequence[Option], given: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
+def parse_values(where: str, specs: Sequence[Option], options: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
     """Parse the options of a block by their declarations; returns a value for each declared name.
 
     `prefix` is the beginning of the keys in error texts. Raises `OptionError` for an unknown, missing or malformed
     option. An error never has a secret.
     """
     by_key = {key: spec for spec in specs for key in (spec.name, *spec.fallback)}
-    for key in given:
+    for key in options:
         if key not in by_key and not any(spec.type == "map" and key.startswith(f"{spec.name}.") for spec in specs):
             raise unknown_option(where, prefix + key, [prefix + name for name in by_key])
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for spec in specs:
-        keys = spec.keys(given)
+        keys = spec.keys(options)
         if not keys and spec.required:
             raise OptionError(f"{where}: the option '{prefix}{spec.name}' is missing: {spec.doc}", option=spec.name)
         if spec.type == "map":
             begin = f"{spec.name}."
-            entries = {key[len(begin) :]: plain_text(given[key]) for key in keys if key.startswith(begin)}
-            whole = parse_value(where, spec, spec.name, given[spec.name], prefix) if spec.name in keys else {}
-            found[spec.name] = {**whole, **entries}
+            entries = {key[len(begin) :]: plain_text(options[key]) for key in keys if key.startswith(begin)}
+            whole = parse_value(where, spec, spec.name, options[spec.name], prefix) if spec.name in keys else {}
+            values[spec.name] = {**whole, **entries}
         else:
-            both = [key for key in (spec.name, *spec.fallback) if key in given]
+            both = [key for key in (spec.name, *spec.fallback) if key in options]
             if len(both) > 1:
                 raise OptionError(
                     f"{where}: '{prefix}{both[0]}' and '{prefix}{both[1]}' are the same option; write one",
                     option=both[0],
                 )
-            found[spec.name] = parse_value(where, spec, keys[-1], given[keys[-1]], prefix) if keys else spec.default
-    return found
+            values[spec.name] = parse_value(where, spec, keys[-1], options[keys[-1]], prefix) if keys else spec.default
+    return values
 
 
 def parse_value(where: str, spec: Option, key: str, text: str, prefix: str = "") -> Any:
@@ -401,17 +401,17 @@ def plain_text(text: str) -> str:
     return text.reveal() if isinstance(text, Secret) else text
 
 
-def option_values(given: Mapping[str, str], values: Mapping[str, Any] | None = None) -> OptionValues:
+def option_values(options: Mapping[str, str], values: Mapping[str, Any] | None = None) -> OptionValues:
     """Return given options, or the values parsed from them, with a `repr` that masks secrets."""
-    real = {key: plain_text(text) for key, text in given.items()} if values is None else values
-    return OptionValues(real, {key: _shown(key, value, given) for key, value in real.items()})
+    real = {key: plain_text(text) for key, text in options.items()} if values is None else values
+    return OptionValues(real, {key: _shown(key, value, options) for key, value in real.items()})
 
 
-def _shown(key: str, value: Any, given: Mapping[str, str]) -> Any:
-    if isinstance(given.get(key), Secret):
+def _shown(key: str, value: Any, options: Mapping[str, str]) -> Any:
+    if isinstance(options.get(key), Secret):
         return MASK
     if isinstance(value, Mapping):
-        return {name: _shown(f"{key}.{name}", inner, given) for name, inner in value.items()}
+        return {name: _shown(f"{key}.{name}", inner, options) for name, inner in value.items()}
     return shown_value(key, value) if isinstance(value, str) else value
 
 

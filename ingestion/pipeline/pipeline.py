@@ -75,9 +75,9 @@ class Pipeline:
         Raises `ConfigurationError`, and `MissingExtraError` without PyYAML.
         """
         document = parse_document(read_text(text_or_path), set)
-        made = cls.__new__(cls)
-        made._set(document.blocks, document)
-        return made
+        pipeline = cls.__new__(cls)
+        pipeline._set(document.blocks, document)
+        return pipeline
 
     @classmethod
     def from_sql(
@@ -89,28 +89,29 @@ class Pipeline:
         pipeline is returned. `set` has the values of `${name}` in options, as in `from_yaml`. Raises
         `ConfigurationError` with line and column.
         """
-        found = cls.all_from_sql(text, set=set)
-        if source is None and len(found) > 1:
+        pipelines = cls.all_from_sql(text, set=set)
+        if source is None and len(pipelines) > 1:
             raise ConfigurationError(
-                f"the text has {len(found)} pipelines, one for each table that it follows: {', '.join(found)}. Choose "
-                f"one, from_sql(text, source={next(iter(found))!r}), or start each one of Pipeline.all_from_sql(text) "
-                "with its own checkpoint"
+                f"the text has {len(pipelines)} pipelines, one for each table that it follows: {', '.join(pipelines)}. "
+                f"Choose one, from_sql(text, source={next(iter(pipelines))!r}), or start each one of "
+                "Pipeline.all_from_sql(text) with its own checkpoint"
             )
-        if source is not None and source not in found:
+        if source is not None and source not in pipelines:
             raise ConfigurationError(
-                f"the text follows no table {source!r}.{did_you_mean(source, found)} It follows {', '.join(found)}"
+                f"the text follows no table {source!r}.{did_you_mean(source, pipelines)} It follows "
+                f"{', '.join(pipelines)}"
             )
-        return next(iter(found.values())) if source is None else found[source]
+        return next(iter(pipelines.values())) if source is None else pipelines[source]
 
     @classmethod
     def all_from_sql(cls, text: str | PathLike[str], *, set: Mapping[str, Any] | None = None) -> dict[str, Pipeline]:
         """Make the pipelines of a text of Flink SQL, by the name of the Kafka table that each follows."""
         sql = text if isinstance(text, str) else read_text(text)
-        found = {}
+        pipelines = {}
         for name, document in sql_documents(sql, set).items():
-            found[name] = cls.__new__(cls)
-            found[name]._set(document.blocks, document)
-        return found
+            pipelines[name] = cls.__new__(cls)
+            pipelines[name]._set(document.blocks, document)
+        return pipelines
 
     def _set(self, blocks: Mapping[str, Any], document: Document | None = None) -> None:
         self._secrets = _secrets(blocks)
@@ -118,8 +119,8 @@ class Pipeline:
         block: str = ""
         try:
             self._check(blocks)
-        except _BlockError as found:
-            failed, block = found.error, found.block
+        except _BlockError as block_error:
+            failed, block = block_error.error, block_error.block
         except ConfigurationError as error:
             failed = error
         else:
@@ -134,14 +135,14 @@ class Pipeline:
         maps = {"source": _map("source", blocks["source"])}
         maps["pipeline"] = _map("pipeline", blocks.get("pipeline") or {})
         notes = list(self._document.notes)
-        given = blocks["sink"] if isinstance(blocks["sink"], Target) else _map("sink", blocks["sink"])
+        sink = blocks["sink"] if isinstance(blocks["sink"], Target) else _map("sink", blocks["sink"])
         self._blocks = {
             "transform": blocks.get("transform", ()),
             "route": blocks.get("route", ()),
-            "sink": given,
+            "sink": sink,
             **maps,
         }
-        sink, source = given, dict(maps["source"])
+        source = dict(maps["source"])
         if isinstance(sink, Mapping) and _MAPPING in source and _MAPPING not in sink:
             sink = {**sink, _MAPPING: source.pop(_MAPPING)}
             notes.append(f"source: '{_MAPPING}' is read as an option of the sink: write it there")
@@ -288,7 +289,7 @@ class Pipeline:
     __hash__ = None  # type: ignore[assignment]  # its blocks are dicts
 
     def __reduce__(self) -> tuple[Callable[..., Pipeline], tuple[Any, ...]]:
-        return _made, (self._blocks, self._document)
+        return _new_pipeline, (self._blocks, self._document)
 
     def _given(self) -> dict[str, Any]:
         """Return the blocks, in the order of the arguments, without empty ones."""
@@ -306,11 +307,11 @@ def _items(block: Any) -> list[tuple[str, Any]]:
     return list(block.items()) if isinstance(block, Mapping) else []
 
 
-def _made(blocks: Mapping[str, Any], document: Document) -> Pipeline:
+def _new_pipeline(blocks: Mapping[str, Any], document: Document) -> Pipeline:
     """Make a pipeline again after pickling."""
-    made = Pipeline.__new__(Pipeline)
-    made._set(blocks, document)
-    return made
+    pipeline = Pipeline.__new__(Pipeline)
+    pipeline._set(blocks, document)
+    return pipeline
 
 
 class _BlockError(Exception):

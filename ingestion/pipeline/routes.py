@@ -42,11 +42,11 @@ def pattern_warning(text: str) -> str:
 
     `[app|web]` is one of the characters `abepw|`. `(app|web)` is one of the words.
     """
-    found = _ALTERNATIVES_IN_CLASS.search(text)
-    if not found:
+    match = _ALTERNATIVES_IN_CLASS.search(text)
+    if not match:
         return ""
-    words = found[0][1:-1]
-    return f"the pattern {text!r} has a class of characters, {found[0]}; for one of several words, write ({words})"
+    words = match[0][1:-1]
+    return f"the pattern {text!r} has a class of characters, {match[0]}; for one of several words, write ({words})"
 
 
 def _compiled(text: str, option: str, whole: str) -> JavaPattern:
@@ -157,7 +157,7 @@ class Route:
         """Return the pattern of the whole name. Raises `OptionError` for a text that is not one."""
         alternatives = [piece.strip() for piece in self.source.split(",")]
         # a dot is a dot, and \. is a dot of a regular expression
-        expressions = [re.sub(r"\\?\.", lambda found: {".": r"\."}.get(found[0], "."), a) for a in alternatives if a]
+        expressions = [re.sub(r"\\?\.", lambda match: {".": r"\."}.get(match[0], "."), a) for a in alternatives if a]
         return _compiled("|".join(expressions), "route.source-table", self.source)
 
     def target_of(self, table: TableId) -> TableId | None:
@@ -192,8 +192,8 @@ class Route:
         As in Java, `$12` is group 1 and the digit 2 if there are fewer than 12 groups.
         """
 
-        def inserted(found: re.Match[str]) -> str:
-            escaped, digits, _ = found.groups()
+        def inserted(match: re.Match[str]) -> str:
+            escaped, digits, _ = match.groups()
             if escaped is not None:
                 return escaped
             for end in range(len(digits or ""), 0, -1):
@@ -234,5 +234,5 @@ class Router:
         return self._remembered(table)
 
     def _targets(self, table: TableId) -> tuple[TableId, ...]:
-        found = [target for route in self.routes if (target := route.target_of(table))]
-        return tuple(dict.fromkeys(found[:1] if self.mode == "FIRST_MATCH" else found)) or (table,)
+        targets = [target for route in self.routes if (target := route.target_of(table))]
+        return tuple(dict.fromkeys(targets[:1] if self.mode == "FIRST_MATCH" else targets)) or (table,)

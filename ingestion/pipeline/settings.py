@@ -46,14 +46,14 @@ class PipelineSettings:
 def parse_settings(block: Mapping[str, Any]) -> PipelineSettings:
     """Check the block `pipeline`. Raises `ConfigurationError`."""
     refused: list[str] = []
-    given = texts("pipeline", _flat(block), (_FUNCTIONS, _MODEL))
-    secret = next((key for key, text in given.items() if isinstance(text, Secret)), None)
+    options = texts("pipeline", _flat(block), (_FUNCTIONS, _MODEL))
+    secret = next((key for key, text in options.items() if isinstance(text, Secret)), None)
     if secret is not None:
         raise OptionError(f"pipeline: option {shown_key(secret)} must not have a secret (secret_values)", option=secret)
     for key in _EITHER_LINE:
-        if key in given:
-            given[key] = given[key].replace("-", "_")
-    values = parse_values("pipeline", PIPELINE_OPTIONS, given)
+        if key in options:
+            options[key] = options[key].replace("-", "_")
+    values = parse_values("pipeline", PIPELINE_OPTIONS, options)
     if values["parallelism"] is not None and values["parallelism"] < 1:
         raise OptionError("pipeline: 'parallelism' must be at least 1", option="parallelism")
     _check_time_zone(values["local-time-zone"])
@@ -61,22 +61,22 @@ def parse_settings(block: Mapping[str, Any]) -> PipelineSettings:
     functions = _functions(block.get(_FUNCTIONS, ()), refused)
     if _MODEL in block:
         refused.append(f"pipeline: '{_MODEL}': functions of models are not supported")
-    notes = [f"pipeline: no effect: '{key}'; {why}" for key, why in _WITHOUT_EFFECT.items() if key in given]
+    notes = [f"pipeline: no effect: '{key}'; {why}" for key, why in _WITHOUT_EFFECT.items() if key in options]
     return PipelineSettings(values, functions, _trigger(values), tuple(refused), tuple(notes))
 
 
 def _flat(block: Mapping[str, Any]) -> dict[str, Any]:
     """Return the block with the keys of the collector at its level."""
-    found = dict(block)
-    collector = found.pop(_COLLECTOR, {})
+    settings = dict(block)
+    collector = settings.pop(_COLLECTOR, {})
     if not isinstance(collector, Mapping):
         raise ConfigurationError(f"pipeline: '{_COLLECTOR}' must be a map, such as 'type: logger'")
     for key, value in collector.items():
         name = f"{_COLLECTOR}.{key}"
-        if name in found:
+        if name in settings:
             raise OptionError(f"pipeline: '{name}' is set twice", option=name)
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 def _check_time_zone(name: str | None) -> None:
@@ -109,27 +109,27 @@ def _functions(items: Any, refused: list[str]) -> dict[str, str]:
     """Return Python's functions by name; a class of the JVM is a refusal."""
     if not isinstance(items, list | tuple):
         raise ConfigurationError(f"pipeline: '{_FUNCTIONS}' must be a list: put '- ' before the first key of an entry")
-    found: dict[str, str] = {}
+    functions: dict[str, str] = {}
     for number, item in enumerate(items, 1):
         where = f"pipeline: {_FUNCTIONS} {number}"
         if not isinstance(item, Mapping):
             raise ConfigurationError(f"{where}: must be a map with 'name' and 'python'")
-        given = texts(where, item, ("options",))
+        options = texts(where, item, ("options",))
         unknown = next((key for key in item if key not in _FUNCTION_KEYS), None)
         if unknown is not None:
             near = did_you_mean(unknown, _FUNCTION_KEYS)
             raise OptionError(f"{where}: there is no option {shown_key(unknown)}.{near}", option=unknown)
-        name = given.get("name", "").strip()
-        if not name or name in found:
+        name = options.get("name", "").strip()
+        if not name or name in functions:
             wrong = f"the name {shown_key(name)} is used twice" if name else "the option 'name' is missing"
             raise OptionError(f"{where}: {wrong}", option="name")
-        if "python" not in given:
+        if "python" not in options:
             refused.append(f"{where}: '{name}' is a class of the JVM; write it in Python, 'python: module:function'")
             continue
-        if isinstance(given["python"], Secret) or not _PYTHON.fullmatch(given["python"]):
+        if isinstance(options["python"], Secret) or not _PYTHON.fullmatch(options["python"]):
             raise OptionError(f"{where}: 'python' must be 'module:function'", option="python")
-        found[name] = given["python"]
-    return found
+        functions[name] = options["python"]
+    return functions
 
 
 def _trigger(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,50 +86,50 @@ def parse_sink(block: Mapping[str, Any] | Target) -> PipelineSink:
     """Check the block `sink`, or take a target. Raises `ConfigurationError`, never with a secret."""
     if not isinstance(block, Mapping):
         return PipelineSink(type(block).__name__, OptionValues({}, {}), OptionValues({}, {}), target=block)
-    given = texts("sink", block, (_INCLUDE, _EXCLUDE))
-    given = {key: Secret(plain_text(text)) if _is_credential(key) else text for key, text in given.items()}
+    options = texts("sink", block, (_INCLUDE, _EXCLUDE))
+    options = {key: Secret(plain_text(text)) if _is_credential(key) else text for key, text in options.items()}
     include, exclude = (_schema_changes(key, block[key]) if key in block else None for key in (_INCLUDE, _EXCLUDE))
-    if "type" not in given:
+    if "type" not in options:
         raise OptionError(f"sink: the option 'type' is missing. Types: {', '.join(BUILT_IN)}", option="type")
-    type_ = given["type"].lower()
+    type_ = options["type"].lower()
     plugged = type_ not in BUILT_IN and is_plugged(type_)
     if type_ not in BUILT_IN and not plugged:
-        other = other_type("sink", given["type"], BUILT_IN, OTHER_SINKS)
+        other = other_type("sink", options["type"], BUILT_IN, OTHER_SINKS)
         strategy = "'sink.type-normalize-strategy' is known there. "
         why = (
             f"sink '{other}' is not supported: use 'delta' or 'iceberg'. "
-            f"{strategy if 'sink.type-normalize-strategy' in given else ''}"
+            f"{strategy if 'sink.type-normalize-strategy' in options else ''}"
             f"Other targets can be added with an entry point of the group '{GROUP}'"
         )
         refusal = Refusal(why, "type")
         return PipelineSink(
-            other, option_values(given), OptionValues({}, {}), include or (), exclude, refused=(refusal,)
+            other, option_values(options), OptionValues({}, {}), include or (), exclude, refused=(refusal,)
         )
-    check_case(given)
+    check_case(options)
     refused: list[Refusal] = []
     notes: list[str] = []
     if plugged:
         specs = sink_options(type_)
-        found = parse_values("sink", specs, given)
+        values = parse_values("sink", specs, options)
         secrets = {spec.name for spec in specs if spec.sensitive}
-        shown = {key: MASK if key in secrets else text for key, text in option_values(given).shown.items()}
-        parsed = option_values(given, found).shown
+        shown = {key: MASK if key in secrets else text for key, text in option_values(options).shown.items()}
+        parsed = option_values(options, values).shown
         return PipelineSink(
             type_,
-            OptionValues(option_values(given), shown),
-            OptionValues(found, {key: MASK if key in secrets else value for key, value in parsed.items()}),
+            OptionValues(option_values(options), shown),
+            OptionValues(values, {key: MASK if key in secrets else value for key, value in parsed.items()}),
             include or (),
             exclude,
         )
-    values = _parsed(type_, given, refused, notes)
+    values = _parsed(type_, options, refused, notes)
     return PipelineSink(
         type_,
-        option_values(given),
-        option_values(given, values),
+        option_values(options),
+        option_values(options, values),
         include or (),
         exclude,
-        _topics(given.get(_MAPPING, "")),
-        _headers(given.get(_HEADERS, "")),
+        _topics(options.get(_MAPPING, "")),
+        _headers(options.get(_HEADERS, "")),
         tuple(refused),
         tuple(notes),
     )
@@ -150,26 +150,28 @@ def _schema_changes(key: str, value: Any) -> tuple[str, ...]:
     return tuple(entry.lower() for entry in value)
 
 
-def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes: list[str]) -> dict[str, Any]:
+def _parsed(type_: str, options: Mapping[str, str], refused: list[Refusal], notes: list[str]) -> dict[str, Any]:
     """Parse all options of a known type."""
     specs = sink_options(type_)
-    own = {key: text for key, text in given.items() if not (type_ in TOPICS and key.startswith(_ALIYUN))}
-    if len(own) < len(given):
-        without = sorted(key for key in given if key not in own)
+    used_options = {key: text for key, text in options.items() if not (type_ in TOPICS and key.startswith(_ALIYUN))}
+    if len(used_options) < len(options):
+        without = sorted(key for key in options if key not in used_options)
         notes.append(f"sink: no effect: {', '.join(without)}; use 'properties.sasl.*'")
-    if own.get("value.format", "").lower() == _PROTOBUF and type_ == "kafka":
+    if used_options.get("value.format", "").lower() == _PROTOBUF and type_ == "kafka":
         why = f"sink: 'value.format' = '{_PROTOBUF}' is not supported; use 'debezium-json' or 'canal-json'"
         refused.append(Refusal(why, "value.format"))
-        own = {key: text for key, text in own.items() if not key.startswith(_PROTOBUF) and key != "value.format"}
-    formats = _format_keys(type_, own, notes)
-    plain = {key: text for key, text in own.items() if key not in formats}
+        used_options = {
+            key: text for key, text in used_options.items() if not key.startswith(_PROTOBUF) and key != "value.format"
+        }
+    formats = _format_keys(type_, used_options, notes)
+    plain = {key: text for key, text in used_options.items() if key not in formats}
     if type_ in TOPICS:
         plain = {key: text for key, text in plain.items() if key == _BOOTSTRAP or not is_client_property(key)}
     values = parse_values("sink", specs, plain)
     if type_ == "delta":
-        _check_path(given, notes)
+        _check_path(options, notes)
     if type_ in TOPICS:
-        properties = {key: plain_text(text) for key, text in own.items()}
+        properties = {key: plain_text(text) for key, text in used_options.items()}
         notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]
         if values[_GUARANTEE] == "exactly-once":
             notes += [f"sink: {note}" for note in without_effect(properties).values()]
@@ -177,41 +179,41 @@ def _parsed(type_: str, given: Mapping[str, str], refused: list[Refusal], notes:
                 raise OptionError(f"sink: '{_PREFIX}' must not be empty with 'exactly-once'", option=_PREFIX)
         else:
             notes += [f"sink: {risk}" for risk in producer_risks(properties)]
-            if _PREFIX in given:
+            if _PREFIX in options:
                 notes.append(f"sink: no effect: '{_PREFIX}'; only 'exactly-once' has transactions")
         if values[_GUARANTEE] == "none":
             notes.append(f"sink: no effect: '{_GUARANTEE}' = 'none' is 'at-least-once'")
     if type_ == "kafka":
         values["topic"] = values["topic"] or None
-        if values["topic"] and _MAPPING in given:
+        if values["topic"] and _MAPPING in options:
             notes.append(f"sink: no effect: '{_MAPPING}', because 'topic' is set")
-        values |= _format_values("value", values["value.format"], own, notes)
-        values |= _format_values("key", values["key.format"], own, notes)
+        values |= _format_values("value", values["value.format"], used_options, notes)
+        values |= _format_values("key", values["key.format"], used_options, notes)
     return values
 
 
-def _check_path(given: Mapping[str, str], notes: list[str]) -> None:
+def _check_path(options: Mapping[str, str], notes: list[str]) -> None:
     """Raise `OptionError` for a path and a catalog, and note options that only tables at a path have."""
-    if "path" not in given:
+    if "path" not in options:
         names = {spec.name for spec in sink_options("delta") if spec not in (*SINK_NAME, *OF_TABLES)}
-        without = [key for key in given if key in names or _is_credential(key)]
+        without = [key for key in options if key in names or _is_credential(key)]
         notes += [f"sink: no effect: '{key}', because there is no 'path'" for key in without]
         return
     for key in ("catalog", "namespace"):
-        if key in given:
+        if key in options:
             raise OptionError(
                 f"sink: '{key}' and 'path' exclude each other: a sink 'delta' writes tables of a catalog of Spark, or "
                 "tables below a path",
                 option=key,
             )
-    if not given["path"]:
+    if not options["path"]:
         raise OptionError("sink: 'path' must not be empty", option="path")
 
 
 # --- options of formats ----------------------------------------------------------------------------------------
 
 
-def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[str]:
+def _format_keys(type_: str, options: Mapping[str, str], notes: list[str]) -> set[str]:
     """Return the keys that belong to formats of the sink. Raises `OptionError` for those of other formats.
 
     Options of a format that is not in use have no effect, as in Flink CDC.
@@ -220,14 +222,14 @@ def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[
         return set()
     specs = {spec.name: spec for spec in sink_options("kafka")}
     used = {
-        str(parse_values("sink", [specs[name]], {name: given[name]} if name in given else {})[name])
+        str(parse_values("sink", [specs[name]], {name: options[name]} if name in options else {})[name])
         for name in ("key.format", "value.format")
     }
-    found = set()
-    for key in given:
+    keys = set()
+    for key in options:
         name, dot, _ = key.partition(".")
         if dot and name in (*used, *_SINK_FORMATS):
-            found.add(key)
+            keys.add(key)
             if name not in used:
                 notes.append(f"sink: no effect: '{key}', because the formats are {', '.join(sorted(used))}")
         elif dot and is_available(name):
@@ -235,7 +237,7 @@ def _format_keys(type_: str, given: Mapping[str, str], notes: list[str]) -> set[
                 f"sink: '{key}' is an option of the format '{name}', but the formats are {', '.join(sorted(used))}",
                 option=key,
             )
-    return found
+    return keys
 
 
 def _format_specs(part: str, name: str) -> tuple[Option, ...]:
@@ -245,12 +247,12 @@ def _format_specs(part: str, name: str) -> tuple[Option, ...]:
     return () if name == "csv" else writing_options()
 
 
-def _format_values(part: str, name: str, given: Mapping[str, str], notes: list[str]) -> dict[str, Any]:
+def _format_values(part: str, name: str, options: Mapping[str, str], notes: list[str]) -> dict[str, Any]:
     """Parse the options of a format. Flink ignores unknown ones, so they only give a note."""
     prefix = f"{name}."
     specs = _format_specs(part, name)
     known = [spec.name for spec in specs]
-    short = {key.removeprefix(prefix): text for key, text in given.items() if key.startswith(prefix)}
+    short = {key.removeprefix(prefix): text for key, text in options.items() if key.startswith(prefix)}
     for key in short:
         if not known:
             notes.append(f"sink: no effect: '{prefix}{key}', because keys in {name} have no options")
@@ -267,23 +269,23 @@ def _format_values(part: str, name: str, given: Mapping[str, str], notes: list[s
 def _entries(key: str, text: str, form: str) -> list[tuple[str, str]]:
     """Split `a:b;c:d` into pairs; a `;` at the end is skipped."""
     plain = plain_text(text)
-    found = []
+    pairs = []
     for entry in plain.rstrip("; ").split(";") if plain.strip("; ") else ():
         name, colon, value = entry.partition(":")
         if not colon or ":" in value or not name.strip() or not value.strip():
             raise OptionError(
                 f"sink: an entry of '{key}' must be {form}, with one ':': {shown_key(entry.strip())}", option=key
             )
-        found.append((name.strip(), value.strip()))
-    return found
+        pairs.append((name.strip(), value.strip()))
+    return pairs
 
 
 def _topics(text: str) -> tuple[tuple[tuple[str, ...], str], ...]:
     """Parse the topics by tables."""
-    found = _entries(_MAPPING, text, "table[,table]:topic")
-    for tables, _ in found:
+    pairs = _entries(_MAPPING, text, "table[,table]:topic")
+    for tables, _ in pairs:
         Selector(tables, _MAPPING)
-    return tuple(((tables,), topic) for tables, topic in found)
+    return tuple(((tables,), topic) for tables, topic in pairs)
 
 
 def _headers(text: str) -> tuple[tuple[str, str], ...]:

@@ -94,41 +94,41 @@ class PipelineSource:
             {part: self.values[f"{part}.fields-prefix"] or "" for part in ("key", "value")} if self.values else {}
         )
         parts = {"key": self.declared.key, "value": self.fixed_types}
-        found = {prefixes[part] + name: t for part, types in parts.items() for name, t in types.items()}
-        return found | {name: column.type for name, column in self.metadata.items() if column.type is not None}
+        columns = {prefixes[part] + name: t for part, types in parts.items() for name, t in types.items()}
+        return columns | {name: column.type for name, column in self.metadata.items() if column.type is not None}
 
 
-def parse_source(given: Mapping[str, str]) -> PipelineSource:
+def parse_source(options: Mapping[str, str]) -> PipelineSource:
     """Check the block `source`. Raises `ConfigurationError`, never with a secret."""
-    if "type" not in given:
+    if "type" not in options:
         raise OptionError(
             "source: the option 'type' is missing; it is 'kafka', or 'records' for a stream of given records",
             option="type",
         )
-    if given["type"].lower() not in ("kafka", RECORDS):
-        other = other_type("source", given["type"], ("kafka",), _OTHER_SOURCES)
+    if options["type"].lower() not in ("kafka", RECORDS):
+        other = other_type("source", options["type"], ("kafka",), _OTHER_SOURCES)
         why = f"source '{other}': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
-        return PipelineSource(other, option_values(given), OptionValues({}, {}), refused=(Refusal(why, "type"),))
-    return _SourceParser(given).parse()
+        return PipelineSource(other, option_values(options), OptionValues({}, {}), refused=(Refusal(why, "type"),))
+    return _SourceParser(options).parse()
 
 
 class _SourceParser:
     """Parses a source of Kafka. `refused` and `notes` grow as the options are checked."""
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self.given = given
-        self.has_records = given["type"].lower() == RECORDS
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+        self.has_records = options["type"].lower() == RECORDS
         self.refused: list[Refusal] = []
         self.notes: list[str] = []
-        aliyun = sorted(key for key in given if key.startswith(_ALIYUN))
+        aliyun = sorted(key for key in options if key.startswith(_ALIYUN))
         if aliyun:
             self.notes.append(f"source: no effect: {', '.join(aliyun)}; use 'properties.sasl.*'")
-        self.own = {key: text for key, text in given.items() if not key.startswith(_ALIYUN)}
+        self.used_options = {key: text for key, text in options.items() if not key.startswith(_ALIYUN)}
 
     def parse(self) -> PipelineSource:
-        checks.check_case(self.own)
-        formats = _FormatOptions(self.own)
-        plain = {key: text for key, text in self.own.items() if key not in formats.keys}
+        checks.check_case(self.used_options)
+        formats = _FormatOptions(self.used_options)
+        plain = {key: text for key, text in self.used_options.items() if key not in formats.keys}
         self._check_records(plain)
         specs = [replace(spec, required=False) for spec in SOURCE_OPTIONS] if self.has_records else SOURCE_OPTIONS
         values = parse_values("source", specs, _without_client(plain))
@@ -139,7 +139,7 @@ class _SourceParser:
             raise OptionError(
                 "source: 'scan.max.pre.fetch.records' must be at least 0", option="scan.max.pre.fetch.records"
             )
-        _check_prefixes(self.own)
+        _check_prefixes(self.used_options)
         records = None if self.has_records else self._records(values)
         if formats.value_name == "avro":
             self._refuse(
@@ -154,13 +154,13 @@ class _SourceParser:
         text = values.get(fixed_types)  # also given as an option of the value's format
         fixed = {} if text is None else _parsed({fixed_types: text}, fixed_types, _fixed_types)
         table_id = _table_id(values, f"{formats.value_name}.{TABLE_FIELDS}")
-        schemas = _parsed(self.given, _FIRST_SCHEMAS, _first_schemas)
+        schemas = _parsed(self.options, _FIRST_SCHEMAS, _first_schemas)
         _check_declared(declared, fixed, schemas, fixed_types)
         self._note_options_without_effect(values)
         return PipelineSource(
             RECORDS if self.has_records else "kafka",
-            option_values(self.given),
-            option_values(self.given, values),
+            option_values(self.options),
+            option_values(self.options, values),
             records,
             value_format,
             key_format,
@@ -173,11 +173,11 @@ class _SourceParser:
             tuple(self.notes),
         )
 
-    def _check_records(self, given: Mapping[str, str]) -> None:
+    def _check_records(self, options: Mapping[str, str]) -> None:
         """Note the options of topics, which a stream of given records does not have."""
         if not self.has_records:
             return
-        for key in given:
+        for key in options:
             if key in ("topic", "topic-pattern") or (key.startswith("scan.") and key != _FIRST_SCHEMAS):
                 self.notes.append(f"source: no effect: '{key}', because a stream of records is given")
 
@@ -186,12 +186,12 @@ class _SourceParser:
 
     def _records(self, values: Mapping[str, Any]) -> KafkaTable:
         """Return the table of the records, which checks the options of the connector."""
-        given = {key: text for key, text in self.own.items() if key in _OF_TABLE or is_client_property(key)}
-        options = {key: plain_text(text) for key, text in given.items() if key not in _OF_COLUMNS}
-        if values[_MODE] == "group-offsets" and GROUP not in given:
+        texts = {key: text for key, text in self.used_options.items() if key in _OF_TABLE or is_client_property(key)}
+        options = {key: plain_text(text) for key, text in texts.items() if key not in _OF_COLUMNS}
+        if values[_MODE] == "group-offsets" and GROUP not in texts:
             self._refuse(
                 _MODE,
-                f"source: '{_MODE}' = 'group-offsets'{'' if _MODE in given else ' (the default)'} needs '{GROUP}'; "
+                f"source: '{_MODE}' = 'group-offsets'{'' if _MODE in texts else ' (the default)'} needs '{GROUP}'; "
                 "set it, or another mode such as 'earliest-offset'",
             )
             options[_MODE] = "earliest-offset"
@@ -215,7 +215,7 @@ class _SourceParser:
 
     def _metadata(self, text: str | None, declared: DeclaredColumns) -> dict[str, TableColumn]:
         """Return the columns of `metadata.list`."""
-        found: dict[str, TableColumn] = {}
+        columns: dict[str, TableColumn] = {}
         for name in text.split(",") if text else ():
             name = name.strip()
             if name == LEADER_EPOCH:
@@ -228,27 +228,27 @@ class _SourceParser:
                     f"Columns: {', '.join(METADATA)}",
                     option="metadata.list",
                 )
-            if name in found:
+            if name in columns:
                 raise OptionError(f"source: 'metadata.list' has the column '{name}' twice", option="metadata.list")
             if name in declared.names:
                 raise OptionError(
                     f"source: 'metadata.list' and 'table.columns' have the column '{name}'", option="metadata.list"
                 )
-            found[name] = TableColumn(name, "metadata", parse_type(METADATA[name]), name)
-        return found
+            columns[name] = TableColumn(name, "metadata", parse_type(METADATA[name]), name)
+        return columns
 
     def _note_options_without_effect(self, values: Mapping[str, Any]) -> None:
-        given = self.given
+        options = self.options
         tolerance = "ingestion.error-tolerance.max-count"
-        if tolerance in given and not values["ingestion.ignore-errors"]:
+        if tolerance in options and not values["ingestion.ignore-errors"]:
             self.notes.append(f"source: no effect: '{tolerance}', because 'ingestion.ignore-errors' is not true")
-        if values[_DUPLICATED] and GROUP not in given:
+        if values[_DUPLICATED] and GROUP not in options:
             self.notes.append(f"source: no effect: '{_DUPLICATED}', because there is no '{GROUP}'")
-        for key in given:
+        for key in options:
             if key.endswith(".distributed-tables"):
                 self.notes.append(f"source: no effect: '{key}'; a table may always be in several partitions")
         tiny = "canal-json.mysql.treat-tinyint1-as-boolean.enabled"
-        if tiny in given and values["canal-json.infer-schema.strategy"] != "MYSQL_TYPE":
+        if tiny in options and values["canal-json.infer-schema.strategy"] != "MYSQL_TYPE":
             self.notes.append(f"source: no effect: '{tiny}', because it needs 'MYSQL_TYPE'")
 
 
@@ -261,39 +261,39 @@ class _FormatOptions:
     A format may have other defaults than in a declared table: see `FormatHooks.look_options`.
     """
 
-    def __init__(self, given: Mapping[str, str]) -> None:
-        self.given = given
-        named = {name: given.get(f"{name}.format") for name in ("key", "value")}
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+        named = {name: options.get(f"{name}.format") for name in ("key", "value")}
         self.value_name = named["value"] or _DEFAULT_FORMAT
         self.key_name = named["key"]
         self.keys: set[str] = set()
         self.of_value = self._of("value", self.value_name)
         self.of_key = {} if self.key_name is None else self._of("key", self.key_name)
         self._check_others()
-        own = FORMAT_OPTIONS.get(self.value_name, ())
-        mine = {short: text for short, text in self.of_value.items() if any(spec.keys({short: ""}) for spec in own)}
-        parsed = parse_values("source", own, mine, f"{self.value_name}.")
+        specs = FORMAT_OPTIONS.get(self.value_name, ())
+        texts = {short: text for short, text in self.of_value.items() if any(spec.keys({short: ""}) for spec in specs)}
+        parsed = parse_values("source", specs, texts, f"{self.value_name}.")
         self.ingestion = {f"{self.value_name}.{name}": value for name, value in parsed.items()}
-        self.of_codec = {short: text for short, text in self.of_value.items() if short not in mine}
+        self.of_codec = {short: text for short, text in self.of_value.items() if short not in texts}
 
     def _of(self, part: str, name: str) -> dict[str, str]:
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         for prefix in (f"{part}.{name}.", f"{name}."):
-            for key, text in self.given.items():
+            for key, text in self.options.items():
                 if key.startswith(prefix) and key not in self.keys:
                     short = key.removeprefix(prefix)
-                    if short in found:
+                    if short in options:
                         raise OptionError(
                             f"source: '{part}.{name}.{short}' and '{name}.{short}' are the same option; write one",
                             option=key,
                         )
-                    found[short] = text
+                    options[short] = text
                     self.keys.add(key)
-        return found
+        return options
 
     def _check_others(self) -> None:
         """Check that no option belongs to a format that is not in use."""
-        for key in self.given:
+        for key in self.options:
             name, dot, _ = key.removeprefix("key.").removeprefix("value.").partition(".")
             if dot and key not in self.keys and is_available(name):
                 raise OptionError(
@@ -304,25 +304,25 @@ class _FormatOptions:
 
     def value(self, topics: Sequence[str] | None) -> Format:
         """Return the value's format."""
-        own = FORMAT_OPTIONS.get(self.value_name, ())
-        return _made("value", self.value_name, self.of_codec, topics, [spec.name for spec in own])
+        specs = FORMAT_OPTIONS.get(self.value_name, ())
+        return _create_format("value", self.value_name, self.of_codec, topics, [spec.name for spec in specs])
 
     def key(self, topics: Sequence[str] | None) -> Format | None:
         """Return the key's format, None if keys are not read."""
         if self.key_name is None:
             return None
-        found = _made("key", self.key_name, self.of_key, topics)
-        if found.changelog_mode is not ChangelogMode.INSERT_ONLY:
+        key_format = _create_format("key", self.key_name, self.of_key, topics)
+        if key_format.changelog_mode is not ChangelogMode.INSERT_ONLY:
             raise OptionError(
-                f"source: 'key.format' = '{found.identifier}': a key's format must be insert-only, such as 'json'",
-                format=found.identifier,
+                f"source: 'key.format' = '{key_format.identifier}': a key's format must be insert-only, such as 'json'",
+                format=key_format.identifier,
                 option="key.format",
             )
-        return found
+        return key_format
 
 
-def _made(
-    part: Part, name: str, given: Mapping[str, str], topics: Sequence[str] | None, also: Sequence[str] = ()
+def _create_format(
+    part: Part, name: str, texts: Mapping[str, str], topics: Sequence[str] | None, also: Sequence[str] = ()
 ) -> Format:
     """Create a format from its options; `also` are names for the error of an unknown option."""
     if isinstance(name, Secret):
@@ -331,33 +331,33 @@ def _made(
         cls = format_class(name)
     except ConfigurationError as error:
         raise add_context(error, f"source: option '{part}.format': ", option=f"{part}.format") from None
-    for short in given:
+    for short in texts:
         if find_option(cls.option_specs, short) is None:
             known = [*(spec.key for spec in cls.option_specs), *also]
             raise unknown_option("source", f"{name}.{short}", [f"{name}.{key}" for key in known])
-    options: Mapping[str, Any] = {short: plain_text(text) for short, text in given.items()}
+    options: Mapping[str, Any] = {short: plain_text(text) for short, text in texts.items()}
     if topics is not None and len(topics) == 1:
         options = cls.complete_options(options, topic=topics[0], part=part)
     try:
-        found = cls(cls.look_options(options))
-        found.validate("decode")
+        decoder = cls(cls.look_options(options))
+        decoder.validate("decode")
     except ConfigurationError as error:
         raise add_context(error, f"source: format of the {part}: ") from None
-    return found
+    return decoder
 
 
 # --- single options --------------------------------------------------------------------------------------------
 
 
-def _without_client(given: Mapping[str, str]) -> dict[str, str]:
+def _without_client(options: Mapping[str, str]) -> dict[str, str]:
     """Return the options without those of the client that have no declaration."""
     declared = {spec.name for spec in SOURCE_OPTIONS}
-    return {key: text for key, text in given.items() if key in declared or not is_client_property(key)}
+    return {key: text for key, text in options.items() if key in declared or not is_client_property(key)}
 
 
-def _check_prefixes(given: Mapping[str, str]) -> None:
-    key, value = (given.get(f"{part}.fields-prefix") for part in ("key", "value"))
-    if key is not None and "key.format" not in given:
+def _check_prefixes(options: Mapping[str, str]) -> None:
+    key, value = (options.get(f"{part}.fields-prefix") for part in ("key", "value"))
+    if key is not None and "key.format" not in options:
         raise OptionError("source: 'key.fields-prefix' needs 'key.format'", option="key.fields-prefix")
     if key is not None and value is not None:
         first, second = plain_text(key), plain_text(value)
@@ -378,19 +378,19 @@ def _table_id(values: Mapping[str, Any], key: str) -> tuple[str, ...]:
     return names
 
 
-def _parsed(given: Mapping[str, str], key: str, parse: Callable[[str], Any]) -> Any:
+def _parsed(options: Mapping[str, str], key: str, parse: Callable[[str], Any]) -> Any:
     """Parse the text of an option, {} if it is not given."""
-    if key not in given:
+    if key not in options:
         return {}
     try:
-        return parse(plain_text(given[key]))
+        return parse(plain_text(options[key]))
     except ConfigurationError as error:
         raise add_context(error, f"source: option '{key}': ", option=key) from None
 
 
 def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
-    found = {TableId(name): table for name, table in created_tables(text).items()}
-    for name, table in found.items():
+    tables = {TableId(name): table for name, table in created_tables(text).items()}
+    for name, table in tables.items():
         refused = [
             *(["WITH (...)"] if table.options else []),
             *(f"the {column.kind} column '{column.name}'" for column in table.columns if column.kind != "physical"),
@@ -403,9 +403,9 @@ def _first_schemas(text: str) -> dict[TableId, TableDefinition]:
                 f"table '{name}': {refused[0]} is not allowed in a first schema; it has only columns of the messages "
                 "and a PRIMARY KEY"
             )
-    if not found:
+    if not tables:
         raise OptionError("the text has no CREATE TABLE")
-    return found
+    return tables
 
 
 def _check_declared(

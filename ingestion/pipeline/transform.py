@@ -60,8 +60,8 @@ class TransformRule:
 
     def used_names(self) -> frozenset[str]:
         """Return the names in the projection and the filter: of columns, and also of functions and of keywords."""
-        found = (name for text in (*self._texts(), self.filter) for name in _NAME.findall(text))
-        return frozenset(quoted.replace("``", "`") or plain for quoted, plain in found) - {""}
+        names = (name for text in (*self._texts(), self.filter) for name in _NAME.findall(text))
+        return frozenset(quoted.replace("``", "`") or plain for quoted, plain in names) - {""}
 
     def _texts(self) -> Iterator[str]:
         for item in self.columns or ():
@@ -73,27 +73,27 @@ def parse_transforms(items: Any, types: Mapping[str, FlinkType] | None = None) -
 
     `types` are those of the columns that the source declares.
     """
-    found: list[TransformRule] = []
+    rules: list[TransformRule] = []
     for where, values in _rules("transform", items, TRANSFORM_OPTIONS):
         rule = _transform(where, values, types or {})
-        if any(rule.source_table == other.source_table for other in found):
+        if any(rule.source_table == other.source_table for other in rules):
             note = f"{where}: no effect, because an earlier rule has the same 'source-table'"
             rule = replace(rule, notes=(*rule.notes, note))
-        found.append(rule)
-    return tuple(found)
+        rules.append(rule)
+    return tuple(rules)
 
 
 def parse_routes(items: Any) -> tuple[Route, ...]:
     """Check the block `route`. Raises `ConfigurationError` with the number of the rule."""
-    found = []
+    routes = []
     for where, values in _rules("route", items, ROUTE_OPTIONS):
         route = Route.of(values)
         try:
             route.check()
         except ConfigurationError as error:
             raise add_context(error, f"{where}: ") from None
-        found.append(route)
-    return tuple(found)
+        routes.append(route)
+    return tuple(routes)
 
 
 def _rules(block: str, items: Any, specs: Sequence[Option]) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -108,15 +108,15 @@ def _rules(block: str, items: Any, specs: Sequence[Option]) -> Iterator[tuple[st
         where = f"{block} {number}"
         if not isinstance(item, Mapping):
             raise ConfigurationError(f"{where}: a rule must be a map, such as 'source-table: db.t'")
-        given = texts(where, item)
-        secret = next((key for key, text in given.items() if isinstance(text, Secret)), None)
+        options = texts(where, item)
+        secret = next((key for key, text in options.items() if isinstance(text, Secret)), None)
         if secret is not None:
             raise OptionError(
                 f"{where}: option {shown_key(secret)} has a secret (secret_values), but tables and expressions are "
                 "shown to people. Use a variable without 'secret_values.'",
                 option=secret,
             )
-        values = parse_values(where, specs, given)
+        values = parse_values(where, specs, options)
         for key in ("source-table", "sink-table"):
             if key in values and not values[key].strip():
                 raise OptionError(f"{where}: '{key}' must not be empty", option=key)
@@ -178,7 +178,7 @@ def _names(where: str, key: str, text: str | None) -> tuple[str, ...]:
 
 def _table_options(where: str, text: str | None, delimiter: str) -> dict[str, str]:
     """Parse `k=v,k2=v2`; a value may have `=`."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     key = "table-options"
     if not delimiter:
         raise OptionError(f"{where}: '{key}.delimiter' must not be empty", option=f"{key}.delimiter")
@@ -186,8 +186,8 @@ def _table_options(where: str, text: str | None, delimiter: str) -> dict[str, st
         name, equals, value = (part.strip() for part in entry.partition("="))
         if not entry.strip():
             continue
-        if not name or not equals or name in found:
-            what = "is set twice" if name in found else f"must be 'name=value', separated by {delimiter!r}"
+        if not name or not equals or name in options:
+            what = "is set twice" if name in options else f"must be 'name=value', separated by {delimiter!r}"
             raise OptionError(f"{where}: '{key}': {shown_key(entry.strip())} {what}", option=key)
-        found[name] = value
-    return found
+        options[name] = value
+    return options

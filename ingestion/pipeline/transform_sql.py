@@ -241,18 +241,18 @@ class _ExpressionRewriter(DdlReader):
 
     def _find_arguments(self) -> dict[int, list[range]]:
         """Return the indexes of the tokens of each argument, by the index of the opening bracket."""
-        found: dict[int, list[range]] = {}
+        arguments: dict[int, list[range]] = {}
         stack: list[tuple[int, int]] = []  # the bracket, and the first token of its current argument
         for at, token in enumerate(self.tokens):
             if token in _OPEN:
                 stack.append((at, at + 1))
             elif stack and token in (",", ")", "]"):
                 bracket, start = stack.pop()
-                found.setdefault(bracket, []).append(range(start, at))
+                arguments.setdefault(bracket, []).append(range(start, at))
                 if token == ",":
                     stack.append((bracket, at + 1))
         unclosed = {bracket for bracket, _ in stack}
-        return {bracket: parts for bracket, parts in found.items() if bracket not in unclosed}
+        return {bracket: parts for bracket, parts in arguments.items() if bracket not in unclosed}
 
     def _check_pattern(self, word: str, token: str) -> None:
         if token.startswith("'"):

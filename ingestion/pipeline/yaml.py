@@ -73,9 +73,11 @@ class Document:
     def place(self, block: str, option: str | None) -> str:
         """Return where an option is, in brackets and after a blank, or ""."""
         ends = f".{option}"  # an error of a format has its option without the name of the format
-        own = [place for (of, key), place in self.places.items() if of == block and key and f".{key}".endswith(ends)]
-        found = own[0] if option and own else self.places.get((block, ""))
-        return f" ({found})" if found else ""
+        places = [
+            place for (name, key), place in self.places.items() if name == block and key and f".{key}".endswith(ends)
+        ]
+        position = places[0] if option and places else self.places.get((block, ""))
+        return f" ({position})" if position else ""
 
 
 def read_text(text_or_path: str | os.PathLike[str]) -> str:
@@ -108,16 +110,16 @@ def parse_document(text: str, variables: Mapping[str, Any] | None = None) -> Doc
     root = _composed(text, notes)
     if root is None:
         raise ConfigurationError(f"the pipeline is empty; it needs the blocks {listed(BLOCKS[:2])}")
-    found = _Converter(_lookup(variables or {})).value(root, 0)
-    if not isinstance(found, dict):
+    blocks = _Converter(_lookup(variables or {})).value(root, 0)
+    if not isinstance(blocks, dict):
         raise ConfigurationError(f"the pipeline must be a map of the blocks {', '.join(BLOCKS)}")
-    unknown = next((key for key in found if key not in BLOCKS), None)
+    unknown = next((key for key in blocks if key not in BLOCKS), None)
     if unknown is not None:
         raise ConfigurationError(
             f"the pipeline has no block {shown_key(unknown)}.{did_you_mean(unknown, BLOCKS)} "
             f"Allowed blocks: {', '.join(BLOCKS)}"
         )
-    return Document(found, tuple(notes))
+    return Document(blocks, tuple(notes))
 
 
 def shown_key(key: str) -> str:
@@ -226,7 +228,7 @@ class _Converter:
         return self._map(node, depth)
 
     def _map(self, node: Any, depth: int) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+        entries: dict[str, Value] = {}
         for key_node, value_node in node.value:
             key = key_node.value
             if key_node.id != "scalar":
@@ -235,15 +237,15 @@ class _Converter:
                 raise ConfigurationError(f"{_position(key_node)}: merge keys (<<) are not supported; repeat the keys")
             if "${" in key:
                 raise ConfigurationError(f"{_position(key_node)}: a variable can stand in a value, not in a key")
-            if key in found:
+            if key in entries:
                 raise ConfigurationError(f"{_position(key_node)}: the key {shown_key(key)} is written twice")
             if value_node.id == "scalar" and not value_node.value and value_node.style is None and depth:
                 raise ConfigurationError(
                     f"{_position(key_node)}: the key {shown_key(key)} has no value. Remove it, or write '' for an "
                     "empty text"
                 )
-            found[key] = self.value(value_node, depth + 1)
-        return found
+            entries[key] = self.value(value_node, depth + 1)
+        return entries
 
     def _replaced(self, node: Any) -> str:
         return _replaced(node.value, self.variable, _position(node))
@@ -267,10 +269,10 @@ def _replaced(text: str, variable: Callable[[str], str], position: str) -> str:
     if not names:
         return text
     try:
-        found = _VARIABLE.sub(lambda match: variable(match[1]), text)
+        replaced = _VARIABLE.sub(lambda match: variable(match[1]), text)
     except LookupError as missing:
         raise ConfigurationError(f"{position}: {missing.args[0]}") from None
-    return Secret(found) if any(name.startswith(_SECRETS) for name in names) else found
+    return Secret(replaced) if any(name.startswith(_SECRETS) for name in names) else replaced
 
 
 def _position(node: Any) -> str:

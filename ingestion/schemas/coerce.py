@@ -82,31 +82,33 @@ def fit_rows(
     fitted: list[pa.Array] = []
     errors: dict[int, str] = {}
     for column in target.columns:
-        found = source.column(column.name)
-        if found is None:
+        source_column = source.column(column.name)
+        if source_column is None:
             column_values = pa.nulls(len(rows), arrow_type_of(column.type))
-        elif is_same_kind(found.type, column.type):
+        elif is_same_kind(source_column.type, column.type):
             column_values = values[column.name]
         else:
-            column_values = (convert or coerce)(values[column.name], found.type, column.type, time_zone, found.forms)
-            _note_misfits(errors, values[column.name], column_values, found, column)
+            column_values = (convert or coerce)(
+                values[column.name], source_column.type, column.type, time_zone, source_column.forms
+            )
+            _note_misfits(errors, values[column.name], column_values, source_column, column)
         if not column.type.nullable:
             _note_missing(errors, rows, column_values, column)
         fitted.append(column_values)
     fields = [pa.field(column.name, array.type) for column, array in zip(target.columns, fitted, strict=True)]
     mask = rows.is_null() if rows.null_count else None
-    made = pa.StructArray.from_arrays(fitted, fields=fields, mask=mask)
-    return FittedRows(made, {index: Reason(ErrorCode.SCHEMA, text) for index, text in errors.items()})
+    struct = pa.StructArray.from_arrays(fitted, fields=fields, mask=mask)
+    return FittedRows(struct, {index: Reason(ErrorCode.SCHEMA, text) for index, text in errors.items()})
 
 
 def _note_misfits(
     errors: dict[int, str], before: pa.Array, after: pa.Array, source: SchemaColumn, target: SchemaColumn
 ) -> None:
     for index in np.flatnonzero(pc.and_(before.is_valid(), after.is_null()).to_numpy(zero_copy_only=False)).tolist():
-        one = before.slice(index, 1)
+        values = before.slice(index, 1)
         if source.type.root in _TIMES:  # Python has only the years 1 to 9999
-            one = texts_of(one, source.type)
-        value = str(one[0].as_py())[:_SHOWN]
+            values = texts_of(values, source.type)
+        value = str(values[0].as_py())[:_SHOWN]
         text = f"column {target.name!r}: the value {value} of type {source.type} does not fit {target.type}"
         errors.setdefault(index, text)
 
@@ -118,13 +120,12 @@ def _note_missing(errors: dict[int, str], rows: pa.StructArray, values: pa.Array
 
 def is_same_kind(source: FlinkType, target: FlinkType) -> bool:
     """Whether values need no conversion. Lengths and digits of a second are not enforced, as in the formats."""
-    one, other = nullable(source), nullable(target)
-    if one == other:
+    if nullable(source) == nullable(target):
         return True
     for roots in (TEXT_ROOTS, BINARY_ROOTS):
-        if one.root in roots:
-            return other.root in roots
-    return one.root == other.root and one.root in ("TIME", *TIMESTAMP_ROOTS)
+        if source.root in roots:
+            return target.root in roots
+    return source.root == target.root and source.root in ("TIME", *TIMESTAMP_ROOTS)
 
 
 def arrow_type_of(t: FlinkType) -> pa.DataType:
@@ -318,8 +319,8 @@ def _utc_to_local(values: pa.Array, time_zone: str) -> pa.Array:
 @functools.lru_cache(maxsize=64)
 def _arrow_zone(name: str) -> str:
     """Return Arrow's name of a time zone of Spark, which may be an offset such as `+8`, `UTC+8` or `GMT+08:00`."""
-    found = _OFFSET.fullmatch(name)
-    if found is None:
+    offset = _OFFSET.fullmatch(name)
+    if offset is None:
         return "UTC" if name in _UTC else name
-    sign, hours, minutes = found.groups(default="0")
+    sign, hours, minutes = offset.groups(default="0")
     return f"{sign}{int(hours):02}:{int(minutes):02}"

@@ -114,8 +114,8 @@ class AlterColumnTypes:
 
     def is_done(self, schema: TableSchema) -> bool:
         """Whether all columns are there with these types."""
-        found = {column.name: column.type for column in schema.columns}
-        return all(found.get(name) == t for name, t in self.types)
+        types = {column.name: column.type for column in schema.columns}
+        return all(types.get(name) == t for name, t in self.types)
 
     def details(self) -> dict[str, Any]:
         """Return the JSON form without the table."""

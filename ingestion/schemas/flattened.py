@@ -45,15 +45,15 @@ class FlattenedColumns:
         self.schema = FlinkType("ROW", nullable=False, fields=tuple(self._fields()))
 
     def _fields(self) -> list[FlinkField]:
-        found = []
+        fields = []
         for head, inner in self._inner.items():
             if inner is None:
-                found.append(FlinkField(head, self._leaves[head]))
+                fields.append(FlinkField(head, self._leaves[head]))
             else:
                 both = head in self._leaves
                 t = FlinkType("ROW", fields=inner.schema.fields)
-                found.append(FlinkField(head, STRING if both else t))
-        return found
+                fields.append(FlinkField(head, STRING if both else t))
+        return fields
 
     def select(self, rows: pa.StructArray, format: Format, time_zone: str) -> pa.StructArray:
         """Return rows with the flat columns, in their order, of rows of type `schema`.
@@ -61,22 +61,22 @@ class FlattenedColumns:
         `format` is the format json that decoded the rows; it decodes objects in columns that also have other values.
         An object in such a column is null there. `time_zone` is the session's.
         """
-        found = self._select(rows, format, time_zone)
-        fields = [pa.field(name, found[name].type) for name in self._types]
+        columns = self._select(rows, format, time_zone)
+        fields = [pa.field(name, columns[name].type) for name in self._types]
         mask = rows.is_null() if rows.null_count else None
-        return pa.StructArray.from_arrays([found[name] for name in self._types], fields=fields, mask=mask)
+        return pa.StructArray.from_arrays([columns[name] for name in self._types], fields=fields, mask=mask)
 
     def _select(self, rows: pa.StructArray, format: Format, time_zone: str) -> dict[str, pa.Array]:
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         for (head, inner), values in zip(self._inner.items(), rows.flatten(), strict=True):
             if inner is None:
-                found[head] = values
+                columns[head] = values
                 continue
             if head in self._leaves:
-                values, own = inner._objects(values, format)
-                found[head] = from_texts(own, self._leaves[head], time_zone)
-            found |= {f"{head}.{name}": column for name, column in inner._select(values, format, time_zone).items()}
-        return found
+                values, texts = inner._objects(values, format)
+                columns[head] = from_texts(texts, self._leaves[head], time_zone)
+            columns |= {f"{head}.{name}": column for name, column in inner._select(values, format, time_zone).items()}
+        return columns
 
     def _objects(self, texts: pa.StringArray, format: Format) -> tuple[pa.StructArray, pa.StringArray]:
         """Return the rows of texts that are JSON objects, null for others, and the other texts, null for objects."""

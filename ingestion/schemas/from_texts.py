@@ -110,10 +110,10 @@ def _each(values: pa.StringArray, t: FlinkType, kind: pa.DataType) -> pa.Array:
         if text is None:
             return None
         try:
-            found = convert(text)
-            return found if t.root != "DECIMAL" or found == Decimal(text) else None
+            parsed = convert(text)
+            return parsed if t.root != "DECIMAL" or parsed == Decimal(text) else None
         except (ValueError, ArithmeticError):
             return None
 
-    found = [value(text) for text in values.to_pylist()]
-    return pa.array(found, pa.int64()).cast(kind) if t.root == "TIME" else pa.array(found, kind)
+    converted = [value(text) for text in values.to_pylist()]
+    return pa.array(converted, pa.int64()).cast(kind) if t.root == "TIME" else pa.array(converted, kind)

@@ -72,10 +72,10 @@ class IngestState:
             ("quarantined", self.quarantined, before.quarantined),
         )
         return [
-            {kind: [*table.parts], **({"reason": found} if isinstance(found, str) else found.to_json())}
+            {kind: [*table.parts], **({"reason": value} if isinstance(value, str) else value.to_json())}
             for kind, now, then in kinds
-            for table, found in sorted(now.items())
-            if then.get(table) != found
+            for table, value in sorted(now.items())
+            if then.get(table) != value
         ]
 
     def with_entries(self, entries: Iterable[Mapping[str, Any]]) -> Self:

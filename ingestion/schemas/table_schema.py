@@ -119,10 +119,10 @@ def check_same_key(schemas: Iterable[tuple[str, TableSchema]], target: str) -> N
 
     `schemas` has the name and schema of each table.
     """
-    found = [(name, schema.primary_key) for name, schema in schemas]
-    for name, key in found[1:]:
-        if set(key) != set(found[0][1]):
-            first, other = (f"{n} ({', '.join(k) or 'no key'})" for n, k in (found[0], (name, key)))
+    keys = [(name, schema.primary_key) for name, schema in schemas]
+    for name, key in keys[1:]:
+        if set(key) != set(keys[0][1]):
+            first, other = (f"{n} ({', '.join(k) or 'no key'})" for n, k in (keys[0], (name, key)))
             raise SchemaChangeError(
                 f"table {target}: the tables {first} and {other} lead to it, and have different primary keys; set one "
                 "key for both by 'primary-keys' of a transform, or route them to different tables",

@@ -78,8 +78,8 @@ def is_compatible(current: FlinkType, upcoming: FlinkType) -> bool:
 def parse_column_type(text: str) -> FlinkType:
     """Parse a type in Flink's spelling, also TIMESTAMP_TZ(p) and VARIANT. Raises `SchemaError`."""
     plain = text.removesuffix(" NOT NULL")
-    found = _ONLY_HERE.fullmatch(plain)
-    if not found:
+    match = _ONLY_HERE.fullmatch(plain)
+    if not match:
         return parse_type(text)
-    zoned, digits, variant = found.groups()
+    zoned, digits, variant = match.groups()
     return FlinkType(zoned or variant, nullable=plain == text, precision=int(digits) if digits else None)

@@ -71,18 +71,17 @@ def changes_of_rows(rows: pa.StructArray, row_kinds: pa.StringArray | None, same
 
 def _same_as_next(rows: pa.StructArray, names: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Return for each row but the last whether the next one has the same values in these columns."""
-    found = np.ones(max(len(rows) - 1, 0), np.bool_)
+    same = np.ones(max(len(rows) - 1, 0), np.bool_)
     for field, column in zip(rows.type, rows.flatten(), strict=True):
         if field.name in names and pa.types.is_nested(field.type):
-            found &= [one == other for one, other in itertools.pairwise(column.to_pylist())]
+            same &= [value == following for value, following in itertools.pairwise(column.to_pylist())]
         elif field.name in names:
-            found &= np.asarray(pc.equal(column[:-1], column[1:]).fill_null(False))
-    return found
+            same &= np.asarray(pc.equal(column[:-1], column[1:]).fill_null(False))
+    return same
 
 
 def _is(texts: pa.StringArray, text: str) -> npt.NDArray[np.bool_]:
-    found: npt.NDArray[np.bool_] = np.asarray(texts.to_numpy(zero_copy_only=False) == text, np.bool_)
-    return found
+    return np.asarray(texts.to_numpy(zero_copy_only=False) == text, np.bool_)
 
 
 def _indices(indices: np.ma.MaskedArray[tuple[int, ...], np.dtype[np.int64]]) -> pa.Array:

@@ -87,7 +87,7 @@ def _unscaled(values: pa.Decimal128Array) -> pa.LargeBinaryArray:
     needed = (numbers[:, :-1] != sign) | ((numbers[:, 1:] ^ sign) >> 7 == 1)
     kept = np.concatenate([np.maximum.accumulate(needed, axis=1), np.ones((len(values), 1), np.bool_)], axis=1)
     offsets = list_offsets(kept.sum(axis=1))
-    made = pa.LargeBinaryArray.from_buffers(
+    unscaled = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), len(values), [None, pa.py_buffer(offsets), pa.py_buffer(numbers[kept].tobytes())]
     )
-    return pc.if_else(values.is_valid(), made, pa.scalar(None, pa.large_binary()))
+    return pc.if_else(values.is_valid(), unscaled, pa.scalar(None, pa.large_binary()))

@@ -47,16 +47,16 @@ def connect_schema(schema: TableSchema) -> str:
 
 
 def _column(column: SchemaColumn) -> dict[str, Any]:
-    found = _type(column.type)
-    found["optional"] = column.type.nullable
-    parameters = found.pop("parameters", None)
+    field = _type(column.type)
+    field["optional"] = column.type.nullable
+    parameters = field.pop("parameters", None)
     if column.comment is not None:
-        found["doc"] = column.comment
+        field["doc"] = column.comment
     if parameters is not None:
-        found["parameters"] = parameters
+        field["parameters"] = parameters
     if column.default is not None and (default := _default(column.default, column.type)) is not None:
-        found["default"] = default
-    return {**found, "field": column.name}
+        field["default"] = default
+    return {**field, "field": column.name}
 
 
 def _type(t: FlinkType) -> dict[str, Any]:

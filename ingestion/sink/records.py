@@ -243,6 +243,6 @@ def _joined(keys: EncodedBatch, values: EncodedBatch) -> SinkRecords:
         return SinkRecords(keys.messages, values.messages, [])
     both = (reasons_of(part.errors, part.codes, len(part.messages)) for part in (keys, values))
     reasons = [of_key or of_value for of_key, of_value in zip(*both, strict=True)]
-    good, nothing = pa.array([one is None for one in reasons]), pa.scalar(None, pa.binary())
+    good, nothing = pa.array([reason is None for reason in reasons]), pa.scalar(None, pa.binary())
     written = [pc.if_else(good, part.messages, nothing) for part in (keys, values)]
     return SinkRecords(written[0], written[1], reasons)

@@ -62,22 +62,22 @@ class DeltaTarget(SqlTarget):
         """Integers to wider ones and DECIMAL, the smaller ones and FLOAT to DOUBLE, DECIMAL, DATE to TIMESTAMP_NTZ."""
         from pyspark.sql.types import DecimalType
 
-        one, other = source.simpleString(), target.simpleString()
+        old, new = source.simpleString(), target.simpleString()
         if isinstance(target, DecimalType):
             if isinstance(source, DecimalType):
                 whole = target.precision - target.scale >= source.precision - source.scale
                 return whole and target.scale >= source.scale
-            return one in _INTEGERS and target.precision - target.scale >= max(_INTEGERS[one], 10)
-        if one in _INTEGERS and other in _INTEGERS:
-            return _INTEGERS[one] < _INTEGERS[other]
-        if other == "double":
-            return one in ("tinyint", "smallint", "int", "float")
-        return (one, other) == ("date", "timestamp_ntz")
+            return old in _INTEGERS and target.precision - target.scale >= max(_INTEGERS[old], 10)
+        if old in _INTEGERS and new in _INTEGERS:
+            return _INTEGERS[old] < _INTEGERS[new]
+        if new == "double":
+            return old in ("tinyint", "smallint", "int", "float")
+        return (old, new) == ("date", "timestamp_ntz")
 
     def size(self, name: str) -> int | None:
         """Return the size of the table's files."""
-        found = self._sql(f"DESCRIBE DETAIL {name}")[0]["sizeInBytes"]
-        return None if found is None else int(found)
+        size = self._sql(f"DESCRIBE DETAIL {name}")[0]["sizeInBytes"]
+        return None if size is None else int(size)
 
     def kept_properties(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Return the properties without those that Delta sets."""
@@ -115,9 +115,9 @@ class DeltaTarget(SqlTarget):
 
         This finds a checkpoint that is older than the table. Delta itself leaves out a write that is not a later one.
         """
-        found = self._sql(f"DESCRIBE HISTORY {name} LIMIT {_COMMITS}")
-        own = f" kvformat {query} "  # after a text of the user
-        texts = [f" {row['userMetadata'] or ''}".rpartition(own) for row in found]
+        commits = self._sql(f"DESCRIBE HISTORY {name} LIMIT {_COMMITS}")
+        mark = f" kvformat {query} "  # after a text of the user
+        texts = [f" {row['userMetadata'] or ''}".rpartition(mark) for row in commits]
         return max((int(position) for _, begin, position in texts if begin and position.isdecimal()), default=-1)
 
     def position_settings(self, query: str, position: int) -> dict[str, str]:

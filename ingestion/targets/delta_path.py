@@ -359,9 +359,8 @@ class DeltaPathTarget(Target):
         old = {name: was for was, name in new.items()}
 
         def rows(log: DeltaLog) -> DataFrame:
-            found = folder.read(self.spark, log)
             named = [exact_column(old.get(name, name)).alias(name) for name in wanted.names]
-            return converted_rows(found.select(*named), wanted, forms=schema.forms())
+            return converted_rows(folder.read(self.spark, log).select(*named), wanted, forms=schema.forms())
 
         folder.rewrite(rows, wanted)
 
@@ -373,18 +372,18 @@ class DeltaPathTarget(Target):
             wanted = dict(event.types).get(column.name)
             if wanted is None:
                 return column
-            made = _columns(TableSchema((SchemaColumn(column.name, wanted),)), self.types)[0]
-            if made.dataType == column.dataType:
+            changed = _columns(TableSchema((SchemaColumn(column.name, wanted),)), self.types)[0]
+            if changed.dataType == column.dataType:
                 return StructField(column.name, column.dataType, column.nullable or wanted.nullable, column.metadata)
             now = _flink_type(column)
-            merged = merge_types(now, from_spark(made.dataType, True, column.name))
-            if stored_type(nullable(merged)) != made.dataType:
+            merged = merge_types(now, from_spark(changed.dataType, True, column.name))
+            if stored_type(nullable(merged)) != changed.dataType:
                 raise UnsupportedChangeError(
                     f"table {event.table}: column {column.name!r} of type {now} can't become {wanted}, which does not "
                     f"hold all its values; {merged} does",
                     table=str(event.table),
                 )
-            return StructField(column.name, made.dataType, column.nullable or wanted.nullable, made.metadata)
+            return StructField(column.name, changed.dataType, column.nullable or wanted.nullable, changed.metadata)
         return StructField(new.get(column.name, column.name), column.dataType, column.nullable, column.metadata)
 
     def _renamed(self, event: RenameColumns, now: StructType) -> dict[str, str]:

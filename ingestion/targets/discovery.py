@@ -76,25 +76,25 @@ def target_class(type_: str) -> type[Target]:
         owners = " and ".join(sorted(map(_owner, points)))
         raise PluginError(f"sinks of type '{type_}' are provided by {owners}; uninstall one of them")
     try:
-        found = points[0].load()
+        target = points[0].load()
     except (Exception, SystemExit) as cause:  # the import of a plugin may raise anything
         raise PluginError(f"cannot load the sink '{type_}' of {_owner(points[0])}: {cause!r}") from cause
-    if not (isinstance(found, type) and issubclass(found, Target)):
+    if not (isinstance(target, type) and issubclass(target, Target)):
         raise PluginError(
-            f"the sink '{type_}' of {_owner(points[0])} is not a subclass of kvformat.ingestion.Target: {found!r}"
+            f"the sink '{type_}' of {_owner(points[0])} is not a subclass of kvformat.ingestion.Target: {target!r}"
         )
-    if getattr(found, "identifier", None) != type_:
+    if getattr(target, "identifier", None) != type_:
         raise PluginError(
-            f"{_owner(points[0])} registers {found.__module__}.{found.__qualname__} as '{type_}', but its identifier "
-            f"is {getattr(found, 'identifier', None)!r}"
+            f"{_owner(points[0])} registers {target.__module__}.{target.__qualname__} as '{type_}', but its identifier "
+            f"is {getattr(target, 'identifier', None)!r}"
         )
-    return found
+    return target
 
 
 def _built_in(place: str) -> type[Target]:
     module, _, name = place.partition(":")
-    found: type[Target] = getattr(importlib.import_module(f"kvformat.ingestion.targets.{module}"), name)
-    return found
+    target: type[Target] = getattr(importlib.import_module(f"kvformat.ingestion.targets.{module}"), name)
+    return target
 
 
 def is_plugged(type_: str) -> bool:
@@ -103,13 +103,13 @@ def is_plugged(type_: str) -> bool:
 
 
 def _points() -> dict[str, list[metadata.EntryPoint]]:
-    found: dict[str, list[metadata.EntryPoint]] = {}
+    points: dict[str, list[metadata.EntryPoint]] = {}
     for point in metadata.entry_points(group=GROUP):
-        same = found.setdefault(point.name, [])
+        same = points.setdefault(point.name, [])
         # a distribution may be listed twice, for example installed and on PYTHONPATH as a zip
         if all(other.value != point.value for other in same):
             same.append(point)
-    return found
+    return points
 
 
 def _owner(point: metadata.EntryPoint) -> str:

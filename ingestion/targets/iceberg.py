@@ -65,11 +65,11 @@ class IcebergTarget(SqlTarget):
 
     def written(self, name: str, query: str) -> int:
         """Return the greatest position of the query in the snapshots of a table."""
-        found = self._sql(
+        position = self._sql(
             f"SELECT max(CAST(summary['{_POSITION}'] AS BIGINT)) FROM {name}.snapshots "
             f"WHERE summary['{_QUERY}'] = {literal(query)}"
         )[0][0]
-        return -1 if found is None else int(found)
+        return -1 if position is None else int(position)
 
     def position_settings(self, query: str, position: int) -> dict[str, str]:
         """Return the settings that add the query and the position to the summary of the snapshot."""

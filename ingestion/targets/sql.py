@@ -194,8 +194,8 @@ class SqlTarget(Target):
         Raises `SchemaChangeError` if the catalog has another table of this name, which differs in case or in its parts.
         """
         name = self._name(table)
-        found = self._columns(name)
-        if found is None:
+        stored = self._columns(name)
+        if stored is None:
             return None
         properties = self._properties(name)
         parts = json.loads(properties.get(TABLE_PROPERTY, "null"))
@@ -206,7 +206,7 @@ class SqlTarget(Target):
                 table=str(table),
             )
         extra = {c.name for c in CHANGE_COLUMNS} if self.rows == "changes" else set()
-        columns = type(found)([column for column in found.fields if column.name not in extra])
+        columns = type(stored)([column for column in stored.fields if column.name not in extra])
         return TargetSchema(columns, properties.get(OWNER_PROPERTY))
 
     def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
@@ -221,9 +221,9 @@ class SqlTarget(Target):
             raise SchemaChangeError(
                 f"table {table}: there is no table {name}, and 'create-tables' is false", table=str(table)
             )
-        made = with_change_columns(self._normalized(schema), self.rows)
-        keys = made.primary_key if self.rows == "latest" else ()
-        columns = [_column_ddl(c, required=c.name in keys or not c.type.nullable) for c in made.columns]
+        stored = with_change_columns(self._normalized(schema), self.rows)
+        keys = stored.primary_key if self.rows == "latest" else ()
+        columns = [_column_ddl(c, required=c.name in keys or not c.type.nullable) for c in stored.columns]
         marks = {TABLE_PROPERTY: self._parts(table), _PARTITIONS: options.partition_keys}
         properties = {**self.own_properties(), **self.properties, **options.properties, OWNER_PROPERTY: owner}
         properties |= {key: json.dumps(value, ensure_ascii=False) for key, value in marks.items()}
@@ -240,9 +240,9 @@ class SqlTarget(Target):
     def unlike(self, table: TableId, options: TableOptions) -> list[str]:
         """Return the options of the rules that a table was created without."""
         properties = self._properties(self._name(table))
-        found = [key for key, value in options.properties.items() if properties.get(key) != value]
+        keys = [key for key, value in options.properties.items() if properties.get(key) != value]
         partitions = json.loads(properties.get(_PARTITIONS, "[]"))
-        return [*found, *(["partition-keys"] if [*options.partition_keys] != partitions else [])]
+        return [*keys, *(["partition-keys"] if [*options.partition_keys] != partitions else [])]
 
     def own(self, table: TableId, owner: str) -> None:
         """Make the query the owner of a table that is there."""
@@ -263,11 +263,11 @@ class SqlTarget(Target):
                 check_owner(event.table, self._properties(name).get(OWNER_PROPERTY), batch.query)
                 self._truncate(name, schema, batch)
         else:
-            found = self._columns(name)
-            if found is None:
+            columns = self._columns(name)
+            if columns is None:
                 raise SchemaChangeError(f"table {event.table}: there is no table {name}", table=str(event.table))
             with self._without_position(batch.query):
-                self._alter(name, event, {column.name: column.dataType for column in found.fields})
+                self._alter(name, event, {column.name: column.dataType for column in columns.fields})
 
     def can_change(self, now: DataType, wanted: FlinkType) -> bool:
         """Whether the table gets the type in place."""
@@ -308,8 +308,8 @@ class SqlTarget(Target):
         partitions = [exact_column(key) for key in json.loads(properties.get(_PARTITIONS, "[]"))]
         with self._without_position(properties[OWNER_PROPERTY]):
             (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
-            made = self._columns(name)
-            lost = [c.name for c in now.fields if made[c.name].nullable and c.name in schema.primary_key]
+            rewritten = self._columns(name)
+            lost = [c.name for c in now.fields if rewritten[c.name].nullable and c.name in schema.primary_key]
             if lost:
                 self.require(name, lost)
 
@@ -325,8 +325,8 @@ class SqlTarget(Target):
             changes = converted_rows(rows, kept, (ROW_KIND, UNCHANGED), forms=schema.forms())
             self._once(name, batch, 1, lambda: _merge(name, changes, schema.primary_key), repeatable=True)
         else:
-            made = converted_rows(rows, columns, forms=schema.forms())
-            self._once(name, batch, 1, lambda: made.writeTo(name).append())
+            appended = converted_rows(rows, columns, forms=schema.forms())
+            self._once(name, batch, 1, lambda: appended.writeTo(name).append())
 
     def probe(self) -> None:
         """Create, change, merge twice and drop a small table.
@@ -400,8 +400,8 @@ class SqlTarget(Target):
         self._make(event, statement)
 
     def _drop_not_null(self, name: str, event: SchemaEvent, column: str) -> None:
-        found = self._columns(name)
-        if found is not None and not found[column].nullable:
+        columns = self._columns(name)
+        if columns is not None and not columns[column].nullable:
             self._make(event, f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
 
     def _truncate(self, name: str, schema: TableSchema, batch: BatchWrite) -> None:

@@ -191,7 +191,7 @@ class TopicTarget(Target):
         The store keeps the topic that carries the marks: one of the query's first batch. Raises `BrokerError`
         and `DeliveryError`.
         """
-        together = functools.reduce(lambda one, other: one.unionByName(other), records)
+        together = functools.reduce(lambda frame, other: frame.unionByName(other), records)
         if batch.query not in self.writers:
             assert self.transactions is not None
             once = ExactlyOnce(self.transactions, None, batch.query, store.checkpoint, in_order=True).checked(together)
@@ -270,10 +270,10 @@ def tables_to_topics(
     write. A NULL in the key, and a row that the format can't write, fail the job with `EncodeError`. A
     `KafkaSinkWarning` names each option without effect. Rules: Flink CDC's Kafka sink, Ververica's "Kafka connector".
     """
-    given = {"type": "kafka", **(options or {})}
-    if str(given["type"]).lower() not in TOPICS:
-        raise OptionError(f"'type' must be one of {', '.join(TOPICS)}, not {given['type']!r}", option="type")
-    sink = parse_sink({_BOOTSTRAP: "", **given})  # records are made without brokers, which a sink must name
+    block = {"type": "kafka", **(options or {})}
+    if str(block["type"]).lower() not in TOPICS:
+        raise OptionError(f"'type' must be one of {', '.join(TOPICS)}, not {block['type']!r}", option="type")
+    sink = parse_sink({_BOOTSTRAP: "", **block})  # records are made without brokers, which a sink must name
     if sink.values[_GUARANTEE] == "exactly-once":
         raise OptionError(
             f"'{_GUARANTEE}' = 'exactly-once' has no effect on records that Spark's sink writes: it has no "

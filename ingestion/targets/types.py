@@ -137,7 +137,7 @@ def converted_rows(
     from pyspark.sql import functions as F
 
     types = {field.name: field.dataType for field in rows.schema.fields}
-    found = [
+    values = [
         (
             converted(exact_column(field.name), types[field.name], field.dataType, forms.get(field.name))
             if field.name in types
@@ -146,7 +146,7 @@ def converted_rows(
         for field in columns.fields
     ]
     more = [exact_column(name) for name in kept if name in types and name not in columns.names]
-    return rows.select(*found, *more)
+    return rows.select(*values, *more)
 
 
 def converted(value: Column, source: DataType, target: DataType, forms: int | None = None) -> Column:

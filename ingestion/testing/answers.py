@@ -212,9 +212,9 @@ def _sink(case: dict[str, Any]) -> dict[str, Any]:
         rows = list(group)
         written: dict[int, Any] = {}
         for table in dict.fromkeys(TableId.parse(details["table"]) for _, (_, details) in rows):
-            own = [(place, name, details) for place, (name, details) in rows if details["table"] == str(table)]
-            answers = _records(table, schemas[table], settings, [(name, details) for _, name, details in own])
-            written |= dict(zip([place for place, *_ in own], answers, strict=True))
+            of_table = [(place, name, details) for place, (name, details) in rows if details["table"] == str(table)]
+            answers = _records(table, schemas[table], settings, [(name, details) for _, name, details in of_table])
+            written |= dict(zip([place for place, *_ in of_table], answers, strict=True))
         records += [written[place] for place, _ in rows]
     return {"records": records}
 
@@ -235,8 +235,8 @@ def _records(
         return [_error(cause)] * len(rows)
     operations = pa.array([_CODES[name] for name, _ in rows])
     images = array_of([details.get(image) for image in ("before", "after") for _, details in rows], schema.row_type())
-    found = writer.write(TableChanges(operations, images[: len(rows)], images[len(rows) :]))
-    reasons = found.reasons or [None] * len(rows)
+    written = writer.write(TableChanges(operations, images[: len(rows)], images[len(rows) :]))
+    reasons = written.reasons or [None] * len(rows)
     return [
         {"error": {"class": None, "message": reason.text}}
         if reason is not None
@@ -247,7 +247,7 @@ def _records(
             "value": _base64(value),
             "headers": [[name, _base64(content)] for name, content in writer.headers],
         }
-        for key, value, reason in zip(found.keys.to_pylist(), found.values.to_pylist(), reasons, strict=True)
+        for key, value, reason in zip(written.keys.to_pylist(), written.values.to_pylist(), reasons, strict=True)
     ]
 
 

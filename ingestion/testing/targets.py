@@ -82,11 +82,11 @@ WIDER: Sequence[tuple[str, str]] = (
 
 def table_schema(*columns: str, key: Sequence[str] = ()) -> TableSchema:
     """Return a schema: `table_schema("id INT", "name STRING", key=["id"])`. A key's columns are NOT NULL."""
-    made = []
+    schema_columns = []
     for column in columns:
         name, _, text = column.rpartition(" ") if "<" not in column and "(" not in column else column.partition(" ")
-        made.append(SchemaColumn(name, parse_column_type(text + (" NOT NULL" if name in key else ""))))
-    return TableSchema(tuple(made), tuple(key))
+        schema_columns.append(SchemaColumn(name, parse_column_type(text + (" NOT NULL" if name in key else ""))))
+    return TableSchema(tuple(schema_columns), tuple(key))
 
 
 class TargetSuite:
@@ -158,21 +158,21 @@ class TargetSuite:
         self.write(target, table, schema, [(1, "a", "+U")])
         target.create(table, schema, TableOptions(), self.query)
         assert self.rows(target, table) == [(1, "a")]
-        found = target.schema(table)
-        assert found is not None
-        assert found.columns.names == ["id", "v"]
+        existing = target.schema(table)
+        assert existing is not None
+        assert existing.columns.names == ["id", "v"]
 
     def test_the_owner_is_kept(self, target: Target) -> None:
         """The owner is the query that created the table, until another takes it over."""
         table = self.created(target, table_schema("id INT"))
-        found = target.schema(table)
-        assert found is not None
-        assert found.owner == self.query
+        existing = target.schema(table)
+        assert existing is not None
+        assert existing.owner == self.query
         target.own(table, "other")
         target.own(table, "other")
-        found = target.schema(table)
-        assert found is not None
-        assert found.owner == "other"
+        existing = target.schema(table)
+        assert existing is not None
+        assert existing.owner == "other"
 
     def test_rows_from_the_driver_are_those_of_spark(self, target: Target) -> None:
         """`write_rows` does what `write` does, and a repeated batch does nothing. Other targets do not have it."""
@@ -310,13 +310,13 @@ class TargetSuite:
                     target.rewrite(table, changed)
         new = converted_rows(old, stored_columns(changed), [ROW_KIND])
         target.write(table, changed, new.selectExpr("* EXCEPT (id)", "2 AS id"), BatchWrite(self.query, 1))
-        one, two = self.rows(target, table)
-        assert (one[0], two[0]) == (1, 2)
-        assert one[1:] == two[1:] == tuple(new.drop(ROW_KIND, "id").collect()[0])
-        found = target.schema(table)
-        assert found is not None
-        assert [f.dataType for f in found.columns] == [f.dataType for f in stored_columns(changed)]
-        assert found.owner == self.query, "a rewritten table keeps its owner"
+        old_row, new_row = self.rows(target, table)
+        assert (old_row[0], new_row[0]) == (1, 2)
+        assert old_row[1:] == new_row[1:] == tuple(new.drop(ROW_KIND, "id").collect()[0])
+        existing = target.schema(table)
+        assert existing is not None
+        assert [f.dataType for f in existing.columns] == [f.dataType for f in stored_columns(changed)]
+        assert existing.owner == self.query, "a rewritten table keeps its owner"
 
     def test_columns_are_renamed_and_dropped(self, target: Target) -> None:
         """A name that comes back is a new column."""
@@ -383,9 +383,9 @@ class TargetSuite:
             changed = self.change(target, AddColumns(table, _added("né.w INT")), schema, 2)
             self.write(target, table, changed, [(2, *values, 5, "+U"), (1, *values, None, "-D")], 2)
             assert self.rows(target, table) == [(2, *values, 5)]
-            found = target.schema(table)
-            assert found is not None
-            assert found.columns.names == ["id", *self.names, "né.w"]
+            existing = target.schema(table)
+            assert existing is not None
+            assert existing.columns.names == ["id", *self.names, "né.w"]
 
     def test_values_of_all_types(self, target: Target) -> None:
         """What is read equals what was written, as the type that the target has for it; NULL too."""
@@ -401,10 +401,10 @@ class TargetSuite:
             rows = filled.unionByName(empty)
             written = rows.selectExpr("*", f"'+U' AS {ROW_KIND}") if key else rows
             target.write(table, schema, written, BatchWrite(self.query, 0))
-            found = target.schema(table)
-            assert found is not None
-            expected = converted_rows(rows, found.columns).collect()
-            read = self.read(target, table).orderBy("id").select(*map(exact_column, found.columns.names)).collect()
+            existing = target.schema(table)
+            assert existing is not None
+            expected = converted_rows(rows, existing.columns).collect()
+            read = self.read(target, table).orderBy("id").select(*map(exact_column, existing.columns.names)).collect()
             assert read == sorted(expected, key=lambda row: row["id"])
             assert len(read[0]) == len(types) + 1
 

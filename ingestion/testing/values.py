@@ -75,8 +75,8 @@ def _parsed(value: Any, t: FlinkType) -> Any:
 def values_of(values: pa.Array, t: FlinkType) -> list[Any]:
     """Return the values in the form of an answer."""
     if t.root in ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT"):
-        found: list[Any] = values.to_pylist()
-        return found
+        items: list[Any] = values.to_pylist()
+        return items
     if t.root in ("ARRAY", "ROW", "MAP"):
         return [None if value is None else _nested(value, t) for value in values]
     texts = texts_of(values, t).to_pylist()

@@ -214,9 +214,9 @@ class BatchDecoder:
         state, is_plain = self.state, self._is_plain(table)
         columns = self._expected(self.memory.planner.targets(state, table)[0]) if is_plain else None
         inputs = few, self.time_zone, state.sources[table], state.schemas.sources[table], columns
-        return self.memory.decoder(table, inputs, lambda: self._made(table, columns, few=few))
+        return self.memory.decoder(table, inputs, lambda: self._create_decoder(table, columns, few=few))
 
-    def _made(self, table: TableId, columns: TableSchema | None, *, few: bool) -> TableDecoder:
+    def _create_decoder(self, table: TableId, columns: TableSchema | None, *, few: bool) -> TableDecoder:
         memory, source = self.memory, self.pipeline.source
         assert source.value_format is not None
         after = self.state.schemas.sources[table]

@@ -483,7 +483,7 @@ class FitStage:
         for row in np.flatnonzero(np.asarray(earlier.is_valid())).tolist():
             bad[row] = tuple(earlier[row][name].as_py() for name in ERROR_FIELDS)
         if bad:
-            bad_rows = [bad.get(row) for row in range(len(batch))]
-            structs = [None if e is None else dict(zip(ERROR_FIELDS, e, strict=True)) for e in bad_rows]
+            rows = range(len(batch))
+            structs = [dict(zip(ERROR_FIELDS, bad[row], strict=True)) if row in bad else None for row in rows]
             rest = [*rest[:-1], pa.array(structs, error_type())]
         return pa.RecordBatch.from_arrays([*columns, *rest], wire_names(len(columns)))

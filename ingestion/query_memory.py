@@ -52,7 +52,7 @@ class QueryMemory:
     decoders: dict[TableId, PickledDecoder] = field(default_factory=dict)
     _session: SparkSession | None = None
     _analyzed: dict[tuple[TableId, TableSchema, frozenset[str]], TableSchema] = field(default_factory=dict)
-    _made: dict[TableId, tuple[tuple[object, ...], TableDecoder]] = field(default_factory=dict)  # and from what
+    _cached: dict[TableId, tuple[tuple[object, ...], TableDecoder]] = field(default_factory=dict)  # with its inputs
 
     @classmethod
     def of(cls, pipeline: Pipeline, target: Target, settings: QuerySettings, spark: SparkSession) -> QueryMemory:
@@ -97,9 +97,9 @@ class QueryMemory:
 
     def decoder(self, table: TableId, inputs: tuple[object, ...], make: Callable[[], TableDecoder]) -> TableDecoder:
         """Return the decoder of a table, which is made again if what it is made from has changed."""
-        last = self._made.get(table)
+        last = self._cached.get(table)
         if last is None or last[0] != inputs:
-            last = self._made[table] = inputs, make()
+            last = self._cached[table] = inputs, make()
         return last[1]
 
     def keep_decoders(self, used: Iterable[TableDecoder], *, without: Set[TableId]) -> None:

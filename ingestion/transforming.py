@@ -196,13 +196,13 @@ def _projected(rule: TransformRule, names: Sequence[str], nulls: frozenset[str])
     if rule.columns is None:
         return [exact_column(name) for name in names]
     named = {item.name for item in rule.columns if item.name}
-    selected: list[Column] = []
+    selected: list[str] = []
     for item in rule.columns:
-        if item.name and (item.name not in nulls or item in rule.computed):
-            selected.append(exact_column(item.name))
-        elif not item.name:
-            selected += [exact_column(name) for name in names if name not in named]
-    return selected
+        if not item.name:
+            selected += [name for name in names if name not in named]
+        elif item.name not in nulls or item in rule.computed:
+            selected.append(item.name)
+    return [*map(exact_column, selected)]
 
 
 def _filtered(rows: DataFrame, condition: Column, *, keyed: bool, changes: bool, upserts: bool) -> DataFrame:

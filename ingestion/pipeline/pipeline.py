@@ -75,9 +75,7 @@ class Pipeline:
         Raises `ConfigurationError`, and `MissingExtraError` without PyYAML.
         """
         document = parse_document(read_text(text_or_path), set)
-        pipeline = cls.__new__(cls)
-        pipeline._set(document.blocks, document)
-        return pipeline
+        return cls._from_document(document.blocks, document)
 
     @classmethod
     def from_sql(
@@ -107,11 +105,15 @@ class Pipeline:
     def all_from_sql(cls, text: str | PathLike[str], *, set: Mapping[str, Any] | None = None) -> dict[str, Pipeline]:
         """Make the pipelines of a text of Flink SQL, by the name of the Kafka table that each follows."""
         sql = text if isinstance(text, str) else read_text(text)
-        pipelines = {}
-        for name, document in sql_documents(sql, set).items():
-            pipelines[name] = cls.__new__(cls)
-            pipelines[name]._set(document.blocks, document)
-        return pipelines
+        documents = sql_documents(sql, set)
+        return {name: cls._from_document(document.blocks, document) for name, document in documents.items()}
+
+    @classmethod
+    def _from_document(cls, blocks: Mapping[str, Any], document: Document) -> Pipeline:
+        """Make a pipeline of blocks, also again after pickling."""
+        pipeline = cls.__new__(cls)
+        pipeline._set(blocks, document)
+        return pipeline
 
     def _set(self, blocks: Mapping[str, Any], document: Document | None = None) -> None:
         self._secrets = _secrets(blocks)
@@ -280,18 +282,18 @@ class Pipeline:
         return type(error)(f"{text}{place}", format=error.format, option=error.option)
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={_shown('', value)!r}" for name, value in self._given().items())
+        shown = ", ".join(f"{name}={_shown('', value)!r}" for name, value in self._arguments().items())
         return f"Pipeline({shown})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pipeline) and self._given() == other._given()
+        return isinstance(other, Pipeline) and self._arguments() == other._arguments()
 
     __hash__ = None  # type: ignore[assignment]  # its blocks are dicts
 
     def __reduce__(self) -> tuple[Callable[..., Pipeline], tuple[Any, ...]]:
-        return _new_pipeline, (self._blocks, self._document)
+        return Pipeline._from_document, (self._blocks, self._document)
 
-    def _given(self) -> dict[str, Any]:
+    def _arguments(self) -> dict[str, Any]:
         """Return the blocks, in the order of the arguments, without empty ones."""
         names = ("source", "sink", "transform", "route", "pipeline")
         return {name: self._blocks[name] for name in names if self._blocks[name]}
@@ -305,13 +307,6 @@ def _secrets(blocks: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _items(block: Any) -> list[tuple[str, Any]]:
     return list(block.items()) if isinstance(block, Mapping) else []
-
-
-def _new_pipeline(blocks: Mapping[str, Any], document: Document) -> Pipeline:
-    """Make a pipeline again after pickling."""
-    pipeline = Pipeline.__new__(Pipeline)
-    pipeline._set(blocks, document)
-    return pipeline
 
 
 class _BlockError(Exception):

@@ -36,7 +36,7 @@ _T = "CREATE TABLE IF NOT EXISTS lake.shop.t WITH ('connector' = 'delta') AS TAB
 
 def _given(pipeline: Pipeline) -> dict[str, Any]:
     """Return the blocks, the source without the options that all tables of the tests have."""
-    blocks = pipeline._given()
+    blocks = pipeline._arguments()
     source = {key: text for key, text in blocks["source"].items() if _OPTIONS.get(key) != text}
     return {**blocks, "source": source}
 

@@ -402,7 +402,7 @@ def plain_text(text: str) -> str:
 
 
 def option_values(options: Mapping[str, str], values: Mapping[str, Any] | None = None) -> OptionValues:
-    """Return given options, or the values parsed from them, with a `repr` that masks secrets."""
+    """Return options, or the values parsed from them, with a `repr` that masks secrets."""
     real = {key: plain_text(text) for key, text in options.items()} if values is None else values
     return OptionValues(real, {key: _shown(key, value, options) for key, value in real.items()})
 

@@ -47,7 +47,8 @@ class Room:
     """Sources, as patterns of files, and the tests that hold them, of which those with Spark come last.
 
     `vectors` are words in the names of the vectors that are run, of all for none. `spark` are tests with Spark for
-    lines that no other test runs. The kernel runs uncompiled while a mistake is in it, and to find what tests run.
+    lines that no other test runs: files, or a test in a file. The kernel runs uncompiled while a mistake is in it, and
+    to find what tests run.
     """
 
     sources: tuple[str, ...]
@@ -103,9 +104,10 @@ ROOMS = {
             *("tests/codecs/kernel", *_MESSAGES),
             *("tests/codecs/test_state_left_over.py", "tests/codecs/confluent/test_json_registry.py"),
             *("tests/codecs/test_arrays.py", "tests/codecs/test_bounds.py", "tests/codecs/test_decimals.py"),
+            "tests/codecs/look/test_look_kernel.py",
         ),
         ("json-", "json_"),
-        spark=("tests/spark/test_json_native.py",),
+        spark=("tests/spark/test_json_native.py", "tests/spark/test_csv.py"),
     ),
     "avro": Room(
         (*_modules("codecs", "avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
@@ -174,7 +176,12 @@ ROOMS = {
     "ingestion": Room(
         _modules("ingestion", "**/*"),
         ("tests/ingestion", "tests/codecs/look"),
-        spark=("tests/ingestion",),
+        spark=(
+            "tests/ingestion/targets/test_topics.py::test_changes_become_records",
+            "tests/ingestion/targets/test_topics.py::test_what_does_not_fit_is_an_error_before_a_job",
+            *_modules("tests/ingestion", "test_target_writer", "test_transforming", "test_store", "test_cli"),
+            *_modules("tests/ingestion", "targets/test_delta_path", "test_query"),
+        ),
     ),
 }
 
@@ -387,7 +394,8 @@ class Copy:
         return [str(file.relative_to(self._folder)) for some in files for file in some]
 
     def _matching(self, pattern: str) -> list[str]:
-        return sorted(str(file.relative_to(self._folder)) for file in self._folder.glob(pattern))
+        files, colons, test = pattern.partition("::")
+        return sorted(f"{file.relative_to(self._folder)}{colons}{test}" for file in self._folder.glob(files))
 
     def caught_with_spark(self, mutant: Mutant) -> str | None:
         """Return the test with Spark that fails with a mistake; see `caught_by`."""
@@ -413,7 +421,7 @@ class Copy:
             preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5)),
         )
         try:
-            out, _ = run.communicate(timeout=10 * most)  # other processes may need the processor too
+            out, _ = run.communicate(timeout=min(10 * most, 900))  # other processes may need the processor too
         except subprocess.TimeoutExpired:
             os.killpg(run.pid, 9)
             run.communicate()

@@ -216,6 +216,24 @@ def test_latest_rows_reduce_again_and_again(kind: pa.DataType, monkeypatch: pyte
     assert len(wanted) > 10
 
 
+def test_changes_are_kept_only_until_they_are_as_many_as_the_current_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or as many as the least number. So memory is bounded by the current rows, however many changes there are."""
+    monkeypatch.setattr(latest_rows, "_LEAST", 5)
+    reduced: list[tuple[int, int]] = []
+    usual = LatestRows._reduce
+
+    def counted(latest: LatestRows) -> None:
+        reduced.append((len(latest._rows), sum(map(len, latest._new))))
+        usual(latest)
+
+    monkeypatch.setattr(LatestRows, "_reduce", counted)
+    schema = pa.schema([("id", pa.int32()), ("row_kind", pa.string())])
+    batches = [pa.record_batch([pa.array([n], pa.int32()), pa.array(["+I"])], schema=schema) for n in range(14)]
+    latest = LatestRows(schema, ["id"])
+    assert pa.Table.from_batches(latest.of(iter(batches)), latest.schema)["id"].to_pylist() == [*range(14)]
+    assert reduced == [(0, 6), (6, 7), (13, 1)]  # current rows and changes: more than 5, more than 6, and the rest
+
+
 # --- what is refused ---------------------------------------------------------------------------------------
 
 

@@ -110,6 +110,16 @@ def test_the_news_of_tasks_have_the_first_record_and_the_number_of_records_of_ea
     }
 
 
+def test_the_driver_gets_one_line_of_each_task_with_records() -> None:
+    """The line of its news; without tables that are known well, it gets no records."""
+    stage = LookStage(get_format("debezium-json"), LookRequest())
+    for batches in ([_batch(0, 0, ["orders", "items"])], [_batch(0, 0, [None])], [_batch(1, 0, ["orders"])] * 3):
+        found = pa.Table.from_batches(stage.mapped()(iter(batches)))
+        returned = found.filter(found[RETURNED])
+        assert (len(returned), returned[NEWS].null_count, len(found) - len(returned)) == (1, 0, found[NEWS].null_count)
+    assert list(stage.mapped()(iter([]))) == []
+
+
 def test_records_without_a_table_are_packed_with_their_error() -> None:
     stage = LookStage(get_format("debezium-json"), LookRequest())
     batch = _batch(0, 0, ["orders", "items"])

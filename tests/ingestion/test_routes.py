@@ -75,9 +75,18 @@ def test_a_slow_pattern_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
         _targets(Route(r"(a|aa)+(?<!a)", "x"), table="a" * 60)
 
 
-def test_wrong_selectors() -> None:
-    for text in ("a.b.c.d", "", ",", ".", "(", "a\\"):
-        with pytest.raises(OptionError, match="'source-table' is") as caught:
+@pytest.mark.parametrize(
+    ("texts", "why"),
+    [
+        (("a.b.c.d", "a.b.c.d.e", "t,a.b.c.d", "."), "has one to three parts"),
+        (("", ",", ",,"), "names no table"),
+        (("(", "t,a.("), "is not a pattern"),
+        (("a\\", "\\", "t,a.b\\", "a\\.b\\"), "ends with a backslash"),
+    ],
+)
+def test_what_is_wrong_with_a_selector_is_told(texts: tuple[str, ...], why: str) -> None:
+    for text in texts:
+        with pytest.raises(OptionError, match=f"'source-table' is .*{why}") as caught:
             Selector(text, "source-table")
         assert caught.value.option == "source-table"
 

@@ -266,6 +266,16 @@ def test_the_largest_texts(text: str, more: str, reason: str) -> None:
         parse_document(more)
 
 
+def test_a_file_is_read_whole_or_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "pipeline.yaml"
+    for text in (_lengthy(2**20), "source: {a: b}\n"):
+        path.write_text(text, encoding="utf-8")
+        assert read_text(path) == text
+    path.write_text("source: {a: b}" + " " * 2**20 + "\nsink: {c: d}", encoding="utf-8")
+    with pytest.raises(ConfigurationError, match="more than 1,048,576 characters"):
+        parse_document(read_text(path))
+
+
 def test_a_large_pipeline_is_read() -> None:
     table = f"CREATE TABLE db.t (id BIGINT, {', '.join(f'c{i} VARCHAR(10)' for i in range(20))});"
     assert len(_source(f"{{a: '{table * 2000}'}}")["a"]) > 500_000

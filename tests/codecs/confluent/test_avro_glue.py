@@ -157,12 +157,27 @@ def test_changed_messages_do_not_change_their_neighbours(folder: str) -> None:
 
 
 @pytest.mark.kernel_raises
-def test_a_batch_of_large_datums_is_read_in_parts(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "_MOST_OF_A_BATCH", 10_000)
+@pytest.mark.parametrize(("most", "largest"), [(8008, 2), (8007, 1), (40_040, 10), (40_039, 5), (100, 1)])
+def test_a_batch_of_large_datums_is_read_in_parts(
+    folder: str, monkeypatch: pytest.MonkeyPatch, most: int, largest: int
+) -> None:
+    """The datums of a part have together at most so many bytes, unless it is a single message."""
+    monkeypatch.setattr(frames, "_MOST_OF_A_BATCH", most)
+    usual, read = frames.decompressed, []
+
+    def counted(found: Any, *arguments: Any) -> Any:
+        after = usual(found, *arguments)
+        read.append(len(found.messages))
+        return after
+
+    monkeypatch.setattr(frames, "decompressed", counted)
     text = b"x" * 4000
-    large = _frame(b"\x0e\x02" + b"\xc0\x3e" + text, compress=True)
-    found = _decoded(get_format("avro-glue", {"url": folder}), *[large, _frame(DATUM)] * 5)
-    assert found == [[{"id": 7, "name": text.decode()}], ROW] * 5
+    large = _frame(b"\x0e\x02" + b"\xc0\x3e" + text, compress=True)  # 4004 bytes
+    found = _decoded(get_format("avro-glue", {"url": folder}), *[large] * 10)
+    assert found == [[{"id": 7, "name": text.decode()}]] * 10
+    assert (max(read), sum(read)) == (largest, 10)
+    mixed = _decoded(get_format("avro-glue", {"url": folder}), *[large, _frame(DATUM)] * 5)
+    assert mixed == [[{"id": 7, "name": text.decode()}], ROW] * 5
 
 
 def test_a_datum_may_have_as_many_bytes_as_allowed(folder: str) -> None:

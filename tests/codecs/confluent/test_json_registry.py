@@ -331,6 +331,51 @@ def test_schemas_of_other_producers() -> None:
         assert words in told
 
 
+@pytest.mark.parametrize(
+    ("node", "t"),
+    [
+        ({"type": "boolean"}, "BOOLEAN"),
+        ({"type": "integer"}, "BIGINT"),
+        ({"type": "number"}, "DOUBLE"),
+        ({"type": "number", "connect.type": "float32"}, "FLOAT"),
+        ({"type": "number", "title": "org.apache.kafka.connect.data.Decimal"}, "DECIMAL(38, 18)"),
+        ({"type": "integer", "title": "org.apache.kafka.connect.data.Date"}, "DATE"),
+        ({"type": "integer", "title": "org.apache.kafka.connect.data.Time"}, "TIME(3)"),
+        ({"type": "integer", "title": "org.apache.kafka.connect.data.Timestamp"}, "TIMESTAMP_LTZ(3)"),
+        ({"type": "integer", "flink.type": "timestamp"}, "TIMESTAMP(3)"),
+        ({"type": "string"}, "STRING"),
+        ({"type": "string", "minLength": 2, "maxLength": 2}, "CHAR(2)"),
+        ({"type": "string", "connect.type": "bytes"}, "BYTES"),
+        ({"enum": ["a", "b"]}, "STRING"),
+        ({"type": "array"}, "ARRAY<STRING>"),
+        ({"type": "array", "items": {"type": "integer"}}, "ARRAY<BIGINT NOT NULL>"),
+        ({"type": "object", "properties": {"x": {"type": "integer"}}}, "ROW<`x` BIGINT>"),
+        (
+            {"type": "object", "additionalProperties": {"type": "integer"}},
+            "MAP<STRING NOT NULL, BIGINT NOT NULL>",
+        ),
+        (
+            {"type": "object", "flink.type": "multiset", "additionalProperties": {"type": "integer"}},
+            "MULTISET<STRING NOT NULL>",
+        ),
+    ],
+)
+def test_a_type_is_not_null_unless_its_member_may_be_missing_or_null(node: dict[str, Any], t: str) -> None:
+    members = {
+        "must": node,
+        "may": node,
+        "null": {"anyOf": [{"type": "null"}, node]},
+        "list": {"type": "array", "items": node},
+        "nulls": {"type": "array", "items": {"oneOf": [node, {"type": "null"}]}},
+        "map": {"type": "object", "additionalProperties": node},
+    }
+    schema = {"type": "object", "properties": members, "required": [name for name in members if name != "may"]}
+    assert _columns(schema)[0] == (
+        f"`must` {t} NOT NULL, `may` {t}, `null` {t}, `list` ARRAY<{t} NOT NULL> NOT NULL, "
+        f"`nulls` ARRAY<{t}> NOT NULL, `map` MAP<STRING NOT NULL, {t} NOT NULL> NOT NULL"
+    )
+
+
 def test_words_of_a_schema_with_invalid_values_do_not_count() -> None:
     decimal = {"type": "number", "title": "Decimal", "connect.parameters": "5"}
     members = {"a": {"type": "integer", "connect.type": ["int8"]}, "b": decimal, "c": {"type": "string"}}

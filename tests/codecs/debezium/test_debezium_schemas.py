@@ -86,6 +86,29 @@ def test_a_message_without_a_schema_is_not_read_by_another_schema(flat: bool, op
         assert "'schema': is missing, or does not describe the rows" in str(answer.error)
 
 
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize(
+    ("t", "schema", "value", "row"),
+    [
+        ("DECIMAL(10, 2)", {"type": "string"}, "3.13", "{'a': Decimal('3.13')}"),
+        ("DATE", {"type": "string", "name": _TIME + "IsoDate"}, "1970-01-02Z", "{'a': 1}"),
+        ("TIME(3)", {"type": "string", "name": _TIME + "IsoTime"}, "00:00:01Z", "{'a': 1000000000}"),
+        ("TIMESTAMP(3)", {"type": "string", "name": _TIME + "IsoTimestamp"}, "1970-01-01T00:00:01Z", "{'a': 1000000}"),
+    ],
+)
+def test_a_message_without_a_schema_is_refused_alone_where_values_are_texts_on_the_wire(
+    t: str, schema: dict[str, Any], value: str, row: str, flat: bool
+) -> None:
+    """Messages without a schema are read as texts too, and so with these in one batch."""
+    image = json.dumps({"a": value})
+    good, bare = message(image, schema_of({"a": schema}, flat=flat), flat=flat), message(image, flat=flat)
+    format = get_format("debezium-json", OPTIONS | (FLAT if flat else {}))
+    read, refused, null = check(format, f"a {t}", [good, bare, None])
+    assert (read.rows, read.error) == (f"[{row}]", None)
+    assert "'schema': is missing, or does not describe the rows" in str(refused.error)
+    assert (null.rows, null.error) == (None, None)
+
+
 def test_a_message_without_a_schema_is_read_by_the_options() -> None:
     named = [schema_of({"t": time_of(name)}) for name in ("NanoTimestamp", "MicroTimestamp")]
     row = '{"t":1577836800000}'

@@ -10,6 +10,7 @@ import pytest
 
 from kvformat.codecs.changes import discover as change_data
 from kvformat.codecs.json import discover as json_rows
+from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import Looked
 from tests.support.looking import Known, as_bytes, look, merged, table, types_of
 
@@ -204,6 +205,40 @@ def test_messages_that_fit_are_not_looked_at_closer(monkeypatch: pytest.MonkeyPa
         assert len(look("debezium-json", messages, given=given).columns) == 6
         assert len(seen) == 3
         seen.clear()
+
+
+@pytest.mark.parametrize(
+    ("t", "number", "fits"),
+    [
+        ("BIGINT", 5, True),
+        ("BIGINT", "5", False),  # a value has this type only if it is a number
+        ("DOUBLE", 1.5, True),
+        ("DOUBLE", "1.5", False),
+        ("DECIMAL(20, 0)", "5", False),
+        ("INT", "5", True),
+        ("DECIMAL(10, 2)", "1.25", True),
+        ("FLOAT", "1.5", True),
+    ],
+)
+def test_the_kernel_takes_all_numbers_that_a_column_reads(
+    monkeypatch: pytest.MonkeyPatch, t: str, number: Any, fits: bool
+) -> None:
+    """A column whose type is fixed for all tables reads every text of a number, and then no value is looked at."""
+    _with_kernel(monkeypatch)
+    seen: list[Any] = []
+    usual = json_rows.JsonLooker._look_at
+    monkeypatch.setattr(json_rows.JsonLooker, "_look_at", lambda self, *a: (seen.append(a[0]), usual(self, *a))[1])
+    messages = [{"a": number, "b": "x"}] * 3
+    for fixed in ({}, {"a": parse_type(t)}):
+        known = {("topic",): table(f"a {t}, b STRING")}
+        first = look("json", messages, known=known, fixed=fixed)
+        assert [str(found) for column in first.columns for found in column.types] == (
+            [] if fits or fixed else ["STRING"]
+        )
+        if fits or fixed:
+            seen.clear()
+            assert not look("json", messages, known=merged(known, first), fixed=fixed).columns
+            assert not seen
 
 
 def test_a_wanted_name_that_comes_with_null_is_noted_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,35 @@ def test_errors_say_what_and_where_and_have_a_code(small: Format) -> None:
         ("MALFORMED", "field 'item.raw': not protobuf: the input ends in the middle of a field at byte 6"),
         ("TOO_DEEP", "field 'id': not protobuf: more than 100 levels at byte 102"),
     ]
+
+
+def _groups(levels: int) -> bytes:
+    """Return groups in groups, of a field that no message has."""
+    return b"\x7b" * levels + b"\x7c" * levels
+
+
+def _item(data: bytes) -> bytes:
+    """Return the field `item` with a required field and further data."""
+    size = len(data) + 2
+    return b"\x22" + bytes([size & 127 | 128, size >> 7]) + b"\x08\x01" + data
+
+
+@pytest.mark.parametrize(
+    ("make", "least"),
+    [
+        (_groups, 100),
+        (lambda levels: _groups(levels) + _groups(levels), 100),  # levels that are left do not count
+        (lambda levels: _item(b"") + _groups(levels), 100),
+        (lambda levels: _groups(levels) + b"\x08\x07", 100),
+        (lambda levels: _item(_groups(levels)), 99),
+        (lambda levels: _item(_groups(5) + _groups(levels)) + _item(_groups(levels)), 99),
+    ],
+)
+def test_a_message_may_have_exactly_100_levels(small: Format, make: Callable[[int], bytes], least: int) -> None:
+    good, bad = make(least), make(least + 1)
+    batch = decoded(small, [good, bad, good, bad, good], "id INT, item ROW<x INT, raw BYTES>")
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None, "TOO_DEEP", None, "TOO_DEEP", None]
 
 
 def test_with_ignore_parse_errors_bad_messages_give_no_row(tmp_path: Path) -> None:

@@ -105,13 +105,16 @@ def test_functions_of_python_run_and_classes_of_the_jvm_are_refused() -> None:
             "user-defined-function": [
                 {"name": "f", "python": "package.module:function"},
                 {"name": "g", "classpath": "org.example.G", "options": {"a": "b"}},
+                {"name": "h", "python": "package.module:other"},
+                {"name": "i", "classpath": "org.example.I"},
             ],
             "model": [{"model-name": "m"}],
         }
     )
-    assert found.functions == {"f": "package.module:function"}
+    assert found.functions == {"f": "package.module:function", "h": "package.module:other"}
     assert found.refused == (
         "pipeline: user-defined-function 2: 'g' is a class of the JVM; write it in Python, 'python: module:function'",
+        "pipeline: user-defined-function 4: 'i' is a class of the JVM; write it in Python, 'python: module:function'",
         "pipeline: 'model': functions of models are not supported",
     )
 

@@ -120,6 +120,16 @@ def test_only_the_columns_of_the_key_must_be_equal_for_one_update(same: tuple[st
     assert changes_of_rows(rows, pa.array(["-U", "+U"]), same).operations.to_pylist() == operations
 
 
+@pytest.mark.parametrize("t", ["INT", "STRING", "ROW<x INT>", "ARRAY<INT>"])
+@pytest.mark.parametrize("null_is", ["before", "after"])
+def test_null_is_not_the_value_of_another_row(t: str, null_is: str) -> None:
+    value: Any = {"INT": 1, "STRING": "a", "ROW<x INT>": {"x": 1}, "ARRAY<INT>": [1]}[t]
+    values = [None, value] if null_is == "before" else [value, None]
+    rows = pa.array([{"k": k, "l": 1} for k in values], arrow_type(parse_column_type(f"ROW<k {t}, l INT>")))
+    for same in (("k",), ("l", "k"), ("k", "l")):
+        assert changes_of_rows(rows, pa.array(["-U", "+U"]), same).operations.to_pylist() == ["d", "u"]
+
+
 def test_the_formats_read_what_the_sink_writes() -> None:
     schema = _schema(
         ("id", "BIGINT NOT NULL"),

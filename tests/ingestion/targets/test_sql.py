@@ -355,3 +355,24 @@ def test_positions_are_in_the_commits_of_a_table() -> None:
     assert [*iceberg.values()] == ["q", "17"]
     with mock.patch.object(IcebergTarget, "_sql", side_effect=[[(None,)], [("17",)]]):
         assert [IcebergTarget().written("t", "q") for _ in range(2)] == [-1, 17]
+
+
+@pytest.mark.parametrize(
+    ("key", "required", "constraint"),
+    [
+        (["id"], [], "`id` IS NOT NULL"),
+        (["id", "v"], [], "`id` IS NOT NULL AND `v` IS NOT NULL"),
+        (["id", "v"], ["v"], "`id` IS NOT NULL"),  # the catalog keeps NOT NULL of `v`
+        (["id"], ["id"], ""),
+        ([], [], ""),
+    ],
+)
+def test_the_key_of_a_table_that_is_written_again_stays_not_null(
+    monkeypatch: pytest.MonkeyPatch, key: list[str], required: list[str], constraint: str
+) -> None:
+    monkeypatch.setattr(_Delta, "size", lambda self, name: 1)
+    target = _Delta()
+    vars(target)["found"] = stored_columns(table_schema("id INT", "v STRING", key=required))
+    target.rewrite(TABLE, table_schema("id BIGINT", "v STRING", key=key))
+    wanted = [f"ALTER TABLE ADD CONSTRAINT kvformat_not_null CHECK ({constraint})"] if constraint else []
+    assert [text for text in target.statements if "TBLPROPERTIES" not in text] == wanted

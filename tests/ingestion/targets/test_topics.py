@@ -259,6 +259,16 @@ def test_a_target_hides_its_options_and_can_be_pickled() -> None:
         target("b:1", **{"sink.delivery-guarantee": "exactly-once", "properties.acks": "1"})
 
 
+@pytest.mark.parametrize("type", ["kafka", "upsert-kafka"])
+@pytest.mark.parametrize("value", [None, "false", "true"])
+def test_headers_have_the_name_of_the_table_if_the_option_says_so(type: str, value: str | None) -> None:
+    made = target("b:1", type, **({} if value is None else {"sink.add-tableId-to-header-enabled": value}))
+    assert (made.settings is None) == (type == "upsert-kafka")
+    by_settings = () if made.settings is None else made.settings.headers_of(TABLE)
+    assert (made.table_headers or bool(by_settings)) == (value == "true")
+    assert not (made.table_headers and by_settings)  # they would come twice
+
+
 # --- a broker --------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,60 @@
+"""How deep values may be: the levels that columns read count as much as those of a value that is kept as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from kvformat.registry import get_format
+from tests.support.decoding import alone, answers, decoded
+
+_LEVELS = 1000
+_LENIENT = {"ignore-parse-errors": "true"}
+
+# columns, message with a value at %
+_PLACES = [
+    ("s STRING", '{"s":%}'),
+    ("s STRING", '[{"s":%}]'),
+    ("s STRING", '{"x":%,"s":"y"}'),  # no column reads it
+    ("s STRING", '{"s":1,"s":%}'),
+    ("a ARRAY<STRING>", '{"a":[%]}'),
+    ("a ARRAY<STRING>", '{"a":["x",%]}'),
+    ("a ARRAY<ARRAY<STRING>>", '{"a":[["x"],[%]]}'),
+    ("m MAP<STRING, STRING>", '{"m":{"k":%}}'),
+    ("m MAP<STRING, STRING>", '{"m":{"k":1,"k":%}}'),
+    ("m MAP<STRING, STRING>", '{"m":{"k":%,"k":1}}'),
+    ("m MAP<STRING, MAP<STRING, STRING>>", '{"m":{"k":{"x":"y"},"l":{"x":%}}}'),
+    ("m MAP<STRING, MAP<STRING, STRING>>", '{"m":{"k":{"x":"y","x":"z"},"l":{"x":%}}}'),
+    ("r ROW<s STRING>", '{"r":{"s":%}}'),
+    ("r ROW<s STRING>", '{"r":{"x":%,"s":"y"}}'),
+    ("r ROW<s STRING>", '{"r":{"s":1,"s":%}}'),
+    ("r ROW<a ARRAY<MAP<STRING, ROW<s STRING>>>>", '{"r":{"a":[{"k":{"s":%}}]}}'),
+    ("a ARRAY<STRING>, s STRING", '{"a":["x",[]],"s":%}'),  # what was read before does not count
+    ("m MAP<STRING, STRING>, s STRING", '{"m":{"k":"x","l":{}},"s":%}'),
+    ("m MAP<STRING, STRING>, s STRING", '{"m":{"k":"x","k":{}},"s":%}'),
+    ("r ROW<s STRING>, s STRING", '{"r":{"s":{},"x":[{}]},"s":%}'),
+    ("r ROW<s STRING>, s STRING", '{"r":{"s":{},"s":{}},"s":%}'),
+    ("m MULTISET<STRING>, s STRING", '{"m":{"k":1},"s":%}'),
+]
+
+
+def _levels_before(message: str) -> int:
+    before = message[: message.index("%")]
+    return sum(before.count(c) for c in "[{") - sum(before.count(c) for c in "]}")
+
+
+@pytest.mark.parametrize("options", [{}, _LENIENT], ids=["strict", "lenient"])
+@pytest.mark.parametrize(("columns", "message"), _PLACES)
+def test_a_message_may_have_exactly_1000_levels_whatever_its_columns_are(
+    columns: str, message: str, options: dict[str, str]
+) -> None:
+    levels = _LEVELS - _levels_before(message)
+    good, bad = (message.replace("%", "[" * n + "]" * n).encode() for n in (levels, levels + 1))
+    given = [good, bad, good]
+    found = answers(decoded(get_format("json", options), given, columns))
+    assert found == alone(get_format("json", options), given, columns)
+    assert (found[0].error, found[0].rows != "[]") == (None, True)
+    assert found[2] == found[0]
+    if options:
+        assert (found[1].error, found[1].rows) == (None, "[]")
+    else:
+        assert (found[1].error or "").startswith(f"not JSON: more than {_LEVELS} levels at character")

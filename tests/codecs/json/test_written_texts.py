@@ -1,0 +1,66 @@
+"""Texts as format json writes them: each character by its code point, wherever it is in a row or a batch."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import get_format
+
+_SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
+_PLAIN = [0x20, 0x21, 0x23, 0x2F, 0x5B, 0x5D, 0x7E, 0x7F]
+_WIDE = [0x80, 0x7FF, 0x800, 0x2028, 0xD7FF, 0xE000, 0xFFFD, 0xFFFF]
+_ABOVE = [0x10000, 0x103FF, 0x10400, 0x1F600, 0x3FFFF, 0x40000, 0xFFFFF, 0x100000, 0x10FFFF]
+"""The first and last characters of each number of bytes, and of each first byte above U+FFFF."""
+_CHARACTERS = [*range(0x20), 34, 92, *_PLAIN, *_WIDE, *_ABOVE]
+
+
+def _written(code: int) -> str:
+    """Return how Jackson writes a character: above U+FFFF as two surrogates, and control characters as hex digits."""
+    if code < 0x20 or code in _SHORT:
+        return _SHORT.get(code, f"\\u{code:04X}")
+    if code > 0xFFFF:
+        halves = chr(code).encode("utf-16-be")
+        return "".join(f"\\u{halves[at : at + 2].hex().upper()}" for at in (0, 2))
+    return chr(code)
+
+
+def _messages(texts: list[str | None]) -> list[str]:
+    rows = [{"s": text, "a": [text, "x"], "m": {"k": "y", "z": text}} for text in texts]
+    kinds = {"s": pa.string(), "a": pa.list_(pa.string()), "m": pa.map_(pa.string(), pa.string())}
+    columns = [pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()]
+    given = pa.StructArray.from_arrays(columns, [*kinds])
+    batch = get_format("json").encode_batch(given, "s STRING, a ARRAY<STRING>, m MAP<STRING, STRING>")
+    return [message.decode() for message in batch.messages.to_pylist()]
+
+
+def _wanted(text: str | None) -> str:
+    written = "null" if text is None else f'"{"".join(_written(ord(c)) for c in text)}"'
+    return f'{{"s":{written},"a":[{written},"x"],"m":{{"k":"y","z":{written}}}}}'
+
+
+@pytest.mark.parametrize("code", _CHARACTERS, ids=hex)
+def test_each_character_is_written_as_jackson_does(code: int) -> None:
+    character = chr(code)
+    texts = [character, f"{character}ab", f"ab{character}", f"a{character}{character}b", f"\u00e9{character}\u20ac", ""]
+    for some in ([character], texts, [*texts, None], [None, "plain", *texts]):
+        assert _messages([*some]) == [_wanted(text) for text in some]
+    assert json.loads(_messages(texts)[1])["s"] == f"{character}ab"
+
+
+def test_a_text_of_all_characters_is_written_by_each_of_them() -> None:
+    text = "".join(map(chr, _CHARACTERS))
+    texts = [text, text[::-1], *(text[at:] for at in range(len(text)))]
+    assert _messages([*texts]) == [_wanted(text) for text in texts]
+
+
+@pytest.mark.parametrize("code", [*_CHARACTERS[1:], 0x2E], ids=hex)
+def test_a_name_is_written_as_a_text_is(code: int) -> None:
+    name = f"n{chr(code)}x"
+    rows = pa.array([{name: {"k" + name: 1}}], pa.struct([(name, pa.map_(pa.string(), pa.int32()))]))
+    quoted = name.replace("`", "``")
+    (message,) = get_format("json").encode_batch(rows, f"`{quoted}` MAP<STRING, INT>").messages.to_pylist()
+    written = "".join(_written(ord(c)) for c in name)
+    assert message.decode() == f'{{"{written}":{{"k{written}":1}}}}'

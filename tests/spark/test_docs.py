@@ -106,12 +106,22 @@ def test_the_notebook_is_the_quick_start() -> None:
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"]) > len(code) > 4
 
 
-def test_linked_files_exist() -> None:
-    """Links to files exist. Building the site checks links to headings."""
-    links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", text)]
-    assert len(links) > 100
-    for page, link in links:
-        assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
+def test_linked_files_and_headings_exist() -> None:
+    links = [
+        (page, *link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", text)
+    ]
+    assert len(links) > 400
+    for page, link, heading in links:
+        target = (ROOT / page).parent.joinpath(link).resolve() if link else ROOT / page
+        assert target.exists(), f"{page}: {link}"
+        if heading:
+            assert heading in _anchors(target), f"{page}: {link}#{heading}"
+
+
+def _anchors(page: Path) -> list[str]:
+    """Return the anchors of a page's headings, as the site and GitHub make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def test_the_tests_and_bounds_on_the_robustness_page_exist() -> None:

@@ -111,8 +111,9 @@ class ExactlyOnce:
         missing = [row.missing for row in rows]
         if any(missing):
             raise MissingExtraError(
-                "'sink.delivery-guarantee' = 'exactly-once' needs confluent-kafka on Spark's executors: "
-                f"pip install 'kvformat[kafka]' there ({next(filter(None, missing))})"
+                "'sink.delivery-guarantee' = 'exactly-once' needs confluent-kafka on Spark's executors "
+                f"({next(filter(None, missing))})",
+                extra="kafka",
             )
         limited = _on_driver(df.sparkSession, self.settings.limited)
         tasks = self.tasks or len(missing)  # a range has the default number of tasks

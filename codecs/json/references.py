@@ -68,8 +68,8 @@ class SchemaDocuments:
             from referencing.jsonschema import DRAFT7, DRAFT202012
         except ImportError as cause:
             raise MissingExtraError(
-                "references of JSON Schemas are resolved by the package 'referencing', which is not installed: "
-                "pip install 'kvformat[confluent]'"
+                "references of JSON Schemas are resolved by the package 'referencing', which is not installed",
+                extra="confluent",
             ) from cause
         documents = [*self.others.items(), (_ROOT, self.root)]
         found = []

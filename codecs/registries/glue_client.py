@@ -34,7 +34,7 @@ class Glue(SchemaRegistry):
             from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
         except ImportError as cause:
             raise MissingExtraError(
-                f"format '{settings.format}' needs boto3: pip install 'kvformat[glue]'", format=settings.format
+                f"format '{settings.format}' needs boto3", extra="glue", format=settings.format
             ) from cause
         properties = dict(settings.properties)
         self._timeout, self._error_class, self._other_errors = settings.timeout, ClientError, BotoCoreError

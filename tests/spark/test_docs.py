@@ -118,6 +118,13 @@ def test_linked_files_and_headings_exist() -> None:
             assert heading in _anchors(target), f"{page}: {link}#{heading}"
 
 
+def test_no_page_installs_a_release_from_an_index() -> None:
+    """There is no release yet. The page about plugins lets pip find a wheel of the checkout."""
+    for page, text in PAGES.items():
+        found = re.findall(r"pip install (?:-\S+ )*'?kvformat(?:\[[\w,]+\])?(?! @)['\s]", text)
+        assert bool(found) == (page == "docs/plugins.md"), page
+
+
 def _anchors(page: Path) -> list[str]:
     """Return the anchors of a page's headings, as the site and GitHub make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)

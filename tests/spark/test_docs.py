@@ -63,16 +63,27 @@ def test_each_format_has_a_page_with_its_options() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("page", SNIPPETS)
-def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippets_run_and_print_the_shown_text(
+    page: str, spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A block `text` directly after a snippet is what it prints, but for the width of the columns."""
     monkeypatch.setattr(discovery, "_registered", {})
-    snippets = re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL)
+    snippets = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", PAGES[page], re.DOTALL)
     assert snippets
     scope: dict[str, Any] = {"__name__": "__snippet__"}
-    for snippet in snippets:
+    for snippet, shown in snippets:
+        capsys.readouterr()
         exec(compile(snippet, page, "exec"), scope)
+        if shown:
+            assert _cells(capsys.readouterr().out) == _cells(shown)
     for name, value in scope.items():
-        if hasattr(value, "toArrow"):
+        if hasattr(type(value), "toArrow"):
             assert value.toArrow().num_rows > 0, name
+
+
+def _cells(shown: str) -> list[list[str]]:
+    """Return the cells of the rows that `DataFrame.show` prints."""
+    return [[cell.strip() for cell in line.split("|")] for line in shown.splitlines() if line.startswith("|")]
 
 
 @pytest.mark.spark

@@ -322,7 +322,7 @@ class ChangeLooker:
         return name
 
     def _is_no_change(self, change: Object, table: TableFindings, *, known: bool) -> bool:
-        """Whether a message is no change that the format reads, although it names its table; decoding says why.
+        """Whether a message names its table but is not a change that the format reads; decoding says why.
 
         A table that had columns before reports it by its own decoding. `known` says whether the operation is known.
         """

@@ -129,7 +129,7 @@ def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
 def propose_registry(
     sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat, name: str | None = None
 ) -> SchemaProposal:
-    """Propose columns that read all schemas in the messages. What they do not read is a note.
+    """Propose columns that read all schemas in the messages. A part that they do not read becomes a note.
 
     `name` is the full name of the messages' type, if their schemas may be unions with other types.
     """

@@ -3,8 +3,8 @@
     price * amount                      Call("*", (Name("price"), Name("amount")))
     CAST(ts AS TIMESTAMP(3)) > b        Call(">", (Call("CAST", (Name("ts"),), type=TIMESTAMP(3)), Name("b")))
 
-What a tree means is in `registry.expressions`: its types, and the evaluation of rows. Nothing of a text is passed on to
-Spark, so that a DDL from somebody else cannot run code or read other tables.
+`registry.expressions` has the meaning of a tree: its types, and the evaluation of rows. Nothing of a text is passed on
+to Spark, so that a DDL from somebody else cannot run code or read other tables.
 Rules: the grammar of Calcite and Flink's "System (Built-in) Functions" page.
 """
 

@@ -36,7 +36,7 @@ class TablePlan:
     """One direction of a table, fully checked. `values` are the connector's options, parsed.
 
     `topics` is None for a table with a `topic_pattern`, and for one without either. `ignore_errors` drops bad records,
-    at most `most_errors` of a batch; -1 is no limit.
+    at most `most_errors` of a batch; -1 means no limit.
     """
 
     table: TableDefinition

@@ -149,7 +149,7 @@ def test_the_tests_and_bounds_on_the_robustness_page_exist() -> None:
     assert len(named) > 10
     for name in named:
         assert f"def {name}(" in tests, name
-    (promises,) = re.findall(r"## What is promised\n(.*?)\n## ", page, re.DOTALL)
+    (promises,) = re.findall(r"## Guarantees\n(.*?)\n## ", page, re.DOTALL)
     assert {*PROPERTIES, SOURCE, ANSWERED} <= set(re.findall(r"`(\w+)`", promises))
     rows = [line for line in page.splitlines() if re.match(r"\|.*`(?:codecs|registry|connectors)/[\w/]+\.py`: ", line)]
     bounds = [(row, *told) for row in rows for told in re.findall(r"`(\w+/[\w/]+\.py)`: ([^;|]*)", row)]

@@ -317,7 +317,7 @@ def _bind_is_json(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def is_json(text: str | None) -> bool:
         try:
-            # NULL is no JSON
+            # NULL is not JSON
             found = text is not None and _is_kind(kind, read_json(text))
         except JsonError:
             found = False

@@ -13,8 +13,8 @@ the records are.
 
 Why each record is written exactly once:
 
-- `begin` (Kafka's `InitProducerId`) comes before a mark is read. Records that an older attempt has not committed by then
-  are aborted. So a mark that is missing after `begin` stays missing, unless a newer attempt commits it.
+- `begin` (Kafka's `InitProducerId`) comes before a mark is read. Records that an older attempt did not commit are
+  aborted. So a mark that is missing after `begin` stays missing, unless a newer attempt commits it.
 - The contents of a record and the number of tasks decide which task writes it. The number of tasks is committed by the
   driver before a task begins, and a batch that was written in part keeps it.
 - A repeated batch has the same rows, or its digests differ: then nothing more is written, `DeliveryError` tells why.

@@ -103,7 +103,7 @@ def test_frames_are_read(folder: str) -> None:
         _frame(b"\x08", OTHER),
         _frame(DATUM, compress=True),
         _frame(b"\x0a", OTHER, compress=True),
-        _frame(DATUM, compress=True) + b"bytes behind the end do not count, as in AWS's libraries",
+        _frame(DATUM, compress=True) + b"bytes after the end do not count, as in AWS's libraries",
     ]
     expected = [ROW, None, [{"id": 4, "name": None}], ROW, [{"id": 5, "name": None}], ROW]
     assert _decoded(fmt, *mixed) == expected

@@ -250,7 +250,7 @@ def test_google_reads_and_writes_the_same(rows: list[dict[str, Any]], rng: rando
     again = format.encode_batch(found.values, _COLUMNS).messages.to_pylist()
     assert list(map(of.FromString, again)) == written
     assert list(map(len, again)) == list(map(len, messages))
-    # two messages one behind the other are one that is merged
+    # two messages in sequence are one that is merged
     both = [rng.choice(messages) + rng.choice(messages) for _ in range(4)]
     merged = format.decode_batch(pa.array(both), _COLUMNS).rows.values
     assert [of(**_without_nulls(row)) for row in merged.to_pylist()] == list(map(of.FromString, both))

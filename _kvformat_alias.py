@@ -12,13 +12,12 @@ import codecs
 import sys
 
 _HOME = "kvformat.codecs"
-_MARK = "_kvformat_alias"
 
 
 def install() -> None:
     """Add our public names to the standard `codecs`. A second call does nothing."""
     earlier = vars(codecs).get("__getattr__")
-    if hasattr(earlier, _MARK):
+    if getattr(earlier, "__module__", None) == __name__:
         return
 
     def __getattr__(name: str) -> object:
@@ -39,5 +38,4 @@ def install() -> None:
             return earlier(name)
         raise AttributeError(f"module 'codecs' has no attribute {name!r}", name=name, obj=codecs)
 
-    setattr(__getattr__, _MARK, True)
     vars(codecs)["__getattr__"] = __getattr__

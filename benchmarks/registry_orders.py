@@ -1,4 +1,4 @@
-"""What a schema registry costs: formats behind Confluent's frame compared with the same formats without one.
+"""The cost of a schema registry: formats after Confluent's frame compared with the same formats without one.
 
     scripts/benchmark registry_orders
     scripts/benchmark registry_orders --records 300000 --only kernel
@@ -55,7 +55,7 @@ def _formats() -> Iterator[tuple[dict[str, Format], dict[str, Format]]]:
 
 
 def _of_one(formats: dict[str, Format], rows: pa.StructArray) -> dict[str, pa.BinaryArray]:
-    """Return the messages of each format. Those of json-registry are those of json behind a frame."""
+    """Return the messages of each format. Those of json-registry are those of json after a frame."""
     found = {name: fmt.encode_batch(rows, SCHEMA).messages for name, fmt in formats.items()}
     frame = found["json-registry"][0].as_py()[:5]
     return found | {"json-registry": pc.binary_join_element_wise(pa.scalar(frame), found["json"], b"")}

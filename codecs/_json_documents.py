@@ -151,7 +151,7 @@ def without_array(tree: Node) -> Node:
 WRAPPED: Final = (
     r'(?s)^\s*\{\s*"(?:schema"\s*:\s*(?:\{|null\b).*"payload"\s*:|payload"\s*:.*"schema"\s*:\s*(?:\{|null\b))'
 )
-"""What keys begin with that Kafka Connect writes with a schema. It may also match a text with further members."""
+"""Matches the beginning of keys that Kafka Connect writes with a schema, also of texts with further members."""
 
 
 def is_wrapped(tree: Node) -> bool:

@@ -2,7 +2,7 @@
 
     00  00 00 00 01  {"before": null, "after": {"id": 1}, "op": "c"}      `00`, the schema's id, and the text
 
-It is `debezium-json` behind the frame of `json-registry`, with numbers for dates and times as there. The registry is
+It is `debezium-json` after the frame of `json-registry`, with numbers for dates and times as there. The registry is
 not asked. It does not write.
 Rules: "Debezium" in the documentation of Confluent Cloud for Apache Flink.
 """

@@ -139,8 +139,8 @@ class BrokerOffsets:
     def at(self, timestamp: int) -> dict[Partition, int]:
         """Return the offset of the first record of each partition that is not older, otherwise its end."""
         last = self.last()  # first, so that no record between the two answers is skipped
-        found = self._offsets("for_timestamp", timestamp)
-        return {at: offset if offset >= 0 else last[at] for at, offset in found.items()}
+        offsets = self._offsets("for_timestamp", timestamp)
+        return {at: offset if offset >= 0 else last[at] for at, offset in offsets.items()}
 
     def _offsets(self, spec: str, *more: int, stable: bool = False) -> dict[Partition, int]:
         """Ask for an offset of each partition; `spec` is the name of one of confluent-kafka's `OffsetSpec`."""
@@ -166,13 +166,13 @@ class BrokerOffsets:
     def members(self) -> list[str]:
         """Return the members of the group, each as its client id and host."""
         what = f"the members of the group '{self.group}'"
-        found = self._ask(
+        group = self._ask(
             what,
             lambda: self.client.describe_consumer_groups([self.group], request_timeout=brokers.TIMEOUT)[
                 self.group
             ].result(brokers.TIMEOUT),
         )
-        return [f"{member.client_id} at {member.host}" for member in found.members]
+        return [f"{member.client_id} at {member.host}" for member in group.members]
 
     @cached_property
     def committed(self) -> dict[Partition, int]:
@@ -184,11 +184,11 @@ class BrokerOffsets:
         def offsets() -> dict[Partition, int]:
             question = ConsumerGroupTopicPartitions(self.group, [TopicPartition(*at) for at in self.partitions])
             answers = self.client.list_consumer_group_offsets([question], request_timeout=brokers.TIMEOUT)
-            found = answers[self.group].result(brokers.TIMEOUT).topic_partitions
-            for one in found:
+            partitions = answers[self.group].result(brokers.TIMEOUT).topic_partitions
+            for one in partitions:
                 if one.error is not None:
                     raise KafkaException(one.error)
-            return {(one.topic, one.partition): one.offset for one in found if one.offset >= 0}
+            return {(one.topic, one.partition): one.offset for one in partitions if one.offset >= 0}
 
         answer: dict[Partition, int] = self._ask(f"what the group '{self.group}' has committed", offsets)
         return answer

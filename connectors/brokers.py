@@ -382,5 +382,5 @@ def _check_client() -> None:
         import confluent_kafka  # noqa: F401 - only checked
     except ImportError as cause:
         raise MissingExtraError(
-            "requests to Kafka's brokers need confluent-kafka, which is not installed: pip install 'kvformat[kafka]'"
+            "requests to Kafka's brokers need confluent-kafka, which is not installed", extra="kafka"
         ) from cause

@@ -82,6 +82,19 @@ _CLOCKS: Final = (
 _GLOB: Final = re.compile(r"([\\{}\[\]*?])")
 
 
+@dataclass
+class DriverState:
+    """The driver's knowledge from one batch to the next.
+
+    query: the id of the query. last: the last batch, if it was written. taken: what was known when the query was taken
+    over.
+    """
+
+    query: str | None = None
+    last: int | None = None
+    taken: TakenOver | None = None
+
+
 @dataclass(frozen=True, repr=False)
 class ExactlyOnce:
     """Writes batches of records exactly once; pickled for `foreachBatch`.
@@ -97,8 +110,7 @@ class ExactlyOnce:
     query: str | None = None
     checkpoint_location: str | None = None
     in_order: bool = False
-    #: what the driver knows from one batch to the next: "query", "last" and "taken"
-    state: dict[str, Any] = field(default_factory=dict, compare=False)
+    state: DriverState = field(default_factory=DriverState, compare=False)
 
     def checked(self, df: DataFrame) -> ExactlyOnce:
         """Check executors and brokers with a small job, and return the writer with the number of its tasks.
@@ -111,12 +123,13 @@ class ExactlyOnce:
         missing = [row.missing for row in rows]
         if any(missing):
             raise MissingExtraError(
-                "'sink.delivery-guarantee' = 'exactly-once' needs confluent-kafka on Spark's executors: "
-                f"pip install 'kvformat[kafka]' there ({next(filter(None, missing))})"
+                "'sink.delivery-guarantee' = 'exactly-once' needs confluent-kafka on Spark's executors "
+                f"({next(filter(None, missing))})",
+                extra="kafka",
             )
         limited = _on_driver(df.sparkSession, self.settings.limited)
         tasks = self.tasks or len(missing)  # a range has the default number of tasks
-        return replace(self, settings=limited, tasks=tasks, state={})
+        return replace(self, settings=limited, tasks=tasks, state=DriverState())
 
     def write(self, records: DataFrame, batch: int, placed: Callable[[DataFrame], DataFrame]) -> None:
         """Write a batch, or what an earlier attempt has not written of it.
@@ -142,21 +155,19 @@ class ExactlyOnce:
         finally:
             if repeated:
                 parted.unpersist()
-        self.state.update(last=batch, taken=TakenOver(found.generation, found.tasks))
+        self.state.last, self.state.taken = batch, TakenOver(found.generation, found.tasks)
 
     def _query(self, spark: SparkSession) -> str:
-        if "query" not in self.state:
-            self.state["query"] = self.query or _checkpoint_id(spark, str(self.checkpoint_location))
-        found: str = self.state["query"]
-        return found
+        if self.state.query is None:
+            self.state.query = self.query or _checkpoint_id(spark, str(self.checkpoint_location))
+        return self.state.query
 
     def _taken(self, spark: SparkSession, names: QueryNames, batch: int) -> TakenOver:
         """Return what is known about a batch; takes over the query before its first batch, and after a failure."""
         assert self.tasks is not None
-        last = self.state.pop("last", None)
-        if last is not None and last < batch:
-            taken: TakenOver = self.state["taken"]
-            return taken
+        last, self.state.last = self.state.last, None
+        if last is not None and last < batch and self.state.taken is not None:
+            return self.state.taken
         planned = None if self.checkpoint_location is None else _planned(spark, self.checkpoint_location, batch)
         found = _on_driver(spark, functools.partial(_take_over, self.settings, names, batch, self.tasks, planned))
         if found.unmarked:

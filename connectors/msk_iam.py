@@ -44,8 +44,7 @@ def _token(region: str, options: Mapping[str, str], _: str) -> tuple[str, float]
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as signer
     except ImportError as cause:
         raise MissingExtraError(
-            f"'{MECHANISM}' needs aws-msk-iam-sasl-signer-python on the driver and the workers: pip install "
-            "'kvformat[msk]'"
+            f"'{MECHANISM}' needs aws-msk-iam-sasl-signer-python on the driver and the workers", extra="msk"
         ) from cause
     sign: Callable[..., tuple[str, int]]
     if options.get("awsRoleArn"):

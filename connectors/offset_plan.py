@@ -1,4 +1,4 @@
-"""What a table reads, as offsets of its partitions in numbers: a batch, or the next micro-batch of a stream.
+"""The offsets that a table reads, as numbers: in a batch, or in the next micro-batch of a stream.
 
     plan = OffsetPlan(kv)
     plan.batch()                            the ranges of a batch

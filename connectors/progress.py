@@ -22,7 +22,7 @@ from kvformat.registry.contract.errors import MissingExtraError
 try:
     from pyspark.sql.streaming.listener import StreamingQueryListener
 except ImportError as cause:
-    raise MissingExtraError("a listener needs PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+    raise MissingExtraError("a listener needs PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -41,7 +41,7 @@ _IDEMPOTENT: Final = ("all", "-1")
 
 @dataclass(frozen=True, repr=False)
 class ProducerSettings:
-    """What tasks need to write. Contains secrets, so it has no `repr` of its fields.
+    """Settings with which tasks write. Contains secrets, so it has no `repr` of its fields.
 
     options: the table's options, for `properties.*`. producer: librdkafka's settings of a producer. topic: the topic of
     records without a column `topic`.
@@ -84,7 +84,7 @@ class ProducerSettings:
 
     @property
     def key(self) -> Hashable:
-        """What two settings have in common that may use the same producer."""
+        """The key of the producer; settings with equal keys may share it."""
         given = {name: text for name, text in self.options.items() if name.startswith(PREFIX)}
         return tuple(sorted(given.items())), tuple(sorted((name, str(value)) for name, value in self.producer.items()))
 

@@ -67,7 +67,7 @@ _GUARANTEE: Final = "'sink.delivery-guarantee' = 'exactly-once'"
 
 @dataclass(frozen=True, repr=False)
 class TransactionSettings:
-    """What drivers and tasks need to write transactions. Contains secrets, so it has no `repr` of its fields.
+    """Settings with which drivers and tasks write transactions. Contains secrets, so it has no `repr` of its fields.
 
     options: the table's options, for `properties.*`.
     producer: librdkafka's settings of a producer.
@@ -427,7 +427,7 @@ class KafkaTransaction:
 
 
 def _left(what: str) -> str:
-    """Tell what an attempt has left behind when it could not do `what`."""
+    """Tell what remains of an attempt that could not do `what`."""
     if what == _COMMIT:
         return "The next attempt finds out whether this one was committed"
     return "Nothing of this attempt is visible"

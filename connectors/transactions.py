@@ -13,7 +13,7 @@ the records are.
 
 Why each record is written exactly once:
 
-- `begin` (Kafka's `InitProducerId`) comes before a mark is read. What an older attempt has not committed by then is
+- `begin` (Kafka's `InitProducerId`) comes before a mark is read. Records that an older attempt did not commit are
   aborted. So a mark that is missing after `begin` stays missing, unless a newer attempt commits it.
 - The contents of a record and the number of tasks decide which task writes it. The number of tasks is committed by the
   driver before a task begins, and a batch that was written in part keeps it.
@@ -107,7 +107,7 @@ class Transaction(Protocol[_Given]):
 
 
 class Brokers(Protocol[_Given]):
-    """What the protocol needs of brokers. Every method raises `BrokerError`."""
+    """The requests to brokers that the protocol makes. Every method raises `BrokerError`."""
 
     def begin(self, name: str) -> Transaction[_Given]:
         """Fence the older transaction with this transactional id, wait until it has ended, and begin a new one."""
@@ -141,7 +141,7 @@ class QueryNames:
 
 @dataclass(frozen=True, slots=True)
 class TakenOver:
-    """What a driver knows about a batch when it has taken over the query.
+    """The state of a batch after a driver has taken over the query.
 
     tasks: the number of tasks that must write the batch.
     done: the mark of the whole batch, if it was finished.

@@ -62,7 +62,7 @@ class Room:
         return any(_in_kernel(pattern) for pattern in self.sources)
 
     def files(self) -> list[Path]:
-        """Return the sources. What finds columns is a room of its own, whatever folder it is in."""
+        """Return the sources. Code that finds columns is a room of its own, whatever folder it is in."""
         found = {file for pattern in self.sources for file in ROOT.glob(pattern)}
         return sorted(
             found - {file for pattern in _DISCOVERY for file in ROOT.glob(pattern) if self.sources != _DISCOVERY}

@@ -1,4 +1,7 @@
-"""The reference documentation: each public name is on one page and has a docstring. The first page lists all names."""
+"""The reference documentation: each public name is on one page and has a docstring. The first page lists all names.
+
+Each option is described once, in one table.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tables import copied_rows
 
 import kvformat.codecs
 import kvformat.connectors
@@ -110,3 +115,14 @@ def test_every_public_name_and_method_has_a_docstring() -> None:
                 looked += 1
                 assert (function.__doc__ or "").strip(), f"{label} has no docstring"
     assert looked > 100
+
+
+def test_each_option_is_described_in_one_table() -> None:
+    docs = FOLDER.parent
+    pages = [page.read_text(encoding="utf-8") for page in (docs.parent / "README.md", *sorted(docs.rglob("*.md")))]
+    assert copied_rows(pages) == []
+    assert sum(page.count("| option | type |") for page in pages) > 15
+    # A copy is found, also without the mark of our own options.
+    row = next(line for page in pages for line in page.splitlines() if "| Ours. Whether" in line)
+    copy = row.replace("Ours. Whether", "whether")
+    assert copied_rows([*pages, f"| option | type | x |\n| --- | --- | --- |\n{copy}\n"]) == [copy]

@@ -14,7 +14,7 @@ two members. The values of BEFORE may be laid over the row in AFTER, if a format
 
 `ChangeBatch.read_change_message` follows the rule in this order: parse the message once and note the offsets of its
 members, look up the operation, read the metadata, read the rows. `read_ahead.py` reads rows earlier, for speed; each
-answer is the same without it. What the members are called, and which rows an operation gives, is the plan's: it comes
+answer is the same without it. The plan has the names of the members and the rows of each operation. It comes
 from the format's `changes.envelope.Envelope`.
 """
 

@@ -69,12 +69,15 @@ SEXTETS: memoryview[int] = memoryview(
 """Values of the characters of base64. The value of other characters is too large to be valid."""
 
 
+class FinalValueError(ValueError):
+    """An error of `Column.convert` that is an error for lenient readers too (`Reader.final`)."""
+
+
 class Column:
     """Values of the Flink type `type`, stored as the Arrow type `kind`.
 
     `convert` reads the values that need Python. It takes a node of the tree that is not None, and returns a value or
-    None for null. It raises ValueError if it can't read the value. If the error's attribute `final` is true, it is an
-    error for lenient readers too (`Reader.final`).
+    None for null. It raises ValueError if it can't read the value.
 
     A column with `is_text` takes any value. Error messages call the type `name`. `cells` is the smallest number of
     cells of a value or null.
@@ -164,7 +167,7 @@ class Column:
         except ValueError as fault:
             r.reject(at, self)
             r.reason = fault
-            if getattr(fault, "final", False):
+            if isinstance(fault, FinalValueError):
                 r.final, r.final_of = fault, self
             return BAD
         return end

@@ -170,7 +170,12 @@ class Cell:
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
         """Append the values of the texts from index `first` on.
 
-        Return `last`, or the index of the first text that can't be read. Then `result` has its code.
+        Return `last`, or the index of the first text that can't be read. Then `result` has its code. Cells of usual
+        types have a fast path with one skeleton, which is written out because calls in the loop would cost more:
+
+            for each text: if it is plain and has the usual form, append its value at once
+                           else if it is empty, and an empty text is null, append a null
+                           else `read_any`, with the whole rule of the type
         """
         for i in range(first, last):
             if self.read_any(records, i) < 0:
@@ -255,6 +260,7 @@ class IntegerCell(WordCell):
         self.most = 2 ** (bits - 1) - 1
 
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        # fast path
         r = records.reader
         for i in range(first, last):
             start = records.starts[i]
@@ -342,6 +348,7 @@ class DoubleCell(NumberCell):
         self.short = column.type.root == "FLOAT"
 
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        # fast path
         r = records.reader
         for i in range(first, last):
             start = records.starts[i]
@@ -385,6 +392,7 @@ class DecimalCell(NumberCell):
         self.decimals = column
 
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        # fast path
         r = records.reader
         decimals = self.decimals
         most = TENS[decimals.precision if decimals.precision < 18 else 18]
@@ -423,6 +431,7 @@ class BooleanCell(WordCell):
         super().__init__(path, column, trims=True, **options)
 
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        # fast path
         r = records.reader
         for i in range(first, last):
             start = records.starts[i]
@@ -456,6 +465,7 @@ class TextCell(Cell):
         self.texts = column
 
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        # fast path
         r = records.reader
         texts = self.texts
         text = texts.text
@@ -540,6 +550,7 @@ class TimestampCell(WordCell):
         self.zoned = zoned
 
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        # fast path
         r = records.reader
         for i in range(first, last):
             start = records.starts[i]
@@ -579,6 +590,7 @@ class FormTimestampCell(WordCell):
         self.forms = forms
 
     def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
+        # fast path
         r = records.reader
         for i in range(first, last):
             start = records.starts[i]

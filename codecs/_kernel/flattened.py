@@ -53,7 +53,7 @@ class FlatBatch(ChangeBatch):
         """The rows that the members beside the columns ask for. Without such members, the row is the current one."""
         r = self.reader
         if not self.wrapped:
-            r.depth = 0  # the row is no deeper than the message
+            r.depth = 0  # the row is as deep as the message
         deletion = self.members.places[BEFORE]
         c = byte(r.data, deletion, r.end) if deletion >= 0 else LOWER_N
         if c == LOWER_T or (c == QUOTE and matches(r.data, deletion, r.end, self.true, 0, 6)):

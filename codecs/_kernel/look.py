@@ -96,7 +96,7 @@ MOST = 0x7FFFFFFFFFFFFFFF  # the largest BIGINT
 
 
 class LookTable:
-    """What messages of a table are compared with.
+    """The known columns of a table, with which messages are compared.
 
     `names` are its columns, `rules` has `STRIDE` numbers for each. `key` and `declared` are the bytes of these members
     in messages that contribute nothing; empty if there are none. `is_strict` says that columns without a value

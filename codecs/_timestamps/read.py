@@ -15,7 +15,7 @@ from kvformat.registry.java.parse import parse_decimal
 from kvformat.registry.java.zones import find_zone, offset_of_local
 
 _MOST_MAGNITUDE = 40
-"""Digits before the point, or zeros after it, of a number: with more, it is no moment in any unit, or 0."""
+"""Digits before the point, or zeros after it, of a number: with more, it is outside of every unit's range, or 0."""
 
 
 class FormReader:

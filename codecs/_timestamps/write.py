@@ -25,7 +25,7 @@ _Ints = npt.NDArray[np.int64]
 _PARTS = r"^(?P<y>[+-]?\d+)-(?P<M>\d\d)-(?P<d>\d\d) (?P<H>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:\.(?P<S>\d+))?$"
 _UTC = {"X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "xxxx": "+0000", "xxxxx": "+00:00", "V": "UTC"}
 _UTC |= {"Z": "+0000", "ZZZZZ": "Z"}
-"""What letters write for UTC: repeated so often, or else what a single letter writes."""
+"""The text for UTC by the number of letters; other numbers of letters write that of a single letter."""
 
 
 def check_forms(row: FlinkType, forms: TimestampForms | None) -> None:

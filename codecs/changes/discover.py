@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from kvformat.codecs._kernel.look_changes import EnvelopeLookBatch
 from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs.changes.envelope import Envelope
 from kvformat.codecs.changes.metadata import TEXTS
-from kvformat.codecs.changes.other_messages import find_by_members
+from kvformat.codecs.changes.other_messages import OtherMessage, find_by_members
 from kvformat.codecs.discovery.column_types import is_name
 from kvformat.codecs.discovery.deletions import MARK, DeletionTables
 from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
@@ -140,6 +141,18 @@ def is_text(value: object) -> bool:
     return type(value) is str and is_name(value)
 
 
+class _Kind(Enum):
+    """What a look does with a message."""
+
+    SKIPPED = "skipped"  # it does not change rows, or a filter excludes it
+    TO_DECODE = "to decode"  # decoding finds out what is wrong with it
+    DELETION = "deletion"  # its key deletes a row
+    DROP = "drop"  # its table is gone
+    TRUNCATE = "truncate"  # its table has no rows any more
+    UNKNOWN_OPERATION = "unknown operation"  # it names its table, and decoding reports the operation
+    ROWS = "rows"  # its rows contribute to its table
+
+
 class ChangeLooker:
     """Looks at messages of a format of change data in JSON; see `Looker`."""
 
@@ -249,80 +262,94 @@ class ChangeLooker:
 
     def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> TableName | None:
         """Look at a message. Return its table if it has rows that can be looked at."""
-        deletions = self._layout.deletions
-        if not message:
-            if deletions is not None:
-                deletions.add(index, topic)
-            return None
+        tree = self._parsed(message)
+        change = self._unwrapped(tree)
+        kind, name = self._classify(message, tree, change, topic, found)
+        match kind:
+            case _Kind.TO_DECODE:
+                found.leave_to_decoding(index)
+            case _Kind.DELETION if self._layout.deletions is not None:
+                self._layout.deletions.add(index, topic)
+            case _Kind.DROP | _Kind.TRUNCATE if name is not None:
+                found.set_change(index, found.table(name), "drop" if kind is _Kind.DROP else "truncate")
+            case _Kind.ROWS | _Kind.UNKNOWN_OPERATION if name and change is not None and isinstance(tree, dict):
+                table = found.table(name)
+                found.set_table(index, table)
+                if self._layout.deletions is not None:
+                    self._layout.deletions.note(topic, name, marked=MARK in change)
+                if kind is _Kind.ROWS and self._contribute(index, tree, change, table, found):
+                    return name
+        return None
+
+    def _parsed(self, message: bytes | None) -> Node:
+        """Return the document of a message, None without a valid one; of an array of one message, its element."""
         try:
-            tree = self._documents.parse(message)
+            tree = self._documents.parse(message) if message else None
         except JsonSyntaxError:
             tree = None
-        if isinstance(tree, list) and len(tree) == 1 and self._envelope.array_of_one:
-            tree = tree[0]
-        change = self._unwrapped(tree)
+        return tree[0] if isinstance(tree, list) and len(tree) == 1 and self._envelope.array_of_one else tree
+
+    def _classify(
+        self, message: bytes | None, tree: Node, change: Object | None, topic: str, found: Findings
+    ) -> tuple[_Kind, TableName | None]:
+        """Return the kind of a message, and its table if the kind has one. `change` is its change, if it has one."""
+        if not message:
+            return _Kind.DELETION, None
         if change is None or not isinstance(tree, dict):
-            if deletions is not None and (self._is_deletion(tree) or self._format.is_tombstone(message)):
-                deletions.add(index, topic)
-            else:
-                found.leave_to_decoding(index)
-            return None
-        if self._filters:
-            wanted = self._is_included(change)
-            if wanted is None:
-                found.leave_to_decoding(index)
-            if not wanted:
-                return None
+            deletes = self._layout.deletions is not None
+            deletes = deletes and (self._is_deletion(tree) or self._format.is_tombstone(message))
+            return (_Kind.DELETION if deletes else _Kind.TO_DECODE), None
+        return self._classify_change(change, topic, found)
+
+    def _classify_change(self, change: Object, topic: str, found: Findings) -> tuple[_Kind, TableName | None]:
+        """Return the kind of a message with a change or a statement, and its table if the kind has one."""
+        included = self._is_included(change) if self._filters else True
+        if not included:
+            return (_Kind.TO_DECODE if included is None else _Kind.SKIPPED), None
         operation = change.get(self._envelope.operation)
-        other = None
-        if operation is None:
-            other = find_by_members(self._envelope.other_by_members, change)
-            if other is not None and (self._envelope.flattened or not other.empties_table):
-                return None
-        elif isinstance(operation, str):
-            other = self._envelope.other_by_operation.get(operation)
-            if other is not None and not other.empties_table:
-                return None
-        if other is None and self._layout.ddl and change.get(self._layout.ddl) is True:
-            return None
-        name = self._layout.table(change, topic)
+        other = self._other_message(change, operation)
+        if other is None:
+            skipped = bool(self._layout.ddl) and change.get(self._layout.ddl) is True
+        else:
+            skipped = not other.empties_table or (operation is None and self._envelope.flattened)
+        name = None if skipped else self._layout.table(change, topic)
         if name is None:
-            if other is None:
-                found.leave_to_decoding(index)
-            return None
+            return (_Kind.SKIPPED if skipped or other is not None else _Kind.TO_DECODE), None
         table = found.table(name)
         if other is not None:
             drops = other.drops(change) if operation is None else operation in self._layout.drops
-            found.set_change(index, table, "drop" if drops else "truncate")
-            return None
+            return (_Kind.DROP if drops else _Kind.TRUNCATE), name
         rows = self._operations.get(operation) if isinstance(operation, str) else None
         if rows is not None and not rows:
-            return None
+            return _Kind.SKIPPED, None
         if self._is_no_change(change, table, known=rows is not None):
-            found.leave_to_decoding(index)
-            return None
-        found.set_table(index, table)
-        if deletions is not None:
-            deletions.note(topic, name, marked=MARK in change)
-        if rows is None and not self._envelope.flattened:
-            return None
+            return _Kind.TO_DECODE, None
+        return (_Kind.UNKNOWN_OPERATION if rows is None and not self._envelope.flattened else _Kind.ROWS), name
+
+    def _other_message(self, change: Object, operation: Node) -> OtherMessage | None:
+        """Return what the format declares about a message that does not change a row; None for others."""
+        if operation is None:
+            return find_by_members(self._envelope.other_by_members, change)
+        return self._envelope.other_by_operation.get(operation) if isinstance(operation, str) else None
+
+    def _contribute(self, index: int, tree: Object, change: Object, table: TableFindings, found: Findings) -> bool:
+        """Add what the rows of a change contribute to their table. Return whether that had no error."""
         try:
             self._declared = declared = self._layout.declared(tree, change)
         except NotLookedAtError as error:
             found.fail(index, error.error)
-            return None
+            return False
         refusal = table.add(index, self._contributions(change, table, declared))
         if refusal is not None:
             found.fail(index, refusal)
-            return None
-        if self._key is not None:
-            names = change.get(self._key)
-            if isinstance(names, list) and names and all(map(is_text, names)):
-                table.add_key(tuple(map(str, names)), index)
-        return name
+            return False
+        names = change.get(self._key) if self._key is not None else None
+        if isinstance(names, list) and names and all(map(is_text, names)):
+            table.add_key(tuple(map(str, names)), index)
+        return True
 
     def _is_no_change(self, change: Object, table: TableFindings, *, known: bool) -> bool:
-        """Whether a message is no change that the format reads, although it names its table; decoding says why.
+        """Whether a message names its table but is not a change that the format reads; decoding says why.
 
         A table that had columns before reports it by its own decoding. `known` says whether the operation is known.
         """

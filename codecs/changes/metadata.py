@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kvformat.codecs._kernel.columns import Column, Integers
+from kvformat.codecs._kernel.columns import Column, FinalValueError, Integers
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.times import Timestamps
 from kvformat.codecs._kernel.unread import Presence, Repeats
@@ -35,13 +35,11 @@ def map_of(value: FlinkType) -> FlinkType:
     return FlinkType("MAP", fields=(FlinkField("key", TEXT), FlinkField("value", value)))
 
 
-class FinalError(BadValue):
+class FinalError(BadValue, FinalValueError):
     """The error of a metadata value. It stays an error with `ignore-parse-errors`.
 
     The option replaces values of the row by null, and metadata is not part of the row.
     """
-
-    final = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +143,11 @@ class OggTime(Metadata):
         )
 
 
+@dataclass(frozen=True, slots=True)
 class SchemaNumber(Metadata):
     """An internal column: the schema beside the payload, as its number among the different schemas of a batch."""
 
-    reads: Repeats
+    reads: Repeats = field(default_factory=lambda: Repeats(_INT, arrow_type(_INT)), compare=False, kw_only=True)
 
     @property
     def type(self) -> FlinkType:
@@ -160,7 +159,6 @@ class SchemaNumber(Metadata):
         return self.reads.texts
 
     def column(self, schema: JsonSchema) -> Column:
-        object.__setattr__(self, "reads", Repeats(_INT, arrow_type(_INT)))
         return self.reads
 
 

@@ -21,7 +21,7 @@ OTHER_MESSAGES = Option(
     type="enum",
     default=ERROR,
     allowed=(ERROR, SKIP, SKIP_ALL),
-    doc="Ours. What becomes of messages that do not change a row: an error, or they are skipped. With `skip`, messages "
+    doc="Ours. Messages that do not change a row are errors, or are skipped. With `skip`, messages "
     "after which the table has lost its rows (TRUNCATE, DROP) stay an error. With `skip-all` they are skipped too, and "
     "a table made of the changes keeps its rows. For reading only.",
 )

@@ -40,7 +40,7 @@ UNCHANGED_OPTION = Option(
     type="enum",
     default=DATA,
     allowed=(DATA, NULL, ERROR, KEEP),
-    doc="Ours. What becomes of columns that an update did not change and that its message does not have. With `data`, "
+    doc="Ours. The value of columns that an update did not change and that its message does not have. With `data`, "
     "a placeholder is data and a missing column is NULL, as in Flink. With `null`, they are NULL. With `error`, the "
     "message is an error. With `keep`, they are NULL and the column `unchanged_columns` has their names, so that "
     "tables keep the old values. For reading only.",

@@ -107,7 +107,7 @@ def _readable(format: Any, array: Any, texts: list[FlinkField], guessed: list[Fl
 
 
 def _seen(texts: list[str | None]) -> ValueSummary:
-    """What the texts of a column are, by the forms in which csv writes values; an empty one is no value."""
+    """Summarize the texts of a column, by the forms in which csv writes values; an empty text is not a value."""
     seen = ValueSummary()
     for text in texts:
         seen.add(_node(text))

@@ -11,7 +11,7 @@ from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs.changes.primary_key import names_of_json
 from kvformat.codecs.changes.row_samples import JsonObject, RowSamples, envelopes, objects
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_json
-from kvformat.codecs.debezium.connect_types import connect_fields
+from kvformat.codecs.debezium.connect_types import connect_row
 from kvformat.codecs.debezium.options import FLATTENED
 from kvformat.codecs.debezium.own_types import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
 from kvformat.codecs.discovery.column_types import shown
@@ -101,11 +101,7 @@ def _add_flattened_rows(sample: MessageSample, rows: RowSamples) -> tuple[list[N
 
 def _declare_connect(rows: RowSamples, schema: Any, *, flat: bool) -> None:
     """Declare the columns of a flattened row, or of `after`, or else of `before`, which has the same columns."""
-    fields = schema.get("fields") if isinstance(schema, dict) else None
-    if not flat:
-        structs = {str(f.get("field")): f for f in fields if isinstance(f, dict)} if isinstance(fields, list) else {}
-        fields = (structs.get("after") or structs.get("before") or {}).get("fields")
-    for name, t in connect_fields(fields, "", rows.notes).items():
+    for name, t in connect_row(schema, rows.notes, flat=flat).items():
         if not (flat and name in MARKS):
             rows.declare(name, t)
 

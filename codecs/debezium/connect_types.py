@@ -63,11 +63,23 @@ def connect_type(schema: Any, path: str, notes: Notes, depth: int = 0) -> FlinkT
 
 
 def _connect_row(fields: Any, path: str, notes: Notes, depth: int) -> FlinkType | None:
-    found = connect_fields(fields, path, notes, depth)
+    found = _connect_fields(fields, path, notes, depth)
     return FlinkType("ROW", fields=tuple(FlinkField(name, t) for name, t in found.items())) if found else None
 
 
-def connect_fields(fields: Any, path: str, notes: Notes, depth: int = 0) -> dict[str, FlinkType]:
+def connect_row(schema: Any, notes: Notes, *, flat: bool) -> dict[str, FlinkType]:
+    """Return the types of the columns of a message by its schema.
+
+    They are those of `after`, or else of `before`, which has the same columns; of `flat` messages those of the message.
+    """
+    fields = schema.get("fields") if isinstance(schema, dict) else None
+    if not flat:
+        structs = {str(f.get("field")): f for f in fields if isinstance(f, dict)} if isinstance(fields, list) else {}
+        fields = (structs.get("after") or structs.get("before") or {}).get("fields")
+    return _connect_fields(fields, "", notes)
+
+
+def _connect_fields(fields: Any, path: str, notes: Notes, depth: int = 0) -> dict[str, FlinkType]:
     """Return the type of each field of a Connect struct by its name, without the fields that have no type."""
     found = {}
     for field in fields if isinstance(fields, list) else []:

@@ -19,7 +19,7 @@ from kvformat.codecs.changes.discover import (
 )
 from kvformat.codecs.changes.unchanged import placeholder_of
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_json
-from kvformat.codecs.debezium.connect_types import connect_fields
+from kvformat.codecs.debezium.connect_types import connect_row
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs.debezium.own_types import MARKS, type_of_connect
@@ -90,13 +90,7 @@ class _Declared:
             if image is None:
                 return None
             return connect_types(image)
-        fields = schema.get("fields") if isinstance(schema, dict) else None
-        if not self._flat:
-            structs = (
-                {str(f.get("field")): f for f in fields if isinstance(f, dict)} if isinstance(fields, list) else {}
-            )
-            fields = (structs.get("after") or structs.get("before") or {}).get("fields")
-        return connect_fields(fields, "", Notes())
+        return connect_row(schema, Notes(), flat=self._flat)
 
 
 def connect_types(image: ConnectSchema) -> dict[str, FlinkType]:

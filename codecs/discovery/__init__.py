@@ -1,1 +1,1 @@
-"""What formats share when columns are found from messages: types of values, kinds of messages, tables and keys."""
+"""Code that formats share to find columns in messages: types of values, kinds of messages, tables and keys."""

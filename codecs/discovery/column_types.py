@@ -66,7 +66,7 @@ def shown(name: str) -> str:
 
 
 class Notes:
-    """What a user should know of a guess, each once, with the columns that it is about."""
+    """Notes for the user about a guess, each once, with its columns."""
 
     def __init__(self) -> None:
         self._places: dict[str, list[str]] = {}

@@ -24,7 +24,7 @@ _NOTHING = KnownTable({})
 
 
 class Contribution(NamedTuple):
-    """What a value contributes: the column, its place in the message, a type or None, whether it is read as text.
+    """The contribution of a value: its column, its place in the message, a type or None, whether it is read as text.
 
     `forms` are those of its text, None if they are not new.
     """
@@ -37,7 +37,7 @@ class Contribution(NamedTuple):
 
 
 class _Column:
-    """What a batch contributes to a column so far."""
+    """The contribution of a batch to a column so far."""
 
     __slots__ = ("as_text", "forms", "message", "place", "types")
 
@@ -181,7 +181,7 @@ def _bounded(types: list[FlinkType]) -> list[FlinkType]:
 
 
 class Findings:
-    """What a batch contributes so far. A message gets its table by `set_table`, or stays without one."""
+    """The contribution of a batch so far. A message gets its table by `set_table`, or stays without one."""
 
     def __init__(self, count: int, request: LookRequest) -> None:
         self._known, self._nulls = request.known, request.nulls

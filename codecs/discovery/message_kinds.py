@@ -1,4 +1,4 @@
-"""What the bytes of a message are: JSON, text, Confluent's frame, compressed data, ... No bytes raise.
+"""Recognize the kind of a message by its bytes: JSON, text, Confluent's frame, compressed data, ... No bytes raise.
 
 Each format decides which kinds are its own (`Format.recognize`). Kinds that no format reads have a remedy in
 `connectors/infer/unreadable.py`.

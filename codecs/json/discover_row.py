@@ -1,4 +1,4 @@
-"""What the row of a JSON message contributes to its table, by the values or by declared types."""
+"""Compare the row of a JSON message with its table, and report new columns, by the values or by declared types."""
 
 from __future__ import annotations
 

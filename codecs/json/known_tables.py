@@ -55,7 +55,7 @@ def prepared_table(
     """Return a table for the kernel; None if every message contributes something.
 
     `declared` are the types that messages with the bytes `declaration` declare, None if they declare none. `key` are
-    the bytes of the member with the key. `fresh` are columns that only this batch has: texts are no numbers there.
+    the bytes of the member with the key. `fresh` are columns that only this batch has: texts are not numbers there.
     `static` says that the types of known columns never change, so that the forms of their texts do not matter. `nulls`
     are names that contribute themselves if they come with null.
     """

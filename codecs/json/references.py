@@ -68,8 +68,8 @@ class SchemaDocuments:
             from referencing.jsonschema import DRAFT7, DRAFT202012
         except ImportError as cause:
             raise MissingExtraError(
-                "references of JSON Schemas are resolved by the package 'referencing', which is not installed: "
-                "pip install 'kvformat[confluent]'"
+                "references of JSON Schemas are resolved by the package 'referencing', which is not installed",
+                extra="confluent",
             ) from cause
         documents = [*self.others.items(), (_ROOT, self.root)]
         found = []
@@ -120,7 +120,7 @@ class SchemaDocuments:
 
 
 def alternatives(node: Mapping[str, Any]) -> list[Any]:
-    """Return the schemas of `oneOf` or `anyOf`. An object whose alternatives only require members is no union."""
+    """Return the schemas of `oneOf` or `anyOf`. An object whose alternatives only require members is not a union."""
     given = [node[word] for word in ("oneOf", "anyOf") if isinstance(node.get(word), list)]
     if isinstance(node.get("properties"), dict) or isinstance(node.get("allOf"), list):
         given = [branches for branches in given if not _are_more(branches)]

@@ -22,7 +22,7 @@ WRITE_OPTIONS = (
         type="enum",
         default="FAIL",
         allowed=("LITERAL", "FAIL", "DROP"),
-        doc="What is written for a map entry with a null key: `FAIL` is an error, `DROP` skips the entry, `LITERAL` "
+        doc="Writing a map entry with a null key: `FAIL` is an error, `DROP` skips the entry, `LITERAL` "
         "writes the key `map-null-key.literal`.",
         checked="encode",
     ),

@@ -30,7 +30,7 @@ _SCALARS = {
     **dict.fromkeys(("int64", "sint64", "sfixed64", "uint64", "fixed64"), FlinkType("BIGINT")),
 }
 _MAX_NUMBER = 1000  # of a field, by which bytes are recognized; real messages seldom have larger ones
-_MIN_TEXT = 3  # characters that are no accident
+_MIN_TEXT = 3  # characters; fewer may be text by accident
 
 
 def propose_fields(types: MessageTypes) -> SchemaProposal:

@@ -39,8 +39,8 @@ def load_types(path: str, name: str, format: str) -> MessageTypes:
         from google.protobuf.message import DecodeError
     except ImportError as cause:
         raise MissingExtraError(
-            f"format '{format}' reads its option '{FILE_OPTION}' with the package 'protobuf', which is not installed: "
-            "pip install 'kvformat[protobuf]'. Workers don't need it",
+            f"format '{format}' reads its option '{FILE_OPTION}' with the package 'protobuf'; only the driver needs it",
+            extra="protobuf",
             format=format,
         ) from cause
 

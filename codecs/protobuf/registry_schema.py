@@ -66,8 +66,8 @@ def message_types(schema: RegistrySchema, path: IndexPath, format: str) -> Messa
         from google.protobuf.message import DecodeError
     except ImportError as cause:
         raise MissingExtraError(
-            f"format '{format}' reads schemas with the package 'protobuf', which is not installed: "
-            "pip install 'kvformat[confluent,protobuf]', on the executors, too",
+            f"format '{format}' reads schemas with the package 'protobuf', on the driver and the executors",
+            extra="confluent,protobuf",
             format=format,
         ) from cause
     pool, files = descriptor_pool.DescriptorPool(), dict[str, Any]()

@@ -83,10 +83,10 @@ class Apicurio(SchemaRegistry):
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
         def call() -> int | Refused:
-            found = self._find(subject, schema)
-            if found is None:
+            version = self._find(subject, schema)
+            if version is None:
                 return Refused(f"artifact {subject!r} has no version with this content")
-            return self._id(found)
+            return self._id(version)
 
         return self._answer(call)
 
@@ -101,9 +101,9 @@ class Apicurio(SchemaRegistry):
 
     def _version(self, subject: str, path: str) -> tuple[int, RegistrySchema] | Refused:
         def call() -> tuple[int, RegistrySchema] | Refused:
-            found = self._id(self._json(f"{self._artifact(subject)}{path}"))
-            schema = self.schema(found)
-            return schema if isinstance(schema, Refused) else (found, schema)
+            schema_id = self._id(self._json(f"{self._artifact(subject)}{path}"))
+            schema = self.schema(schema_id)
+            return schema if isinstance(schema, Refused) else (schema_id, schema)
 
         return self._answer(call)
 
@@ -201,17 +201,17 @@ class Apicurio(SchemaRegistry):
 def _about(data: bytes) -> tuple[str, str]:
     """Return the text and the name of an error in an answer; the name is empty if another server has written it."""
     try:
-        found = json.loads(data)
-        return str(found.get("title") or found.get("message") or ""), str(found.get("name") or "")
+        problem = json.loads(data)
+        return str(problem.get("title") or problem.get("message") or ""), str(problem.get("name") or "")
     except (ValueError, AttributeError, RecursionError):
         return data.decode(errors="replace"), ""
 
 
 def _number(version: Any, kind: str) -> int:
-    found = version[kind]
-    if not isinstance(found, int) or isinstance(found, bool):
+    number = version[kind]
+    if not isinstance(number, int) or isinstance(number, bool):
         raise ValueError(f"the answer has no {kind}")
-    return found
+    return number
 
 
 def _authorization(settings: RegistrySettings, properties: dict[str, str]) -> str:

@@ -152,8 +152,7 @@ def _client(settings: RegistrySettings) -> tuple[Any, type[Any], type[Exception]
         from confluent_kafka.schema_registry.error import SchemaRegistryError as ClientError
     except ImportError as cause:
         raise MissingExtraError(
-            f"format '{settings.format}' needs the client of confluent-kafka: pip install 'kvformat[confluent]'",
-            format=settings.format,
+            f"format '{settings.format}' needs the client of confluent-kafka", extra="confluent", format=settings.format
         ) from cause
     settings.check_authentication()
     try:

@@ -78,7 +78,7 @@ class Framing(ABC):
     """How messages say which schema they have."""
 
     text: ClassVar[str]
-    """What messages begin with, for notes."""
+    """The first bytes of messages in words, for notes."""
     headers: ClassVar[Mapping[Part, HeaderNames]] = {}
     """The headers of records that `add_header` gets."""
 

@@ -34,7 +34,7 @@ class Glue(SchemaRegistry):
             from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
         except ImportError as cause:
             raise MissingExtraError(
-                f"format '{settings.format}' needs boto3: pip install 'kvformat[glue]'", format=settings.format
+                f"format '{settings.format}' needs boto3", extra="glue", format=settings.format
             ) from cause
         properties = dict(settings.properties)
         self._timeout, self._error_class, self._other_errors = settings.timeout, ClientError, BotoCoreError
@@ -63,8 +63,8 @@ class Glue(SchemaRegistry):
 
     def lookup(self, subject: str, schema: RegistrySchema) -> str | Refused:
         def call() -> str | Refused:
-            found = self._client.get_schema_by_definition(SchemaId=self._name(subject), SchemaDefinition=schema.text)
-            return self._available(found)
+            version = self._client.get_schema_by_definition(SchemaId=self._name(subject), SchemaDefinition=schema.text)
+            return self._available(version)
 
         return self._answer(call)
 
@@ -84,8 +84,8 @@ class Glue(SchemaRegistry):
 
     def secrets(self) -> Iterable[str]:
         try:
-            found = self._session.get_credentials()
-            frozen = None if found is None else found.get_frozen_credentials()
+            credentials = self._session.get_credentials()
+            frozen = None if credentials is None else credentials.get_frozen_credentials()
         except self._other_errors:  # so that no request has any
             frozen = None
         return [] if frozen is None else [text for text in (frozen.secret_key, frozen.token) if text]
@@ -95,8 +95,8 @@ class Glue(SchemaRegistry):
 
     def _version(self, subject: str, number: dict[str, Any]) -> tuple[str, RegistrySchema] | Refused:
         def call() -> tuple[str, RegistrySchema]:
-            found = self._client.get_schema_version(SchemaId=self._name(subject), SchemaVersionNumber=number)
-            return _version_id(found), _schema(found)
+            version = self._client.get_schema_version(SchemaId=self._name(subject), SchemaVersionNumber=number)
+            return _version_id(version), _schema(version)
 
         return self._answer(call)
 
@@ -108,7 +108,7 @@ class Glue(SchemaRegistry):
             if _code(error) != _NOT_FOUND:
                 raise
         try:
-            found = self._client.create_schema(
+            created = self._client.create_schema(
                 RegistryId={"RegistryName": self._registry},
                 SchemaName=subject,
                 DataFormat=schema.kind,
@@ -119,11 +119,11 @@ class Glue(SchemaRegistry):
             if _code(error) != "AlreadyExistsException":  # another process has created it in between
                 raise
             return self._new_version(subject, schema)
-        return self._available({"Status": found.get("SchemaVersionStatus"), **found})
+        return self._available({"Status": created.get("SchemaVersionStatus"), **created})
 
     def _new_version(self, subject: str, schema: RegistrySchema) -> str | Refused:
-        found = self._client.register_schema_version(SchemaId=self._name(subject), SchemaDefinition=schema.text)
-        return self._available(found)
+        version = self._client.register_schema_version(SchemaId=self._name(subject), SchemaDefinition=schema.text)
+        return self._available(version)
 
     def _available(self, found: Any) -> str | Refused:
         """Return the id of a version when Glue has compared it with earlier ones; a refusal if it does not fit."""

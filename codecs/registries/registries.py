@@ -21,7 +21,7 @@ GROUP = "kvformat.registries"
 _SCHEME = re.compile(r"\s*([A-Za-z][\w+.-]*):")
 _HTTP = "http"
 _CONFLUENT = "kvformat.codecs.registries.confluent_client:Confluent"
-# They are no entry points: a checkout or a zip on the path may have the metadata of an older installed version.
+# They are not entry points: a checkout or a zip on the path may have the metadata of an older installed version.
 _OWN = {
     _HTTP: _CONFLUENT,
     "https": _CONFLUENT,

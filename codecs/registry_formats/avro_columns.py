@@ -63,31 +63,33 @@ _MOST_VERSIONS = 3  # of schemas, in a description
 def recognize_confluent(sample: MessageSample) -> list[Recognition]:
     """Recognize records in Confluent's frame: all of them, or only Avro if a registry was asked for their schemas."""
     frames = sample.computed(confluent_frames)
-    found = []
+    recognized = []
     for kind, indices in frames.indices.items():
         if kind == NOT_ASKED:
-            found.append(Recognition(indices, 0.9, frames.description, options_with_url(sample), notes=frames.notes))
+            recognized.append(
+                Recognition(indices, 0.9, frames.description, options_with_url(sample), notes=frames.notes)
+            )
         elif kind == AVRO:
             avro = Recognition(indices, 1.0, f"{frames.description}; they are Avro", sample.registry)
-            found += split_by_type(sample, avro, "avro-confluent")
+            recognized += split_by_type(sample, avro, "avro-confluent")
         elif kind in _FLATTENED_KINDS and sample.part == "key":
-            found.append(_flattened_rows(sample, kind))
-    return found
+            recognized.append(_flattened_rows(sample, kind))
+    return recognized
 
 
 def recognize_debezium_avro(sample: MessageSample) -> list[Recognition]:
     """Recognize records in Confluent's frame with a schema of Debezium: change events, or flattened rows in values."""
     frames = sample.computed(confluent_frames)
-    found = []
+    recognized = []
     for kind, indices in frames.indices.items():
         if kind == CHANGES:
             are = f"{frames.description}; they are Debezium's changes in Avro"
-            found.append(Recognition(indices, 1.0, are, sample.registry))
+            recognized.append(Recognition(indices, 1.0, are, sample.registry))
         elif kind in _FLATTENED_KINDS and sample.part == "value":
             rows = _flattened_rows(sample, kind)
             options = {**sample.registry, FLATTENED.name: "true"}
-            found.append(replace(rows, options=options, format="", without_key=rows))
-    return found
+            recognized.append(replace(rows, options=options, format="", without_key=rows))
+    return recognized
 
 
 def _flattened_rows(sample: MessageSample, kind: str) -> Recognition:
@@ -99,14 +101,14 @@ def _flattened_rows(sample: MessageSample, kind: str) -> Recognition:
 
 def recognize_glue(sample: MessageSample) -> list[Recognition]:
     """Recognize messages in AWS Glue's frame. They are not asked for: nothing says which account has their schemas."""
-    found = indices_of(sample, GLUE)
-    versions = Counter(version_of(sample.values[index] or b"") for index in found)
+    indices = indices_of(sample, GLUE)
+    versions = Counter(version_of(sample.values[index] or b"") for index in indices)
     shown = ", ".join(str(version) for version, _ in versions.most_common(_MOST_VERSIONS))
     more = ", ..." if len(versions) > _MOST_VERSIONS else ""
     description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
     url = str(sample.registry.get("url", ""))
     options = sample.registry if REGION in sample.registry else {"url": url} if url.startswith("file:") else {}
-    return [*split_by_type(sample, Recognition(found, 0.9, description, options), "avro-glue")] if found else []
+    return [*split_by_type(sample, Recognition(indices, 0.9, description, options), "avro-glue")] if indices else []
 
 
 def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
@@ -129,7 +131,7 @@ def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
 def propose_registry(
     sample: MessageSample, options: Mapping[str, Any], fmt: RegistryFormat, name: str | None = None
 ) -> SchemaProposal:
-    """Propose columns that read all schemas in the messages. What they do not read is a note.
+    """Propose columns that read all schemas in the messages. A part that they do not read becomes a note.
 
     `name` is the full name of the messages' type, if their schemas may be unions with other types.
     """
@@ -137,30 +139,30 @@ def propose_registry(
     schemas = [branch_of(schema, name) for schema in _schemas(sample, fmt, notes)]
     if not schemas:
         return SchemaProposal((), options, (), notes.texts())
-    found = columns_of_schema(merge_records(schemas, notes), options, notes)
-    return _checked(found, schemas, fmt, notes)
+    proposal = columns_of_schema(merge_records(schemas, notes), options, notes)
+    return _checked(proposal, schemas, fmt, notes)
 
 
-def _checked(found: SchemaProposal, schemas: list[Schema], fmt: RegistryFormat, notes: Notes) -> SchemaProposal:
+def _checked(proposal: SchemaProposal, schemas: list[Schema], fmt: RegistryFormat, notes: Notes) -> SchemaProposal:
     """Return a proposal with the option that reads its sample, and with notes for what it does not read.
 
     Fields without a column were notes before.
     """
-    row = FlinkType("ROW", nullable=False, fields=found.fields)
+    row = FlinkType("ROW", nullable=False, fields=proposal.fields)
     try:
-        reader = parse_schema(str(found.options.get("schema") or schema_text(row, legacy=True)))
+        reader = parse_schema(str(proposal.options.get("schema") or schema_text(row, legacy=True)))
         plain = bool(fmt.options[READ_ENUM_AND_FIXED])
         if not plain and any(unread_fields(schema, reader, False) for schema in schemas):
             as_plain = [unread_fields(schema, reader, True) for schema in schemas]
             if as_plain != [unread_fields(schema, reader, False) for schema in schemas]:
-                plain, found = True, replace(found, options={**found.options, READ_ENUM_AND_FIXED: "true"})
+                plain, proposal = True, replace(proposal, options={**proposal.options, READ_ENUM_AND_FIXED: "true"})
         for schema in schemas:
             types = {field.name: field.schema for field in (schema.optional or schema).fields}
             for name in unread_fields(schema, reader, plain) or ():
                 notes.add(f"{types[name]} in some schemas, which no column reads with the others: errors", shown(name))
     except SchemaError:
-        return found
-    return replace(found, notes=notes.texts())
+        return proposal
+    return replace(proposal, notes=notes.texts())
 
 
 def branch_of(schema: Schema, name: str | None) -> Schema:
@@ -180,18 +182,18 @@ def propose_debezium_avro(sample: MessageSample, options: Mapping[str, Any], fmt
         images = [image for schema in schemas if (image := row_of(schema) if flat else image_of(schema)) is not None]
         if not images:
             return SchemaProposal((), options, (), notes.texts())
-        found = columns_of_schema(merge_records(images, notes), {**options, "schema": ""}, notes)
-        found = replace(found, options=options)
+        proposal = columns_of_schema(merge_records(images, notes), {**options, "schema": ""}, notes)
+        proposal = replace(proposal, options=options)
     else:
         typed = DebeziumColumns(fmt.identifier, options, sample.array())
         for schema in schemas:
             typed.declare(image_schema_from_avro(schema, flat=flat), without=MARKS if flat else ())
         more = TYPES if typed.have_own_types or typed.have_moments else {}
-        found = SchemaProposal(typed.columns(notes), {**options, **more})
+        proposal = SchemaProposal(typed.columns(notes), {**options, **more})
     if flat and any(field.name in MARKS for schema in schemas for field in schema.fields):
         notes.add(f"{' and '.join(MARKS)} say what was done to a row: they are its kind, and not columns")
-    key = primary_key(_key_names(sample, fmt.settings), [field.name for field in found.fields], notes)
-    return replace(found, primary_key=key, notes=notes.texts())
+    key = primary_key(_key_names(sample, fmt.settings), [field.name for field in proposal.fields], notes)
+    return replace(proposal, primary_key=key, notes=notes.texts())
 
 
 def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[KeyNames]:
@@ -200,15 +202,15 @@ def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[Key
     ids = Counter[int | str](schema_id for key in keys if key and (schema_id := schema_id_of(key)) is not None)
     if not ids:
         return names_of_json(keys)
-    found = Counter[KeyNames]()
+    counts = Counter[KeyNames]()
     for schema_id, answer in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(MAX_IDS)]).items():
         names: KeyNames = ()
         if isinstance(answer, RegistrySchema) and answer.kind == AVRO:
             with contextlib.suppress(SchemaError):
                 names = tuple(field.name for field in parse_complete(answer).fields)
         if names:
-            found[names] += ids[schema_id]
-    return found
+            counts[names] += ids[schema_id]
+    return counts
 
 
 def row_of(schema: Schema) -> Schema | None:

@@ -1,4 +1,4 @@
-"""What the columns of a table read of an Avro schema: for the option `on-new-schema`."""
+"""The parts of an Avro schema that the columns of a table read: for the option `on-new-schema`."""
 
 from __future__ import annotations
 

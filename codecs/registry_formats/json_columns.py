@@ -29,7 +29,7 @@ def without_frames(sample: MessageSample) -> MessageSample:
 
 
 def recognize_json_registry(sample: MessageSample) -> list[Recognition]:
-    """Recognize records in Confluent's frame with JSON behind it."""
+    """Recognize records in Confluent's frame with JSON after it."""
     indices = indices_of(sample, CONFLUENT_JSON)
     if not indices:
         return []
@@ -41,7 +41,7 @@ def recognize_json_registry(sample: MessageSample) -> list[Recognition]:
 
 
 def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
-    """Recognize Debezium's changes in JSON behind Confluent's frame."""
+    """Recognize Debezium's changes in JSON after Confluent's frame."""
     found = []
     for index in indices_of(sample, CONFLUENT_JSON):
         tree: Any = None

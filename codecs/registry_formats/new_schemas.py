@@ -38,7 +38,7 @@ _TIMES = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 @dataclass(frozen=True, slots=True)
 class NewSchemas:
-    """What a table does about the schemas of its messages.
+    """The policy of a table for new schemas of its messages.
 
     policy: the value of the option. row: the table's columns in the message. widths: whether wider types count.
     of_changes: whether the schemas are those of envelopes, whose rows are in `after` and `before`.

@@ -1,4 +1,4 @@
-"""What messages in Confluent's frame are, as far as a schema registry knows the ids in them."""
+"""Recognize messages in Confluent's frame by the ids that a schema registry knows."""
 
 from __future__ import annotations
 

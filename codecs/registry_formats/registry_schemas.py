@@ -43,7 +43,7 @@ def read_schemas(
 
 
 def _age(kind: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Sort ids by age; GUIDs, which have none, stay behind them in the order that they have."""
+    """Sort ids by age; GUIDs, which have none, come after them in their order."""
     schema_id, *more = kind
     return (1, schema_id, *more) if isinstance(schema_id, int) else (0,)
 

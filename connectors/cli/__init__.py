@@ -105,7 +105,7 @@ class _Commands(click.Group):
             if isinstance(error, ClosedPipe):
                 ctx.exit(0)
             if isinstance(error, ModuleNotFoundError) and (error.name or "").partition(".")[0] == "pyspark":
-                error = MissingExtraError("this command needs PySpark 4.1 or newer: pip install 'kvformat[spark]'")
+                error = MissingExtraError("this command needs PySpark 4.1 or newer", extra="spark")
             if not isinstance(error, KvFormatError):
                 raise
             raise _Refused(error, as_json=bool(ctx.meta.get(JSON_ERRORS))) from error

@@ -132,11 +132,11 @@ def _times(array: pa.Array, t: FlinkType) -> list[Any]:
         array = numbers.view(pa.timestamp("us"))  # Arrow prints this type in UTC
     zone = "Z" if t.root == "TIMESTAMP_LTZ" else ""
     texts: list[Any] = array.cast(pa.string()).to_pylist()
-    found = [None if text is None else f"{_time(text)}{zone}" for text in texts]
+    shown = [None if text is None else f"{_time(text)}{zone}" for text in texts]
     for i, text in enumerate(texts):
         if text is not None and not _USUAL_YEAR.match(text):
-            found[i] = numbers[i].as_py()
-    return found
+            shown[i] = numbers[i].as_py()
+    return shown
 
 
 def _time(text: str) -> str:
@@ -220,12 +220,12 @@ def _entries(value: Any, t: FlinkType, path: str) -> list[tuple[Any, Any]]:
     pairs: list[Any] = list(value.items()) if isinstance(value, dict) and key.root in _TEXTS else value
     if not isinstance(pairs, list) or not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
         raise _wrong(value, t, path, "an array of [key, value]" + (", or an object" if key.root in _TEXTS else ""))
-    found = []
+    entries = []
     for name, part in pairs:
         if name is None:
             raise ValueRefused(ErrorCode.NULL_VALUE, f"field '{path}': a key of a {t.root} is null")
-        found.append((python_value(name, key, f"{path}.key"), python_value(part, item, f"{path}[{name!r}]")))
-    return found
+        entries.append((python_value(name, key, f"{path}.key"), python_value(part, item, f"{path}[{name!r}]")))
+    return entries
 
 
 def _whole(value: Any, t: FlinkType, path: str) -> Any:
@@ -272,10 +272,10 @@ def _read_text(value: Any, _: FlinkType) -> str:
 
 
 def _read_variant(value: Any, t: FlinkType) -> Any:
-    found, problems = read_variants(pa.array([_read_text(value, t)]))
+    variants, problems = read_variants(pa.array([_read_text(value, t)]))
     if problems:
         raise _NotOfTheType
-    return found[0].as_py()
+    return variants[0].as_py()
 
 
 def _read_float(value: Any, t: FlinkType) -> float:
@@ -300,12 +300,12 @@ def _read_decimal(value: Any, t: FlinkType) -> decimal.Decimal:
     assert t.scale is not None
     exact = decimal.Context(prec=t.precision, traps=[decimal.InvalidOperation, decimal.Inexact])
     try:
-        found = decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-t.scale), context=exact)
+        number = decimal.Decimal(value).quantize(decimal.Decimal(1).scaleb(-t.scale), context=exact)
     except decimal.DecimalException:
         raise _NotOfTheType from None
-    if not found.is_finite():
+    if not number.is_finite():
         raise _NotOfTheType
-    return found
+    return number
 
 
 def _read_bytes(value: Any, _: FlinkType) -> bytes:
@@ -326,10 +326,10 @@ def _iso_parser(read: Callable[[str], Any], pattern: str, zoned: bool = False) -
         if match is None:
             raise _NotOfTheType
         try:
-            found = read(match[0])
+            moment = read(match[0])
         except ValueError:
             raise _NotOfTheType from None
-        return found.astimezone(_UTC) if zoned else found
+        return moment.astimezone(_UTC) if zoned else moment
 
     return value_of
 

@@ -33,7 +33,7 @@ from kvformat.connectors.cli._table import (
 from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli.formats import missing_extras
 from kvformat.registry.contract.discovery import get_format
-from kvformat.registry.contract.errors import KvFormatError
+from kvformat.registry.contract.errors import KvFormatError, install_extra
 from kvformat.registry.contract.options import mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, parse_option
@@ -149,8 +149,7 @@ def _extras() -> Iterator[Finding]:
     missing = missing_extras(importlib.metadata.distribution("kvformat"))
     for extra, (module, use) in _EXTRAS.items():
         if extra in missing or not _is_installed(module):
-            advice = f"pip install 'kvformat[{extra}]'"
-            yield Finding("warning", f"extra {extra}", f"is not installed; {use}", advice)
+            yield Finding("warning", f"extra {extra}", f"is not installed; {use}", install_extra(extra))
         else:
             yield Finding("ok", f"extra {extra}", "installed")
 
@@ -185,7 +184,7 @@ def _spark() -> Iterator[Finding]:
             "warning",
             "PySpark",
             "is not installed; only decode_batch, encode_batch and commands without Spark work",
-            "pip install 'kvformat[spark]'",
+            install_extra("spark"),
         )
         return
     home = Path(os.environ.get("SPARK_HOME") or Path(spec.origin).parent)

@@ -25,7 +25,7 @@ PREFETCHED: Final = 16 << 10
 """Kilobytes of records that a consumer fetches ahead. The last response may exceed them."""
 _WAIT: Final = 120_000  # milliseconds: Spark's default of kafkaConsumer.pollTimeoutMs
 _GROUP: Final = "kvformat"
-# What a reader of ranges needs, whatever the table says.
+# Settings that a reader of ranges needs, whatever the table says.
 _OWN: Final = {
     "auto.offset.reset": "error",
     "enable.auto.commit": "false",

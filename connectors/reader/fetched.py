@@ -1,4 +1,4 @@
-"""What a consumer returns for a range: records, the position in the partition, or an error."""
+"""Results of a consumer for a range: records, the position in the partition, or an error."""
 
 from __future__ import annotations
 

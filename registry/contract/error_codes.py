@@ -62,7 +62,7 @@ class ErrorCode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a message or a row has an error. It is no tuple, because NumPy would make two values of one."""
+    """Why a message or a row has an error. It is not a tuple, because NumPy would make two values of one."""
 
     code: ErrorCode
     text: str

@@ -77,7 +77,20 @@ class PluginError(ConfigurationError, ImportError):
 
 
 class MissingExtraError(ConfigurationError, ImportError):
-    """An optional dependency is not installed; the message names the extra."""
+    """An optional dependency is not installed. With `extra`, the message says how to install this extra."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        extra: str | None = None,
+        format: str | None = None,
+        option: str | None = None,
+        field: str | None = None,
+        reason: str | None = None,
+    ) -> None:
+        text = f"{message}: {install_extra(extra)}" if extra else message
+        super().__init__(text, format=format, option=option, field=field, reason=reason)
 
 
 class OptionError(ConfigurationError):
@@ -225,6 +238,11 @@ def add_context(
         field=error.field,
         reason=error.reason,
     )
+
+
+def install_extra(extra: str) -> str:
+    """Return how to install an extra of kvformat. The advice does not need a package index that has kvformat."""
+    return f"install kvformat[{extra}] (in a clone: pip install '.[{extra}]')"
 
 
 def too_many_bad(most: int, reason: str, code: str, *, where: str = "") -> DecodeError:

@@ -1,4 +1,4 @@
-"""What messages contribute to the schemas of their tables: the arguments and the answer of `Format.looker`.
+"""Discovery of tables and columns in messages: the arguments and the answer of `Format.looker`.
 
 Ingestion looks at all messages of a batch before it decodes one. A message contributes the columns that the known
 schema of its table does not have, and those whose type does not read the message's value. A value that the known type
@@ -50,7 +50,7 @@ def no_names(table: TableName) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class LookRequest:
-    """What messages are compared with, and how.
+    """The known tables with which messages are compared, and how.
 
     known: the known tables by name. fixed: the types of columns in all tables, whatever the values look like.
     options: the options of the format that only ingestion has, without the format's name (`infer-schema.strategy`),
@@ -70,7 +70,7 @@ class LookRequest:
 
 @dataclass(frozen=True, slots=True)
 class SeenColumn:
-    """What the values of a column contribute.
+    """The contribution of a column's values.
 
     types: the distinct types of the values that do not fit, at most a few; the caller merges them. Empty if only
     `as_text` or `forms` is new, and for a name of `LookRequest.nulls` that came with null.

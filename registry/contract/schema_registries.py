@@ -107,8 +107,8 @@ class SchemaRegistry(abc.ABC):
     """A schema registry. It is created with `RegistrySettings`, and any number of threads use it.
 
     An id is a number or a text such as a GUID, as the messages have it. A method returns `Refused` for an answer about
-    this id or schema only. It raises anything if there is no usable answer. The caller then tries again, and raises
-    `SchemaRegistryError`.
+    this id or schema only. It may raise any exception if there is no usable answer. The caller then tries again, and
+    raises `SchemaRegistryError`.
     """
 
     @abc.abstractmethod

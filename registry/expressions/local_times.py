@@ -258,7 +258,7 @@ def parse_time(text: str) -> int:
 
 
 def _time_of_text(text: str) -> int | None:
-    """Return the milliseconds of a text (`DateTimeUtils.parseTime`), None if it is no time."""
+    """Return the milliseconds of a text (`DateTimeUtils.parseTime`), None if it is not a time."""
     end = next((at for sign in "-+" if (at := text.find(sign)) >= 0), len(text))
     offset = [_whole(part) for part in text[end + 1 :].split(":", 1)] if end < len(text) else [0]
     # Java looks for colons and the point in the whole text, so that those of the offset count, too
@@ -291,7 +291,7 @@ def _whole(text: str) -> int | None:
 
 
 def _rounded_millis(fraction: str) -> int:
-    """Return the milliseconds of a fraction, rounded half up; a character that is no digit counts as 0."""
+    """Return the milliseconds of a fraction, rounded half up; a character that is not a digit counts as 0."""
     figures = [int(c) if c in "0123456789" else 0 for c in fraction[:3].ljust(3, "0")]
     return figures[0] * 100 + figures[1] * 10 + figures[2] + (len(fraction) > 3 and fraction[3] >= "5")
 

@@ -223,7 +223,7 @@ def _members_compare(left: FlinkType, right: FlinkType) -> bool:
 def _comparable(sign: str, left: Bound, right: Bound, offset: int | None) -> tuple[Bound, Bound]:
     """Cast a text that is compared with a number or a time, as Flink does.
 
-    With `=` and `<>` Flink does not compare it with a number, and a text that is no time gives NULL; with the others
+    With `=` and `<>` Flink does not compare it with a number, and a text that is not a time gives NULL; with the others
     such a row fails.
     """
     equality = sign in ("=", "<>")

@@ -37,7 +37,7 @@ def check_length(count: int, *given: str | bytes) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """What the values of some functions depend on: the session's time zone, and the current time in microseconds."""
+    """Inputs of some functions beside their arguments: the session's time zone, the current time in microseconds."""
 
     zone: str = "UTC"
     now: int = 0

@@ -126,8 +126,8 @@ class JavaPattern:
 
         Raises `SlowMatchError` if the match takes too long.
         """
-        found = self.limited(text, lambda pattern, limit: pattern.fullmatch(text, **limit))
-        return None if found is None else found.groups()
+        match = self.limited(text, lambda pattern, limit: pattern.fullmatch(text, **limit))
+        return None if match is None else match.groups()
 
     @property
     def seconds(self) -> float:
@@ -195,18 +195,18 @@ class _Flags:
 
 def _without_quotes(text: str) -> str:
     r"""Escape the text between `\Q` and `\E` in a pattern."""
-    found, at = [], 0
+    parts, at = [], 0
     while at < len(text):
         if text.startswith("\\Q", at):
             end = text.find("\\E", at + 2)
             quoted = text[at + 2 : end if end >= 0 else len(text)]
-            found.append("".join(c if c.isascii() and c.isalnum() else f"\\{c}" for c in quoted))
+            parts.append("".join(c if c.isascii() and c.isalnum() else f"\\{c}" for c in quoted))
             at = len(text) if end < 0 else end + 2
         else:
             step = 2 if text[at] == "\\" else 1
-            found.append(text[at : at + step])
+            parts.append(text[at : at + step])
             at += step
-    return "".join(found)
+    return "".join(parts)
 
 
 def _may_be_empty(translated: str) -> bool:
@@ -281,10 +281,10 @@ class _Translator:
         return False
 
     def _match(self, expression: str) -> re.Match[str] | None:
-        found = re.compile(expression).match(self._text, self._at)
-        if found:
-            self._at = found.end()
-        return found
+        match = re.compile(expression).match(self._text, self._at)
+        if match:
+            self._at = match.end()
+        return match
 
     # --- structure -------------------------------------------------------------------------------------
 
@@ -318,13 +318,13 @@ class _Translator:
         if sign not in ("*", "+", "?", "{") or not sign:
             return atom
         if sign == "{":
-            found = self._match(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
-            if not found:
+            match = self._match(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
+            if not match:
                 raise self._error("illegal repetition")
-            least, most = int(found[1]), int(found[3] or found[1]) if found[3] or not found[2] else None
+            least, most = int(match[1]), int(match[3] or match[1]) if match[3] or not match[2] else None
             if least >= 2**31 or (most is not None and not least <= most < 2**31):
                 raise self._error("illegal repetition range")
-            quantifier = found[0]
+            quantifier = match[0]
         else:
             quantifier = self._next()
         self._nested += 1
@@ -408,23 +408,23 @@ class _Translator:
                 self._note("LOOKS_BEHIND", opening in ("<=", "<!"))
                 return closed, True
         if self._take("<"):
-            found = self._match(r"([A-Za-z][A-Za-z0-9]*)>")
-            if not found:
+            match = self._match(r"([A-Za-z][A-Za-z0-9]*)>")
+            if not match:
                 raise self._error("the name of a group must be letters and digits between '<' and '>'")
-            if found[1] in self._names:
-                raise self._error(f"the group <{found[1]}> is defined twice")
+            if match[1] in self._names:
+                raise self._error(f"the group <{match[1]}> is defined twice")
             self._groups += 1
-            self._names.add(found[1])
-            closed = self._closed(f"(?P<{found[1]}>")
+            self._names.add(match[1])
+            closed = self._closed(f"(?P<{match[1]}>")
             self._note("KEEPS_GROUPS", closed.endswith(">)"))
             return closed, True
-        found = self._match(r"([idmsuxU]*)(?:-([idmsuxU]*))?([:)])")
-        if not found:
+        match = self._match(r"([idmsuxU]*)(?:-([idmsuxU]*))?([:)])")
+        if not match:
             raise self._error("unknown inline modifier or group")
         outer = self._flags
-        changed = dict.fromkeys(found[1], True) | dict.fromkeys(found[2] or "", False)
+        changed = dict.fromkeys(match[1], True) | dict.fromkeys(match[2] or "", False)
         self._flags = replace(outer, **changed)
-        if found[3] == ")":
+        if match[3] == ")":
             return "", False
         inner = self._closed("(?:")
         self._flags = outer
@@ -470,10 +470,10 @@ class _Translator:
         if character == "R":
             return rf"(?:\r\n|{VERTICAL})"
         if character == "k":
-            found = self._match(r"<([A-Za-z][A-Za-z0-9]*)>")
-            if not found or found[1] not in self._names:
+            match = self._match(r"<([A-Za-z][A-Za-z0-9]*)>")
+            if not match or match[1] not in self._names:
                 raise self._error("\\k needs the name of a group before it")
-            return self._reference(f"(?P={found[1]})")
+            return self._reference(f"(?P={match[1]})")
         return self._back_reference(character)
 
     def _back_reference(self, digits: str) -> str:
@@ -508,16 +508,16 @@ class _Translator:
             return f"[^{positive[1:]}" if character in "HV" else positive
         if character == "N":
             return self._named_character()
-        found = self._match(r"\{([^}]*)\}|(.)")
-        if not found:
+        match = self._match(r"\{([^}]*)\}|(.)")
+        if not match:
             raise self._error("unclosed character family")
-        positive = self._family(found[1] if found[1] is not None else found[2])
+        positive = self._family(match[1] if match[1] is not None else match[2])
         return rf"(?:(?!{positive})[\s\S])" if character == "P" else positive
 
     def _named_character(self) -> str:
-        found = self._match(r"\{([^}]*)\}")
+        match = self._match(r"\{([^}]*)\}")
         try:
-            return self._literal(unicodedata.lookup(found[1] if found else ""))
+            return self._literal(unicodedata.lookup(match[1] if match else ""))
         except KeyError:
             raise self._error("unknown name of a character") from None
 
@@ -561,10 +561,10 @@ class _Translator:
         if character in CONTROLS:
             return CONTROLS[character]
         if character == "0":
-            found = self._match("[0-3][0-7]{2}|[0-7]{1,2}")
-            if not found:
+            match = self._match("[0-3][0-7]{2}|[0-7]{1,2}")
+            if not match:
                 raise self._error("illegal octal escape sequence")
-            return chr(int(found[0], 8))
+            return chr(int(match[0], 8))
         if character in "xu":
             return self._hexadecimal(character)
         if character == "c":
@@ -577,8 +577,8 @@ class _Translator:
         return character
 
     def _hexadecimal(self, character: str) -> str:
-        found = self._match(r"[0-9A-Fa-f]{4}" if character == "u" else r"[0-9A-Fa-f]{2}|\{([0-9A-Fa-f]+)\}")
-        code = int(found[1] if found.re.groups and found[1] else found[0], 16) if found else sys.maxunicode + 1
+        match = self._match(r"[0-9A-Fa-f]{4}" if character == "u" else r"[0-9A-Fa-f]{2}|\{([0-9A-Fa-f]+)\}")
+        code = int(match[1] if match.re.groups and match[1] else match[0], 16) if match else sys.maxunicode + 1
         if code > sys.maxunicode:
             raise self._error("illegal hexadecimal escape sequence")
         low = re.compile(r"\\u(D[C-F][0-9A-F]{2})", re.IGNORECASE).match(self._text, self._at)

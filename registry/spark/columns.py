@@ -29,7 +29,7 @@ try:
     from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # PySpark's stubs leave it out
     from pyspark.sql.types import BinaryType
 except ImportError as cause:
-    raise MissingExtraError("Columns need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+    raise MissingExtraError("Columns need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

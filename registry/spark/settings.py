@@ -53,8 +53,8 @@ def recommended_settings(use: Literal["decode", "encode", "start"] = "decode") -
       The way to Python and back is 1.05 to 1.2 times as fast, decoding to a table 1.04 to 1.1 times. The sockets are
       files in `/tmp`. Spark's default is the JVM's temporary folder, but the path of a socket has at most 107 bytes.
       Folders of YARN's containers are longer, and every Python function would fail there. If `/tmp` can't be used, set
-      `spark.python.unix.domain.socket.dir` to another short path that exists on every node. A killed process leaves its
-      socket files behind.
+      `spark.python.unix.domain.socket.dir` to another short path that exists on every node. A killed process does not
+      delete its socket files.
 
     The settings do not change results. Leave `spark.sql.execution.arrow.compression.codec` at `none`: it also applies
     to the transfer to Python. Measured by `benchmarks/transport.py`; figures in docs/speed.md.

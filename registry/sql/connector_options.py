@@ -58,7 +58,7 @@ _SHARED = (
         name="ingestion.error-tolerance.max-count",
         type="int",
         default=-1,
-        doc="number of bad records of a batch that are dropped, one more fails it; -1 is no limit (Ververica)",
+        doc="number of bad records of a batch that are dropped, one more fails it; -1 means no limit (Ververica)",
     ),
     Option(
         name="scan.bounded.mode",

@@ -119,15 +119,15 @@ def following_tables(text: str) -> dict[str, str]:
 
     Both are as written. Statements are not checked.
     """
-    found = {}
+    followed = {}
     for statement in CreatedTables(text, str).statements:
         begin, source = statement.span[0], _as_what(text, statement)
         if statement.kind == "EXECUTE" and (words := _BEGIN_SET.match(text, begin)):
             begin = words.end()
         target = _TARGET.match(text, begin)
         if target is not None and source is not None and source["what"].upper() == "TABLE":
-            found[_name_at(text, target.end())] = _name_at(text, source.end())
-    return found
+            followed[_name_at(text, target.end())] = _name_at(text, source.end())
+    return followed
 
 
 def followed_by_table(text: str) -> dict[tuple[str, ...], str]:
@@ -136,13 +136,13 @@ def followed_by_table(text: str) -> dict[tuple[str, ...], str]:
     A full name has catalog, database and table, as in `table_names`. Of equal names the last statement counts.
     """
     tables = CreatedTables(text, str)
-    found = {}
+    sources = {}
     for full, states in tables.created.items():
         statement = states[-1][1]
         source = None if statement is None else _as_what(text, statement)
         if source is not None and source["what"].upper() == "TABLE":
-            found[full] = _name_at(text, source.end())
-    return found
+            sources[full] = _name_at(text, source.end())
+    return sources
 
 
 def _as_what(text: str, statement: Statement) -> re.Match[str] | None:
@@ -151,10 +151,10 @@ def _as_what(text: str, statement: Statement) -> re.Match[str] | None:
 
 
 def _name_at(text: str, offset: int) -> str:
-    found = re.compile(rf"(?:{_BLANKS})?((?:`[^`]*`|[\w$]+)(?:\s*\.\s*(?:`[^`]*`|[\w$]+))*)", re.DOTALL).match(
+    match = re.compile(rf"(?:{_BLANKS})?((?:`[^`]*`|[\w$]+)(?:\s*\.\s*(?:`[^`]*`|[\w$]+))*)", re.DOTALL).match(
         text, offset
     )
-    return re.sub(r"\s*\.\s*", ".", found[1]) if found else ""
+    return re.sub(r"\s*\.\s*", ".", match[1]) if match else ""
 
 
 class _JobReader:
@@ -172,10 +172,10 @@ class _JobReader:
         for i, statement in enumerate(self._created.statements):
             self._read(i, statement)
         if not self._tables:
-            found = ", ".join(f"{s.kind} {s.name}".strip() + f" (line {s.line})" for s in self._created.statements[:20])
+            shown = ", ".join(f"{s.kind} {s.name}".strip() + f" (line {s.line})" for s in self._created.statements[:20])
             raise SchemaError(
                 "the text has no CREATE TABLE ... AS TABLE, which is what an ingestion runs; it has "
-                f"{found or 'no statement'}. To read a Kafka table, use KafkaTable.from_ddl; to keep one with declared "
+                f"{shown or 'no statement'}. To read a Kafka table, use KafkaTable.from_ddl; to keep one with declared "
                 "columns current, KafkaTable.maintain"
             )
         return SqlJob(tuple(self._tables), self._settings, self._places, tuple(self._notes))
@@ -209,9 +209,9 @@ class _JobReader:
 
     def _read_setting(self, statement: Statement) -> None:
         plain = _PLAIN_SETTING.fullmatch(self._text, *statement.span)
-        found = plain.groups() if plain else _SettingReader(self._text, *statement.span).setting()
-        if found is not None:
-            key, value = found
+        setting = plain.groups() if plain else _SettingReader(self._text, *statement.span).setting()
+        if setting is not None:
+            key, value = setting
             self._settings[key], self._places[key] = value, self._position(statement)
 
     def _read_following(self, i: int, statement: Statement, start: int) -> None:
@@ -290,7 +290,7 @@ class _OptionsReader(CreateTableReader):
 
     def _options(self) -> dict[str, str]:
         start = self.index
-        found = super()._options()
+        options = super()._options()
         offsets: dict[str, int] = {}
         place = start + 1
         for name in range(place, self.index):
@@ -300,7 +300,7 @@ class _OptionsReader(CreateTableReader):
             elif self.tokens[name] == ",":
                 place = name + 1
         self.option_offsets = offsets
-        return found
+        return options
 
 
 class _FollowedReader(_OptionsReader):
@@ -401,23 +401,23 @@ class _CreateAsReader(_OptionsReader):
         offset = self.offset()
         name = self._path()
         try:
-            found = job.followed(i, name)
+            followed = job.followed(i, name)
         except LookupError as cause:
             hint = ". A topic of a Kafka catalog needs a CREATE TABLE, without columns" if len(name) > 1 else ""
             raise self.error(f"AS TABLE: {cause.args[0]}{hint}", offset) from None
         if not self.skip("/*+"):
-            return found
+            return followed
         self.expect("OPTIONS")
         given = self._options()
         self.expect("*/")
         self.quote_from(self.offset())
         places = {key: self.position(offset) for key, offset in self.option_offsets.items()}
-        table = replace(found.table, options={**found.table.options, **given})
-        return replace(found, table=table, places={**found.places, **places})
+        table = replace(followed.table, options={**followed.table.options, **given})
+        return replace(followed, table=table, places={**followed.places, **places})
 
     def _added(self, table: TableDefinition) -> tuple[ProjectedColumn, ...]:
         """Parse ADD COLUMN: computed columns, perhaps in brackets."""
-        found: dict[str, ProjectedColumn] = {}
+        added: dict[str, ProjectedColumn] = {}
         if not self.skip("ADD"):
             return ()
         self.expect("COLUMN")
@@ -425,20 +425,20 @@ class _CreateAsReader(_OptionsReader):
         while True:
             offset = self.offset()
             column = self._added_column(table)
-            if column.name in found or any(other.name == column.name for other in table.columns):
+            if column.name in added or any(other.name == column.name for other in table.columns):
                 raise self.error(f"there are two columns named {column.name!r}", offset)
-            if column.after and column.after not in found and all(c.name != column.after for c in table.columns):
+            if column.after and column.after not in added and all(c.name != column.after for c in table.columns):
                 raise self.error(
                     f"AFTER {column.after}: the followed table does not declare this column, so its place is not known "
                     "before the messages have it. Declare it there, or remove AFTER",
                     offset,
                 )
-            found[column.name] = column
+            added[column.name] = column
             if not self.skip(","):
                 break
         if in_brackets:
             self.expect(")")
-        return tuple(found.values())
+        return tuple(added.values())
 
     def _added_column(self, table: TableDefinition) -> ProjectedColumn:
         place = self.position(self.offset())
@@ -450,12 +450,12 @@ class _CreateAsReader(_OptionsReader):
         known = {c.name: c.type for c in table.columns if c.type is not None and c.kind != "computed"}
         columns: dict[str, FlinkType] = SomeColumns(known)
         computed = {c.name: c.source for c in table.columns if c.kind == "computed"}
-        found = projected_expression(self.text, self.offset(), stop, columns=columns, inlined=computed)
+        expression = projected_expression(self.text, self.offset(), stop, columns=columns, inlined=computed)
         self.index = end
         if self.skip("COMMENT"):
             self.quoted_text("a comment")
         first = self.skip("FIRST")
-        return ProjectedColumn(name, found, place, first, self.name() if not first and self.skip("AFTER") else "")
+        return ProjectedColumn(name, expression, place, first, self.name() if not first and self.skip("AFTER") else "")
 
     def _end_of_expression(self) -> int:
         """Return the index of the token after an expression."""

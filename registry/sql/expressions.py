@@ -3,8 +3,8 @@
     price * amount                      Call("*", (Name("price"), Name("amount")))
     CAST(ts AS TIMESTAMP(3)) > b        Call(">", (Call("CAST", (Name("ts"),), type=TIMESTAMP(3)), Name("b")))
 
-What a tree means is in `registry.expressions`: its types, and the evaluation of rows. Nothing of a text is passed on to
-Spark, so that a DDL from somebody else cannot run code or read other tables.
+`registry.expressions` has the meaning of a tree: its types, and the evaluation of rows. Nothing of a text is passed on
+to Spark, so that a DDL from somebody else cannot run code or read other tables.
 Rules: the grammar of Calcite and Flink's "System (Built-in) Functions" page.
 """
 
@@ -154,15 +154,15 @@ class ExpressionReader(DdlReader):
     def tree(self) -> Tree:
         """Parse the next expression. Raises `SchemaError`."""
         offset = self.offset()
-        found = self._operation(0, 0)
-        if _levels(found) > _MOST_LEVELS:
+        tree = self._operation(0, 0)
+        if _levels(tree) > _MOST_LEVELS:
             raise self.error(f"operators are nested more than {_MOST_LEVELS} levels deep", offset)
-        return found
+        return tree
 
     def _plain_type(self, depth: int) -> FlinkType:
         """Parse a type. TIME has at most milliseconds, because Flink plans it so whatever the DDL says."""
-        found = super()._plain_type(depth)
-        return replace(found, precision=min(found.precision or 0, 3)) if found.root == "TIME" else found
+        plain = super()._plain_type(depth)
+        return replace(plain, precision=min(plain.precision or 0, 3)) if plain.root == "TIME" else plain
 
     # --- operators -------------------------------------------------------------------------------------------
 
@@ -172,31 +172,31 @@ class ExpressionReader(DdlReader):
             raise self.error(f"(: brackets are nested more than {_MOST_NESTED} levels deep")
         offset = self.offset()
         if self.skip("NOT"):
-            found: Tree = Call("NOT", (self._operation(_NOT, depth + 1),), offset)
+            left: Tree = Call("NOT", (self._operation(_NOT, depth + 1),), offset)
         else:
-            found = self._operand(depth)
+            left = self._operand(depth)
         while True:
             name, offset = self.word(), self.offset()
             precedence = _PRECEDENCE.get(name, -1)
             if precedence < max(least, 0) or (name == "NOT" and self.word(1) not in _NEGATED):
-                return found
+                return left
             self.index += 1
             if name == "IS":
-                found = self._test(found, depth, offset)
+                left = self._test(left, depth, offset)
             elif precedence == _PRECEDENCE["LIKE"]:
                 negated = name == "NOT"
                 if negated:
                     name = self.word()
                     self.index += 1
-                found = self._membership(name, found, depth, offset)
-                found = Call("NOT", (found,), offset) if negated else found
+                left = self._membership(name, left, depth, offset)
+                left = Call("NOT", (left,), offset) if negated else left
             else:
                 right = self._operation(precedence + 1, depth)
                 name = "<>" if name == "!=" else name
-                if name in _FLATTENED and isinstance(found, Call) and found.name == name:
-                    found = Call(name, (*found.arguments, right), found.offset)
+                if name in _FLATTENED and isinstance(left, Call) and left.name == name:
+                    left = Call(name, (*left.arguments, right), left.offset)
                 else:
-                    found = Call(name, (found, right), offset)
+                    left = Call(name, (left, right), offset)
 
     def _test(self, of: Tree, depth: int, offset: int) -> Tree:
         """Parse what is after IS."""
@@ -218,8 +218,8 @@ class ExpressionReader(DdlReader):
             low = self._operation(_ADDITION, depth)
             self.expect("AND")
             high = self._operation(_ADDITION, depth)
-            found = _between(of, low, high, offset)
-            return Call("OR", (found, _between(of, high, low, offset)), offset) if symmetric else found
+            membership = _between(of, low, high, offset)
+            return Call("OR", (membership, _between(of, high, low, offset)), offset) if symmetric else membership
         if name == "IN":
             self.expect("(")
             return Call("IN", (of, *self._arguments(depth + 1)), offset)
@@ -235,20 +235,20 @@ class ExpressionReader(DdlReader):
         while self.peek() in ("+", "-"):
             negative ^= self.peek() == "-"
             self.index += 1
-        found = self._primary(depth)
+        operand = self._primary(depth)
         while True:
             at = self.offset()
             if self.skip("."):
-                found = Call(".", (found,), at, words=(self.name(),))
+                operand = Call(".", (operand,), at, words=(self.name(),))
             elif self.skip("["):
-                found = Call("[]", (found, self._operation(0, depth + 1)), at)
+                operand = Call("[]", (operand, self._operation(0, depth + 1)), at)
                 self.expect("]")
             else:
                 break
-        if negative and isinstance(found, Literal) and not isinstance(found.value, str | bytes | None):
-            is_whole = found.type is not None and (found.type in (INT, BIGINT) or found.type.scale == 0)
-            return Literal(-found.value, _whole_type(-found.value) if is_whole else found.type, offset)
-        return Call("NEGATIVE", (found,), offset) if negative else found
+        if negative and isinstance(operand, Literal) and not isinstance(operand.value, str | bytes | None):
+            is_whole = operand.type is not None and (operand.type in (INT, BIGINT) or operand.type.scale == 0)
+            return Literal(-operand.value, _whole_type(-operand.value) if is_whole else operand.type, offset)
+        return Call("NEGATIVE", (operand,), offset) if negative else operand
 
     # --- values ----------------------------------------------------------------------------------------------
 
@@ -261,12 +261,12 @@ class ExpressionReader(DdlReader):
             self.index += 1
             return self._number(token, offset)
         if self.skip("("):
-            found = self._operation(0, depth + 1)
+            inner = self._operation(0, depth + 1)
             if self.skip(","):
-                found = Call("ROW", (found, *self._arguments(depth + 1)), offset)
+                inner = Call("ROW", (inner, *self._arguments(depth + 1)), offset)
             else:
                 self.expect(")")
-            return found
+            return inner
         if word in _LITERALS and self.peek(1).startswith("'"):
             self.index += 1
             return self._typed_literal(word, offset)
@@ -409,14 +409,14 @@ class ExpressionReader(DdlReader):
 
     def _arguments(self, depth: int, close: str = ")") -> tuple[Tree, ...]:
         """Parse values separated by commas, up to the closing bracket."""
-        found: list[Tree] = []
+        arguments: list[Tree] = []
         if not self.skip(close):
             while True:
-                found.append(self._operation(0, depth))
+                arguments.append(self._operation(0, depth))
                 if not self.skip(","):
                     break
             self.expect(close)
-        return tuple(found)
+        return tuple(arguments)
 
     def _call(self, name: str, depth: int, offset: int) -> Tree:
         """Parse the arguments of a function after its opening bracket."""
@@ -426,9 +426,9 @@ class ExpressionReader(DdlReader):
             raise self.error(f"{name}: {why}", offset)
         if special is None:
             return Call(name, self._arguments(depth), offset)
-        found = special(self, name, depth, offset)
+        call = special(self, name, depth, offset)
         self.expect(")")
-        return found
+        return call
 
     def _keyword(self, *words: str) -> str:
         """Skip one of these words and return it."""
@@ -466,22 +466,22 @@ class ExpressionReader(DdlReader):
         return Call(name, (blank, first), offset, words=("BOTH",))
 
     def _substring(self, name: str, depth: int, offset: int) -> Tree:
-        found = [self._operation(0, depth)]
+        arguments = [self._operation(0, depth)]
         start, length = ("FROM", "FOR") if self.word() == "FROM" else (",", ",")
         self.expect(start)
-        found.append(self._operation(0, depth))
+        arguments.append(self._operation(0, depth))
         if self.skip(length):
-            found.append(self._operation(0, depth))
-        return Call(name, tuple(found), offset)
+            arguments.append(self._operation(0, depth))
+        return Call(name, tuple(arguments), offset)
 
     def _overlay(self, name: str, depth: int, offset: int) -> Tree:
-        found = [self._operation(0, depth)]
+        arguments = [self._operation(0, depth)]
         for word in ("PLACING", "FROM"):
             self.expect(word)
-            found.append(self._operation(0, depth))
+            arguments.append(self._operation(0, depth))
         if self.skip("FOR"):
-            found.append(self._operation(0, depth))
-        return Call(name, tuple(found), offset)
+            arguments.append(self._operation(0, depth))
+        return Call(name, tuple(arguments), offset)
 
     def _with_unit(self, name: str, depth: int, offset: int) -> Tree:
         """Parse TIMESTAMPADD and TIMESTAMPDIFF."""
@@ -554,16 +554,16 @@ class ExpressionReader(DdlReader):
         return Call(name, tuple(arguments), offset, words=words)
 
     def _wrapper(self) -> str:
-        found = ""
+        wrapper = ""
         if self.skip("WITHOUT"):
-            found = "WITHOUT"
+            wrapper = "WITHOUT"
         elif self.skip("WITH"):
-            found = "CONDITIONAL" if self.skip("CONDITIONAL") else "UNCONDITIONAL"
+            wrapper = "CONDITIONAL" if self.skip("CONDITIONAL") else "UNCONDITIONAL"
             self.skip("UNCONDITIONAL")
-        if found:
+        if wrapper:
             self.skip("ARRAY")
             self.expect("WRAPPER")
-        return found
+        return wrapper
 
 
 class _SingleExpressionReader(ExpressionReader):
@@ -634,11 +634,11 @@ def _as_decimal(bound: Tree, other: Tree) -> Tree:
 
 def _levels(tree: Tree) -> int:
     """Return how deep the operators of a tree are nested."""
-    found, level = 0, [tree]
+    levels, level = 0, [tree]
     while level:
-        found += 1
+        levels += 1
         level = [argument for one in level if isinstance(one, Call) for argument in one.arguments]
-    return found
+    return levels
 
 
 def _walk(tree: Tree) -> Iterator[Tree]:

@@ -11,7 +11,7 @@ Only CREATE TABLE is parsed. Of other statements only the first words are read, 
 change the meaning of names. Strings, names in backticks and comments may contain `;`. The client commands SET, RESET,
 ADD and REMOVE may contain texts that are not SQL, up to the first `;`:
 
-    SET state.checkpoints.dir = s3://bucket/checkpoints;    `//` is no comment here
+    SET state.checkpoints.dir = s3://bucket/checkpoints;    `//` does not begin a comment here
     ADD JAR hdfs:///lib/udf.jar;
 
 Rules: Flink's `ScriptExecutor` and `SetOperationParseStrategy`, and the statements of its `Parser.tdd`.
@@ -31,7 +31,7 @@ from kvformat.registry.sql.create_table import parse_create_table
 from kvformat.registry.sql.legacy_options import check_not_legacy
 from kvformat.registry.sql.table_definition import TableDefinition
 
-# A hint, /*+ ... */, is no comment: it may contain strings. About /***/ see `DdlReader`.
+# A hint, /*+ ... */, is not a comment: it may contain strings. About /***/ see `DdlReader`.
 _COMMENT = r"--[^\n\r]*|//[^\n\r]*|/\*(?!\+)(?:\*[^/])?+.*?\*/"
 _CREATE_TABLE = r"\bCREATE\s+(?:OR\s+REPLACE\s+)?(?:TEMPORARY\s+)?TABLE(?![\w$])"
 # Texts that may contain a `;`, words, the `;` itself (`end`), or the start of a quote or comment that is not closed

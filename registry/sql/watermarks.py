@@ -6,7 +6,7 @@
     WATERMARK FOR ts AS ts + INTERVAL '-5' SECOND - INTERVAL '1' MINUTE  65,000 ms
 
 Spark's `withWatermark` takes a column and a number of milliseconds that is not negative. Flink evaluates any expression
-for each row. What is not the column minus a fixed delay is refused, with what to write instead.
+for each row. Any expression but the column minus a fixed delay is refused, with what to write instead.
 Rules: the answers of Flink 2.3.
 """
 

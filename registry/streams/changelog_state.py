@@ -52,7 +52,7 @@ def check_session(df: DataFrame) -> None:
     try:
         importlib.import_module("google.protobuf")  # PySpark's state client imports it on the workers
     except ImportError as cause:
-        raise MissingExtraError("normalize_changes needs protobuf: pip install 'kvformat[state]'") from cause
+        raise MissingExtraError("normalize_changes needs protobuf", extra="state") from cause
 
 
 def normalized(

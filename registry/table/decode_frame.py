@@ -33,7 +33,7 @@ try:
     )
     from kvformat.registry.table.watermark import with_watermark
 except ImportError as cause:
-    raise MissingExtraError("DataFrames need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+    raise MissingExtraError("DataFrames need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

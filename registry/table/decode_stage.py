@@ -22,7 +22,7 @@ from kvformat.registry.table.record_decoding import DecodedColumn, RecordDecodin
 try:
     from pyspark.sql import types as T
 except ImportError as cause:
-    raise MissingExtraError("DataFrames need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+    raise MissingExtraError("DataFrames need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from kvformat.registry.format import Errors

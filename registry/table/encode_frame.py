@@ -44,7 +44,7 @@ try:
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 except ImportError as cause:
-    raise MissingExtraError("DataFrames need PySpark 4.1 or newer: pip install 'kvformat[spark]'") from cause
+    raise MissingExtraError("DataFrames need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -1,4 +1,4 @@
-"""What decoding a table's records takes and gives, for an input whose columns are known. It does not know Spark.
+"""Input and output of decoding a table's records, for known columns of the input. It does not know Spark.
 
     plan of a table, metadata, policy for errors, columns of the input -> RecordDecoding
         .input       makes the decoder's input from Kafka's columns in Arrow

@@ -36,7 +36,7 @@ class TablePlan:
     """One direction of a table, fully checked. `values` are the connector's options, parsed.
 
     `topics` is None for a table with a `topic_pattern`, and for one without either. `ignore_errors` drops bad records,
-    at most `most_errors` of a batch; -1 is no limit.
+    at most `most_errors` of a batch; -1 means no limit.
     """
 
     table: TableDefinition
@@ -247,15 +247,15 @@ class _TablePlanner:
         of_value = projected(self.physical, value, value_prefix)
         in_value = [name.name for place, name in zip(value, of_value.fields, strict=True) if place in row_key]
         return RecordLayout(
-            self.physical,
-            key_format,
-            value_format.for_rows(in_value, in_record=key_format is not None and set(row_key) <= set(key)),
-            None if key_format is None else arrow_schema(projected(self.physical, key, key_prefix)),
-            arrow_schema(of_value),
-            key,
-            value,
-            self.upsert,
-            row_key,
+            physical=self.physical,
+            key_format=key_format,
+            value_format=value_format.for_rows(in_value, in_record=key_format is not None and set(row_key) <= set(key)),
+            key_schema=None if key_format is None else arrow_schema(projected(self.physical, key, key_prefix)),
+            value_schema=arrow_schema(of_value),
+            key_indexes=key,
+            value_indexes=value,
+            upsert=self.upsert,
+            row_key=row_key,
         )
 
     def _check_schema(self, part: Part, format: Format | None, schema: pa.Schema | None) -> None:

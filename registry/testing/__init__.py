@@ -5,8 +5,8 @@
     check_format        checks the rules that do not need Spark, without pytest; returns a `Report` or raises
     RULES               all rules, each with its sentence and the page of the docs that explains it
 
-`fixtures` has a `spark` fixture. pytest is imported only by `fixtures` and by the tests when they run:
-`pip install 'kvformat[testing]'`.
+`fixtures` has a `spark` fixture. pytest is imported only by `fixtures` and by the tests when they run, and is in
+the extra `kvformat[testing]`.
 """
 
 from __future__ import annotations

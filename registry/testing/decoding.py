@@ -121,7 +121,7 @@ def errors_have_no_rows(subject: Subject) -> None:
                 subject.check_equal(where, found, expected)
 
 
-@rule("decode", page="plugins.md#what-the-kit-checks")
+@rule("decode", page="plugins.md#checks-of-the-kit")
 def bad_messages(subject: Subject) -> None:
     """A malformed message is an error, never a row of NULLs. The author declares some in `bad`."""
     subject.require_decode()
@@ -265,7 +265,7 @@ def _is_error_or_null(result: DecodeResult) -> bool:
     return result.error is not None or result.rows in (None, "[]", "[{'v': None}]")
 
 
-@rule("decode", page="plugins.md#what-the-kit-checks")
+@rule("decode", page="plugins.md#checks-of-the-kit")
 def other_types(subject: Subject) -> None:
     """A value of another type is an error or NULL, never another value. For example, 7.9 and true are not an INT, and
     a text is not a number.
@@ -304,7 +304,7 @@ def _encode_values(subject: Subject, flink: str, values: list[Any]) -> dict[str,
     return {value: message for value, message in pairs if message is not None}
 
 
-@rule("decode", page="plugins.md#what-the-kit-checks")
+@rule("decode", page="plugins.md#checks-of-the-kit")
 def names(subject: Subject) -> None:
     """Column names are compared exactly. Names that differ in case or in Unicode normalization are different."""
     subject.require_decode()
@@ -404,7 +404,7 @@ def round_trip(subject: Subject) -> None:
                 subject.check_equal(f"{case.name}, encoded", str(result), hex_text(message))
 
 
-@rule("decode", page="robustness.md#what-is-promised")
+@rule("decode", page="robustness.md#guarantees")
 def never_raises(subject: Subject) -> None:
     """A format never raises for bad data. It reports an error for each bad message."""
     subject.require_decode()
@@ -442,7 +442,7 @@ def _check_no_kernel_failure(
         subject.check(f"{where}, message {hex_text(message)}", code != ErrorCode.KERNEL_FAILED, problem)
 
 
-@rule("decode", page="robustness.md#what-is-promised")
+@rule("decode", page="robustness.md#guarantees")
 def neighbours(subject: Subject) -> None:
     """A bad message does not change the results of the messages around it, and its error is at its own index."""
     subject.require_decode()

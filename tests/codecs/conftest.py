@@ -13,7 +13,7 @@ from kvformat.registry.contract.isolate_errors import Run
 
 @pytest.fixture(autouse=True)
 def kernels_do_not_raise(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail if a kernel raises an exception that is no error of the library.
+    """Fail if a kernel raises an exception that is not an error of the library.
 
     `isolate_errors` would read the batch again in parts, in which the mistake may not show. Tests that make a kernel
     raise on purpose have the mark `kernel_raises`.

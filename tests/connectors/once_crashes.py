@@ -189,7 +189,7 @@ class Copy:
             letters = [*set(letters)]
         assert sorted(letters) == sorted(self.bad), f"{len(letters)} of {len(self.bad)} dead letters"
         report.records = len(messages) + len(letters)
-        # What aborted transactions left in the log, and the markers of transactions.
+        # Records of aborted transactions in the log, and the markers of transactions.
         report.repeats = len(self.broker.records(self.target, committed_only=False)) - len(messages)
 
 

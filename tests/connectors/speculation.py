@@ -244,7 +244,7 @@ class Slow(KafkaTransaction):
 
     folder: Path
     begins_after = "open"
-    """What the first attempt tells before another one begins."""
+    """The first attempt's report before another one begins."""
 
     def __init__(self, *given: Any) -> None:
         from pyspark import TaskContext

@@ -1089,7 +1089,7 @@ def test_a_command_without_pyspark_names_the_extra(monkeypatch: pytest.MonkeyPat
     table = "CREATE TABLE t (i INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json'"
     result = run("explain", "-", given=f"{table}, 'properties.bootstrap.servers' = 'broker:9092')")
     assert result.exit_code == 2
-    assert "Error: this command needs PySpark 4.1 or newer: pip install 'kvformat[spark]'" in result.stderr
+    assert "Error: this command needs PySpark 4.1 or newer: install kvformat[spark]" in result.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_of_the_command(tmp_path: Path) -> None:

@@ -433,7 +433,7 @@ def test_filters_narrow_what_is_read(spark: Any, broker: Any) -> None:
 
 
 def test_only_some_columns_are_decoded(spark: Any, broker: Any) -> None:
-    """A value that is not valid for its column is no error if the column is not read."""
+    """A value that is not valid for its column is not an error if the column is not read."""
     broker.send(broker.create("source-columns"), [(None, b'{"id":1,"name":"a","price":"x"}')])
     ddl = (
         "CREATE TABLE t (id INT, name STRING, price INT, place INT METADATA FROM 'partition' VIRTUAL) WITH ("

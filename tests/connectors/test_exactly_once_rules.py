@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.connectors import exactly_once, transaction_client
-from kvformat.connectors.exactly_once import ExactlyOnce, job_query
+from kvformat.connectors.exactly_once import DriverState, ExactlyOnce, job_query
 from kvformat.connectors.transaction_client import TransactionSettings
 from kvformat.connectors.transactions import Mark, QueryNames, TakenOver, WrittenTask
 from kvformat.registry import ConfigurationError, DeliveryError, KafkaSinkWarning, MissingExtraError
@@ -256,7 +256,7 @@ def _checked(missing: Sequence[str | None], tasks: int | None, monkeypatch: pyte
     monkeypatch.setattr(exactly_once, "_on_driver", lambda spark, function: function())
     monkeypatch.setattr(transaction_client, "broker_settings", lambda _: {"transaction.max.timeout.ms": "5000"})
     monkeypatch.setattr(transaction_client, "largest_messages", lambda *_: [])
-    before = ExactlyOnce(SETTINGS, tasks, "job-1", state={"last": 4})
+    before = ExactlyOnce(SETTINGS, tasks, "job-1", state=DriverState(last=4))
     return before.checked(frame)  # type: ignore[arg-type]
 
 
@@ -265,7 +265,7 @@ def test_the_number_of_tasks_is_that_of_the_table_or_of_a_small_job(
     tasks: int | None, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made = _checked([None] * 3, tasks, monkeypatch)
-    assert (made.tasks, made.state) == (wanted, {})
+    assert (made.tasks, made.state) == (wanted, DriverState())
     assert made.settings.producer["transaction.timeout.ms"] == 5000, "limited by the brokers"
 
 

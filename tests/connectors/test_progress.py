@@ -1,4 +1,4 @@
-"""What the listener logs of a query's progress, without a query; test_replay.py logs a real one."""
+"""The listener's log of a query's progress, without a query; test_replay.py logs a real one."""
 
 from __future__ import annotations
 

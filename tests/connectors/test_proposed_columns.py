@@ -1,4 +1,4 @@
-"""What a sample of messages is recognized as, and the columns that are proposed, at the limits of the rules."""
+"""Recognized formats of samples, and proposed columns, at the limits of the rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a replay reads, writes and counts, and in which order; without Spark. test_replay.py has Spark and a broker."""
+"""The steps of a replay: reads, writes and counts, in order; without Spark. test_replay.py has Spark and a broker."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_letters_of_all_batches_are_counted_and_batches_without_records_are_not(
 
 
 class Letters:
-    """Letters of a folder. What is read and written is kept in `done`."""
+    """Letters of a folder. `done` has the reads and writes."""
 
     def __init__(self, name: str, count: int, done: list[Any]) -> None:
         self.name, self._count, self.done, self.schema = name, count, done, "schema"

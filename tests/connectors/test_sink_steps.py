@@ -1,4 +1,4 @@
-"""What a writer does with a batch, and in which order; without Spark. test_writing.py has Spark and a broker."""
+"""The steps of a writer for a batch, in order; without Spark. test_writing.py has Spark and a broker."""
 
 from __future__ import annotations
 

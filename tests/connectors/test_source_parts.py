@@ -176,7 +176,7 @@ SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=dt.UTC)
         ([EqualTo(("o",), 150)], [(2, 150, 151)]),
         ([In(("o",), (3, None, 120))], [(0, 3, 10), (1, 5, 6), (2, 100, 121)]),
         ([GreaterThanOrEqual(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
-        # What says nothing about the place of a record, or may be true for any.
+        # These conditions say nothing about the place of a record, or may be true for any.
         ([LessThan(("t",), SECOND)], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([GreaterThanOrEqual(("t",), dt.datetime(2026, 1, 1))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([Not(EqualTo(("p",), 2)), IsNotNull(("p",))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),

@@ -181,7 +181,7 @@ def _width(t: pa.DataType) -> int:
 
 
 def looked(batch: Batch) -> None:
-    """A look finds the table of each message, or its error, alone as in the batch. What it finds has nothing new."""
+    """A look finds the table of each message, or its error, alone as in the batch. A second look finds nothing new."""
     if not isinstance(batch.case, FormatCase):
         return
     format = batch.case.format

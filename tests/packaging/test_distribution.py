@@ -36,6 +36,12 @@ def test_a_wheel_without_extension_modules_is_for_all_platforms(
     assert "Root-Is-Purelib: true" in about
 
 
+def test_the_changelog_begins_with_the_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    headings = re.findall(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert headings[0] == version
+
+
 def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str]) -> None:
     modules = {f"kvformat/{path.relative_to(ROOT)}" for top in _FOLDERS for path in (ROOT / top).rglob("*.py")}
     packed = {name for name in contents if ".dist-info/" not in name}

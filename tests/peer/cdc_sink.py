@@ -24,7 +24,7 @@ _CHANGES = Table("sink", _COLUMNS, {}, ("shop", "id"), changes=True)
 
 @dataclass(frozen=True)
 class Sunk:
-    """What was written to each topic and read by Flink: the value's format, the partitioning, and counts."""
+    """Records that were written to each topic and read by Flink: the value's format, the partitioning, and counts."""
 
     format: str
     strategy: str

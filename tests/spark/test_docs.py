@@ -63,16 +63,27 @@ def test_each_format_has_a_page_with_its_options() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("page", SNIPPETS)
-def test_snippets_run(page: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snippets_run_and_print_the_shown_text(
+    page: str, spark: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A block `text` directly after a snippet is what it prints, but for the width of the columns."""
     monkeypatch.setattr(discovery, "_registered", {})
-    snippets = re.findall(r"```python\n(.*?)```", PAGES[page], re.DOTALL)
+    snippets = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", PAGES[page], re.DOTALL)
     assert snippets
     scope: dict[str, Any] = {"__name__": "__snippet__"}
-    for snippet in snippets:
+    for snippet, shown in snippets:
+        capsys.readouterr()
         exec(compile(snippet, page, "exec"), scope)
+        if shown:
+            assert _cells(capsys.readouterr().out) == _cells(shown)
     for name, value in scope.items():
-        if hasattr(value, "toArrow"):
+        if hasattr(type(value), "toArrow"):
             assert value.toArrow().num_rows > 0, name
+
+
+def _cells(shown: str) -> list[list[str]]:
+    """Return the cells of the rows that `DataFrame.show` prints."""
+    return [[cell.strip() for cell in line.split("|")] for line in shown.splitlines() if line.startswith("|")]
 
 
 @pytest.mark.spark
@@ -106,12 +117,29 @@ def test_the_notebook_is_the_quick_start() -> None:
     assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"]) > len(code) > 4
 
 
-def test_linked_files_exist() -> None:
-    """Links to files exist. Building the site checks links to headings."""
-    links = [(page, link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]+)[^)]*\)", text)]
-    assert len(links) > 100
-    for page, link in links:
-        assert (ROOT / page).parent.joinpath(link).exists(), f"{page}: {link}"
+def test_linked_files_and_headings_exist() -> None:
+    links = [
+        (page, *link) for page, text in PAGES.items() for link in re.findall(r"\]\(([^)#:]*)(?:#([^)]+))?\)", text)
+    ]
+    assert len(links) > 400
+    for page, link, heading in links:
+        target = (ROOT / page).parent.joinpath(link).resolve() if link else ROOT / page
+        assert target.exists(), f"{page}: {link}"
+        if heading:
+            assert heading in _anchors(target), f"{page}: {link}#{heading}"
+
+
+def test_no_page_installs_a_release_from_an_index() -> None:
+    """There is no release yet. The page about plugins lets pip find a wheel of the checkout."""
+    for page, text in PAGES.items():
+        found = re.findall(r"pip install (?:-\S+ )*'?kvformat(?:\[[\w,]+\])?(?! @)['\s]", text)
+        assert bool(found) == (page == "docs/plugins.md"), page
+
+
+def _anchors(page: Path) -> list[str]:
+    """Return the anchors of a page's headings, as the site and GitHub make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def test_the_tests_and_bounds_on_the_robustness_page_exist() -> None:
@@ -121,7 +149,7 @@ def test_the_tests_and_bounds_on_the_robustness_page_exist() -> None:
     assert len(named) > 10
     for name in named:
         assert f"def {name}(" in tests, name
-    (promises,) = re.findall(r"## What is promised\n(.*?)\n## ", page, re.DOTALL)
+    (promises,) = re.findall(r"## Guarantees\n(.*?)\n## ", page, re.DOTALL)
     assert {*PROPERTIES, SOURCE, ANSWERED} <= set(re.findall(r"`(\w+)`", promises))
     rows = [line for line in page.splitlines() if re.match(r"\|.*`(?:codecs|registry|connectors)/[\w/]+\.py`: ", line)]
     bounds = [(row, *told) for row in rows for told in re.findall(r"`(\w+/[\w/]+\.py)`: ([^;|]*)", row)]

@@ -115,7 +115,7 @@ def deep(rng: random.Random) -> dict[str, Any]:
 
 
 def odd(rng: random.Random) -> dict[str, Any]:
-    """A row of ODD: what is no text for texts, other types."""
+    """A row of ODD: values that are not texts for texts, other types."""
     number = rng.choice([0, -0.0, 1, -7, 1.5, 1.50, 1e3, 1e-7, 12345678.25, 123456789012345678901234567890])
     tree = rng.choice(
         [{}, [], {"a": [1, None, "é", True, 0.25]}, [[{"b": {"c": number}}]], {'"': "\n\t\\"}, [1.0, -0.0]]

@@ -55,7 +55,7 @@ def customer_changes():
 
 @dp.materialized_view
 def spent():
-    """What each customer spent."""
+    """The total that each customer spent."""
     return spark.read.table("orders").groupBy("customer").agg(F.sum("price").alias("price"))
 
 

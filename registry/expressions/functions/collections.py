@@ -135,15 +135,15 @@ def _map_values(call: Call, arguments: Sequence[Bound]) -> list[Bound]:
 def _last_of_equal_keys(trees: Sequence[Tree], keys: Sequence[Bound], common: FlinkType) -> dict[int, int]:
     """Return for each key the index of its last value. Flink takes the same column or literal for one key."""
     first: dict[Any, int] = {}
-    found: dict[int, int] = {}
+    last: dict[int, int] = {}
     for i, (tree, key) in enumerate(zip(trees, keys, strict=True)):
         identity: Any = i
         if isinstance(tree, Name) and same_values(key.type, common) and key.type.root == common.root:
             identity = ("column", tree.name)
         elif isinstance(tree, Literal) and (key.type.root in TEXTS or key.type == common):
             identity = ("literal", tree.value)
-        found[first.setdefault(identity, i)] = i
-    return found
+        last[first.setdefault(identity, i)] = i
+    return last
 
 
 def _bind_row(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -206,14 +206,14 @@ def _merged(call: Call, arguments: Sequence[Bound], *, converts: bool = True) ->
     Without `converts`, values must not change: there Flink's conversion fails for NULL, or makes 0 of it.
     """
     _check_root(call, arguments, arguments[0].type.root)
-    found: FlinkType | None = arguments[0].type
+    common: FlinkType | None = arguments[0].type
     for argument in arguments[1:]:
-        found = found and _merged_type(found, argument.type)
-    if found is None or not (converts or all(_is_kept(one.type, found) for one in arguments)):
+        common = common and _merged_type(common, argument.type)
+    if common is None or not (converts or all(_is_kept(one.type, common) for one in arguments)):
         types = ", ".join(shown(one.type) for one in arguments)
-        what = "no common type" if found is None else "several types, for which Flink fails if there is a NULL"
+        what = "no common type" if common is None else "several types, for which Flink fails if there is a NULL"
         raise BindError(f"{call.name}: its arguments have {what}: {types}; cast them to one", call.offset)
-    return [_with_type(call, argument, found) for argument in arguments]
+    return [_with_type(call, argument, common) for argument in arguments]
 
 
 def _merged_type(one: FlinkType, other: FlinkType) -> FlinkType | None:
@@ -284,26 +284,26 @@ def _check_no_null(call: Call, type_: FlinkType, value: Any) -> None:
 
 def _distinct(equal: _Equal, *arrays: list[Any]) -> list[Any]:
     """Return the elements of arrays without those that are equal to one before."""
-    found: list[Any] = []
+    distinct: list[Any] = []
     if equal is operator.eq:
         return _distinct_plain(arrays)
     for array in arrays:
         for item in array:
-            if not any(one is None if item is None else one is not None and equal(item, one) for one in found):
-                found.append(item)
-    return found
+            if not any(one is None if item is None else one is not None and equal(item, one) for one in distinct):
+                distinct.append(item)
+    return distinct
 
 
 def _distinct_plain(arrays: Sequence[list[Any]]) -> list[Any]:
     """Do so with a set, in linear time. NaN equals nothing, 0.0 equals -0.0."""
     seen: set[Any] = set()
-    found: list[Any] = []
+    distinct: list[Any] = []
     for array in arrays:
         for item in array:
             if item not in seen or item != item:
                 seen.add(item)
-                found.append(item)
-    return found
+                distinct.append(item)
+    return distinct
 
 
 def _without(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -312,13 +312,13 @@ def _without(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def compute(one: list[Any], other: list[Any]) -> list[Any]:
         seen = {key(item) for item in other}
-        found: list[Any] = []
+        kept: list[Any] = []
         for item in one:
             of = key(item)
             if of not in seen or of != of:
-                found.append(item)
+                kept.append(item)
                 seen.add(of)
-        return found
+        return kept
 
     return _of_two(call, arguments, compute)
 
@@ -329,12 +329,12 @@ def _intersection(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def compute(one: list[Any], other: list[Any]) -> list[Any]:
         wanted = {key(item) for item in other}
-        found: dict[Any, Any] = {}
+        shared: dict[Any, Any] = {}
         for item in one:
             of = key(item)
             if of in wanted and of == of:
-                found.setdefault(of, item)
-        return list(found.values())
+                shared.setdefault(of, item)
+        return list(shared.values())
 
     return _of_two(call, arguments, compute)
 
@@ -402,8 +402,8 @@ def _position(call: Call, arguments: Sequence[Bound]) -> Bound:
     array, value, equal = _with_element(call, arguments)
 
     def compute(items: list[Any], sought: Any) -> int:
-        found = (i for i, item in enumerate(items, 1) if item is not None and equal(item, sought))
-        return next(found, 0)
+        positions = (i for i, item in enumerate(items, 1) if item is not None and equal(item, sought))
+        return next(positions, 0)
 
     return by_value(INT, compute, [array, value])
 
@@ -573,27 +573,27 @@ def _sorted_by_insertion(items: list[Any], ascending: bool, nulls_first: bool) -
             return (a is not None or b is not None) and (a is None) == nulls_first
         return bool((a > b) != ascending)
 
-    found = list(items)
-    if len(found) < 2:
-        return found
+    ordered = list(items)
+    if len(ordered) < 2:
+        return ordered
     run = 2
-    if before(found[1], found[0]):
-        while run < len(found) and before(found[run], found[run - 1]):
+    if before(ordered[1], ordered[0]):
+        while run < len(ordered) and before(ordered[run], ordered[run - 1]):
             run += 1
-        found[:run] = found[:run][::-1]
+        ordered[:run] = ordered[:run][::-1]
     else:
-        while run < len(found) and not before(found[run], found[run - 1]):
+        while run < len(ordered) and not before(ordered[run], ordered[run - 1]):
             run += 1
-    for i in range(run, len(found)):
-        pivot, low, high = found[i], 0, i
+    for i in range(run, len(ordered)):
+        pivot, low, high = ordered[i], 0, i
         while low < high:
             middle = (low + high) >> 1
-            if before(pivot, found[middle]):
+            if before(pivot, ordered[middle]):
                 high = middle
             else:
                 low = middle + 1
-        found.insert(low, found.pop(i))
-    return found
+        ordered.insert(low, ordered.pop(i))
+    return ordered
 
 
 # --- maps ----------------------------------------------------------------------------------------------------
@@ -635,11 +635,11 @@ def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
     def compute(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         if any(key is None for one in maps for key, _ in one):  # after a cast to a smaller type
             raise RowError("MAP_UNION: a MAP with the key NULL is not supported")
-        found = maps[0]
+        union = maps[0]
         for later in maps[1:]:
             if later:
-                found = [*later, *_without_keys(found, later, equal)]
-        return found
+                union = [*later, *_without_keys(union, later, equal)]
+        return union
 
     return by_value(merged[0].type, compute, merged)
 

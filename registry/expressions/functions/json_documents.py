@@ -10,7 +10,7 @@ r"""Read and write JSON texts as Jackson 2.20 does with Flink's settings.
 
 Python's `json` parses nearly all documents. It differs from Jackson, and this module makes up for it:
 
-- `NaN` and `Infinity` are no values in Jackson.
+- `NaN` and `Infinity` are not values in Jackson.
 - After a number at the top there must be a blank or the end, after `true` no letter or digit. `json` stops silently.
 - Jackson allows 1,000 levels, 1,000 digits of a number, 50,000 characters of a name, 20,000,000 of a string, and an
   exponent that fits 32 bits. `json` has no such limits, but fails at some hundreds of levels (`RecursionError`).
@@ -122,7 +122,7 @@ def _check_end(text: str, start: int, end: int) -> None:
 def _is_identifier_part(character: str) -> bool:
     """Return `Character.isJavaIdentifierPart` for a character above the digits."""
     if character > "\uffff":
-        return False  # half of it is no such character
+        return False  # half of it is not a whole character
     if "\x7f" <= character <= "\x9f":
         return True
     return unicodedata.category(character) in (

@@ -84,15 +84,15 @@ def _bind_value(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def of_path(evaluate: Find, lax: bool) -> Callable[[str], Any]:
         def value(given: str) -> Any:
-            found = evaluate(given)
-            kind = type(found)
+            result = evaluate(given)
+            kind = type(result)
             if kind is Failed:
-                return on_error(found.reason)
-            if found is None or (lax and kind in (list, dict)):
+                return on_error(result.reason)
+            if result is None or (lax and kind in (list, dict)):
                 return on_empty("no single value at the path")
             if kind in (list, dict):
                 return on_error("the value at the path is an array or object")
-            return convert(found)
+            return convert(result)
 
         return value
 
@@ -194,18 +194,18 @@ def _bind_query(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def of_path(evaluate: Find, lax: bool) -> Callable[[str], Any]:
         def query(given: str) -> Any:
-            found = evaluate(given)
-            kind = type(found)
+            result = evaluate(given)
+            kind = type(result)
             if kind is Failed:
-                return on_error(found.reason)
-            if found is None:
+                return on_error(result.reason)
+            if result is None:
                 return on_empty("no value at the path")
             if wrapper == "UNCONDITIONAL" or (wrapper == "CONDITIONAL" and kind is not list):
-                found = [found]
+                result = [result]
             elif kind not in (list, dict):
                 return (on_empty if lax else on_error)("the value at the path is neither an array nor an object")
             try:
-                return convert(found)
+                return convert(result)
             except JsonError as error:
                 return on_error(str(error))
 
@@ -246,8 +246,8 @@ def _bind_exists(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def of_path(evaluate: Find, lax: bool) -> Callable[[str], Any]:
         def exists(given: str) -> Any:
-            found = evaluate(given)
-            return handle(found.reason) if type(found) is Failed else found is not None
+            result = evaluate(given)
+            return handle(result.reason) if type(result) is Failed else result is not None
 
         return exists
 
@@ -300,8 +300,8 @@ def _cut_to(length: int, compute: Callable[[str], Any]) -> Callable[[str], Any]:
     """Cut results to VARCHAR(n), which Flink only does for literals, when it plans the query."""
 
     def cut(given: str) -> Any:
-        found = compute(given)
-        return None if found is None else found[:length]
+        text = compute(given)
+        return None if text is None else text[:length]
 
     return cut
 
@@ -317,11 +317,11 @@ def _bind_is_json(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def is_json(text: str | None) -> bool:
         try:
-            # NULL is no JSON
-            found = text is not None and _is_kind(kind, read_json(text))
+            # NULL is not JSON
+            matches = text is not None and _is_kind(kind, read_json(text))
         except JsonError:
-            found = False
-        return found != negated
+            matches = False
+        return matches != negated
 
     return by_value(BOOLEAN, is_json, [value], nulls=True)
 
@@ -394,10 +394,10 @@ _EPOCH: Final = dt.datetime(1970, 1, 1)
 def _iso_text(micros: int) -> str:
     """Return `DateTimeFormatter.ISO_LOCAL_DATE_TIME` of a timestamp."""
     try:
-        found = (_EPOCH + dt.timedelta(microseconds=micros)).isoformat()
+        text = (_EPOCH + dt.timedelta(microseconds=micros)).isoformat()
     except OverflowError:
         raise RowError("a timestamp out of the years 1 to 9999 can't become JSON here") from None
-    return found.rstrip("0") if "." in found else found
+    return text.rstrip("0") if "." in text else text
 
 
 def _bind_string(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -492,8 +492,8 @@ def _unquote(text: str) -> str:
         return text
     if not (text.startswith('"') and text.endswith('"')):
         return text
-    found = _without_escapes(text[1:-1])
-    return text if found is None else replace_lone_surrogates(found)
+    plain = _without_escapes(text[1:-1])
+    return text if plain is None else replace_lone_surrogates(plain)
 
 
 def _without_escapes(text: str) -> str | None:
@@ -519,8 +519,10 @@ def _without_escapes(text: str) -> str | None:
             parts.append(_UNQUOTED[escape])
         else:
             return None
-    found = "".join(parts)
-    return found if found.isascii() else found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    joined = "".join(parts)
+    return (
+        joined if joined.isascii() else joined.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    )
 
 
 def _character(code: str) -> str | None:

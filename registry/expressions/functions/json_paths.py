@@ -1,7 +1,7 @@
 """The paths of SQL/JSON as Flink has them: a mode, and a path of the library Jayway JsonPath.
 
     $.a.b[0]          strict: a value that is missing is an error
-    lax $['a'][-1]    lax: it is no result
+    lax $['a'][-1]    lax: it does not give a result
     $.a[*].b          a list of all results, maybe empty
 
 Supported are members, lists of members, indexes, slices, wildcards, one deep scan (`..`), and at the end a function
@@ -379,19 +379,19 @@ class _Compiler:
         return 0 <= at <= self.last
 
     def next_significant(self, at: int) -> int:
-        """Return the index of the next character after `at` that is no blank; it may be out of bounds."""
+        """Return the index of the next character after `at` that is not a blank; it may be out of bounds."""
         at += 1
         while self.in_bounds(at) and self.text[at] == " ":
             at += 1
         return at
 
     def next_significant_char(self, at: int) -> str:
-        """Return the next character after `at` that is no blank; a blank at the end."""
+        """Return the next character after `at` that is not a blank; a blank at the end."""
         at = self.next_significant(at)
         return self.text[at] if self.in_bounds(at) else " "
 
     def index_of_next_significant(self, at: int, wanted: str) -> int:
-        """Return the index of the next character that is no blank if it is `wanted`, else -1."""
+        """Return the index of the next character that is not a blank if it is `wanted`, else -1."""
         at = self.next_significant(at)
         return at if self.char(at) == wanted else -1
 

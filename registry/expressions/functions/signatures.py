@@ -1,4 +1,4 @@
-"""What a function of Flink SQL is here: which arguments it takes, and how it is bound to them.
+"""Declarations of the functions of Flink SQL: their arguments, and how a call is bound to them.
 
     FUNCTIONS = {"UPPER": by_values(java_upper, "TEXT", STRING), "IF": Function(_bind_if, 3, 3)}
 

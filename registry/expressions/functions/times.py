@@ -68,7 +68,7 @@ def _iso_weeks(days: Numbers) -> Numbers:
 
 
 def _spans(year: Numbers, size: int) -> Numbers:
-    """Return the centuries or millenniums of years; there is no century 0."""
+    """Return the centuries or millenniums of years; a century 0 does not exist."""
     return quotient(year + np.where(year > 0, np.full_like(year, size - 1), np.full_like(year, 1 - size)), size)
 
 

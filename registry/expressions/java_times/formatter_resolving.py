@@ -28,7 +28,7 @@ _INTS = 2**31
 
 
 class InvalidDate(Exception):
-    """Fields that Java accepts, but that are no date together: Java's `DateTimeException` after parsing."""
+    """Fields that Java accepts, but that do not make a date together: Java's `DateTimeException` after parsing."""
 
 
 def resolved(parsed: Parsed) -> tuple[int, int]:

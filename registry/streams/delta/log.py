@@ -238,7 +238,7 @@ def _deltalake() -> tuple[Any, Any]:
     try:
         from deltalake import DeltaTable, exceptions
     except ImportError as cause:
-        raise MissingExtraError("a Delta table at a path needs deltalake: pip install 'kvformat[delta]'") from cause
+        raise MissingExtraError("a Delta table at a path needs deltalake", extra="delta") from cause
     return DeltaTable, exceptions
 
 

@@ -26,7 +26,7 @@ _Batches = Iterator[pa.RecordBatch]
 
 @dataclass(frozen=True)
 class Transferred:
-    """What tasks returned: rows, and files with further rows. too_many: some rows are in neither."""
+    """The results of tasks: rows, and files with further rows. too_many: some rows are in neither."""
 
     rows: pa.Table
     files: tuple[DataFile, ...] = ()

@@ -24,7 +24,7 @@ _SMALL_FILES = 4  # files below half of the target size that are not joined yet
 def keep_up(storage: TableStorage, version: int, every: int) -> None:
     """Compact and clean the table if the number of its version is a multiple of `every`; 0 is never.
 
-    What fails is logged: the rows are written, and the next run does it.
+    A failure is logged: the rows are written, and the next run repeats the work.
     """
     if not every or version % every:
         return

@@ -1,4 +1,4 @@
-"""What values mean: a value of each kind in a column of each type is right, or an error that names both."""
+"""The meaning of values: a value of each kind in a column of each type is right, or an error that names both."""
 
 from __future__ import annotations
 

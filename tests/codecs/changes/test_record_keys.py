@@ -134,6 +134,6 @@ def test_all_readers_tell_the_wrapper_of_kafka_connect_in_the_same_way(key: str,
         payload = connect_payload(key)
     except ValueError:
         payload = None
-    assert is_wrapped(tree) == (wrapped and payload != "7")  # a number is no row, and the key's error says so
+    assert is_wrapped(tree) == (wrapped and payload != "7")  # a number is not a row, and the key's error says so
     assert (payload is not None) == wrapped
     assert likely == wrapped or (likely and '{"payload":{}}' in key)

@@ -304,7 +304,7 @@ def test_inspection_reads_ids_in_headers(fake: Fake, with_registry: bool) -> Non
 
 
 def test_inspection_leaves_wrong_headers_out() -> None:
-    """Data in Avro's JSON encoding is no datum that the format reads."""
+    """Data in Avro's JSON encoding is not a datum that the format reads."""
     wrong = [[{"key": CONTENT, "value": b"7"}], [{"key": ENCODING, "value": b"BINARY"}], None]
     plain = inspect_topic([b'{"id":7}', *[b"\xfd" + _id(7) + DATUM] * 2], headers=[None, *wrong[1:]])
     assert (plain.schemas, plain.guesses[0].format) == ((), "raw")  # bytes that are as those of an id of a header

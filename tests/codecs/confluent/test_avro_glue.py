@@ -103,7 +103,7 @@ def test_frames_are_read(folder: str) -> None:
         _frame(b"\x08", OTHER),
         _frame(DATUM, compress=True),
         _frame(b"\x0a", OTHER, compress=True),
-        _frame(DATUM, compress=True) + b"bytes behind the end do not count, as in AWS's libraries",
+        _frame(DATUM, compress=True) + b"bytes after the end do not count, as in AWS's libraries",
     ]
     expected = [ROW, None, [{"id": 4, "name": None}], ROW, [{"id": 5, "name": None}], ROW]
     assert _decoded(fmt, *mixed) == expected
@@ -485,11 +485,13 @@ def test_credentials_are_not_shown(aws: Any, monkeypatch: pytest.MonkeyPatch) ->
 def test_boto3_is_needed_only_for_aws(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     assert _decoded(get_format("avro-glue", {"url": folder}), _frame(DATUM)) == [ROW]
-    with pytest.raises(MissingExtraError, match=r"needs boto3: pip install 'kvformat\[glue\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs boto3: install kvformat\[glue\] \(in a clone: pip install '\.\[glue\]'\)"
+    ):
         _decoded(_format(**{"registry.name": str(uuid.uuid4())}), _frame(DATUM))
     found = inspect_topic([_frame(DATUM)], registry={"aws.region": "eu-west-1", "registry.name": str(uuid.uuid4())})
     assert (found.guesses[0].format, found.ddl, found.schemas[0].schema) == ("avro-glue", None, VERSION)
-    assert any("needs boto3: pip install" in note for note in found.notes)
+    assert any("needs boto3: install kvformat[glue]" in note for note in found.notes)
 
 
 def test_a_region_of_no_use_is_a_clear_error() -> None:

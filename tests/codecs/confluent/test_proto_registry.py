@@ -200,7 +200,7 @@ def test_messages_of_several_schemas_and_types_keep_their_order(orders: Registry
         b"\0\0\0\0\x09\0\x08\x01",
         b"\x08\x01",
         first + b"\0\x08",
-        first + b"\x02\x02\x0a\x01p",  # behind messages without a path, it has one
+        first + b"\x02\x02\x0a\x01p",  # after messages without a path, it has one
     ]
     schema = "id INT, name STRING, price ROW<cents DOUBLE>, x STRING, z BIGINT"
     found = _decoded(_format(orders.url), schema, *messages)

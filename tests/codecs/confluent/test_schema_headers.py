@@ -305,7 +305,7 @@ def test_a_wrong_header_is_an_error_of_its_record(format: str, registry: Registr
 
 
 def test_a_wrong_header_deletes_nothing(registry: Registry) -> None:
-    """A record whose value is not null is no deletion, whatever its headers say."""
+    """A record whose value is not null is not a deletion, whatever its headers say."""
     table = KeyValueFormat.from_ddl(
         f"""CREATE TABLE t (a BIGINT, b STRING, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'upsert-kafka',
         'topic' = 'orders', 'properties.bootstrap.servers' = 'b:9', 'value.format' = 'json-registry',
@@ -500,7 +500,7 @@ def test_inspection_reads_ids_and_guids_in_headers(format: str, registry: Regist
     assert found.ddl is not None
     inferred = infer_schema([message] * 4, format=format, options={"url": registry.url}, headers=headers)
     assert [field.name for field in inferred.fields] == [column.split()[0] for column in columns.split(", ")]
-    # a header that is no frame is left out, and then the messages are something else
+    # a header that is not a frame is left out, and then the messages are something else
     wrong = inspect_topic([message] * 4, headers=[[{"key": VALUE, "value": b"\1\2"}]] * 4, registry=registry.url)
     assert (wrong.schemas, [guess.format for guess in wrong.guesses] == [format]) == ((), False)
     # keys

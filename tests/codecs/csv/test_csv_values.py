@@ -57,7 +57,7 @@ def _odd(rng: random.Random, text: str) -> str:
 
 @pytest.mark.parametrize("name", _VALUES)
 def test_values_are_those_of_the_rule(name: str) -> None:
-    """What the kernel reads quickly has the value that the type's converter gives, or its error."""
+    """A text that the kernel reads quickly has the value that the type's converter gives, or its error."""
     t: FlinkType = parse_type(name)
     row = FlinkType("ROW", fields=(FlinkField("v", t),))
     convert, rng = scalar_converter(t), random.Random(5)

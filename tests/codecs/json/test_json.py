@@ -424,7 +424,7 @@ _HOSTILE: dict[str, tuple[bytes, bool]] = {  # name -> message, whether it is an
     "a million times the same field": (b"{" + b'"id":1,' * 1_000_000 + b'"id":2}', False),
     "a million elements": (b'{"tags":[' + b'"a",' * 1_000_000 + b'"b"]}', False),
     "bytes that are not UTF-8": (b'{"customer":"\xff\xfe"}', True),
-    "no code point behind the object": ('{"id":1} '.encode("utf-32-le") + b"????", True),
+    "no code point after the object": ('{"id":1} '.encode("utf-32-le") + b"????", True),
     "a million backslashes": (b'{"customer":"' + b"\\\\" * 1_000_000 + b'"}', False),
     "nothing but zeros": (b"\x00" * 1000, True),
 }

@@ -194,8 +194,9 @@ def test_what_is_like_the_message_before_is_read_as_if_it_were_not(format: str) 
 
 @pytest.mark.parametrize("format", _ENVELOPES)
 def test_one_other_byte_than_in_the_message_before_is_seen(format: str) -> None:
-    """Each byte of an object beside the rows is left out, replaced, or has another one before it: what is no JSON then
-    is an error, behind the message that it is like, and where that was in the batch before.
+    """A change of each byte of an object beside the rows is seen: it is left out, replaced, or has another before it.
+
+    A text that is not JSON then is an error, after the message that it is like, and where that was in the batch before.
     """
     made, envelope = get_format(format), _ENVELOPES[format] % ("%s", "null")
     texts = ['{"a":17,"b":"x\\"y","c":[true,null],"d":{},"e":-1.5}', '{"a":4,"b":"x","c":[17,"z"],"d":{},"e":0}']

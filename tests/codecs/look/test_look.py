@@ -1,4 +1,4 @@
-"""What messages of each format contribute to the schemas of their tables."""
+"""Discovery: the contribution of each format's messages to the schemas of their tables."""
 
 from __future__ import annotations
 

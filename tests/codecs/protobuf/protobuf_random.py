@@ -244,7 +244,7 @@ def ddl(table: dict[str, tuple[Any, Any]]) -> str:
 
 
 class Expected:
-    """What google's message reads as, by the rules of the documentation."""
+    """Convert google's message to a row, by the rules of the documentation."""
 
     def __init__(self, *, proto3: bool, defaults: bool) -> None:
         self.proto3, self.defaults = proto3, defaults

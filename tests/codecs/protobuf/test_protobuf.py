@@ -280,7 +280,7 @@ def test_google_reads_and_writes_the_same(rows: list[dict[str, Any]], rng: rando
     again = format.encode_batch(found.values, _COLUMNS).messages.to_pylist()
     assert list(map(of.FromString, again)) == written
     assert list(map(len, again)) == list(map(len, messages))
-    # two messages one behind the other are one that is merged
+    # two messages in sequence are one that is merged
     both = [rng.choice(messages) + rng.choice(messages) for _ in range(4)]
     merged = format.decode_batch(pa.array(both), _COLUMNS).rows.values
     assert [of(**_without_nulls(row)) for row in merged.to_pylist()] == list(map(of.FromString, both))
@@ -366,7 +366,7 @@ def test_columns_that_fit_no_field_are_refused_both_ways(schema: str, error: str
 
 def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google.protobuf", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'kvformat\[protobuf\]'"):
+    with pytest.raises(MissingExtraError, match=r"install kvformat\[protobuf\]"):
         get_format("protobuf", {"message-class-name": "M", "descriptor-file": "x"})
 
 

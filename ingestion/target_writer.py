@@ -129,11 +129,14 @@ class TargetWriter:
     def _write_returned(self, target: TableId, schema: TableSchema, tables: list[pa.Table]) -> None:
         """Write rows that are in the driver."""
         rows = pa.concat_tables(tables, promote_options="default")
-        rows = rows.filter(rows.column(ROW_ERROR).is_null()).drop_columns([ROW_ERROR, TIMESTAMP])
+        errors = rows.column(ROW_ERROR)
+        if errors.null_count < len(errors):  # a filter copies the rows, which may be many
+            rows = rows.filter(errors.is_null())
+        rows = rows.drop_columns([ROW_ERROR, TIMESTAMP])
         _check_columns(target, schema, rows.column_names)
         rows = in_order(rows, (*POSITION, ROW_INDEX))
         if self.memory.target.rows == "latest":
-            rows = latest_rows(rows, schema.primary_key).drop_columns([ROW_INDEX, *POSITION])
+            rows = latest_rows(rows.drop_columns([ROW_INDEX, *POSITION]), schema.primary_key)
         self.memory.target.write_rows(target, schema, rows, BatchWrite(self.memory.query, self.batch_id))
 
     def _write_part(

@@ -53,6 +53,7 @@ RECORDS = "records"
 """The type of a source whose records are a stream that `Pipeline.start` gets."""
 _MODE, _DUPLICATED = "scan.startup.mode", "scan.check.duplicated.group.id"
 _FIRST_SCHEMAS = "scan.value.initial-schemas.ddls"
+_OF_RECORDS = (_FIRST_SCHEMAS, "scan.bounded.mode")  # those of `scan.*` that a stream of given records follows, too
 _OF_TABLE = frozenset(spec.name for spec in KAFKA_OPTIONS) & frozenset(spec.name for spec in SOURCE_OPTIONS)
 _OF_COLUMNS = (
     *("key.format", "value.format", "key.fields", "key.fields-prefix", "value.fields-prefix"),
@@ -178,7 +179,7 @@ class _SourceParser:
         if not self.has_records:
             return
         for key in options:
-            if key in ("topic", "topic-pattern") or (key.startswith("scan.") and key != _FIRST_SCHEMAS):
+            if key in ("topic", "topic-pattern") or (key.startswith("scan.") and key not in _OF_RECORDS):
                 self.notes.append(f"source: no effect: '{key}', because a stream of records is given")
 
     def _refuse(self, option: str, why: str) -> None:

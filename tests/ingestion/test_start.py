@@ -38,6 +38,18 @@ def _started(
     return found
 
 
+def test_a_source_of_records_needs_them() -> None:
+    """What the topic refuses is no reason against given records; another refusal is."""
+    spark: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _: "UTC"))
+    pipeline = Pipeline({"type": "records", "value.format": "json"}, ValuesTarget())
+    assert "Source: records, a stream of Kafka records that `start` gets" in pipeline.explain()
+    with pytest.raises(ConfigurationError, match=r"the source has the type 'records': give the stream, start\(spark, "):
+        start_query(pipeline, spark, checkpoint_location="/c", probe=False)
+    assert _started({"scan.startup.mode": "group-offsets"})
+    with pytest.raises(ConfigurationError, match=r"'value\.format' = 'avro': the messages don't have their schema"):
+        _started({"value.format": "avro"})
+
+
 @pytest.mark.parametrize(
     ("source", "pipeline", "given", "trigger"),
     [

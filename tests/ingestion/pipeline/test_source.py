@@ -44,6 +44,20 @@ def test_debezium_has_the_types_of_the_database_where_messages_have_schemas() ->
     assert types(**{"value.format": "maxwell-json"}) == "flink"
 
 
+def test_given_records_need_no_topic_and_no_broker() -> None:
+    given = {"type": "records", "value.format": "json", "scan.bounded.mode": "latest-offset"}
+    source = parse_source({**given, "scan.startup.mode": "latest-offset", "topic": "t"})
+    assert (source.type, source.records) == ("records", None)
+    assert [note.partition(", because")[0] for note in source.notes] == [
+        "source: no effect: 'scan.startup.mode'",
+        "source: no effect: 'topic'",
+    ]
+    with pytest.raises(OptionError, match=r"there is no option 'value\.fomat'\. Did you mean 'value\.format'"):
+        parse_source({**given, "value.fomat": "json"})
+    with pytest.raises(OptionError, match="the option 'type' is missing; it is 'kafka', or 'records' for a stream"):
+        parse_source({"value.format": "json"})
+
+
 def test_defaults() -> None:
     values = source_of().values
     assert values["value.format"] == "debezium-json"

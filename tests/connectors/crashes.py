@@ -152,7 +152,7 @@ def run_query(settings: dict[str, str]) -> None:
         target = upsert(settings["bootstrap"], settings["target"])
         rows = table.read_stream(spark, checkpoint_location=checkpoint, **reading)
         if settings["by"] == "python":  # no record passes the JVM's client
-            writer = rows.writeStream.format("kvformat").options(**target.kv.options)
+            writer = rows.writeStream.format("kvformat").option("ddl", target.kv.ddl)
             query = writer.option("checkpointLocation", checkpoint).start()
         else:
             query = target.write_stream(rows, checkpoint_location=checkpoint)

@@ -52,10 +52,10 @@ def parse_instant(text: str) -> int:
     """Microseconds since 1970 of an instant with an offset, or of Postgres's infinity."""
     if text in _INFINITE_TEXTS:
         return INFINITE_MICROS[_INFINITE_TEXTS[text]]
-    found = _INSTANT.fullmatch(text)
-    if found is None:
+    match = _INSTANT.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    year, month, day, hour, minute, second, fraction, *zone = found.groups()
+    year, month, day, hour, minute, second, fraction, *zone = match.groups()
     if abs(int(year)) in _INFINITE_YEARS:
         return INFINITE_MICROS[_INFINITE_YEARS[abs(int(year))]]
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
@@ -67,10 +67,10 @@ def parse_instant(text: str) -> int:
 
 def parse_day(text: str) -> int:
     """Days since 1970 of a date, which may end in an offset or `Z`."""
-    found = _DAY.fullmatch(text)
-    if found is None:
+    match = _DAY.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    year, month, day = map(int, found.groups()[:3])
+    year, month, day = map(int, match.groups()[:3])
     special = _INFINITE_YEARS.get(abs(year)) or _INFINITE_DATES.get((year, month, day))
     days = epoch_day(year, month, day) if special is None else INFINITE_DAYS[special]
     if not -_MOST_DAYS <= days < _MOST_DAYS:
@@ -80,10 +80,10 @@ def parse_day(text: str) -> int:
 
 def parse_clock(text: str) -> int:
     """Nanoseconds since midnight in UTC of a time of day with an offset."""
-    found = _CLOCK.fullmatch(text)
-    if found is None:
+    match = _CLOCK.fullmatch(text)
+    if match is None:
         raise ValueError(text)
-    hour, minute, second, fraction, *zone = found.groups()
+    hour, minute, second, fraction, *zone = match.groups()
     if int(hour) > 23 or int(minute) > 59 or int(second or 0) > 59:
         raise ValueError(text)
     seconds = int(hour) * 3600 + int(minute) * 60 + int(second or 0) - _offset(*zone)
@@ -119,11 +119,11 @@ def parse_months(text: str) -> int:
 
 def _duration_parts(text: str) -> tuple[int, int]:
     """Months and microseconds of a duration of ISO 8601."""
-    found = _DURATION.fullmatch(text)
-    if found is None or not any(found.groups()):
+    match = _DURATION.fullmatch(text)
+    if match is None or not any(match.groups()):
         raise ValueError(text)
-    years, months, days, hours, minutes = (int(part or 0) for part in found.groups()[:5])
-    fraction = Decimal(found[6] or 0).scaleb(6)
+    years, months, days, hours, minutes = (int(part or 0) for part in match.groups()[:5])
+    fraction = Decimal(match[6] or 0).scaleb(6)
     seconds = ((days * 24 + hours) * 60 + minutes) * 60
     return years * 12 + months, seconds * 10**6 + int(fraction.to_integral_value(ROUND_FLOOR))
 
@@ -182,9 +182,9 @@ def bits_reader(bits: int) -> Callable[[bytes], int]:
     """A function that reads bytes of bits, the lowest first, as a signed integer of `bits` bits."""
 
     def read(data: bytes) -> int:
-        found = int.from_bytes(data, "little")
-        if found >= 1 << bits - 1:
+        number = int.from_bytes(data, "little")
+        if number >= 1 << bits - 1:
             raise ValueError(data)
-        return found
+        return number
 
     return read

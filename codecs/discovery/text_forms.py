@@ -59,8 +59,8 @@ def forms_of(text: str, t: FlinkType) -> int:
     if t.root in INTEGER_BITS:
         return ANY if _WHOLE.fullmatch(text) else 0
     if t.root == "BOOLEAN":
-        found = DIGITS if text in ("0", "1") else WORDS if text in ("false", "true") else 0
-        return found and ANY & ~_TRUTHS | found
+        truths = DIGITS if text in ("0", "1") else WORDS if text in ("false", "true") else 0
+        return truths and ANY & ~_TRUTHS | truths
     if t.root in ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"):
         return _forms_of_time(text)
     if t.root == "DECIMAL":
@@ -80,22 +80,22 @@ def _forms_of_time(text: str) -> int:
     form, digits = form_of(text)
     if form == DATE:
         return ANY & ~_SEPARATORS | DAY
-    found = _SEPARATORS | _ZONES if form == TIME else _OF_TIMES.get(form, 0)
-    if not found or (form in (ISO, ISO_ZONED) and len(text) <= _SHORT_CLOCK):
+    forms = _SEPARATORS | _ZONES if form == TIME else _OF_TIMES.get(form, 0)
+    if not forms or (form in (ISO, ISO_ZONED) and len(text) <= _SHORT_CLOCK):
         return 0
-    end = len(text) - bool(found & ZONED and not found & LOCAL)
+    end = len(text) - bool(forms & ZONED and not forms & LOCAL)
     fractions = _fractions(text[end - digits : end]) & _TIME_FRACTIONS if digits <= _TIME_DIGITS else 0
-    return fractions and _TRUTHS | found | fractions
+    return fractions and _TRUTHS | forms | fractions
 
 
 def _fractions(digits: str) -> int:
     """Return the forms of the digits after the point, "" for a number without a point."""
     count = len(digits)
     is_short = not digits.endswith("0")
-    found = 1 << count if count <= _MOST_FIXED else 0
-    found |= TRIMMED if is_short else 0
-    found |= GROUPED if count in (0, 3, 6) and not digits.endswith("000") else 0
-    return found | (AT_LEAST_ONE if count == 1 or (count and is_short) else 0)
+    forms = 1 << count if count <= _MOST_FIXED else 0
+    forms |= TRIMMED if is_short else 0
+    forms |= GROUPED if count in (0, 3, 6) and not digits.endswith("000") else 0
+    return forms | (AT_LEAST_ONE if count == 1 or (count and is_short) else 0)
 
 
 def forms_of_number(token: Integer | Fraction, *, as_written: bool) -> int:
@@ -107,8 +107,8 @@ def forms_of_number(token: Integer | Fraction, *, as_written: bool) -> int:
         return ANY & ~FRACTIONS | TRIMMED | (1 if as_written else 0)
     if as_written:
         number = _DECIMAL.fullmatch(token)
-        found = 0 if number is None else _fractions(number[1] or "") & ~GROUPED
-        return found and ANY & ~FRACTIONS | found
+        fractions = 0 if number is None else _fractions(number[1] or "") & ~GROUPED
+        return fractions and ANY & ~FRACTIONS | fractions
     return ANY & ~FRACTIONS | AT_LEAST_ONE | (0 if float(token).is_integer() else TRIMMED)
 
 
@@ -123,8 +123,8 @@ def forms_of_bits(size: int) -> int:
 
 def size_of_bits(forms: int | None) -> int:
     """Return how many bytes the numbers of a BIT column have; 0 for other columns."""
-    found = 0 if forms is None else forms & NUMBER
-    return (found & -found).bit_length() - 50 if found else 0
+    numbers = 0 if forms is None else forms & NUMBER
+    return (numbers & -numbers).bit_length() - 50 if numbers else 0
 
 
 def writes_all(forms: int) -> bool:

@@ -73,13 +73,13 @@ def columns_of_json_schema(schema: RegistrySchema, notes: Notes, name: str | Non
     """
     documents = SchemaDocuments.of(schema)
     named = [branch for branch in documents.branches() if documents.title(branch) == name]
-    found = _Reading(documents, notes).type(named[0] if named else documents.root, "", ())
-    if found is None or found.root != "ROW":
+    row = _Reading(documents, notes).type(named[0] if named else documents.root, "", ())
+    if row is None or row.root != "ROW":
         raise SchemaError(
-            f"the JSON Schema is one of {STRING if found is None else found}, but only an object with properties "
+            f"the JSON Schema is one of {STRING if row is None else row}, but only an object with properties "
             "stands for the columns of a table"
         )
-    return found.fields
+    return row.fields
 
 
 @dataclass
@@ -149,18 +149,18 @@ class _Reading:
             beside = sorted(node.keys() & _NOT_BESIDE_REFERENCES)
             if beside:
                 self._notes.add(f"{', '.join(beside)} beside a reference: left out", path)
-            found = self._documents.followed(node)
-            if found is None:
+            target = self._documents.followed(node)
+            if target is None:
                 self._notes.add(f"the reference {node['$ref'][:100]!a} leads nowhere: kept as text", path)
-            node = found
+            node = target
         return None
 
     @staticmethod
     def _branches(node: _Node) -> Iterator[Any]:
         """Yield the schemas of a union: of oneOf, anyOf, or a list of types."""
-        found = alternatives(node)
-        yield from found
-        if not found and isinstance(node.get("type"), list):
+        branches = alternatives(node)
+        yield from branches
+        if not branches and isinstance(node.get("type"), list):
             yield from (_NULL if kind == "null" else {**node, "type": kind} for kind in node["type"])
 
     def _union(self, node: _Node, others: list[Any], path: str, inside: Sequence[int]) -> FlinkType | None:
@@ -248,24 +248,24 @@ class _Reading:
 
         `around` has the identities of the schemas that apply this one.
         """
-        found = _Members()
+        members = _Members()
         if not isinstance(node, dict) or id(node) in around or len(around) > _MOST_LEVELS:
-            return found
+            return members
         inside = (*around, id(node))
         parts = node["allOf"] if isinstance(node.get("allOf"), list) else []
         for part in parts:
-            found.add(self._members(self._target(part, path), path, inside))
+            members.add(self._members(self._target(part, path), path, inside))
         properties = node.get("properties")
-        found.all.update(properties if isinstance(properties, dict) else {})
-        found.needed |= required_members(node)
+        members.all.update(properties if isinstance(properties, dict) else {})
+        members.needed |= required_members(node)
         of_some = schemas_of_some(node) if around or parts or isinstance(properties, dict) else []
         for part in of_some:
-            found.add_of_some(self._members(self._target(part, path), path, inside))
-        if found.all:
+            members.add_of_some(self._members(self._target(part, path), path, inside))
+        if members.all:
             for word in ("additionalProperties", "patternProperties", "unevaluatedProperties"):
                 if isinstance(node.get(word), dict):
                     self._notes.add(f"members by {word!a} beside the named ones have no column: left out", path)
-        return found
+        return members
 
     def _row(self, members: _Members, path: str, inside: Sequence[int]) -> FlinkType | None:
         properties = {**members.all, **{n: m for n, m in members.some.items() if n not in members.all}}
@@ -291,12 +291,12 @@ class _Reading:
         types = [t for node in nodes if (t := self.type(node, path, inside)) is not None]
         if not types:
             return None
-        found = functools.reduce(merge_types, types)
-        if found.root != types[0].root:
+        merged = functools.reduce(merge_types, types)
+        if merged.root != types[0].root:
             self._notes.add(
-                f"one of {len(nodes)} types: {'kept as text' if found.root == STRING.root else found.summary()}", path
+                f"one of {len(nodes)} types: {'kept as text' if merged.root == STRING.root else merged.summary()}", path
             )
-        return found
+        return merged
 
     def _all_of(self, node: _Node, path: str, inside: Sequence[int]) -> FlinkType | None:
         """Return the type of a value that fulfils several schemas: of all objects together."""

@@ -65,12 +65,12 @@ class _Parser:
         """Yield the kind, the text and the offset of each token."""
         at = 0
         while at < len(self._text):
-            found = _TOKEN.match(self._text, at)
-            if found is None:
+            match = _TOKEN.match(self._text, at)
+            if match is None:
                 self._fail(at, f"an unexpected character {self._text[at]!a}")
-            if found.lastgroup != "blank":
-                yield str(found.lastgroup), found.group(), at
-            at = found.end()
+            if match.lastgroup != "blank":
+                yield str(match.lastgroup), match.group(), at
+            at = match.end()
 
     def _fail(self, at: int, why: str) -> NoReturn:
         line = self._text.count("\n", 0, at) + 1
@@ -85,8 +85,8 @@ class _Parser:
     def _next(self, kind: str = "") -> str:
         if self._at >= len(self._tokens):
             self._fail(len(self._text), "the text ends too early")
-        found, text, at = self._tokens[self._at]
-        if kind and found != kind:
+        token, text, at = self._tokens[self._at]
+        if kind and token != kind:
             self._fail(at, f"expected a {kind}, found {text[:40]!a}")
         self._at += 1
         return text
@@ -289,12 +289,12 @@ class _Parser:
     def _field_options(self, field: Any) -> None:
         if not self._skip("["):
             return
-        found = [self._option()]
+        options = [self._option()]
         while self._skip(","):
-            found.append(self._option())
+            options.append(self._option())
         self._expect("]")
-        self._apply(found, field.options)
-        for path, value in found:
+        self._apply(options, field.options)
+        for path, value in options:
             if path == ["default"]:
                 field.default_value = self._default(field.type if field.HasField("type") else 0, value)
             elif path[0].lstrip("(.").removesuffix(")") == "confluent.field_meta" and isinstance(value, dict):
@@ -454,26 +454,26 @@ def _sized(number: int, content: bytes) -> bytes:
 
 
 def _varint(number: int) -> bytes:
-    found = bytearray()
+    data = bytearray()
     while number > 127:
-        found.append(number & 127 | 128)
+        data.append(number & 127 | 128)
         number >>= 7
-    found.append(number)
-    return bytes(found)
+    data.append(number)
+    return bytes(data)
 
 
 def params_of(options: bytes) -> tuple[tuple[str, str], ...]:
     """Return the parameters of Confluent's `field_meta` in the bytes of field options."""
-    found: list[tuple[str, str]] = []
+    params: list[tuple[str, str]] = []
     for number, meta in _sized_fields(options):
         if number == FIELD_META:
             for inner, entry in _sized_fields(meta):
                 if inner == _PARAMS:
                     parts = dict(_sized_fields(entry))
-                    found.append(
+                    params.append(
                         (parts.get(1, b"").decode("utf-8", "replace"), parts.get(2, b"").decode("utf-8", "replace"))
                     )
-    return tuple(found)
+    return tuple(params)
 
 
 def _sized_fields(data: bytes) -> Iterator[tuple[int, bytes]]:

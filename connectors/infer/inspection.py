@@ -129,8 +129,8 @@ def inspect_topic(
     No message raises an error. Raises `ConfigurationError` for an unsupported source and for bad options.
     """
     most = SAMPLE if hasattr(values, "isStreaming") else _MOST
-    found = sample_of(values, keys, most, headers=headers, timestamps=timestamps)
-    sample = found.with_header_ids()
+    whole = sample_of(values, keys, most, headers=headers, timestamps=timestamps)
+    sample = whole.with_header_ids()
     options = {"url": registry} if isinstance(registry, str) else dict(registry or {})
     notes = Notes()
     if sample.cut:
@@ -146,7 +146,7 @@ def inspect_topic(
         )
     samples: dict[Part, MessageSample] = {
         "value": replace(sample, cut="", registry=options),
-        "key": replace(found.keys(), registry=options),
+        "key": replace(whole.keys(), registry=options),
     }
     groups = {part: _groups(of_part, notes) for part, of_part in samples.items()}
     tombstones = len(_tombstones(samples["value"]))
@@ -170,7 +170,7 @@ def inspect_topic(
             at = next(i for i, guess in enumerate(guesses) if guess.part == part and guess.readable)
             guesses[at] = replace(guesses[at], options=schema.prefixed(""))
     _note_headers(samples["value"], notes)
-    uses = [use for part in groups for use in _schema_uses(groups[part], samples[part], found.timestamps)]
+    uses = [use for part in groups for use in _schema_uses(groups[part], samples[part], whole.timestamps)]
     counts = _counts(sample) | ({"nulls as JSON": tombstones} if tombstones else {})
     return Inspection(tuple(guesses), ddl, notes.texts(), counts, tuple(uses), tables)
 
@@ -211,11 +211,11 @@ def _key_of_type(keys: MessageSample, indices: tuple[int, ...]) -> InferredSchem
     if not keys.values:
         return None
     own = keys.only(indices)
-    found = _schema(_groups(own, Notes()), own, Notes())
-    if found is None:
+    schema = _schema(_groups(own, Notes()), own, Notes())
+    if schema is None:
         return None
-    more = options_for_type(keys, indices, found.format, found.options)
-    return replace(found, options={**found.options, **more})
+    more = options_for_type(keys, indices, schema.format, schema.options)
+    return replace(schema, options={**schema.options, **more})
 
 
 def _schema_uses(
@@ -274,10 +274,10 @@ def _schema(groups: list[_Group], sample: MessageSample, notes: Notes) -> Inferr
         notes.add(f"no table is proposed for the {part}: it is not a format of Flink's. {group.remedy}")
         return None
     try:
-        found = group.schema(sample)
-        if group.recognition.without_key is not None and not found.primary_key:
+        schema = group.schema(sample)
+        if group.recognition.without_key is not None and not schema.primary_key:
             groups[0] = group.read_as(group.recognition.without_key)
-            found = groups[0].schema(sample)
+            schema = groups[0].schema(sample)
             notes.add(
                 "it is unknown which row an update or delete changes, because the keys of the records name no columns: "
                 "the table reads each message as a new row"
@@ -285,9 +285,9 @@ def _schema(groups: list[_Group], sample: MessageSample, notes: Notes) -> Inferr
     except (ConfigurationError, SchemaRegistryError) as error:
         notes.add(f"no columns of the {part}: {error}")
         return None
-    for note in found.notes:
+    for note in schema.notes:
         notes.add(f"{part}: {note}")
-    return found
+    return schema
 
 
 def _groups(sample: MessageSample, notes: Notes) -> list[_Group]:
@@ -318,8 +318,8 @@ def _recognitions(sample: MessageSample, notes: Notes) -> Iterator[tuple[str, Re
     """Ask each format to recognize the sample. Errors of a format, or from broken messages, are isolated."""
     for name in available_formats():
         try:
-            for found in format_class(name).recognize(sample):
-                yield name, found
+            for recognition in format_class(name).recognize(sample):
+                yield name, recognition
         except PluginError:
             continue
         except Exception as error:

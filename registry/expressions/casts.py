@@ -189,22 +189,22 @@ def java_cast(numbers: Numbers, target: FlinkType) -> Numbers:
     least, most = np.iinfo(wide).min, np.iinfo(wide).max
     whole = np.where(np.isnan(numbers), 0.0, np.trunc(numbers.astype(np.float64)))
     high, low = whole >= float(most), whole <= float(least)
-    found = np.where(high | low, 0.0, whole).astype(wide)
-    found[high], found[low] = most, least
-    return found.astype(dtype)
+    cut = np.where(high | low, 0.0, whole).astype(wide)
+    cut[high], cut[low] = most, least
+    return cut.astype(dtype)
 
 
 def _cut_micros(micros: Numbers, precision: int) -> Numbers:
     """Drop the digits of a second after the precision. Flink drops those of milliseconds towards 1970."""
     millis = micros // 1000
-    found: Numbers
+    cut: Numbers
     if precision > 3:
         unit = 10 ** (6 - precision)
-        found = millis * 1000 + (micros - millis * 1000) // unit * unit
+        cut = millis * 1000 + (micros - millis * 1000) // unit * unit
     else:
         unit = 10 ** (3 - precision)
-        found = np.sign(millis) * (np.abs(millis) // unit) * unit * 1000
-    return found
+        cut = np.sign(millis) * (np.abs(millis) // unit) * unit * 1000
+    return cut
 
 
 # --- single values -------------------------------------------------------------------------------------------
@@ -274,10 +274,10 @@ def _of_members(source: FlinkType, target: FlinkType, offset: int | None) -> Cal
 
 def _key(convert: Convert, key: Any) -> Any:
     """Return the cast of a key. Flink allows the key NULL, neither Arrow nor Spark can hold it."""
-    found = convert(key)
-    if found is None:
+    converted = convert(key)
+    if converted is None:
         raise RowError(f"the key {key!r:.60} of a map would be NULL")
-    return found
+    return converted
 
 
 def _with_null(convert: Convert) -> Convert:
@@ -324,12 +324,12 @@ def _parse_decimal(text: str, precision: int, scale: int) -> int:
     """Parse a text as `BinaryStringDataUtil.toDecimal`, which has a reader of its own for short texts."""
     if precision > _MOST_COMPACT or len(text.encode()) > _MOST_COMPACT:
         stripped = text.strip(_BLANKS)
-        found = _decimal_of_text(stripped or text, precision, scale)
+        number = _decimal_of_text(stripped or text, precision, scale)
     else:
-        found = _parse_short_decimal(text, precision, scale)
-    if found is None:
+        number = _parse_short_decimal(text, precision, scale)
+    if number is None:
         raise RowError(f"'{text:.60}' is not a number of DECIMAL({precision}, {scale})")
-    return found
+    return number
 
 
 _SHORT = re.compile(r"[ \n\t]*+([+-]?)([0-9.]*)(.?)(.*)", re.DOTALL)
@@ -363,10 +363,10 @@ def _parse_short_decimal(text: str, precision: int, scale: int) -> int | None:
         return None
     if not -_MOST_POWER <= change <= _MOST_POWER:
         raise RowError(f"'{text:.60}' has an exponent out of range")
-    found = number * 10**change if change >= 0 else decimals.half_up(number, 10**-change)
-    if found >= 10**precision:
+    rounded = number * 10**change if change >= 0 else decimals.half_up(number, 10**-change)
+    if rounded >= 10**precision:
         return None
-    return -found if sign == "-" else found
+    return -rounded if sign == "-" else rounded
 
 
 def _from_decimal(source: FlinkType, target: FlinkType) -> Convert | None:

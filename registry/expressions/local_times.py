@@ -62,8 +62,8 @@ def days_of(year: int, month: int, day: int) -> int:
 def date_of(days: int) -> tuple[int, int, int]:
     """Return year, month and day."""
     cycles, of_cycle = divmod(days + _DAYS_BEFORE_1970, _CYCLE_DAYS)
-    found = dt.date.fromordinal(of_cycle + 1)
-    return found.year + cycles * _CYCLE_YEARS, found.month, found.day
+    day = dt.date.fromordinal(of_cycle + 1)
+    return day.year + cycles * _CYCLE_YEARS, day.month, day.day
 
 
 def month_length(year: int, month: int) -> int:
@@ -148,16 +148,16 @@ def offsets_of(zone: str | Zone, micros: Numbers, lookup: str) -> Numbers:
     lookup: `moment` or `local` by the rules of java.time, `util moment` or `util local` by those of java.util.
     Most days have a single offset, so that it is looked up once for a day.
     """
-    found = session_zone(zone) if isinstance(zone, str) else zone
-    if isinstance(found, int):
-        return np.full(len(micros), found * _SECOND, np.int64)
+    session = session_zone(zone) if isinstance(zone, str) else zone
+    if isinstance(session, int):
+        return np.full(len(micros), session * _SECOND, np.int64)
     days, of_day = _distinct(micros // DAY_MICROS)
-    per_day = [_day_offset(found, day, lookup) for day in days.tolist()]
+    per_day = [_day_offset(session, day, lookup) for day in days.tolist()]
     offsets = np.array([0 if offset is None else offset * _SECOND for offset in per_day], np.int64)[of_day]
     if None in per_day:
         changes = np.array([offset is None for offset in per_day], np.bool_)[of_day]
         for i in np.flatnonzero(changes).tolist():
-            offsets[i] = _LOOKUPS[lookup](found, int(micros[i])) * _SECOND
+            offsets[i] = _LOOKUPS[lookup](session, int(micros[i])) * _SECOND
     return offsets
 
 
@@ -222,10 +222,10 @@ def timestamp_text(micros: int, precision: int) -> str:
 
 def parse_date(text: str) -> int:
     """Parse a date as CAST does: `2024-3-9`, `2024-3`, `2024`, a text after a blank is ignored."""
-    found = date_of_text(text)
-    if found is None:
+    day = date_of_text(text)
+    if day is None:
         raise RowError(f"'{text:.60}' is not a date")
-    return found
+    return day
 
 
 @functools.lru_cache(maxsize=8192)
@@ -249,12 +249,12 @@ def date_of_text(text: str) -> int | None:
 
 def parse_time(text: str) -> int:
     """Parse a time of the day as CAST does, to milliseconds: `12:34:56.789`, `12:34`, `12`, maybe with an offset."""
-    found = _time_of_text(text)
-    if found is None:
+    millis = _time_of_text(text)
+    if millis is None:
         raise RowError(f"'{text:.60}' is not a time")
-    if not 0 <= found < DAY_MILLIS:
+    if not 0 <= millis < DAY_MILLIS:
         raise RowError(f"'{text:.60}' is not within a day")
-    return found
+    return millis
 
 
 def _time_of_text(text: str) -> int | None:
@@ -276,8 +276,8 @@ def _time_of_text(text: str) -> int | None:
     if hour > 23 or minute > 59 or second > 59:
         return None
     sign = -1 if text[end : end + 1] == "-" else 1
-    found = ((hour * 60 + minute) * 60 + second) * 1000 + _rounded_millis(fraction)
-    return found + sum(sign * (part or 0) * unit for part, unit in zip(offset, (3_600_000, 60_000), strict=False))
+    millis = ((hour * 60 + minute) * 60 + second) * 1000 + _rounded_millis(fraction)
+    return millis + sum(sign * (part or 0) * unit for part, unit in zip(offset, (3_600_000, 60_000), strict=False))
 
 
 def _whole(text: str) -> int | None:
@@ -303,8 +303,8 @@ def parse_timestamp(text: str, precision: int) -> int:
     Flink's pattern is `yyyy-[MM][M]-[dd][d][ [HH][H]:[mm][m]:[ss][s][.fraction]]` of `java.time`, where every number
     may be missing but the year. Years that microseconds can't represent fail, too.
     """
-    found = _TIMESTAMP.fullmatch(text)
-    parsed = _nanos_of_match(found) if found else None
+    match = _TIMESTAMP.fullmatch(text)
+    parsed = _nanos_of_match(match) if match else None
     if parsed is not None:
         unit: int = 10 ** (9 - min(precision, 6))
         micros = parsed // unit * unit // 1000
@@ -356,21 +356,21 @@ _TIME_LITERAL = re.compile(r"([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})(?:\.([0-9]*)
 
 def parse_date_literal(text: str) -> int:
     """Parse the text of `DATE '2024-01-02'`. Raises `ValueError`."""
-    found = _DATE_LITERAL.fullmatch(text.strip())
-    if not found or not int(found[1]):
+    match = _DATE_LITERAL.fullmatch(text.strip())
+    if not match or not int(match[1]):
         raise ValueError
-    return days_of(*map(int, found.groups()))
+    return days_of(*map(int, match.groups()))
 
 
 def parse_time_literal(text: str) -> tuple[int, int]:
     """Parse the text of `TIME '12:34:56.7'` to milliseconds and a precision. Raises `ValueError`."""
-    found = _TIME_LITERAL.fullmatch(text.strip())
-    if not found:
+    match = _TIME_LITERAL.fullmatch(text.strip())
+    if not match:
         raise ValueError
-    hour, minute, second = (int(part) for part in found.groups()[:3])
+    hour, minute, second = (int(part) for part in match.groups()[:3])
     if hour > 23 or minute > 59 or second > 59:
         raise ValueError
-    fraction = found[4] or ""
+    fraction = match[4] or ""
     return ((hour * 60 + minute) * 60 + second) * 1000 + int(fraction[:3].ljust(3, "0")), min(len(fraction), 3)
 
 

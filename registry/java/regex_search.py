@@ -60,8 +60,8 @@ def find_first(pattern: JavaPattern, text: str) -> JavaMatch | None:
     _check_words(pattern, text)
     if _has_pairs(text):
         return next(_find_units(pattern, text), None)
-    found = _search(pattern, text)
-    return None if found is None else _of_units(found)
+    match = _search(pattern, text)
+    return None if match is None else _of_units(match)
 
 
 def find_all(pattern: JavaPattern, text: str) -> list[JavaMatch]:
@@ -191,9 +191,9 @@ def _of_units(match: Any) -> JavaMatch:
 def _find_from(pattern: JavaPattern, text: str, at: int) -> Iterator[JavaMatch]:
     """Yield the matches from an offset on, in a text without characters of two units."""
     deadline = time.monotonic() + pattern.seconds
-    while at <= len(text) and (found := _search(pattern, text, at)) is not None:
-        yield _of_units(found)
-        at = found.end() + (found.start() == found.end())
+    while at <= len(text) and (match := _search(pattern, text, at)) is not None:
+        yield _of_units(match)
+        at = match.end() + (match.start() == match.end())
         _check(deadline, pattern)
 
 
@@ -203,13 +203,13 @@ def _find_units(pattern: JavaPattern, text: str) -> Iterator[JavaMatch]:
     offsets = [0, *itertools.accumulate(1 + (character > "\uffff") for character in text)]
     at = 0
     while at <= len(text):
-        found = _search(pattern, text, at)
+        match = _search(pattern, text, at)
         if "LOOKS_BEHIND" in pattern.traits:
-            _check_between(pattern, text, at, len(text) if found is None else found.start())
-        if found is None:
+            _check_between(pattern, text, at, len(text) if match is None else match.start())
+        if match is None:
             break
-        start, end = found.span()
-        yield JavaMatch(offsets[start], offsets[end], (found[0], *found.groups()))
+        start, end = match.span()
+        yield JavaMatch(offsets[start], offsets[end], (match[0], *match.groups()))
         at = end
         if start == end:
             at = end + 1

@@ -83,8 +83,8 @@ def null_messages(subject: Subject) -> None:
         subject.context = case.name
         null, good = case.null_answer(subject.declared), case.good
         subject.check_decoded(f"{case.name}, only null messages", [None] * 2, case.decode([None] * 2), [null] * 2)
-        found = case.decode([part for message in good for part in (None, message)])
-        subject.check_decoded(f"{case.name}, between messages", [None] * len(good), found[::2], [null] * len(good))
+        decoded = case.decode([part for message in good for part in (None, message)])
+        subject.check_decoded(f"{case.name}, between messages", [None] * len(good), decoded[::2], [null] * len(good))
 
 
 @rule("decode")
@@ -117,8 +117,8 @@ def errors_have_no_rows(subject: Subject) -> None:
             if result.error is not None or result.rows is None:
                 subject.check_equal(where, result, DecodeResult(None, (), result.error))
                 is_error = message is not None or subject.declared.null_is_error
-                found, expected = ("an error" if yes else "no error" for yes in (result.error is not None, is_error))
-                subject.check_equal(where, found, expected)
+                given, expected = ("an error" if yes else "no error" for yes in (result.error is not None, is_error))
+                subject.check_equal(where, given, expected)
 
 
 @rule("decode", page="plugins.md#checks-of-the-kit")
@@ -128,9 +128,9 @@ def bad_messages(subject: Subject) -> None:
     declared, case = subject.declared, subject.cases[0]
     subject.context = case.name
     if declared.never_bad:
-        found = [message for some in subject.bad.values() for message in some]
-        problem = f"the message {hex_text(next(iter(found), None))} is an error, but `never_bad` is declared"
-        subject.check(case.name, not found, f"{problem} ({declared.never_bad})")
+        messages = [message for some in subject.bad.values() for message in some]
+        problem = f"the message {hex_text(next(iter(messages), None))} is an error, but `never_bad` is declared"
+        subject.check(case.name, not messages, f"{problem} ({declared.never_bad})")
         return
     if not declared.bad:
         raise RuleBroken(
@@ -151,8 +151,8 @@ def layouts(subject: Subject) -> None:
         messages = as_array(_mixed(subject, case, 60))
         expected = case.decode(messages)
         for name, layout in LAYOUTS.items():
-            found = decode_results(case.format.decode_batch(layout(messages), case.schema))
-            subject.check_decoded(f"{case.name}, as {name}", messages, found, expected)
+            decoded = decode_results(case.format.decode_batch(layout(messages), case.schema))
+            subject.check_decoded(f"{case.name}, as {name}", messages, decoded, expected)
         for start, stop in ((1, len(messages)), (0, len(messages) // 2), (3, 3), (5, 6)):
             part = messages[start:stop]
             subject.check_decoded(f"{case.name}, as [{start}:{stop}]", part, case.decode(part), expected[start:stop])
@@ -165,8 +165,8 @@ def garbage_under_nulls(subject: Subject) -> None:
     for case in subject.cases:
         subject.context = case.name
         messages = as_array([part for message in case.good for part in (None, message)])
-        found = case.decode(with_garbage_under_nulls(messages))
-        subject.check_decoded(f"{case.name}, bytes under nulls", messages, found, case.decode(messages))
+        decoded = case.decode(with_garbage_under_nulls(messages))
+        subject.check_decoded(f"{case.name}, bytes under nulls", messages, decoded, case.decode(messages))
 
 
 @rule("decode")
@@ -206,8 +206,8 @@ def types(subject: Subject) -> None:
         for direction, refusal in subject.refuses(flink).items():
             where = f"{direction} of an empty batch of {flink}{f' ({refusal})' if refusal else ''}"
             expected = "SchemaError, because the type is unsupported" if subject.is_unsupported(flink) else "no error"
-            found = "no error" if refusal is None else "SchemaError, because the type is unsupported"
-            subject.check_equal(where, found, expected)
+            result = "no error" if refusal is None else "SchemaError, because the type is unsupported"
+            subject.check_equal(where, result, expected)
             if refusal is not None:
                 subject.check(where, len(str(refusal).split()) > 2, "the error does not say what is wrong")
 
@@ -225,13 +225,13 @@ def edges(subject: Subject) -> None:
         subject.context = f"the edge values of {flink}"
         rows, schema = rows_of(flink), resolve_schema(f"v {flink}")
         encoded = subject.format.encode_batch(rows, schema)
-        found = decode_results(subject.format.decode_batch(encoded.messages, schema))
+        results = decode_results(subject.format.decode_batch(encoded.messages, schema))
         failed = [False] * len(rows) if encoded.errors is None else encoded.errors.is_valid().to_pylist()
         changes = subject.declared.changed_values.get(flink, {})
         messages = encoded.messages.to_pylist()
-        errors = sum(is_error or result.error is not None for is_error, result in zip(failed, found, strict=True))
+        errors = sum(is_error or result.error is not None for is_error, result in zip(failed, results, strict=True))
         subject.check(flink, 2 * errors <= len(rows), f"{errors} of {len(rows)} edge values are errors, expected half")
-        for value, message, result, is_error in zip(value_texts(rows), messages, found, failed, strict=True):
+        for value, message, result, is_error in zip(value_texts(rows), messages, results, failed, strict=True):
             where = f"{flink}, the value {cut(value)}, message {hex_text(message)}"
             impossible = flink == "TIME(3)" and value in NO_TIMES
             subject.check(where, is_error or not impossible, "a time outside a day was encoded, expected an error")
@@ -255,8 +255,8 @@ def overflow(subject: Subject) -> None:
         numbers = [number for number in numbers if in_range(number, wide)]
         rows = pa.StructArray.from_arrays([pa.array(numbers, kind)], names=["v"])
         messages = subject.format.encode_batch(rows, f"v {wide}").messages
-        found = decode_results(subject.format.decode_batch(messages, f"v {narrow}"))
-        for number, message, result in zip(numbers, messages.to_pylist(), found, strict=True):
+        results = decode_results(subject.format.decode_batch(messages, f"v {narrow}"))
+        for number, message, result in zip(numbers, messages.to_pylist(), results, strict=True):
             where = f"{number} of {wide}, message {hex_text(message)}, read as {narrow}"
             subject.check(where, _is_error_or_null(result), f"expected an error or NULL, got {result}")
 
@@ -281,8 +281,8 @@ def other_types(subject: Subject) -> None:
             if read in subject.served and messages:
                 subject.context = f"{written} read as {read}"
                 changes = subject.declared.changed_reads.get(f"{written} as {read}", {})
-                found = decode_results(subject.format.decode_batch(as_array([*messages.values()]), f"v {read}"))
-                for (value, message), result in zip(messages.items(), found, strict=True):
+                results = decode_results(subject.format.decode_batch(as_array([*messages.values()]), f"v {read}"))
+                for (value, message), result in zip(messages.items(), results, strict=True):
                     expected = f"[{{'v': {changes[value]}}}]" if value in changes else "an error or NULL"
                     is_equal = value not in changes and _is_error_or_null(result)
                     where = f"{value} of {written}, message {hex_text(message)}, read as {read}"
@@ -326,11 +326,11 @@ def names(subject: Subject) -> None:
         expected = (by_own_name.rows or "").partition(": ")[2]
         is_found = bool(expected) and expected != "None}]"
         subject.check(subject.context, is_found, f"the column is not found by its own name {written!r}")
-        found, wanted = (
+        names, wanted = (
             "a value" if yes else "no value"
             for yes in ((by_similar_name.rows or "").partition(": ")[2] == expected, subject.declared.by_position)
         )
-        subject.check_equal(subject.context, found, wanted)
+        subject.check_equal(subject.context, names, wanted)
     if subject.compared == before:
         raise NotApplicable("the format allows none of the tested names")
 
@@ -370,9 +370,9 @@ def wide_schemas(subject: Subject) -> None:
         columns.append(values.take(pa.array([rng.randrange(len(values)) for _ in range(4)])))
     rows = pa.StructArray.from_arrays(columns, names=[f"c{at}" for at in range(_COLUMNS)])
     messages = subject.format.encode_batch(rows, schema).messages
-    found = decode_results(subject.format.decode_batch(messages, schema))
+    decoded = decode_results(subject.format.decode_batch(messages, schema))
     lists = pa.ListArray.from_arrays(pa.array(range(len(rows) + 1), pa.int32()), rows)
-    subject.check_decoded(f"{_COLUMNS} columns", messages, found, decode_results(DecodedBatch(lists)))
+    subject.check_decoded(f"{_COLUMNS} columns", messages, decoded, decode_results(DecodedBatch(lists)))
 
 
 def _unchanged_edges(subject: Subject, flink: str) -> pa.Array:
@@ -456,11 +456,11 @@ def neighbours(subject: Subject) -> None:
         expected = case.decode(good)
         pairs = [(message, good[at % len(good)]) for at, message in enumerate(bad)]
         messages = [message for pair in pairs for message in pair]
-        found = case.decode(messages)
+        decoded = case.decode(messages)
         wanted = [expected[at % len(good)] for at in range(len(bad))]
-        subject.check_decoded(f"{case.name}, after a bad message", messages[1::2], found[1::2], wanted)
+        subject.check_decoded(f"{case.name}, after a bad message", messages[1::2], decoded[1::2], wanted)
         alone = [case.decode([message])[0] for message in bad]
-        subject.check_decoded(f"{case.name}, a bad message", bad, found[::2], alone)
+        subject.check_decoded(f"{case.name}, a bad message", bad, decoded[::2], alone)
 
 
 @rule("decode")
@@ -506,7 +506,9 @@ def metadata(subject: Subject) -> None:
             where = f"{case.name}, with the metadata {', '.join(requested)}"
             subject.check_equal(f"{where}, the columns", names[: len(wanted)], wanted)
             without_metadata = [*range(len(case.schema.names)), *range(len(wanted), len(names))]
-            found = decode_results(replace(batch, rows=select_columns(batch.rows, without_metadata)))
+            decoded = decode_results(replace(batch, rows=select_columns(batch.rows, without_metadata)))
             # an error may have another text, because metadata is read first
-            found = [before if now.error and before.error else now for now, before in zip(found, expected, strict=True)]
-            subject.check_decoded(where, messages, found, expected)
+            decoded = [
+                before if now.error and before.error else now for now, before in zip(decoded, expected, strict=True)
+            ]
+            subject.check_decoded(where, messages, decoded, expected)

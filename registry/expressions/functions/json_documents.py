@@ -81,8 +81,8 @@ def read_json(text: str) -> Any:
 
 
 def _after_blanks(text: str, at: int) -> int:
-    found = _blanks(text, at)
-    return found.end() if found else at
+    blanks = _blanks(text, at)
+    return blanks.end() if blanks else at
 
 
 def _read_checked(text: str, start: int) -> Any:
@@ -157,8 +157,8 @@ def _fail_at_level() -> NoReturn:
 
 def _has_long_number(text: str) -> bool:
     """Return whether a text has more than 750 characters of numbers in a row, looking only at some of them."""
-    for found in _number_samples(text[::_SAMPLE]):
-        for i in range(found.start(), found.end() - _SAMPLES + 1):
+    for match in _number_samples(text[::_SAMPLE]):
+        for i in range(match.start(), match.end() - _SAMPLES + 1):
             if not text[i * _SAMPLE : (i + _SAMPLES - 1) * _SAMPLE].strip(_NUMBER_CHARACTERS):
                 return True
     return False
@@ -168,7 +168,7 @@ def _has_long_string(text: str) -> bool:
     """Return whether a string may have more than 50,000 units of UTF-16."""
     if len(text) <= _MOST_NAME // 2:
         return False
-    return any(found.end() - found.start() > _MOST_NAME // 2 for found in _strings.finditer(text))
+    return any(match.end() - match.start() > _MOST_NAME // 2 for match in _strings.finditer(text))
 
 
 def _levels(text: str) -> int:
@@ -262,18 +262,18 @@ class _Reader:
         for word, value in _LITERALS:
             if self.text.startswith(word, at):
                 return value, at + len(word)
-        found = _number(self.text, at)
-        if not found:
+        match = _number(self.text, at)
+        if not match:
             raise JsonError(f"not valid JSON: no value at character {at + 1}")
-        whole, fraction, exponent = found.groups()
+        whole, fraction, exponent = match.groups()
         digits = len(whole.lstrip("-")) + len(fraction or "") + len(exponent or "")
         is_integer = fraction is None and exponent is None
-        is_last = found.end() == len(self.text)
+        is_last = match.end() == len(self.text)
         if (fraction is None) != (exponent is None) and (is_last or whole.lstrip("-") == "0"):
             digits -= 1  # Jackson's second function for numbers takes -1 for what is missing
         if digits > _MOST_DIGITS:
             raise JsonError(f"JSON has a number of more than {_MOST_DIGITS:,} digits")
-        return (int(whole) if is_integer else _decimal(found[0])), found.end()
+        return (int(whole) if is_integer else _decimal(match[0])), match.end()
 
     def _add(self, value: Any) -> None:
         if not self.open:
@@ -302,13 +302,13 @@ def scalar_text(value: Any) -> str:
 def write_json(value: Any) -> str:
     """Return the text of a value, in which `Double` and `RawJson` are allowed. Raises `JsonError`."""
     try:
-        found = _encode(value)
-        unusual = not found.isascii() and found.encode().translate(None, _BYTES_BELOW_E000)
+        text = _encode(value)
+        unusual = not text.isascii() and text.encode().translate(None, _BYTES_BELOW_E000)
     except (TypeError, ValueError, RecursionError):
         return _write_step_by_step(value)
-    if unusual or "\\u" in found or _levels(found) > MOST_LEVELS:
+    if unusual or "\\u" in text or _levels(text) > MOST_LEVELS:
         return _write_step_by_step(value)
-    return found
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,11 +390,11 @@ _COMMA: Final = _Mark(",")
 
 def _members(of: Any) -> list[Any]:
     """Return the members of an array or object with what is between them, last first."""
-    found: list[Any] = []
+    parts: list[Any] = []
     if type(of) is list:
         for item in reversed(of):
-            found += (item, _COMMA)
+            parts += (item, _COMMA)
     else:
         for name, item in sorted(of.items(), key=_utf16_order, reverse=True):
-            found += (item, _Mark(quoted_text(name) + ":"), _COMMA)
-    return found[:-1]
+            parts += (item, _Mark(quoted_text(name) + ":"), _COMMA)
+    return parts[:-1]

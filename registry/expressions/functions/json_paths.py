@@ -132,8 +132,8 @@ def find(path: JsonPath) -> Find:
             return None if lax else Failed(str(error))
         if document is None:
             return Failed("the JSON text is null")
-        found = read(document)
-        return missing if found is None else found
+        value = read(document)
+        return missing if value is None else value
 
     return evaluate
 
@@ -178,24 +178,24 @@ def _follow(keys: list[Any], document: Any) -> Any:
 
 def _read(steps: tuple[Step, ...], lax: bool, single: bool, document: Any) -> Any:
     """Evaluate any path, step by step, with all values that the steps so far have led to."""
-    found, definite = [document], True
+    values, definite = [document], True
     for i, step in enumerate(steps):
         last = i == len(steps) - 1
         if isinstance(step, Scan):
-            found, definite = list(_scan(steps[i + 1], found)), False
+            values, definite = list(_scan(steps[i + 1], values)), False
             continue
-        if definite and not lax and not _applies(step, found[0], last):
+        if definite and not lax and not _applies(step, values[0], last):
             return Failed("the path does not fit the document")
         try:
-            found = list(_take(step, found, last))
+            values = list(_take(step, values, last))
         except _NoResult as error:
             return Failed(str(error))
         definite = definite and _is_definite(step, last=last)
-        if not found:
+        if not values:
             break
     if single:
-        return found[-1] if found else None
-    return found
+        return values[-1] if values else None
+    return values
 
 
 def _applies(step: Step, value: Any, last: bool) -> bool:
@@ -234,10 +234,10 @@ def _length(value: Any) -> int | None:
 
 def _numbers(value: Any) -> list[float]:
     """Return the numbers in an array as doubles."""
-    found = [_double(item) for item in value if type(item) in (int, Decimal)] if type(value) is list else []
-    if not found:
+    numbers = [_double(item) for item in value if type(item) in (int, Decimal)] if type(value) is list else []
+    if not numbers:
         raise _NoResult("a function of numbers, but there is none in an array")
-    return found
+    return numbers
 
 
 def _double(number: int | Decimal) -> float:
@@ -321,10 +321,10 @@ def compile_path(text: str) -> JsonPath:
     """Compile a path. Raises `Unsupported`."""
     if len(text) > _MOST_LENGTH:
         raise Unsupported(f"a path of more than {_MOST_LENGTH:,} characters is not supported")
-    found = _mode(text)
-    lax = found is not None and found[1].lower() == "lax"
+    match = _mode(text)
+    lax = match is not None and match[1].lower() == "lax"
     try:
-        steps = _Compiler(found[2] if found else text).steps()
+        steps = _Compiler(match[2] if match else text).steps()
     except (InvalidPath, IndexError, ValueError) as error:
         return JsonPath(lax, (), f"'{text:.60}' is not a path of JSON: {error}")
     _check_supported(steps)
@@ -586,8 +586,8 @@ def _unescape(name: str) -> str:
     """Replace the escapes of a name, as Jayway's `Utils.unescape`."""
     if "\\" not in name:
         return name
-    found = _escaped(_unescaped, name)
-    return found.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    unescaped = _escaped(_unescaped, name)
+    return unescaped.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _unescaped(match: re.Match[str]) -> str:

@@ -64,10 +64,10 @@ def _bind_case(convert: Callable[[str], str]) -> Function:
         length = value.type.length or 0
 
         def of_constant(text: str) -> str:
-            found = convert(text)
-            if unit_count(found) > max(length, unit_count(text)):
+            converted = convert(text)
+            if unit_count(converted) > max(length, unit_count(text)):
                 raise RowError(f"{call.name}: a constant that becomes longer is not supported: '{text:.60}'")
-            return found
+            return converted
 
         if not is_constant(call.arguments[0]):
             return fixed(same_type([value.type]), convert, [value])
@@ -152,8 +152,8 @@ def _instr(text: str, sought: str, start: int = 1, occurrence: int = 1) -> int:
     if start < 0:
         if _int(-start) < 0:
             raise RowError("INSTR: Flink does not end for this start")
-        found = _instr(text[::-1], sought[::-1], -start, occurrence)
-        return found and len(text) + 2 - found - len(sought)
+        place = _instr(text[::-1], sought[::-1], -start, occurrence)
+        return place and len(text) + 2 - place - len(sought)
     if not sought:
         return 1
     at = start - 1
@@ -210,10 +210,10 @@ def _replace(text: str, old: str, new: str) -> str:
 
 @functools.lru_cache(256)
 def _translation(old: str, new: str) -> dict[int, str]:
-    found: dict[int, str] = {}
+    table: dict[int, str] = {}
     for i, character in enumerate(old):
-        found.setdefault(ord(character), new[i : i + 1])
-    return found
+        table.setdefault(ord(character), new[i : i + 1])
+    return table
 
 
 def _translate(text: str | None, old: str | None, new: str | None) -> str | None:
@@ -236,10 +236,10 @@ def _trimming(strip: Callable[[str, str], str], type_: Result, *, null_literals:
 
     def bind(call: Call, arguments: Sequence[Bound]) -> Bound:
         values = accepted(call, arguments, "TEXT TEXT?", null_literals=null_literals)
-        found = type_ if isinstance(type_, FlinkType) else type_([values[0].type])
+        result_type = type_ if isinstance(type_, FlinkType) else type_([values[0].type])
         if len(values) == 1:
-            return fixed(found, lambda text: strip(text, " "), values)
-        return fixed(found, _trimmer(strip, call.arguments[1]), values)
+            return fixed(result_type, lambda text: strip(text, " "), values)
+        return fixed(result_type, _trimmer(strip, call.arguments[1]), values)
 
     return Function(bind, 1, 2)
 
@@ -301,13 +301,13 @@ def _bind_elt(call: Call, arguments: Sequence[Bound]) -> Bound:
 
 
 def _starts_with(text: Any, start: Any) -> bool:
-    found: bool = text.startswith(start)
-    return found
+    starts: bool = text.startswith(start)
+    return starts
 
 
 def _ends_with(text: Any, end: Any) -> bool:
-    found: bool = text.endswith(end)
-    return found
+    ends: bool = text.endswith(end)
+    return ends
 
 
 def _bind_pair(compute: Callable[[Any, Any], bool]) -> Function:

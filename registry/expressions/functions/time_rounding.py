@@ -54,11 +54,11 @@ def _rounded_time(value: Bound, unit: int, *, ceil: bool) -> Bound:
 
     def evaluate(rows: Rows) -> Vector:
         numbers, valid = value.evaluate(rows).numbers()
-        found = _to_unit(numbers, unit, ceil=ceil)
-        fits: Bools = found < DAY_MILLIS
+        rounded = _to_unit(numbers, unit, ceil=ceil)
+        fits: Bools = rounded < DAY_MILLIS
         for index in np.flatnonzero(valid & ~fits).tolist():
             rows.fail(index, "the time is 24:00")
-        return Vector.of_numbers(value.type, found, valid & fits)
+        return Vector.of_numbers(value.type, rounded, valid & fits)
 
     return Bound(value.type, evaluate)
 
@@ -72,24 +72,24 @@ def _timestamps(micros: Numbers, rows: Rows | None, unit: str, *, ceil: bool) ->
     local = millis + offsets
     if unit == "MILLISECOND":
         # only of a TIMESTAMP Flink rounds up what is less than a millisecond
-        found = local + (micros - millis * 1000 > 0) if ceil and rows is None else local
+        whole = local + (micros - millis * 1000 > 0) if ceil and rows is None else local
     elif unit in _BY_DATE:
-        found = _dates(quotient(local, DAY_MILLIS), unit, ceil=ceil) * DAY_MILLIS
+        whole = _dates(quotient(local, DAY_MILLIS), unit, ceil=ceil) * DAY_MILLIS
     else:
-        found = _to_unit(local, _MILLIS.get(unit, DAY_MILLIS), ceil=ceil)
-    rounded: Numbers = (found - offsets) * 1000
+        whole = _to_unit(local, _MILLIS.get(unit, DAY_MILLIS), ceil=ceil)
+    rounded: Numbers = (whole - offsets) * 1000
     return rounded
 
 
 def _to_unit(millis: Numbers, unit: int, *, ceil: bool) -> Numbers:
-    found: Numbers = -(-millis // unit) * unit if ceil else millis // unit * unit
-    return found
+    rounded: Numbers = -(-millis // unit) * unit if ceil else millis // unit * unit
+    return rounded
 
 
 def quotient(numbers: Numbers, divisor: int) -> Numbers:
     """Divide integers and drop the rest, as Java's operator `/`."""
-    found: Numbers = np.sign(numbers) * (np.abs(numbers) // divisor)
-    return found
+    result: Numbers = np.sign(numbers) * (np.abs(numbers) // divisor)
+    return result
 
 
 def _dates(days: Numbers, unit: str, *, ceil: bool) -> Numbers:

@@ -20,7 +20,7 @@ from kvformat.connectors import offsets, python_source, source, topics
 from kvformat.connectors.data_source import NAME
 from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import TOPIC_IDS
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError, install_extra
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.workers import missing_module, spark_version
 
@@ -102,7 +102,7 @@ def _reason(
 ) -> str | None:
     """Return why Python's source can't read the table; None if it can."""
     if importlib.util.find_spec(_CLIENT) is None:
-        return "confluent-kafka is not installed (pip install 'kvformat[kafka]')"
+        return f"confluent-kafka is not installed: {install_extra('kafka')}"
     of_client = unsupported(kv)
     if of_client is not None:
         return f"only Java's client can: {of_client}"

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, did_you_mean, listed
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, did_you_mean, install_extra, listed
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 BLOCKS = ("source", "sink", "transform", "route", "pipeline")
@@ -190,7 +190,7 @@ def _pyyaml() -> Any:
     try:
         import yaml
     except ImportError as cause:
-        raise MissingExtraError("a pipeline in YAML needs PyYAML: pip install 'kvformat[ingest]'") from cause
+        raise MissingExtraError(f"a pipeline in YAML needs PyYAML: {install_extra('ingest')}") from cause
     return yaml
 
 

@@ -1,4 +1,7 @@
-"""Tests of formats fail if a kernel raises an unexpected exception, which its batch would not show."""
+"""Tests of formats fail if a kernel raises an unexpected exception, which its batch would not show.
+
+The limits of cells are lower for the kernel's source, which takes its time.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,10 @@ from typing import Any
 
 import pytest
 
+from kvformat.codecs import KERNEL
+from kvformat.codecs._kernel import reader
 from kvformat.registry import format
+from kvformat.registry.contract.cells import MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.errors import KvFormatError
 from kvformat.registry.contract.isolate_errors import Run
 
@@ -34,3 +40,13 @@ def kernels_do_not_raise(request: pytest.FixtureRequest, monkeypatch: pytest.Mon
         return isolate_errors(shown, count, what=what, **given)
 
     monkeypatch.setattr(format, "isolate_errors", strict)
+
+
+@pytest.fixture
+def cell_limits(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
+    """Return the cells that a message and a batch may have in addition; see `contract/cells.py`."""
+    if KERNEL == "python":
+        monkeypatch.setattr(reader, "MOST_CELLS", 2**15)
+        monkeypatch.setattr(reader, "MOST_CELLS_OF_A_BATCH", 2**18)
+        return 2**15, 2**18
+    return MOST_CELLS, MOST_CELLS_OF_A_BATCH

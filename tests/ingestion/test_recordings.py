@@ -86,10 +86,8 @@ def test_all_topics_of_a_form_become_tables_in_spark(
     for record in group.records:
         partitions.setdefault((record.topic, record.partition), []).append((record.key, record.value))
     topics = {topic: number + 1 for topic, number in sorted(partitions)}
-    for topic, count in topics.items():
-        broker.create(topic, count)
-    for (topic, partition), records in partitions.items():
-        broker.send(topic, records, partition=partition)
+    broker.create_all(topics)
+    broker.send_all(partitions)
     place = {"topic": ";".join(topics), "properties.bootstrap.servers": broker.bootstrap}
     pipeline = Pipeline({**SOURCE, **group.options, **place}, {"type": "delta", "path": str(tmp_path / "lake")})
     query = pipeline.start(spark, checkpoint_location=tmp_path / "checkpoint", trigger={"availableNow": True})

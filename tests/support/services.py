@@ -223,16 +223,31 @@ class KafkaBroker:
 
     def send(self, topic: str, records: Iterable[tuple[bytes | None, bytes | None]], **more: Any) -> None:
         """Write records with the partitioner of Java's client. `more` are arguments of `Producer.produce`."""
+        self._produce([topic], ((topic, {"key": key, "value": value, **more}) for key, value in records))
+
+    def send_all(self, records: Mapping[tuple[str, int], Iterable[tuple[bytes | None, bytes | None]]]) -> None:
+        """Write the records of several topics, by topic and partition, with one client."""
+        self._produce(
+            {topic for topic, _ in records},
+            (
+                (topic, {"key": key, "value": value, "partition": partition})
+                for (topic, partition), some in records.items()
+                for key, value in some
+            ),
+        )
+
+    def _produce(self, topics: Iterable[str], records: Iterable[tuple[str, dict[str, Any]]]) -> None:
         from confluent_kafka import Producer
 
         settings = {"bootstrap.servers": self.bootstrap, "partitioner": "murmur2_random", "log_level": 0}
         producer = Producer(settings | {"enable.idempotence": True})  # otherwise retries may change the order
-        for _ in range(2):  # connected, an idempotent producer begins at once, and otherwise after half a second
-            producer.list_topics(topic, timeout=30)
-        for key, value in records:
+        for topic in topics:
+            for _ in range(2):  # connected, an idempotent producer begins at once, and otherwise after half a second
+                producer.list_topics(topic, timeout=30)
+        for topic, arguments in records:
             while True:
                 try:
-                    producer.produce(topic, value, key, **more)
+                    producer.produce(topic, **arguments)
                     break
                 except BufferError:
                     producer.poll(0.1)

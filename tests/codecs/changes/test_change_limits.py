@@ -10,10 +10,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs import KERNEL
-from kvformat.codecs._kernel import reader
 from kvformat.registry import get_format
-from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
+from kvformat.registry.contract.cells import CELLS_PER_BYTE
 from tests.support.decoding import Answer, alone, answers, decoded
 
 _COLUMNS = "id INT, name STRING"
@@ -190,18 +188,8 @@ _CELLS = _WIDE + 2
 """The cells of a row of that table: the row, its column, and the columns in that."""
 
 
-@pytest.fixture
-def limits(monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
-    """Return the cells that a message and a batch may have; few for the kernel's source, which takes its time."""
-    if KERNEL == "python":
-        monkeypatch.setattr(reader, "MOST_CELLS", 2**15)
-        monkeypatch.setattr(reader, "MOST_CELLS_OF_A_BATCH", 2**18)
-        return 2**15, 2**18
-    return MOST_CELLS, MOST_CELLS_OF_A_BATCH
-
-
 def _wide_row(count: int) -> str:
-    """Return a row of `_CELLS` cells, and as many of another `count` values that the last one replaces, but for one."""
+    """Return a row whose value comes `count` times more, and takes the cells of its columns each time."""
     return "{" + ",".join(['"r":{}'] * (count + 1)) + "}"
 
 
@@ -228,10 +216,10 @@ def _allowed(message: str, most: int) -> int:
     ],
 )
 def test_a_row_that_is_missing_or_null_has_no_cells(
-    format: str, options: dict[str, str], message: str, limits: tuple[int, int]
+    format: str, options: dict[str, str], message: str, cell_limits: tuple[int, int]
 ) -> None:
     count = 1
-    while _CELLS + count * (_WIDE + 1) <= _allowed(message.replace("%", _wide_row(count)), limits[0]):
+    while _CELLS + count * (_WIDE + 1) <= _allowed(message.replace("%", _wide_row(count)), cell_limits[0]):
         count += 1
     most, more = (message.replace("%", _wide_row(n)).encode() for n in (count - 1, count))
     found = decoded(get_format(format, options), [most, more], _WIDE_COLUMNS)
@@ -239,15 +227,14 @@ def test_a_row_that_is_missing_or_null_has_no_cells(
     assert found.codes.to_pylist() == [None, "TOO_LARGE"]
 
 
-def test_a_payload_that_a_later_one_replaces_has_no_cells(limits: tuple[int, int]) -> None:
+def test_a_payload_that_a_later_one_replaces_has_no_cells(cell_limits: tuple[int, int]) -> None:
     """So a batch may have as many such messages as messages with one payload."""
-    of_message, of_batch = limits
+    of_message, of_batch = cell_limits
     payload = f'"payload":{{"after":{_wide_row(of_message * 2 // 5 // (_WIDE + 1))},"op":"c"}}'
-    cells = _CELLS + payload.count('"r"') * (_WIDE + 1) - (_WIDE + 1)
-    for times in (1, 2):
-        message = "{" + ",".join([payload] * times) + "}"
-        charged = cells - 2 * _CELLS - CELLS_PER_BYTE * len(message)
-        count = of_batch // charged
-        found = decoded(get_format("debezium-json", _WRAPPED), [message.encode()] * (count + 1), _WIDE_COLUMNS)
-        assert found.codes is not None
-        assert found.codes.to_pylist() == [None] * count + ["TOO_LARGE"]
+    cells = _CELLS + (payload.count('"r"') - 1) * (_WIDE + 1)
+    message = f"{{{payload},{payload}}}"
+    charged = cells - 2 * _CELLS - CELLS_PER_BYTE * len(message)
+    count = of_batch // charged
+    found = decoded(get_format("debezium-json", _WRAPPED), [message.encode()] * (count + 1), _WIDE_COLUMNS)
+    assert found.codes is not None
+    assert found.codes.to_pylist() == [None] * count + ["TOO_LARGE"]

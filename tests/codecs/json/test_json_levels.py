@@ -1,10 +1,14 @@
-"""How deep values may be: the levels that columns read count as much as those of a value that is kept as text."""
+"""How deep and how large messages may be, at the limit.
+
+Levels that columns read count as much as those of a value that is kept as text. Cells are values and NULLs of columns.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from kvformat.registry import get_format
+from kvformat.registry.contract.cells import CELLS_PER_BYTE
 from tests.support.decoding import alone, answers, decoded
 
 _LEVELS = 1000
@@ -58,3 +62,34 @@ def test_a_message_may_have_exactly_1000_levels_whatever_its_columns_are(
         assert (found[1].error, found[1].rows) == (None, "[]")
     else:
         assert (found[1].error or "").startswith(f"not JSON: more than {_LEVELS} levels at character")
+
+
+_WIDE = 2000
+_WIDE_ROW = f"ROW<{', '.join(f'c{number} INT' for number in range(_WIDE))}>"
+
+
+@pytest.mark.parametrize("options", [{}, _LENIENT], ids=["strict", "lenient"])
+@pytest.mark.parametrize(
+    ("columns", "message", "value"),
+    [
+        (f"r {_WIDE_ROW}", '{"r":{},%}', '"r":{}'),
+        (f"r {_WIDE_ROW}", '[{"r":{},%}]', '"r":{}'),
+        (_WIDE_ROW[4:-1], "[{},%]", "{}"),
+        (f"a ARRAY<{_WIDE_ROW}>", '{"a":[%]}', "{}"),
+    ],
+    ids=["member", "member in an array", "rows", "elements"],
+)
+def test_a_message_with_too_many_cells_is_an_error_even_if_bad_messages_are_skipped(
+    columns: str, message: str, value: str, options: dict[str, str], cell_limits: tuple[int, int]
+) -> None:
+    """Each value at % has a cell for itself and for each column. The first row of a message does not count."""
+
+    def made(count: int) -> str:
+        return message.replace("%", ",".join([value] * count))
+
+    count = 1
+    while (_WIDE + 1) * count <= cell_limits[0] + CELLS_PER_BYTE * len(made(count)):
+        count += 1
+    found = decoded(get_format("json", options), [made(n).encode() for n in (count - 1, count)], columns)
+    assert found.codes is not None
+    assert found.codes.to_pylist() == [None, "TOO_LARGE"]

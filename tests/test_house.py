@@ -15,6 +15,7 @@ from limits import LIMITS, limits_table
 from kvformat.codecs.avro import parse
 from kvformat.connectors.cli import inspect
 from kvformat.connectors.infer.sample import SAMPLE
+from kvformat.registry.contract.types import INTEGER_BITS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("codecs", "registry", "connectors", "ingestion")
@@ -174,6 +175,23 @@ def test_built_in_formats_import_only_what_other_packages_may_import() -> None:
                     imported.update(dict.fromkeys(names, name))
     assert len(imported) > 20
     assert {found: name for found, name in imported.items() if found not in public} == {}
+
+
+def test_widths_and_longest_lengths_of_types_have_one_place() -> None:
+    """Bits and digits of integers, and the length of STRING and BYTES, are those of `registry/contract`."""
+    seen, others = [], []
+    for name, tree, _ in _modules():
+        for node in ast.walk(tree):
+            found = False
+            if isinstance(node, ast.Dict) and {getattr(key, "value", None) for key in node.keys} == INTEGER_BITS.keys():
+                found = all(isinstance(getattr(value, "value", None), int) for value in node.values)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "FlinkType":
+                found = any(keyword.arg == "length" and "31" in ast.unparse(keyword.value) for keyword in node.keywords)
+            if found:
+                own = name in ("registry/contract/types.py", "registry/contract/common_types.py")
+                (seen if own else others).append(f"{name}:{node.lineno}")
+    assert len(seen) == 2
+    assert others == []
 
 
 def _bounds(node: ast.stmt) -> list[str]:

@@ -14,6 +14,7 @@ would cut off digits below a microsecond. In rows, arrays and maps, types that m
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -28,11 +29,12 @@ from kvformat.codecs.debezium.value_readings import has_debezium_type
 from kvformat.codecs.discovery.column_types import Notes, array_of, is_name, map_of, shown
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.samples import columns_text
 from kvformat.registry.contract.schemas import resolve_schema
-from kvformat.registry.contract.types import BYTES, STRING, FlinkField, FlinkType
+from kvformat.registry.contract.types import BYTES, INTEGER_BITS, STRING, FlinkField, FlinkType
 
 TYPES = {"types": "debezium"}
 BIGINT = FlinkType("BIGINT")
@@ -77,7 +79,6 @@ _HIGH_PRECISION = {
 """Types whose values may have digits below a microsecond, or a UTC offset that a column does not keep."""
 _INSTANT = r"^[^.]*(\.[0-9]{1,6})?(Z|[+-][0-9:]+)$|^-?infinity$"
 _OF_UTC = r"^[^.]*(\.[0-9]{1,6})?Z$"
-_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 _MOST_BITS = 63  # of a BIGINT, without the sign
 
 
@@ -216,14 +217,9 @@ def _decimal(schema: ConnectSchema) -> FlinkType:
 def _common_type(types: list[FlinkType]) -> FlinkType | None:
     """Return a common type for several types; None if only text can hold all of them."""
     roots = {t.root for t in types}
-    if len(set(types)) == 1:
-        return types[0]
-    if roots <= set(_WHOLE):
-        return max(types, key=lambda t: _WHOLE.index(t.root))
-    if len(roots) == 1 and roots <= {"TIME", "TIMESTAMP"}:
+    if roots == {"TIME"}:
         return max(types, key=lambda t: t.precision or 0)
-    if roots == {"DECIMAL"}:
-        scale = max(t.scale or 0 for t in types)
-        digits = scale + max((t.precision or 0) - (t.scale or 0) for t in types)
-        return FlinkType("DECIMAL", precision=digits, scale=scale) if digits <= MOST_DIGITS else None
-    return None
+    if len(roots) > 1 and not roots <= INTEGER_BITS.keys():
+        return None
+    found = functools.reduce(merge_types, types)
+    return found if found.root in roots else None

@@ -33,12 +33,12 @@ from kvformat.codecs.changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_A
 from kvformat.codecs.changes.reading_only import check_reading_only
 from kvformat.codecs.changes.row_plan import RowPlan, join_parts
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
-from kvformat.codecs.changes.upsert import MODE_OPTION, NO_KEY_HINT, ChangeDataFormat
+from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs.debezium import flattened_avro
 from kvformat.codecs.debezium.avro_changes import AvroChangeReader, AvroChangeSettings
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
-from kvformat.codecs.debezium.hints import MONGODB_HINT, NO_BEFORE_HINT
+from kvformat.codecs.debezium.hints import MONGODB_HINT
 from kvformat.codecs.debezium.options import (
     AVRO_TYPE_OPTIONS,
     DEBEZIUM,
@@ -249,9 +249,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     ) -> DecodedBatch:
         """Decode messages whose columns are read alike."""
         reader = reading.reader
-        batch = reader.rows_of(
-            self.datums.decode(messages, reader.schema, filled, on_writer, read=reader.read), present, filled
-        )
+        read = self.datums.decode(messages, reader.schema, filled, on_writer, read=reader.read)
+        batch = reader.rows_of(read, present, filled, lambda: self._of_mongodb(messages, filled))
         return batch if reading.plan is None else reading.plan.apply(batch)
 
     def _reading(self, row: FlinkType, writer: Schema | None) -> _Reading:
@@ -265,12 +264,13 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
         """The batch with hints at the errors of MongoDB's messages."""
         assert batch.errors is not None
+        hinted = pc.binary_join_element_wise(batch.errors, MONGODB_HINT, "")
+        return replace(batch, errors=pc.if_else(pa.array(self._of_mongodb(messages, filled)), hinted, batch.errors))
+
+    def _of_mongodb(self, messages: pa.BinaryArray, filled: _Mask) -> _Mask:
+        """The messages whose schema is MongoDB's."""
         ids, writers = self.datums.writers(messages, filled)
-        mongodb = [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)]
-        texts: list[str | None] = batch.errors.to_pylist()
-        for place in np.flatnonzero(np.isin(ids, mongodb) & np.asarray(batch.errors.is_valid())).tolist():
-            texts[place] = str(texts[place]).removesuffix(NO_BEFORE_HINT).removesuffix(NO_KEY_HINT) + MONGODB_HINT
-        return replace(batch, errors=pa.array(texts, pa.string()))
+        return np.isin(ids, [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)])
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -99,10 +99,11 @@ class AvroChangeReader:
         with self._batch.use() as columns:  # the columns grow in place
             return columns.read(messages, plans, which, start, with_nulls=True)
 
-    def rows_of(self, read: Decoded, present: _Mask, filled: _Mask) -> DecodedBatch:
+    def rows_of(self, read: Decoded, present: _Mask, filled: _Mask, have_own_hint: Callable[[], _Mask]) -> DecodedBatch:
         """Return one list of rows per message: null for a null message or an error, empty for a skipped message.
 
-        `present` is a mask of the messages that are not null, `filled` of those that are read.
+        `present` is a mask of the messages that are not null, `filled` of those that are read. `have_own_hint` returns
+        one of those whose errors get another hint from the caller, and none about the row before a change.
         """
         image, changes, faults = read.values
         count = len(present)
@@ -116,8 +117,10 @@ class AvroChangeReader:
         what = "a row" if self._envelope.flattened else "a record of before, after and op"
         for message in changes.nulls[known[changes.nulls]].tolist():
             reasons.setdefault(message, Reason(ErrorCode.MISSING_FIELD, f"the message is null in place of {what}"))
+        unhinted = have_own_hint() if faults else present
         for message, (op, *has) in zip(changes.faults, faults, strict=True):
-            reasons.setdefault(message, self._fault(op, dict(zip(("before", "after"), has, strict=True))))
+            images = dict(zip(("before", "after"), has, strict=True))
+            reasons.setdefault(message, self._fault(op, images, hints=not unhinted[message]))
         errors, codes = with_reasons(read, count, reasons) if reasons else (read.errors, read.codes)
         good = present if errors is None else present & np.asarray(errors.is_null())
         columns, kinds, offsets = rows.flatten()[: self._columns], changes.kinds, changes.offsets
@@ -149,8 +152,11 @@ class AvroChangeReader:
             reasons.setdefault(message, replace(reason, text=inner))
         return reasons
 
-    def _fault(self, op: Any, has: dict[str, bool]) -> Reason:
-        """The error of a message that is Avro, but not a change. `has` says which rows it has."""
+    def _fault(self, op: Any, has: dict[str, bool], *, hints: bool) -> Reason:
+        """The error of a message that is Avro, but not a change. `has` says which rows it has.
+
+        `hints` says whether it hints at the reason for a missing row before the change.
+        """
         name, rows = self._envelope.operation, self._envelope.rows
         known = ", ".join(f'"{known}"' for known in rows)
         if op is None:
@@ -171,5 +177,5 @@ class AvroChangeReader:
                 f"{'' if other is None else other.hint()}",
             )
         member = next(row.member for row in rows[op] if not has[row.member])
-        hint = self._envelope.no_before_hint if member == self._envelope.before else ""
+        hint = self._envelope.no_before_hint if hints and member == self._envelope.before else ""
         return Reason(ErrorCode.MISSING_FIELD, f"'{member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}")

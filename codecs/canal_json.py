@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 from kvformat.codecs._conversions import EachValue
 from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
 from kvformat.codecs.changes.format import CHANGE_OPTIONS
-from kvformat.codecs.changes.metadata import TEXT, TEXTS, Epoch, PlainMember, map_of
+from kvformat.codecs.changes.metadata import TEXTS, Epoch, PlainMember, map_of
 from kvformat.codecs.changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
 from kvformat.codecs.changes.other_messages import OtherMessage
 from kvformat.codecs.changes.reading_only import check_reading_only
@@ -30,7 +30,7 @@ from kvformat.codecs.changes.unchanged import UNCHANGED_OPTION
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 LATIN = "ISO-8859-1"
 BYTES_ENCODING = Option(
@@ -123,5 +123,5 @@ def _latin_plan(row: FlinkType) -> RowPlan:
         for field in row.fields
         if field.type.root in ("BINARY", "VARBINARY")
     }
-    wire = tuple(FlinkField(field.name, TEXT) if field.name in conversions else field for field in row.fields)
+    wire = tuple(FlinkField(field.name, STRING) if field.name in conversions else field for field in row.fields)
     return RowPlan(row, replace(row, fields=wire), [conversions.get(field.name) for field in row.fields])

@@ -15,6 +15,7 @@ from limits import LIMITS, limits_table
 from kvformat.codecs.avro import parse
 from kvformat.connectors.cli import inspect
 from kvformat.connectors.infer.sample import SAMPLE
+from kvformat.registry.contract.types import INTEGER_BITS
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("codecs", "registry", "connectors", "ingestion")
@@ -96,8 +97,18 @@ _FLOORS = {
         *("_kernel", "_arrays", "_decimals", "_rows", "_timestamps", "_json_documents", "registries", "discovery"),
         *("json", "_conversions", "csv", "raw", "avro", "protobuf", "changes", "debezium", "registry_formats"),
     ),
+    "connectors": (
+        *("change_feeds", "header_filter", "infer", "jars", "latest_rows", "msk_iam", "option_effects", "properties"),
+        *("table_rows", "token_function", "transactions", "java_settings", "brokers", "producer_settings", "topics"),
+        *("buffer", "broker_offsets", "reader", "transaction_client", "progress", "range_records", "record_producer"),
+        *("exactly_once", "offsets", "replay", "offset_plan", "sink", "source", "arrow_rows", "data_source"),
+        *("python_source", "source_choice", "explain", "kafka", "views", "cli"),
+    ),
 }
-"""Rooms and modules, each of which imports only from itself and from those before it. The other formats come last."""
+"""Folders and modules, each of which imports only from itself and from those before it.
+
+The formats that are one module come after all others of `codecs`.
+"""
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
@@ -156,7 +167,7 @@ def test_rooms_import_only_from_lower_ones(folder: str) -> None:
         return floors.index(room[0]) if room[0] in floors else len(floors)
 
     imports = [(name, module) for name, found in _import_graph().items() for module in found if floor(name) >= 0]
-    assert len(imports) > 250
+    assert len(imports) > 180
     assert [pair for pair in imports if floor(pair[0]) < floor(pair[1])] == []
     assert folder == "codecs" or not [name for name, _ in imports if floor(name) == len(floors)]
 
@@ -174,6 +185,23 @@ def test_built_in_formats_import_only_what_other_packages_may_import() -> None:
                     imported.update(dict.fromkeys(names, name))
     assert len(imported) > 20
     assert {found: name for found, name in imported.items() if found not in public} == {}
+
+
+def test_widths_and_longest_lengths_of_types_have_one_place() -> None:
+    """Bits and digits of integers, and the length of STRING and BYTES, are those of `registry/contract`."""
+    seen, others = [], []
+    for name, tree, _ in _modules():
+        for node in ast.walk(tree):
+            found = False
+            if isinstance(node, ast.Dict) and {getattr(key, "value", None) for key in node.keys} == INTEGER_BITS.keys():
+                found = all(isinstance(getattr(value, "value", None), int) for value in node.values)
+            elif isinstance(node, ast.Call) and ast.unparse(node.func) == "FlinkType":
+                found = any(keyword.arg == "length" and "31" in ast.unparse(keyword.value) for keyword in node.keywords)
+            if found:
+                own = name in ("registry/contract/types.py", "registry/contract/common_types.py")
+                (seen if own else others).append(f"{name}:{node.lineno}")
+    assert len(seen) == 2
+    assert others == []
 
 
 def _bounds(node: ast.stmt) -> list[str]:

@@ -24,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from kvformat.codecs.avro.logical import OF_COLUMNS
 from kvformat.codecs.avro.parse import parse_schema
 from kvformat.codecs.avro.schema import Field, Schema
 from kvformat.codecs.avro.types import row_of_schema, schema_text
@@ -92,7 +93,7 @@ def _readable(schema: Schema, path: str, notes: Notes, around: tuple[str, ...] =
         notes.add("a fixed without bytes, which no column has: left out", path)
         return None
     logical = schema.logical
-    if logical is None or logical.name in ("date", "time-millis", "timestamp-millis"):
+    if logical is None or logical.name in OF_COLUMNS:
         return schema
     if logical.name == "decimal" and logical.precision <= MOST_DIGITS:
         return schema

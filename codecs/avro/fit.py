@@ -30,6 +30,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from kvformat.codecs.avro.logical import TIMES
 from kvformat.codecs.avro.schema import BIG_DECIMAL, CONSTANT, MISSING, Field, Schema
 from kvformat.codecs.avro.types import row_of_schema
 from kvformat.codecs.avro.write_datum import BadDatum, write_default
@@ -105,16 +106,17 @@ def _fit(schema: Schema, t: FlinkType, path: str, legacy: bool) -> Schema:
 def _scalar(schema: Schema, t: FlinkType, legacy: bool) -> Schema | None:
     """Return the schema for writing a scalar, None if its logical type or its size does not fit."""
     logical = "" if schema.logical is None else schema.logical.name
+    time = TIMES.get(logical)
     if t.root == "DECIMAL":
         return _decimal(schema, t)
     if t.root == "DATE":
         return schema if logical == "date" else None
     if t.root == "TIME":
-        return schema if logical.startswith("time-") else None
+        return schema if time is not None and time.quantity == "time" else None
     if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        local = logical.startswith("local-timestamp-")
-        fits = local if t.root == "TIMESTAMP" else logical.startswith("timestamp-")
-        return schema if fits or (legacy and logical.startswith("timestamp-")) else None
+        if time is None or time.quantity != "timestamp":
+            return None
+        return schema if time.local == (t.root == "TIMESTAMP") or (legacy and not time.local) else None
     if schema.type in _WHOLE:
         number = row_of_schema(schema, legacy=legacy).root  # INT and BIGINT for a logical type that Flink ignores
         return replace(schema, logical=None) if number in ("INT", "BIGINT", "FLOAT", "DOUBLE") else None

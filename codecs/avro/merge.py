@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from kvformat.codecs.avro.logical import OF_COLUMNS
 from kvformat.codecs.avro.resolve import Number, Record, plan, reads_all
 from kvformat.codecs.avro.schema import Field, LogicalType, Schema
 from kvformat.codecs.discovery.column_types import Notes, shown
@@ -18,7 +19,6 @@ from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.registry.contract.errors import SchemaError
 
 _COUNTS = ("int", "long")
-_OF_COLUMNS = ("date", "time-millis", "timestamp-millis")
 """Logical types of counts that columns have; others are plain numbers."""
 
 
@@ -105,7 +105,7 @@ def _candidates(parts: Sequence[Schema]) -> Iterator[Schema]:
 def _is_readable(candidate: Schema, parts: Sequence[Schema]) -> bool:
     """Return whether a column of a schema reads all parts, and not as counts of different units."""
     logicals = {part.logical for part in parts if part.type in _COUNTS}
-    known = candidate.logical is not None and candidate.logical.name in _OF_COLUMNS
+    known = candidate.logical is not None and candidate.logical.name in OF_COLUMNS
     if candidate.type in _COUNTS and len(logicals) > 1 and not known:
         return False
     if candidate.logical is not None and candidate.logical.name == "decimal":

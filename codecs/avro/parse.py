@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from kvformat.codecs._json_documents import BYTE_ORDER_MARK
-from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, PRIMITIVES, UNITS, Field, LogicalType, Schema
+from kvformat.codecs.avro.logical import TIMES
+from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, PRIMITIVES, Field, LogicalType, Schema
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
 from kvformat.registry.java.parse import BLANKS, parse_double, python_float_text
 
@@ -30,12 +31,6 @@ _RESERVED: Final = frozenset(  # Avro's parser keeps these attributes only where
 _FIELD: Final = frozenset({"name", "type", "doc", "default", "order", "aliases"})
 _ORDERS: Final = ("ascending", "descending", "ignore")
 _INT, _LONG = 2**31, 2**63
-_LOGICAL_ON: Final[dict[str, str]] = {
-    "date": "int",
-    "time-millis": "int",
-    "time-micros": "long",
-    **{f"{local}timestamp-{unit}": "long" for local in ("", "local-") for unit in UNITS},
-}
 _UUID_BYTES, _DURATION_BYTES = 16, 12
 _COMMENT: Final = re.compile(r'"(?:[^"\\]|\\.)*"|/\*.*?\*/|//[^\r\n]*', re.DOTALL)
 """A comment, or a string, which may contain `//` or `/*`."""
@@ -355,7 +350,7 @@ def _logical(kind: str, node: dict[str, Any]) -> LogicalType | None:
         return LogicalType(name) if kind == "bytes" else None
     if name == "duration":
         return LogicalType(name) if kind == "fixed" and size == _DURATION_BYTES else None
-    return LogicalType(name) if _LOGICAL_ON.get(name) == kind else None
+    return LogicalType(name) if name in TIMES and TIMES[name].type == kind else None
 
 
 def _decimal(kind: str, node: dict[str, Any]) -> LogicalType | None:

@@ -23,9 +23,10 @@ from decimal import Decimal
 from typing import Any, Final
 
 from kvformat.codecs.avro import decimals
+from kvformat.codecs.avro.logical import TIMES
 from kvformat.codecs.avro.mismatch import mismatch_text, way_out
 from kvformat.codecs.avro.parse import is_valid_default
-from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, Field, LogicalType, Schema
+from kvformat.codecs.avro.schema import BIG_DECIMAL, MISSING, NAMED, Field, Schema
 from kvformat.registry.contract.cache import cached_by_identity
 
 _PROMOTED: Final = {
@@ -36,7 +37,6 @@ _PROMOTED: Final = {
     "bytes": ("string",),
 }
 _PLAIN: Final = {"enum": "string", "fixed": "bytes"}
-_DIGITS: Final = {"millis": 3, "micros": 6, "nanos": 9}
 _DECIMALS: Final = ("decimal", BIG_DECIMAL)
 _DEFAULT: Final = ", or give it a default in the option 'schema' if that is set"
 _COUNTS: Final = ("int", "long")
@@ -301,7 +301,7 @@ class _Resolver:
     def _number(self, w: Schema, r: Schema) -> Action:
         if w.logical is None or r.logical is None:
             return Number(w.type, r.type)
-        finer = _quantity_and_digits(r.logical)[1] - _quantity_and_digits(w.logical)[1]
+        finer = TIMES[r.logical.name].digits - TIMES[w.logical.name].digits
         return Number(w.type, r.type, 10 ** max(finer, 0), 10 ** max(-finer, 0))
 
     def _decimal(self, w: Schema, r: Schema) -> decimals.DecimalReading | decimals.BigDecimalReading | None:
@@ -421,7 +421,7 @@ def _means_another(w: Schema, r: Schema) -> bool:
         return w.type == "string" or written not in ("", *_DECIMALS)
     if w.logical is None or r.logical is None or w.type not in _COUNTS or r.type not in _COUNTS:
         return False
-    return _quantity_and_digits(w.logical)[0] != _quantity_and_digits(r.logical)[0]
+    return TIMES[written].quantity != TIMES[wanted].quantity
 
 
 def _written_scale(w: Schema, scale: int) -> int:
@@ -433,14 +433,6 @@ def _written_scale(w: Schema, scale: int) -> int:
         return w.logical.scale
     declared = w.properties.get("scale", 0) if w.properties.get("logicalType") == "decimal" else scale
     return declared if isinstance(declared, int) and declared >= 0 else scale
-
-
-def _quantity_and_digits(logical: LogicalType) -> tuple[str, int]:
-    """Return the quantity that a logical type measures, and its digits after the decimal point of a second."""
-    if logical.name == "date":
-        return "date", 0
-    kind, _, unit = logical.name.rpartition("-")
-    return kind.removeprefix("local-"), _DIGITS[unit]
 
 
 # --- defaults ------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from kvformat.codecs.avro.logical import TIMES
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
 
@@ -39,7 +40,6 @@ PRIMITIVES: Final = ("null", "boolean", "int", "long", "float", "double", "bytes
 NAMED: Final = ("record", "enum", "fixed")
 CONSTANT: Final = "constant"
 BIG_DECIMAL: Final = "big-decimal"
-UNITS: Final = {"millis": "ms", "micros": "us", "nanos": "ns"}
 _TYPES: Final = (*PRIMITIVES, *NAMED, "array", "map", "union")
 _MOST_DIGITS = 38  # of a DECIMAL
 MAX_FIXED = 1024  # bytes; a null in Arrow takes as many, so a longer fixed is binary
@@ -54,13 +54,6 @@ _ARROW: Final[dict[str, pa.DataType]] = {
     "bytes": pa.binary(),
     "string": pa.string(),
     "enum": pa.string(),
-}
-_LOGICAL_ARROW: Final[dict[str, pa.DataType]] = {
-    "date": pa.date32(),
-    "time-millis": pa.time32("ms"),
-    "time-micros": pa.time64("us"),
-    **{f"timestamp-{name}": pa.timestamp(unit, "UTC") for name, unit in UNITS.items()},
-    **{f"local-timestamp-{name}": pa.timestamp(unit) for name, unit in UNITS.items()},
 }
 
 
@@ -238,8 +231,8 @@ def arrow_field(name: str, schema: Schema) -> pa.Field:
 
 def _arrow_type(schema: Schema) -> pa.DataType:
     logical = schema.logical
-    if logical is not None and logical.name in _LOGICAL_ARROW:
-        return _LOGICAL_ARROW[logical.name]
+    if logical is not None and logical.name in TIMES:
+        return TIMES[logical.name].arrow
     if logical is not None and logical.name == "decimal" and logical.precision <= _MOST_DIGITS:
         return pa.decimal128(logical.precision, logical.scale)
     if schema.type == "record":

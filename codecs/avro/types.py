@@ -28,6 +28,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from kvformat.codecs.avro.logical import TIMES, TimeType
 from kvformat.codecs.avro.parse import check_name, parse_schema
 from kvformat.codecs.avro.schema import Schema
 from kvformat.registry.contract.cache import cached_by_identity
@@ -189,17 +190,19 @@ _FROM_PRIMITIVE: dict[str, FlinkType] = {
     "bytes": BYTES,
     "null": FlinkType("NULL"),
 }
-_FROM_LOGICAL: dict[str, FlinkType] = {
-    "date": FlinkType("DATE"),
-    "time-millis": FlinkType("TIME", precision=3),
-    "time-micros": FlinkType("TIME", precision=6),
-    "timestamp-millis": FlinkType("TIMESTAMP", precision=3),
-    "timestamp-micros": FlinkType("TIMESTAMP", precision=6),
-}
-_FROM_TIMESTAMPS = _FROM_LOGICAL | {
-    f"{local}timestamp-{unit}": FlinkType("TIMESTAMP" if local else "TIMESTAMP_LTZ", precision=digits)
-    for local in ("", "local-")
-    for unit, digits in (("millis", _MILLIS), ("micros", _MICROS))
+
+
+def _of_time(time: TimeType, root: str) -> FlinkType:
+    """Return Flink's type for a logical type; `root` is that of timestamps."""
+    if time.quantity == "date":
+        return FlinkType("DATE")
+    return FlinkType("TIME" if time.quantity == "time" else root, precision=time.digits)
+
+
+_KNOWN_TIMES = {name: time for name, time in TIMES.items() if time.digits <= _MICROS}  # Flink has no nanoseconds
+_FROM_LOGICAL = {name: _of_time(time, "TIMESTAMP") for name, time in _KNOWN_TIMES.items() if not time.local}
+_FROM_TIMESTAMPS = {
+    name: _of_time(time, "TIMESTAMP" if time.local else "TIMESTAMP_LTZ") for name, time in _KNOWN_TIMES.items()
 }
 """Flink's types with `timestamp_mapping.legacy=false`."""
 _OTHER_UNION = FlinkType("RAW")

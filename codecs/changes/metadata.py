@@ -18,11 +18,10 @@ from kvformat.codecs._kernel.unread import Presence, Repeats
 from kvformat.codecs.json.scalars import BadValue, ScalarRules, preview, scalar_converter
 from kvformat.codecs.json.types import JsonSchema, row_of
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, arrow_type
 from kvformat.registry.java.parse import MICROS_OF_A_DAY
 
-TEXT = FlinkType("VARCHAR", length=2**31 - 1)
-TEXTS = FlinkType("ARRAY", fields=(FlinkField("element", TEXT),))
+TEXTS = FlinkType("ARRAY", fields=(FlinkField("element", STRING),))
 BIGINT = FlinkType("BIGINT")
 _INT = FlinkType("INT")
 _INSTANT = FlinkType("TIMESTAMP_LTZ", precision=3)
@@ -32,7 +31,7 @@ _BIGINT_END = 2**63  # one more than the largest BIGINT
 
 def map_of(value: FlinkType) -> FlinkType:
     """MAP<STRING, value>."""
-    return FlinkType("MAP", fields=(FlinkField("key", TEXT), FlinkField("value", value)))
+    return FlinkType("MAP", fields=(FlinkField("key", STRING), FlinkField("value", value)))
 
 
 class FinalError(BadValue, FinalValueError):
@@ -74,7 +73,7 @@ class Metadata(abc.ABC):
 class PlainMember(Metadata):
     """The value of a member as a column of type `value_type`."""
 
-    value_type: FlinkType = TEXT
+    value_type: FlinkType = STRING
 
     @property
     def type(self) -> FlinkType:
@@ -105,7 +104,7 @@ class EpochText(Metadata):
         return _INSTANT
 
     def column(self, schema: JsonSchema) -> Column:
-        text_of = scalar_converter(TEXT, schema.rules)
+        text_of = scalar_converter(STRING, schema.rules)
 
         def read(node: Any) -> int:
             text = text_of(node)
@@ -114,7 +113,7 @@ class EpochText(Metadata):
                 raise FinalError(f"cannot read {preview(text)} as milliseconds since 1970", code)
             return _instant(int(text) * 1000)
 
-        return _instants(TEXT, read, 1000, cuts=False)
+        return _instants(STRING, read, 1000, cuts=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +134,11 @@ class OggTime(Metadata):
         return _OGG_INSTANT
 
     def column(self, schema: JsonSchema) -> Column:
-        text_of, read = scalar_converter(TEXT, schema.rules), _operation_time if self.strict else _current_time
+        text_of, read = scalar_converter(STRING, schema.rules), _operation_time if self.strict else _current_time
         stored = arrow_type(_OGG_INSTANT)
         width = 0 if self.strict else len("2020-05-13T15:40:06.123456")
         return Timestamps(
-            TEXT, stored, lambda node: read(text_of(node)), iso=not self.strict, zoned=False, unit=1000, width=width
+            STRING, stored, lambda node: read(text_of(node)), iso=not self.strict, zoned=False, unit=1000, width=width
         )
 
 

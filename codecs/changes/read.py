@@ -16,7 +16,7 @@ from kvformat.codecs._kernel.flattened import FlatBatch
 from kvformat.codecs._kernel.message_metadata import MemberColumn
 from kvformat.codecs._kernel.operation_rows import OperationRows
 from kvformat.codecs.changes.envelope import DELETE, KINDS, ChangeSettings, Envelope, RowImage
-from kvformat.codecs.changes.metadata import TEXT, TEXTS, ColumnPresence, Metadata
+from kvformat.codecs.changes.metadata import TEXTS, ColumnPresence, Metadata
 from kvformat.codecs.changes.operations import NO_ROWS, kind_texts, operation_rows, read_rows
 from kvformat.codecs.changes.other_messages import find_by_members
 from kvformat.codecs.changes.upsert import KEYED_DELETION_HINT, without_before_rows
@@ -26,7 +26,7 @@ from kvformat.codecs.json.types import JsonSchema, row_of
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.java.parse import replace_lone_surrogates
 from kvformat.registry.java.regex import SlowMatchError
 
@@ -130,7 +130,7 @@ class EnvelopePlan:
         whole = row_of({"row": row, **{f"metadata {i}": column.type for i, column in enumerate(metadata)}})
         # rows and metadata share a schema: a DECIMAL in the row changes how numbers of the metadata are read
         self._schema = JsonSchema(whole, settings.values)
-        self._text = scalar_converter(TEXT, self._schema.rules)
+        self._text = scalar_converter(STRING, self._schema.rules)
         self.row = self._schema.row(FlinkType("ROW", fields=row.fields))
         self.rows = self._schema.column(TEXTS)  # the type is used only in errors, which say ARRAY
         self.payload = self._schema.row(row_of({}))

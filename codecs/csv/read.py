@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from kvformat.codecs._kernel import csv as cells
@@ -31,40 +29,14 @@ class _Schema:
     """Makes the columns and the cells of one table."""
 
     def __init__(self, settings: ReadSettings) -> None:
-        self._settings = settings
-        self._nulls: dict[str, Any] = {
-            "null_literal": None if settings.null_literal is None else _utf8(settings.null_literal),
-            "empty_is_null": settings.empty_string_as_null,
-            "lenient": settings.lenient,
-        }
-        self._elements: dict[str, Any] = {
-            "delimiter": _utf8(settings.element_delimiter),
-            "trim": settings.trim,
-            "lenient": settings.lenient,
-        }
+        self._settings, self._nulls, self._elements = settings, settings.of_values(), settings.of_elements()
 
     def batch(self, row: FlinkType) -> CsvBatch:
         settings = self._settings
-        records = CsvTokenizer(
-            Reader(),
-            len(row.fields),
-            delimiter=_utf8(settings.delimiter),
-            quote=None if settings.quote is None else _utf8(settings.quote),
-            escape=None if settings.escape is None else _utf8(settings.escape),
-            comments=settings.comments,
-            trim=settings.trim,
-        )
+        records = CsvTokenizer(Reader(), len(row.fields), **settings.of_records())
         columns = [self._cell(field.name, field.type) for field in row.fields]
-        return CsvBatch(
-            _rows(row, columns),
-            columns,
-            records,
-            CsvErrorMessages(settings, len(columns)),
-            lenient=settings.lenient,
-            ignore_trailing_unmappable=settings.ignore_trailing_unmappable,
-            allow_trailing_comma=settings.allow_trailing_comma,
-            fail_on_missing_columns=settings.fail_on_missing_columns,
-        )
+        errors = CsvErrorMessages(settings, len(columns))
+        return CsvBatch(_rows(row, columns), columns, records, errors, **settings.of_rows())
 
     def _cell(self, path: str, t: FlinkType) -> cells.Cell:
         """Make the cell of a column, or of an element of one."""
@@ -110,7 +82,3 @@ def _rows(t: FlinkType, members: list[cells.Cell]) -> Rows:
 
 def _stored(t: FlinkType) -> pa.DataType:
     return arrow_type(nullable(t))
-
-
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")

@@ -52,6 +52,37 @@ class ReadSettings:
             forms=TimestampForms.of(options, "csv"),
         )
 
+    def of_records(self) -> dict[str, Any]:
+        """Return what the kernel takes to find records and columns: the settings of its tokenizer."""
+        return {
+            "delimiter": _utf8(self.delimiter),
+            "quote": None if self.quote is None else _utf8(self.quote),
+            "escape": None if self.escape is None else _utf8(self.escape),
+            "comments": self.comments,
+            "trim": self.trim,
+        }
+
+    def of_rows(self) -> dict[str, Any]:
+        """Return what the kernel takes to compare the columns of a record with those of the table."""
+        return {
+            "lenient": self.lenient,
+            "ignore_trailing_unmappable": self.ignore_trailing_unmappable,
+            "allow_trailing_comma": self.allow_trailing_comma,
+            "fail_on_missing_columns": self.fail_on_missing_columns,
+        }
+
+    def of_values(self) -> dict[str, Any]:
+        """Return what the kernel takes to read the text of a column or an element."""
+        return {
+            "null_literal": None if self.null_literal is None else _utf8(self.null_literal),
+            "empty_is_null": self.empty_string_as_null,
+            "lenient": self.lenient,
+        }
+
+    def of_elements(self) -> dict[str, Any]:
+        """Return what the kernel takes to split an array or a row."""
+        return {"delimiter": _utf8(self.element_delimiter), "trim": self.trim, "lenient": self.lenient}
+
 
 @dataclass(frozen=True, slots=True)
 class WriteSettings:
@@ -82,6 +113,10 @@ class WriteSettings:
             scientific=bool(options["write-bigdecimal-in-scientific-notation"]),
             forms=TimestampForms.of(options, "csv"),
         )
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _quote(options: Mapping[str, Any]) -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from kvformat.codecs.csv.scalars import MOST_TIME_DIGITS
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.options import Direction
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 
 SCALARS = (
-    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "CHAR", "VARCHAR"),
+    *("BOOLEAN", *INTEGER_BITS, "FLOAT", "DOUBLE", "DECIMAL", "CHAR", "VARCHAR"),
     *("BINARY", "VARBINARY", "DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ"),
 )
 

@@ -21,14 +21,14 @@ from kvformat.codecs._timestamps.write import TIMESTAMPS, check_forms, form_writ
 from kvformat.codecs.csv.settings import WriteSettings
 from kvformat.codecs.csv.types import check_types
 from kvformat.codecs.json.write import base64_texts, list_counts, list_offsets
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, stripped_decimal_texts
 
 _Mask = npt.NDArray[np.bool_]
 
 MOST_UNQUOTED = 24
 """Texts with more UTF-16 units are always quoted."""
-RAW = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+RAW = ("BOOLEAN", *INTEGER_BITS, "FLOAT", "DOUBLE", "DECIMAL")
 """The types that are never quoted."""
 _FIRST_SURROGATE, _FIRST_ASTRAL = 0xD800, 0x10000
 

@@ -16,17 +16,16 @@ from kvformat.codecs.debezium.envelopes import CHANGE
 from kvformat.codecs.registries.framing import with_errors
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 _Mask = npt.NDArray[np.bool_]
-_TEXT = FlinkType("VARCHAR", length=2**31 - 1)
 _NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
 
 def envelope_of(row: FlinkType) -> FlinkType:
     """Return the type of an envelope with rows of a type."""
     image = replace(row, nullable=True)
-    return FlinkType("ROW", fields=(FlinkField("before", image), FlinkField("after", image), FlinkField("op", _TEXT)))
+    return FlinkType("ROW", fields=(FlinkField("before", image), FlinkField("after", image), FlinkField("op", STRING)))
 
 
 def rows_of_envelopes(

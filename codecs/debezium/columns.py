@@ -11,9 +11,9 @@ from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs.changes.primary_key import names_of_json
 from kvformat.codecs.changes.row_samples import JsonObject, RowSamples, envelopes, objects
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_json
-from kvformat.codecs.debezium.connect_types import connect_row
+from kvformat.codecs.debezium.connect_types import MOMENT, flink_types
 from kvformat.codecs.debezium.options import FLATTENED
-from kvformat.codecs.debezium.own_types import MARKS, MOMENT, TYPES, DebeziumColumns, is_instant
+from kvformat.codecs.debezium.own_types import MARKS, TYPES, DebeziumColumns, is_instant
 from kvformat.codecs.discovery.column_types import shown
 from kvformat.codecs.discovery.message_kinds import TOMBSTONE, indices_of, json_messages
 from kvformat.codecs.discovery.value_summary import ISO_ZONED, form_of
@@ -101,7 +101,7 @@ def _add_flattened_rows(sample: MessageSample, rows: RowSamples) -> tuple[list[N
 
 def _declare_connect(rows: RowSamples, schema: Any, *, flat: bool) -> None:
     """Declare the columns of a flattened row, or of `after`, or else of `before`, which has the same columns."""
-    for name, t in connect_row(schema, rows.notes, flat=flat).items():
+    for name, t in flink_types(image_schema_from_json(schema, flat=flat), rows.notes).items():
         if not (flat and name in MARKS):
             rows.declare(name, t)
 
@@ -126,8 +126,7 @@ def _with_far_timestamps(found: SchemaProposal, rows: RowSamples, sample: Messag
     usual, own = (0 if some is None else len(some) - some.null_count for some in errors)
     if own > usual:
         return found
-    dropped = tuple(note for note in found.notes if not note.startswith(tuple(f"{shown(name)}:" for name in names)))
-    return replace(typed, notes=dropped)
+    return replace(typed, notes=rows.notes.without({*map(shown, names)}).texts())
 
 
 def _are_moments(values: list[Node]) -> bool:

@@ -51,7 +51,8 @@ _DEEPEST = 50  # levels of a schema that are read
 class ConnectSchema:
     """A schema of Connect: `type` is its primitive type (`int32`, `struct`), `name` its logical type, "" for none.
 
-    `fields` are those of a struct. `items` is the schema of an array's elements, or of a map's values.
+    `fields` are those of a struct. `items` is the schema of an array's elements, or of a map's values; `keys` that of a
+    map's keys.
     """
 
     type: str
@@ -59,6 +60,7 @@ class ConnectSchema:
     parameters: Mapping[str, str] = field(default_factory=dict)
     fields: Mapping[str, ConnectSchema] = field(default_factory=dict)
     items: ConnectSchema | None = None
+    keys: ConnectSchema | None = None
 
     def __str__(self) -> str:
         return self.name or self.type
@@ -116,6 +118,7 @@ def _of_json(block: Any, depth: int) -> ConnectSchema | None:
         {str(k): str(v) for k, v in parameters.items()} if isinstance(parameters, dict) else {},
         inner,
         _of_json(block.get("items") if block["type"] == "array" else block.get("values"), depth + 1),
+        _of_json(block.get("keys"), depth + 1),
     )
 
 
@@ -139,6 +142,7 @@ def _of_avro(schema: Schema) -> ConnectSchema:
         parameters,
         {f.name: _of_avro(f.schema) for f in schema.fields},
         None if inner is None else _of_avro(inner),
+        None if schema.values is None else ConnectSchema("string"),
     )
 
 

@@ -18,17 +18,16 @@ from kvformat.codecs.changes.discover import (
     value_rules,
 )
 from kvformat.codecs.changes.unchanged import placeholder_of
-from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_json
-from kvformat.codecs.debezium.connect_types import connect_row
+from kvformat.codecs.debezium.connect_schema import image_schema_from_json
+from kvformat.codecs.debezium.connect_types import flink_types, own_types
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
-from kvformat.codecs.debezium.own_types import MARKS, type_of_connect
+from kvformat.codecs.debezium.own_types import MARKS
 from kvformat.codecs.debezium.table_names import fields_table, row_table, source_table
 from kvformat.codecs.discovery.column_types import Notes
 from kvformat.codecs.discovery.deletions import DeletionTables
 from kvformat.codecs.json.discover import TABLE_FIELDS
 from kvformat.registry.contract.look import LookRequest, TableName
-from kvformat.registry.contract.types import FlinkType
 
 if TYPE_CHECKING:
     from kvformat.codecs.changes.format import JsonChangeFormat
@@ -84,20 +83,10 @@ class _Declared:
         """Return the types of the columns, None if the message has no schema."""
         if message is envelope:
             return None
-        schema = message.get("schema")
+        image = image_schema_from_json(message.get("schema"), flat=self._flat)
         if self._typed:
-            image = image_schema_from_json(schema, flat=self._flat)
-            if image is None:
-                return None
-            return connect_types(image)
-        return connect_row(schema, Notes(), flat=self._flat)
-
-
-def connect_types(image: ConnectSchema) -> dict[str, FlinkType]:
-    """Return the types of the columns of a row's schema. The precision of TIME says the unit of its values."""
-    types = {name: type_of_connect(part) for name, part in image.fields.items()}
-    nanos = (name for name, part in image.fields.items() if part.name == "io.debezium.time.NanoTime")
-    return types | dict.fromkeys(nanos, FlinkType("TIME", precision=9))
+            return None if image is None else own_types(image)
+        return flink_types(image, Notes())
 
 
 def _table(flat: bool, fields: Sequence[str]) -> Callable[[Object, str], TableName | None]:

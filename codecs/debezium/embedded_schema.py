@@ -28,7 +28,7 @@ from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._conversions import RefusedValues, RowErrors
 from kvformat.codecs._kernel.messages import JsonBatch
 from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope
-from kvformat.codecs.changes.metadata import TEXT, SchemaNumber
+from kvformat.codecs.changes.metadata import SchemaNumber
 from kvformat.codecs.changes.read import ChangeReader
 from kvformat.codecs.changes.row_plan import convert_columns, join_parts, replace_columns, take_messages
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_json, parse_json
@@ -40,7 +40,7 @@ from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.join_batches import join_decoded
-from kvformat.registry.contract.types import FlinkField, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 _SCHEMAS = 64
 """The number of schemas whose plans are kept between batches. A topic has a few."""
@@ -273,7 +273,7 @@ class _ColumnReadings:
 
     def refusing(self) -> int:
         """The number of the reading that refuses every value."""
-        return self._keep(ValueReading(TEXT, RefusedValues(self._field.type, "")))
+        return self._keep(ValueReading(STRING, RefusedValues(self._field.type, "")))
 
     def _keep(self, reading: ValueReading) -> int:
         number = self._numbers.setdefault(repr(reading), len(self.readings))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from kvformat.codecs.changes.envelope import Envelope, Frame, RowImage
-from kvformat.codecs.changes.metadata import TEXT, Epoch, EpochText, PlainMember, map_of
+from kvformat.codecs.changes.metadata import Epoch, EpochText, PlainMember, map_of
 from kvformat.codecs.debezium.hints import NO_BEFORE_HINT
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs.debezium.table_names import ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES
+from kvformat.registry.contract.types import STRING
 
 CHANGE = Envelope(
     operation="op",
@@ -27,7 +28,7 @@ CHANGE = Envelope(
         "source.database": PlainMember("source", key="db"),
         "source.schema": PlainMember("source", key="schema"),
         "source.table": PlainMember("source", key="table"),
-        "source.properties": PlainMember("source", map_of(TEXT)),
+        "source.properties": PlainMember("source", map_of(STRING)),
     },
     no_before_hint=NO_BEFORE_HINT,
     array_of_one=True,
@@ -57,7 +58,7 @@ ROW_ALONE = Envelope(
         "source.database": PlainMember(ADDED_DATABASES[0], others=ADDED_DATABASES[1:]),
         "source.schema": PlainMember(ADDED_SCHEMAS[0], others=ADDED_SCHEMAS[1:]),
         "source.table": PlainMember(ADDED_TABLES[0], others=ADDED_TABLES[1:]),
-        "source.properties": PlainMember("__source", map_of(TEXT)),
+        "source.properties": PlainMember("__source", map_of(STRING)),
     },
     array_of_one=True,
     wrappable=True,

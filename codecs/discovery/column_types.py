@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from kvformat.codecs.discovery.value_summary import (
     DATE,
@@ -82,6 +82,15 @@ class Notes:
         for what, places in others._places.items():
             for place in places or ("",):
                 self.add(what, place)
+
+    def without(self, places: Collection[str]) -> Notes:
+        """The notes that are not about these columns alone, for a guess that changes them."""
+        found = Notes()
+        for what, own in self._places.items():
+            left = [place for place in own if place not in places]
+            if left or not own:
+                found._places[what] = left
+        return found
 
     def texts(self) -> tuple[str, ...]:
         """The notes in the order in which they were made."""

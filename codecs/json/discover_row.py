@@ -19,10 +19,10 @@ from kvformat.codecs.discovery.text_forms import (
 from kvformat.codecs.discovery.value_summary import MAX_DEPTH, MOST_DIGITS
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, Fit, ValueRules, fit, is_time_of_day, value_type
 from kvformat.registry.contract.common_types import holds
-from kvformat.registry.contract.types import BYTES, STRING, FlinkType, nullable
+from kvformat.registry.contract.types import BYTES, INTEGER_BITS, STRING, FlinkType, nullable
 
 Row = Mapping[str, Node]
-_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
+_NUMBERS = (*INTEGER_BITS, "DECIMAL", "FLOAT", "DOUBLE")
 _NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]{0,99}))(\.[0-9]{1,100})?")
 
 

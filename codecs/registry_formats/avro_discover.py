@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from kvformat.codecs.avro.columns import columns_of_schema
 from kvformat.codecs.changes.other_messages import find_by_members
 from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
-from kvformat.codecs.debezium.discover import connect_types
+from kvformat.codecs.debezium.connect_types import own_types
 from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs.debezium.own_types import MARKS
@@ -213,7 +213,7 @@ def change_columns(writer: Schema, *, typed: bool, flat: bool) -> _Types:
     """Return the columns of the rows in a schema of Debezium's changes; none for a schema of other messages."""
     if typed:
         image = image_schema_from_avro(writer, flat=flat)
-        types = {} if image is None else connect_types(image)
+        types = {} if image is None else own_types(image)
     else:
         row = row_of(writer) if flat else image_of(writer)
         types = {} if row is None else _types(avro_columns(row))

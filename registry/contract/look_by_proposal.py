@@ -7,10 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, SeenColumn
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, nullable
+from kvformat.registry.contract.types import FlinkField, nullable
 
 _MOST_LOOKED_AT = 1_000
 """Messages of a topic in a batch for which columns are proposed. Decoding shows the errors of the others."""
@@ -36,11 +37,7 @@ class ProposalLooker:
             for place, field in enumerate(self._columns(messages, at[:_MOST_LOOKED_AT])):
                 t = nullable(self._request.fixed.get(field.name, field.type))
                 there = known.columns.get(field.name)
-                is_held = there is not None and (
-                    field.name in self._request.fixed
-                    or nullable(there) == t
-                    or (there.root == "VARCHAR" and there.length == MAX_LENGTH)
-                )
+                is_held = there is not None and (field.name in self._request.fixed or holds(there, t))
                 if not is_held:
                     columns.append(SeenColumn(table, field.name, (t,), int(at[0]), place))
         indices = pa.array(numbers.astype(np.int32), pa.int32(), mask=~present)

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.registry.contract.common_types import INTEGER_DIGITS
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import EncodeError, SchemaError
 from kvformat.registry.contract.schemas import result_arrow_type, row_type
@@ -23,7 +24,7 @@ _SAME_KIND = {
     "INTERVAL DAY TO SECOND": (pa.types.is_duration,),
 }
 _MILLIS_OF_A_DAY = 86_400_000
-_INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
+_DIGITS_OF_BITS = {bits: INTEGER_DIGITS[root] for root, bits in INTEGER_BITS.items()}
 
 
 def binary_messages(messages: pa.Array | pa.ChunkedArray) -> pa.BinaryArray:
@@ -165,7 +166,7 @@ def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
     elif t.root == "DECIMAL":
         whole, scale = want.precision - want.scale, want.scale
         if integer is not None:
-            fits = whole >= _INTEGER_DIGITS[integer]
+            fits = whole >= _DIGITS_OF_BITS[integer]
         else:
             fits = pa.types.is_decimal(given) and given.scale <= scale and given.precision - given.scale <= whole
     elif t.root == "VARIANT":

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 from kvformat.registry.expressions.rows import RowError, Rows
 from kvformat.registry.expressions.vectors import DTYPES, Vector
 
@@ -22,7 +22,7 @@ DAYS, MONTHS = FlinkType("INTERVAL DAY TO SECOND"), FlinkType("INTERVAL YEAR TO 
 
 TEXTS: Final = ("CHAR", "VARCHAR")
 BINARIES: Final = ("BINARY", "VARBINARY")
-INTEGERS: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+INTEGERS: Final = tuple(INTEGER_BITS)
 FLOATS: Final = ("FLOAT", "DOUBLE")
 NUMBERS: Final = (*INTEGERS, "DECIMAL", *FLOATS)
 TIMESTAMPS: Final = ("TIMESTAMP", "TIMESTAMP_LTZ")

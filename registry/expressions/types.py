@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal
 
+from kvformat.registry.contract.common_types import INTEGER_DIGITS
 from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.expressions.bound import (
     BINARIES,
@@ -25,7 +26,6 @@ Typed = Literal["operator", "function"]
 MOST_DIGITS = 38
 """Digits of a DECIMAL, as in Flink."""
 _LEAST_SCALE = 6
-_DIGITS = {"TINYINT": 3, "SMALLINT": 5, "INT": 10, "BIGINT": 19}
 
 
 def decimal(precision: int, scale: int) -> FlinkType:
@@ -39,7 +39,7 @@ def digits(type_: FlinkType) -> tuple[int, int]:
         assert type_.precision is not None
         assert type_.scale is not None
         return type_.precision, type_.scale
-    return _DIGITS[type_.root], 0
+    return INTEGER_DIGITS[type_.root], 0
 
 
 def _fitted(precision: int, scale: int) -> FlinkType:

@@ -20,7 +20,16 @@ import pyarrow.compute as pc
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
 from kvformat.registry.contract.schemas import arrow_schema, row_type
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type, with_time_digits
+from kvformat.registry.contract.types import (
+    BYTES,
+    STRING,
+    FlinkField,
+    FlinkType,
+    arrow_type,
+    nullable,
+    spark_type,
+    with_time_digits,
+)
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers
 
@@ -39,13 +48,12 @@ if TYPE_CHECKING:
 
 _COLUMN = re.compile("^Column<'(.*)'>$", re.DOTALL)
 _HEAD = 100  # bytes of a bad message that an error quotes
-_TEXT = FlinkType("VARCHAR", length=2**31 - 1)
 _ERROR = FlinkType(
     "ROW",
     fields=(
-        FlinkField("reason", _TEXT),
-        FlinkField("message", FlinkType("VARBINARY", length=2**31 - 1)),
-        FlinkField("code", _TEXT),
+        FlinkField("reason", STRING),
+        FlinkField("message", BYTES),
+        FlinkField("code", STRING),
     ),
 )
 
@@ -76,7 +84,7 @@ def decode_rows(
     resolved, row = _check_arguments(format, schema, metadata, errors, engine)
     if engine == "native":
         raise _no_native(format, "decode_rows")
-    with_kind = FlinkType("ROW", fields=(FlinkField("row_kind", _TEXT), *row.fields))
+    with_kind = FlinkType("ROW", fields=(FlinkField("row_kind", STRING), *row.fields))
 
     def all_rows(messages: pa.Array) -> pa.Array:
         batch = format.decode_batch(messages, resolved, metadata=metadata)

@@ -30,7 +30,7 @@ from kvformat.registry.contract.errors import (
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.contract.schemas import arrow_schema, row_of_spark
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable, spark_type
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkField, FlinkType, arrow_type, nullable, spark_type
 from kvformat.registry.spark.columns import wire_column
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from kvformat.registry.table.metadata import MetadataColumn
     from kvformat.registry.table.table_plan import TablePlan
 
-_CASTABLE_ROOTS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL")
+_CASTABLE_ROOTS = (*INTEGER_BITS, "FLOAT", "DOUBLE", "DECIMAL")
 _HEADERS = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())]))
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import nullable
+from kvformat.registry.contract.types import INTEGER_BITS, nullable
 from kvformat.registry.expressions.local_times import instants_of_locals, locals_of_instants
 from kvformat.registry.spark.decoded_columns import ERROR, ROW_INDEX, ROW_KIND
 
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from kvformat.registry.table.decode_stage import DecodeStage
     from kvformat.registry.table.record_decoding import DecodedColumn
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-_NUMBERS = (*_INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
+_NUMBERS = (*INTEGER_BITS, "FLOAT", "DOUBLE", "DECIMAL")
 _TEXTS, _INSTANTS = ("CHAR", "VARCHAR"), ("TIMESTAMP", "TIMESTAMP_LTZ")
 
 
@@ -112,7 +111,7 @@ def check_cast(column: DecodedColumn, table: str) -> None:
     same = given.root == declared.root and (not given.fields or nullable(given) == nullable(declared))
     same = same or {given.root, declared.root} <= {*_TEXTS}
     numbers = given.root in _NUMBERS and declared.root in _NUMBERS
-    text = given.root in _INTEGERS and declared.root in _TEXTS
+    text = given.root in INTEGER_BITS and declared.root in _TEXTS
     instants = given.root in _INSTANTS and declared.root in _INSTANTS
     if same or numbers or text or instants or {given.root, declared.root} <= {"BINARY", "VARBINARY"}:
         return

@@ -21,7 +21,9 @@ import pytest
 
 from kvformat.codecs.debezium import embedded_schema
 from kvformat.codecs.debezium.connect_schema import ConnectSchema
-from kvformat.codecs.debezium.own_types import type_of_connect
+from kvformat.codecs.debezium.connect_types import flink_type, own_type
+from kvformat.codecs.debezium.own_types import _common_type
+from kvformat.codecs.discovery.column_types import Notes
 from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
@@ -893,4 +895,68 @@ def test_the_decimal_of_a_schema_is_proposed_if_it_has_at_most_38_digits(
     given = {"scale": scale, "connect.decimal.precision": precision}
     parameters = {name: text for name, text in given.items() if text is not None}
     schema = ConnectSchema("bytes", "org.apache.kafka.connect.data.Decimal", parameters=parameters)
-    assert type_of_connect(schema) == parse_type(type)
+    assert own_type(schema) == parse_type(type)
+
+
+@pytest.mark.parametrize(
+    ("schema", "as_flink", "own"),
+    [
+        (ConnectSchema("int64", f"{_TIME}MicroTimestamp"), "BIGINT", "TIMESTAMP(6)"),
+        (ConnectSchema("string", f"{_TIME}ZonedTimestamp"), "TIMESTAMP_LTZ(6)", "TIMESTAMP_LTZ(6)"),
+        (ConnectSchema("bytes", f"{_DATA}Bits", {"length": "63"}), "BYTES", "BIGINT"),
+        (ConnectSchema("bytes", f"{_DATA}Bits", {"length": "64"}), "BYTES", "BYTES"),
+        (ConnectSchema("string", f"{_DATA}EnumSet"), "STRING", "ARRAY<STRING>"),
+        (ConnectSchema("array", items=ConnectSchema("int64", f"{_TIME}NanoTime")), "ARRAY<BIGINT>", "ARRAY<BIGINT>"),
+        (
+            ConnectSchema("map", items=ConnectSchema("int8"), keys=ConnectSchema("string")),
+            "MAP<STRING, TINYINT>",
+            "MAP<STRING, TINYINT>",
+        ),
+        (
+            ConnectSchema("map", items=ConnectSchema("int8"), keys=ConnectSchema("int8")),
+            None,
+            "MAP<STRING, TINYINT>",
+        ),
+        (ConnectSchema("struct", fields={"a": ConnectSchema("float64")}), "ROW<a DOUBLE>", "ROW<a DOUBLE>"),
+        (ConnectSchema("struct", fields={"a": ConnectSchema("union")}), None, "ROW<a STRING>"),
+        (ConnectSchema("union"), None, "STRING"),
+    ],
+)
+def test_a_schema_of_connect_has_two_readings(schema: ConnectSchema, as_flink: str | None, own: str) -> None:
+    found = flink_type(schema, "c", Notes())
+    assert found == (None if as_flink is None else parse_type(as_flink))
+    assert own_type(schema) == parse_type(own)
+
+
+def test_a_schema_of_connect_is_read_down_to_32_levels_as_flink_reads_it() -> None:
+    schema = ConnectSchema("string")
+    for _ in range(32):
+        schema = ConnectSchema("array", items=schema)
+    assert flink_type(schema, "c", Notes()) is not None
+    assert flink_type(ConnectSchema("array", items=schema), "c", Notes()) is None
+
+
+def test_columns_of_several_schemas_have_their_common_type() -> None:
+    common = {
+        ("INT", "BIGINT", "TINYINT"): "BIGINT",
+        ("TIME(3)", "TIME(6)"): "TIME(6)",
+        ("TIMESTAMP(3)", "TIMESTAMP(6)"): "TIMESTAMP(6)",
+        ("DECIMAL(5, 2)", "DECIMAL(10, 0)"): "DECIMAL(12, 2)",
+        ("DECIMAL(38, 0)", "DECIMAL(2, 1)"): None,
+        ("FLOAT", "DOUBLE"): None,
+        ("BIGINT", "DECIMAL(5, 2)"): None,
+        ("ARRAY<STRING>", "ARRAY<INT>"): None,
+        ("STRING", "STRING"): "STRING",
+    }
+    for types, expected in common.items():
+        assert _common_type([*map(parse_type, types)]) == (None if expected is None else parse_type(expected)), types
+
+
+def test_notes_without_a_column_keep_those_of_others() -> None:
+    notes = Notes()
+    for place in ("a", "b", "c"):
+        notes.add("no type but text takes all", place)
+    notes.add("declared as INT", "b")
+    notes.add("b: of no column")
+    assert notes.without({"b", "c"}).texts() == ("a: no type but text takes all", "b: of no column")
+    assert len(notes.texts()) == 3

@@ -119,7 +119,6 @@ class AvroChangeReader:
         what = "a row" if self._envelope.flattened else "a record of before, after and op"
         for message in changes.nulls[known[changes.nulls]].tolist():
             reasons.setdefault(message, Reason(ErrorCode.MISSING_FIELD, f"the message is null in place of {what}"))
-        unhinted = have_own_hint() if faults else present
         for message, (op, *has) in zip(changes.faults, faults, strict=True):
             hint = "" if has_hint(message) else self._envelope.no_before_hint
             reasons.setdefault(message, self._fault(op, dict(zip(("before", "after"), has, strict=True)), hint))

@@ -331,9 +331,7 @@ def measure_write(records: int, rounds: int) -> dict[str, Any]:
 
 
 def _write_by_source(rows: DataFrame, target: KafkaTable) -> None:
-    options = ", ".join(f"'{name}' = '{value}'" for name, value in target.kv.options.items())
-    ddl = f"CREATE TABLE written ({SCHEMA}) WITH ({options})"
-    rows.write.format("kvformat").option("ddl", ddl).mode("append").save()
+    rows.write.format("kvformat").option("ddl", target.kv.ddl).mode("append").save()
 
 
 def measure_memory(records: int, rounds: int) -> dict[str, Any]:

@@ -160,7 +160,7 @@ def _schemas(source: PipelineSource, settings: PipelineSettings) -> list[str]:
     values = source.values
     count = values["scan.max.pre.fetch.records"]
     first = ["the given schemas"] if source.schemas else []
-    first += [f"the newest {count} messages of each partition"] if count else []
+    first += [f"the newest {count} messages of each partition"] if count and source.records is not None else []
     lines = [f"first schemas: {', then '.join([*first, 'the first batch of the table'])}"]
     lines += [f"first schema of {name}: {table.physical()}" for name, table in source.schemas.items()]
     lines += _declared(source)

@@ -42,7 +42,7 @@ _DIFFERENT = {
     "scan.startup.mode": {"doc": "where to begin if there is no checkpoint yet"},
 }
 _INGESTION = (
-    Option(name="type", required=True, doc="`kafka`"),
+    Option(name="type", required=True, doc="`kafka`; `records` for a stream that `Pipeline.start` gets"),
     Option(name="name", doc="name for people"),
     Option(
         name="schema.inference.strategy",

@@ -107,7 +107,7 @@ def parse_source(options: Mapping[str, str]) -> PipelineSource:
             option="type",
         )
     if options["type"].lower() not in ("kafka", RECORDS):
-        other = other_type("source", options["type"], ("kafka",), _OTHER_SOURCES)
+        other = other_type("source", options["type"], ("kafka", RECORDS), _OTHER_SOURCES)
         why = f"source '{other}': run Debezium or Flink CDC into Kafka, and read that topic with a source 'kafka'"
         return PipelineSource(other, option_values(options), OptionValues({}, {}), refused=(Refusal(why, "type"),))
     return _SourceParser(options).parse()

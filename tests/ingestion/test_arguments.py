@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -75,6 +76,17 @@ def test_targets(target: Any, type_: str, path: str | None) -> None:
     assert (pipeline.sink.type, pipeline.sink.values.get("path")) == (type_, path)
     assert pipeline.sink.target is (target if isinstance(target, DeltaPathTarget) else None)
     assert repr(pipeline.sink.target) in pipeline.explain() or pipeline.sink.target is None
+
+
+def test_a_pipeline_with_a_target_is_pickled_and_shows_no_secret() -> None:
+    target = DeltaPathTarget("s3://x/lake", storage_options={"AWS_SECRET_ACCESS_KEY": "hunter2"})
+    pipeline = Pipeline({"type": "records", "value.format": "json"}, target)
+    assert pickle.loads(pickle.dumps(pipeline)) == pipeline
+    shown = repr(pipeline) + pipeline.explain()
+    assert "path='s3://x/lake'" in shown
+    assert "hunter2" not in shown
+    assert "newest" not in pipeline.explain()
+    assert pipeline.notes == ()
 
 
 def test_other_arguments_are_those_of_the_query() -> None:

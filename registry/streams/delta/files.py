@@ -97,6 +97,12 @@ def read_file(storage: TableStorage, name: str, schema: pa.Schema, columns: Sequ
     return conformed(rows, schema if columns is None else pa.schema([schema.field(name) for name in columns]))
 
 
+def has_order(t: pa.DataType) -> bool:
+    """Whether the least and greatest values of a file are exact, whoever wrote it. Those of times may be rounded."""
+    is_text = pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t)
+    return bool(pa.types.is_integer(t) or is_text or pa.types.is_date32(t))
+
+
 def conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows with exactly the columns of a schema. A column that the rows lack is NULL.
 

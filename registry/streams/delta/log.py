@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
-from kvformat.registry.streams.delta.files import DataFile
+from kvformat.registry.streams.delta.files import DataFile, has_order
 from kvformat.registry.streams.delta.storage import TableStorage
 
 if TYPE_CHECKING:
@@ -34,14 +34,6 @@ _WRITABLE = {*("appendOnly", "invariants", "checkConstraints", "changeDataFeed",
 _LEGACY_READER, _LEGACY_WRITER = 2, 6  # the last versions of the protocol without a list of features
 _USED = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 _OF_COLUMNS = ("delta.generationExpression", "delta.invariants", "delta.identity.start")
-
-_EXACT = (
-    pa.types.is_integer,
-    pa.types.is_date32,
-    pa.types.is_string,
-    pa.types.is_large_string,
-    pa.types.is_string_view,
-)
 
 
 class CommitConflict(Exception):
@@ -254,14 +246,14 @@ def _commit_properties(transaction: WriterTransaction | None) -> CommitPropertie
 def _ends(added: pa.Table, which: str) -> list[dict[str, Any]]:
     """Return the least or the greatest values of each file, by column; dates as numbers of days.
 
-    Only integers, texts and dates are exact whoever wrote them, and times may be outside of Python's years.
+    Columns whose type does not have an order are left out; their values may be outside of Python's years.
     """
     ends: list[dict[str, Any]] = [{} for _ in range(added.num_rows)]
     if which not in added.column_names or not pa.types.is_struct(added.schema.field(which).type):
         return ends
     structs = added.column(which).combine_chunks()
     for field, values in zip(structs.type, structs.flatten(), strict=True):
-        if not any(is_kind(field.type) for is_kind in _EXACT):
+        if not has_order(field.type):
             continue
         plain = values.cast(pa.int32()) if pa.types.is_date32(field.type) else values
         for file, value in zip(ends, plain.to_pylist(), strict=True):

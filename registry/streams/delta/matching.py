@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.spark.decoded_columns import ROW_KIND
-from kvformat.registry.streams.delta.files import DataFile
+from kvformat.registry.streams.delta.files import DataFile, has_order
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -53,17 +53,12 @@ class KeyIndex:
     def may_be_in(self, file: DataFile) -> bool:
         """Whether one of the keys may be in a file, by the least and greatest values of its columns."""
         for key, values, _ in self._columns:
-            if key not in file.low or key not in file.high or values.null_count or not _has_order(values.type):
+            if key not in file.low or key not in file.high or values.null_count or not has_order(values.type):
                 continue
             low, high = (pa.scalar(end[key], values.type) for end in (file.low, file.high))
             if not pc.any(pc.and_(pc.greater_equal(values, low), pc.less_equal(values, high))).as_py():
                 return False
         return True
-
-
-def _has_order(t: pa.DataType) -> bool:
-    """Whether the least and greatest values of a file are exact, whoever wrote it. Those of times may be rounded."""
-    return bool(pa.types.is_integer(t) or pa.types.is_string(t) or pa.types.is_date32(t))
 
 
 def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:

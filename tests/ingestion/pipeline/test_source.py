@@ -54,6 +54,8 @@ def test_given_records_need_no_topic_and_no_broker() -> None:
     ]
     with pytest.raises(OptionError, match=r"there is no option 'value\.fomat'\. Did you mean 'value\.format'"):
         parse_source({**given, "value.fomat": "json"})
+    with pytest.raises(OptionError, match=r"unknown type 'recrods'\. Did you mean 'records'"):
+        parse_source({**given, "type": "recrods"})
     with pytest.raises(OptionError, match="the option 'type' is missing; it is 'kafka', or 'records' for a stream"):
         parse_source({"value.format": "json"})
 

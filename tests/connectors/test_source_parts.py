@@ -22,7 +22,7 @@ from kvformat.connectors import header_filter
 from kvformat.connectors.data_source.batch import tasks_of
 from kvformat.connectors.data_source.filters import keys_of, narrowed
 from kvformat.connectors.data_source.options import OPTIONS, parse
-from kvformat.connectors.data_source.stream import limited, up_to
+from kvformat.connectors.data_source.stream import KafkaStreamReader, limited, up_to
 from kvformat.connectors.data_source.tables import table_of
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
 from kvformat.registry.contract.errors import OptionError
@@ -126,6 +126,7 @@ def test_ranges_become_tasks(values: dict[str, int], most_tasks: int | None, siz
     found = [[one.count for one in task.ranges] for task in tasks]
     assert sorted(map(sorted, found)) == sorted(map(sorted, sizes))
     assert sum(one.count for task in tasks for one in task.ranges) == 101
+    assert {task.tasks for task in tasks} == {len(tasks)}  # so that each knows its share of a bound
     at = {(one.topic, one.partition): set[int]() for one in RANGES}
     for task in tasks:
         for one in task.ranges:
@@ -136,6 +137,18 @@ def test_ranges_become_tasks(values: dict[str, int], most_tasks: int | None, siz
 def test_no_ranges_are_one_empty_task() -> None:
     (task,) = tasks_of([], {"minPartitions": None, "maxRecordsPerPartition": None}, None)
     assert task.ranges == ()
+
+
+def test_a_stream_of_ranges_counts_the_offsets_that_it_has_read() -> None:
+    """A new partition counts from its first offset; another stream does not count."""
+    stream = object.__new__(KafkaStreamReader)
+    stream._counts = True
+    at = [TopicOffsets({("t", 0): 5}), TopicOffsets({("t", 0): 9}), TopicOffsets({("t", 0): 9, ("t", 1): 3})]
+    first = stream._json(at[0])
+    second = stream._json(at[1], first)
+    assert [offsets["$ranges"] for offsets in (first, second, stream._json(at[2], second))] == [0, 4, 7]
+    stream._counts = False
+    assert "$ranges" not in stream._json(at[1], second)
 
 
 def test_a_limit_is_shared_and_reaches_the_end() -> None:

@@ -286,6 +286,28 @@ def test_rows_are_returned_until_a_task_has_returned_enough() -> None:
         assert (news.tasks, news.decoded, news.sizes) == (1, {ORDERS: 150}, {ORDERS: sum(sizes)})
 
 
+class _Ranges:
+    """Reads the records of ranges, which are 50 each; the column `tasks` says how many tasks there are."""
+
+    def tasks(self, ranges: pa.RecordBatch) -> int:
+        return int(ranges["tasks"][0].as_py())
+
+    def read(self, ranges: pa.RecordBatch) -> Any:
+        for first in ranges["first"].to_pylist():
+            yield _records([_change(id="a")] * 50, first=first)
+
+
+@pytest.mark.parametrize(("tasks", "returned"), [(1, 3), (2, 1), (3, 1), (4, 0)])
+def test_a_task_returns_its_share_of_the_bytes_of_all_tasks(tasks: int, returned: int) -> None:
+    sizes = [_Decoder().decoded(_records([_change(id="a")] * 50, first=first)).nbytes for first in (0, 50, 100)]
+    reader: Any = _Ranges()
+    stage = replace(_decoding(_Decoder(), sum(sizes)), reader=reader)
+    ranges = pa.record_batch({"first": [0, 50, 100], "tasks": [tasks] * 3})
+    lines = pa.Table.from_batches(stage.mapped()(iter([ranges])))
+    assert _offsets(lines.filter(pc.and_(lines[RETURNED], lines[NEWS].is_null()))) == [*range(50 * returned)]
+    assert len(_offsets(lines.filter(lines[DECODED]))) == 150
+
+
 def test_a_table_with_too_many_rows_does_not_keep_others_from_being_returned() -> None:
     decoders = {table_name(ORDERS): _Decoder(), table_name(ITEMS): _Decoder()}
     cells = [(ORDERS, 400), (ITEMS, 5), (ORDERS, 1)]

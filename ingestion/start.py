@@ -83,8 +83,11 @@ def start_query(
         )
     _check_time_zone(pipeline, spark)
     target = target or target_of(pipeline.sink)
+    in_session = target.with_session(spark)
     if probe:
-        target.with_session(spark).probe()
+        in_session.probe()
+    if in_session.forgets_tables:
+        in_session.remember(SchemaStore(spark, checkpoint).load()[0].schemas.targets)
     settings = QuerySettings(checkpoint, letters, logs, on_table_error, take_over)
     if records is None and pipeline.source.type == RECORDS:
         raise ConfigurationError(f"the source has the type '{RECORDS}': give the stream, start(spark, records=...)")

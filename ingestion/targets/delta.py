@@ -8,15 +8,17 @@ Rules: Delta Lake's pages "Type widening", "Column mapping" and "Idempotent tabl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from kvformat.ingestion.schemas.events import AlterColumnTypes, DropColumns, RenameColumns, SchemaEvent
+from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.targets.delta_path import DeltaPathTarget
-from kvformat.ingestion.targets.sql import SqlTarget
-from kvformat.ingestion.targets.target import BatchWrite, Target
+from kvformat.ingestion.targets.sql import LOG, SESSION_CATALOG, SqlTarget, literal
+from kvformat.ingestion.targets.target import TABLE_PROPERTY, BatchWrite, Target
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import quoted
 
@@ -109,6 +111,32 @@ class DeltaTarget(SqlTarget):
                 required = [column for column in schema.primary_key if column in there]
                 if required:
                     self.require(name, required)
+
+    def register(self, table: TableId) -> bool:
+        """Register a table whose files are in the warehouse: Spark's own catalog is new, or was in memory."""
+        from pyspark.errors import PySparkException
+
+        if self.catalog not in (None, SESSION_CATALOG):
+            return False
+        namespace = self._namespace(table)
+        try:
+            place = {row[0]: row[1] for row in self._sql(f"DESCRIBE NAMESPACE {namespace}")}.get("Location")
+        except PySparkException:  # the catalog has forgotten it, too
+            space = namespace.rpartition(".")[2].strip("`").lower()
+            warehouse = str(self.spark.conf.get("spark.sql.warehouse.dir"))
+            place = f"{warehouse.rstrip('/')}/{space}.db"
+        location = f"{place}/{table.table.lower()}"
+        try:
+            properties = self._properties(f"delta.{quoted(location)}")
+        except PySparkException:  # there is no table of Delta
+            return False
+        if json.loads(properties.get(TABLE_PROPERTY, "null")) != self._parts(table):
+            return False
+        name = self._name(table)
+        self._sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+        self._sql(f"CREATE TABLE IF NOT EXISTS {name} USING delta LOCATION {literal(location)}")
+        LOG.warning("the catalog had forgotten the table %s; it is registered again, with its rows: %s", name, location)
+        return True
 
     def written(self, name: str, query: str) -> int:
         """Return the position of the query's last write among the last commits, or -1.

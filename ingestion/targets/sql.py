@@ -67,7 +67,7 @@ from kvformat.ingestion.targets.types import (
     with_change_columns,
 )
 from kvformat.registry.contract.changelog import UNCHANGED
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.errors import ConfigurationError, listed
 from kvformat.registry.contract.types import FlinkType, quoted
 from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
 
@@ -80,7 +80,9 @@ if TYPE_CHECKING:
 
 _PARTITIONS = "kvformat.partition-keys"
 _WRITTEN = "kvformat.written"
-_LOG = logging.getLogger("kvformat.ingest")
+LOG = logging.getLogger("kvformat.ingest")
+SESSION_CATALOG = "spark_catalog"
+"""The name of Spark's own catalog."""
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)  # what Spark's own catalog takes
 VERSIONS_TOGETHER = (
     "Delta Lake 4.4.0 with PySpark 4.1 (io.delta:delta-spark_4.1_2.13 and io.delta:delta-storage) or 4.2 "
@@ -171,7 +173,7 @@ class SqlTarget(Target):
 
     def require(self, name: str, columns: Sequence[str]) -> None:
         """Make columns NOT NULL again after `rewrite`. By default this only logs a warning."""
-        _LOG.warning("the table %s was rewritten, and its columns %s are no longer NOT NULL", name, ", ".join(columns))
+        LOG.warning("the table %s was rewritten, and its columns %s are no longer NOT NULL", name, ", ".join(columns))
 
     def written(self, name: str, query: str) -> int:
         """Return the position of the query's last write to a table, as far as it is known, or -1."""
@@ -186,15 +188,39 @@ class SqlTarget(Target):
         """
         return None
 
+    def register(self, table: TableId) -> bool:
+        """Register a table that the catalog has forgotten, if its files are where the catalog would create it."""
+        return False
+
     # --- tables ----------------------------------------------------------------------------------------------------
+
+    @property
+    def forgets_tables(self) -> bool:
+        """Whether it is Spark's own catalog, in memory, which is PySpark's default."""
+        in_session = self.catalog in (None, SESSION_CATALOG)
+        return in_session and self.spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"
+
+    def remember(self, tables: Collection[TableId]) -> None:
+        """Register the tables again, and name those whose files are not found in a warning."""
+        lost = [str(table) for table in tables if self.schema(table) is None]
+        if lost:
+            LOG.warning(
+                "the catalog has forgotten these tables of the query, and their files are not where it creates tables. "
+                "They are created again, empty, when records come. If their rows are elsewhere, stop the query and "
+                "register them (CREATE TABLE ... USING %s LOCATION '...'): %s",
+                *(self.provider, listed(lost)),
+            )
 
     def schema(self, table: TableId) -> TargetSchema | None:
         """Return the table as it is now, or None if there is none.
 
-        Raises `SchemaChangeError` if the catalog has another table of this name, which differs in case or in its parts.
+        A table that the catalog has forgotten is registered again. Raises `SchemaChangeError` if the catalog has
+        another table of this name, which differs in case or in its parts.
         """
         name = self._name(table)
         stored = self._columns(name)
+        if stored is None and self.register(table):
+            stored = self._columns(name)
         if stored is None:
             return None
         properties = self._properties(name)
@@ -331,8 +357,9 @@ class SqlTarget(Target):
     def probe(self) -> None:
         """Create, change, merge twice and drop a small table.
 
-        Raises `ConfigurationError` with the versions that go together.
+        Raises `ConfigurationError` with the versions that go together, and for a catalog that loses its tables.
         """
+        self._check_catalog()
         table = TableId((f"kvformat_probe_{uuid.uuid4().hex[:12]}",))
         key = replace(FlinkType("INT"), nullable=False)
         schema = TableSchema((SchemaColumn("id", key), SchemaColumn("v", STRING)), ("id",))
@@ -358,6 +385,16 @@ class SqlTarget(Target):
     def _needs(self) -> str:
         """Return the settings of the session that the target needs, for the error of `probe`."""
         return ""
+
+    def _check_catalog(self) -> None:
+        """Raise `ConfigurationError` for a catalog whose tables end with the session, with their rows."""
+        setting = f"spark.sql.catalog.{self.catalog or SESSION_CATALOG}.catalog-impl"
+        kind = self.spark.conf.get(setting, None) or ""
+        if kind.endswith("InMemoryCatalog"):
+            raise ConfigurationError(
+                f"{setting} is {kind}: its tables end with the session, and the checkpoint would go on after their "
+                "rows. Use a catalog that lasts, such as spark.sql.catalog.<name>.type = hadoop, hive, jdbc or rest"
+            )
 
     # --- statements ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
@@ -172,6 +172,14 @@ class Target(abc.ABC):
 
         The query calls it once before its first batch.
         """
+
+    @property
+    def forgets_tables(self) -> bool:
+        """Whether the catalog forgets its tables when the session ends. Then `remember` gets those of the query."""
+        return False
+
+    def remember(self, tables: Collection[TableId]) -> None:  # noqa: B027 - only needed with `forgets_tables`
+        """Register the tables of the query's earlier starts again. The query calls it once, before its first batch."""
 
     @abc.abstractmethod
     def schema(self, table: TableId) -> TargetSchema | None:

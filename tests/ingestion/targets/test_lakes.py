@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -343,6 +344,64 @@ def test_a_history_of_a_topic(lakes: Any, broker: Any, tmp_path: Path, sink: dic
         compared += len(rows)
     assert compared >= 5
     assert types >= {"bigint", "double", "string"}  # columns of all these got wider
+
+
+_IN_MEMORY = """
+import logging, sys
+from pyspark.sql import SparkSession
+from kvformat.ingestion import Pipeline
+from tests.ingestion.crashes import lake_settings
+from tests.ingestion.history import BY_ID
+from tests.support import services
+from pathlib import Path
+
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
+folder, bootstrap, topic = Path(sys.argv[1]), *sys.argv[2:4]
+settings = lake_settings("delta", folder) | {"spark.sql.catalogImplementation": "in-memory"}
+settings["spark.jars"] += f",{services.kafka_jars()}"
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+for name, value in settings.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+source = {"type": "kafka", "topic": topic, "properties.bootstrap.servers": bootstrap}
+source |= {"scan.startup.mode": "earliest-offset", "value.format": "debezium-json"}
+pipeline = Pipeline(source, {"type": "delta"}, transform=BY_ID)
+query = pipeline.start(spark, checkpoint_location=folder / "checkpoint", trigger={"availableNow": True}, probe=False)
+query.awaitTermination()
+if query.exception() is not None:
+    raise query.exception()
+rows = {name: sorted(row.id for row in spark.table(f"shop.{name}").collect()) for name in ("orders", "items")}
+print("ROWS", *(part for pair in rows.items() for part in pair))
+"""
+
+
+@pytest.mark.usefixtures("lakes")
+def test_a_catalog_in_memory_gets_its_tables_back(broker: Any, tmp_path: Path) -> None:
+    """PySpark's default catalog forgets all tables when its session ends; their files stay."""
+    topic, outputs = broker.create("in-memory"), []
+    for number in range(2):
+        for table in ("orders", "items"):
+            source = {"db": "shop", "table": table}
+            message = {"before": None, "after": {"id": number}, "op": "c", "source": source}
+            broker.send(topic, [(None, json.dumps(message).encode())])
+        command = [sys.executable, "-c", _IN_MEMORY, str(tmp_path), broker.bootstrap, topic]
+        run = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stdout + run.stderr[-5000:]
+        outputs.append(run.stdout)
+        shutil.rmtree(tmp_path / "warehouse" / "shop.db" / "items")
+    assert "ROWS orders [0] items [0]" in outputs[0]
+    assert "forgotten" not in outputs[0]
+    assert "had forgotten the table `shop`.`orders`; it is registered again, with its rows" in outputs[1]
+    lost = "forgotten these tables of the query, and their files are not where"
+    assert [line.endswith(": shop.items") for line in outputs[1].splitlines() if lost in line] == [True]
+    assert "ROWS orders [0, 1] items [1]" in outputs[1]
+
+
+def test_a_catalog_that_loses_its_rows_is_refused(lakes: Any) -> None:
+    setting = "spark.sql.catalog.lost.catalog-impl"
+    lakes.conf.set(setting, "org.apache.iceberg.inmemory.InMemoryCatalog")
+    with pytest.raises(ConfigurationError, match=rf"{setting} is .*InMemoryCatalog: its tables end with the session"):
+        IcebergTarget(catalog="lost").with_session(lakes).probe()
 
 
 @pytest.mark.usefixtures("lakes")

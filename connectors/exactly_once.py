@@ -46,6 +46,7 @@ from kvformat.registry.contract.errors import (
     MissingExtraError,
     listed,
 )
+from kvformat.registry.streams.small_files import note_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,7 +80,6 @@ _CLOCKS: Final = (
     "unix_timestamp",
     "curdate",
 )
-_GLOB: Final = re.compile(r"([\\{}\[\]*?])")
 
 
 @dataclass
@@ -244,6 +244,8 @@ def _finish(settings: TransactionSettings, names: QueryNames, mark: Mark) -> Non
 def _checkpoint_id(spark: SparkSession, checkpoint_location: str) -> str:
     """Return the id of a query, which Spark writes to a new checkpoint before the first batch."""
     lines = _lines(spark, checkpoint_location, "metadata")
+    if not lines:
+        raise ConfigurationError(f"the checkpoint '{checkpoint_location}' has lost the id of its query: 'metadata'")
     return str(json.loads("".join(lines))["id"])
 
 
@@ -256,8 +258,7 @@ def _planned(spark: SparkSession, checkpoint_location: str, batch: int) -> float
 
 
 def _lines(spark: SparkSession, checkpoint_location: str, name: str) -> list[str]:
-    path = _GLOB.sub(r"\\\1", checkpoint_location.rstrip("/"))
-    return [row.value for row in spark.read.text(f"{path}/{name}").collect()]
+    return [row["value"] for row in note_rows(spark, f"{checkpoint_location}/{name}", "text", "value STRING")]
 
 
 def _plan(df: DataFrame) -> str:

@@ -15,7 +15,6 @@ Rules: Flink's `KafkaDynamicSource`, `SpecifiedOffsetsInitializer`, `TimestampOf
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -26,6 +25,7 @@ from kvformat.connectors.reader.ranges import by_topic
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, listed
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import parse_offsets
+from kvformat.registry.streams.small_files import note_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 RESET = f"{PREFIX}auto.offset.reset"
 # Special offsets: the end, the beginning, the committed offset of the group. Spark knows the first two.
 _LATEST, _EARLIEST, _COMMITTED = -1, -2, -3
-_MOST_LINES = 1000  # lines of a checkpoint's offsets: some of each batch, of which Spark keeps a hundred
-_GLOB = re.compile(r"([\\{}\[\]*?])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,14 +297,6 @@ def checkpoint_lines(spark: SparkSession, checkpoint_location: str) -> list[str]
 
     With offsets, Spark ignores the options for the start. There are lines of every source of the query.
     """
-    from pyspark.errors import AnalysisException
-
     if not isinstance(checkpoint_location, str) or not checkpoint_location:
         raise ConfigurationError("checkpoint_location must be a string: the checkpoint folder of the query")
-    folder = _GLOB.sub(r"\\\1", checkpoint_location.rstrip("/")) + "/offsets"
-    try:
-        return [row.value for row in spark.read.text(folder).limit(_MOST_LINES).collect()]
-    except AnalysisException as cause:
-        if "PATH_NOT_FOUND" not in str(cause):
-            raise
-        return []
+    return [row["value"] for row in note_rows(spark, f"{checkpoint_location}/offsets", "text", "value STRING")]

@@ -32,6 +32,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.registry.contract.errors import ConfigurationError, SchemaError, did_you_mean, listed
 from kvformat.registry.contract.types import quoted
+from kvformat.registry.streams.batch_errors import own_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from kvformat.ingestion.store import SchemaStore
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_OWN_ERROR = re.compile(r"^kvformat\.[\w.]+: (.+)", re.MULTILINE)
-"""An error of the library in the text of Spark's exception."""
 _OF_SQL, _OF_YAML = (".sql", ".ddl", ".hql"), (".yaml", ".yml")
 _SQL = re.compile(
     r"(?:\s|--[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*(?:CREATE|SET|USE|BEGIN|EXECUTE|DROP)\s", re.IGNORECASE | re.DOTALL
@@ -158,10 +157,10 @@ def _await(spark: SparkSession, queries: Sequence[StreamingQuery]) -> None:
         for query in queries:
             query.awaitTermination()
     except Exception as cause:  # of PySpark or Connect, by the kind of session
-        reasons = _OWN_ERROR.findall(str(cause))
-        if not reasons:
+        reason = own_reason(cause)
+        if reason is None:
             raise
-        raise SchemaChangeError(f"the query has stopped: {reasons[-1]}") from None
+        raise SchemaChangeError(f"the query has stopped: {reason}") from None
 
 
 def _pairs(option: str, texts: tuple[str, ...]) -> dict[str, str]:

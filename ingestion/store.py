@@ -32,7 +32,7 @@ from kvformat.ingestion.schemas.known import BatchPlan, IngestState
 from kvformat.ingestion.schemas.state import VERSION, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.streams.small_files import note_rows, rows_below, uncached_reader
+from kvformat.registry.streams.small_files import literal_path, note_rows, rows_below, uncached_reader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -255,7 +255,7 @@ class SchemaStore:
         if not paths:
             return {}
         reader = uncached_reader(self._spark).format("binaryFile").option("ignoreMissingFiles", "true")
-        rows = reader.load(paths).select("path", "content").collect()
+        rows = reader.load([literal_path(path) for path in paths]).select("path", "content").collect()
         return {row["path"]: bytes(row["content"]).decode(errors="replace") for row in rows}
 
     def _notes(self, folder: str) -> list[str]:

@@ -9,6 +9,7 @@
     new_format.py   new-format: write a package for a format, from template/
     inspect.py      inspect: guess the formats in a file or topic
     doctor.py       doctor: check the installation
+    launcher.py     launcher: the file for spark-submit
 
 A command's module is imported when the command is called, so that help is fast. Packages above this one add commands
 with `add_commands`.
@@ -41,6 +42,7 @@ COMMANDS = {
     "inspect": "Guess the formats in a file or a topic.",
     "tail": "Show a topic's rows as they arrive, without Spark.",
     "doctor": "Check the installation, the broker and the registry.",
+    "launcher": "Print the file with which spark-submit runs these commands.",
     "new-format": "Write a package for a format of your own.",
 }
 _MODULES = {"options": f"{__name__}.formats", "new-format": f"{__name__}.new_format"}

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, Row, SparkSession
+
+_GLOB = re.compile(r"([\\{}\[\]*?])")
+"""Characters that Spark takes for a pattern in a path."""
+
+
+def literal_path(path: str) -> str:
+    """Return a path that Spark does not take for a pattern."""
+    return _GLOB.sub(r"\\\1", path.rstrip("/"))
 
 
 def uncached_reader(spark: SparkSession) -> DataFrameReader:
@@ -18,7 +27,7 @@ def uncached_reader(spark: SparkSession) -> DataFrameReader:
 
 
 def note_rows(spark: SparkSession, folder: str, format: Literal["json", "text"], schema: str) -> list[Row]:
-    """Return the rows of all files below a folder, without an error for a file that is replaced at the same time.
+    """Return the rows of a file, or of all below a folder, without an error for one that is replaced at the same time.
 
     `folder` may be missing. `schema` is the columns in DDL.
     """
@@ -26,9 +35,10 @@ def note_rows(spark: SparkSession, folder: str, format: Literal["json", "text"],
 
 
 def rows_below(reader: DataFrameReader, folder: str, *columns: str) -> list[Row]:
-    """Return the rows of all files below a folder, or only some columns; none if there is no folder."""
+    """Return the rows of a file, or of all files below a folder, or only some columns; none if there is none."""
     from pyspark.errors import AnalysisException
 
+    folder = literal_path(folder)
     found = reader.options(recursiveFileLookup="true", ignoreMissingFiles="true")
     try:
         # In one path, Spark looks for the log of a streaming sink, and logs a stack trace if there is no folder.

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import make_zip
+from tests.packaging.conftest import make_zip, run
 
 JOB = """
 import json, os
@@ -82,3 +84,29 @@ def test_a_job_with_the_installed_wheel_works(with_wheel, dependencies: Path, tm
     row, origin = result(with_wheel.submit(dependencies, job))
     assert row == {"value": {"a": 1, "b": "x"}, "key": {"k": "k"}, "worker": "compiled"}
     assert "site-packages" in origin
+
+
+@pytest.mark.spark
+def test_the_command_line_runs_by_spark_submit(with_wheel, dependencies: Path, tmp_path: Path) -> None:
+    """`spark-submit $(kvformat launcher) ingest ...`: the session has the options of spark-submit."""
+    program = with_wheel.folder / "bin" / "kvformat"
+    launcher = run([program, "launcher"], cwd=tmp_path).strip()
+    pipeline = tmp_path / "pipeline.yaml"
+    source = (
+        "{type: kafka, topic: orders, scan.startup.mode: earliest-offset, properties.bootstrap.servers: '127.0.0.1:9'}"
+    )
+    pipeline.write_text(f"source: {source}\nsink: {{type: delta, path: {tmp_path}/lake}}\n")
+    told = with_wheel.submit(dependencies, launcher, "ingest", pipeline, "--explain")
+    assert f"path: {tmp_path}/lake" in told
+
+
+def test_a_zip_has_no_file_for_spark_submit(bare, archive: Path) -> None:
+    done = subprocess.run(
+        [bare.executable, "-m", "kvformat", "launcher"],
+        cwd=bare.folder,
+        env={**os.environ, "PYTHONPATH": str(archive)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert "write these two lines to a file of your own:\nfrom kvformat.__main__ import main\nmain()" in done.stderr

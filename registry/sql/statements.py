@@ -161,13 +161,18 @@ def _check_text(text: str) -> None:
             "cannot read the Flink SQL: it begins with a byte order mark (U+FEFF), which some editors write and Flink "
             "refuses, too. Read the file with Path(...).read_text(encoding='utf-8-sig'), or save it without the mark"
         )
-    words = text[:_LONGEST_PATH].split(None, 1)
-    is_statement = len(words) > 1 and _FIRST_WORDS.fullmatch(words[0].upper()) is not None
-    if not is_statement and len(text) <= _LONGEST_PATH and _PATH.fullmatch(text.strip()):
+    if is_path(text):
         raise SchemaError(
             f"cannot read the Flink SQL: {text.strip()!r} is the path of a file; pass the text of the "
             "file: Path(...).read_text(encoding='utf-8')"
         )
+
+
+def is_path(text: str) -> bool:
+    """Return whether a text is the path of a file, and no SQL."""
+    words = text[:_LONGEST_PATH].split(None, 1)
+    is_statement = len(words) > 1 and _FIRST_WORDS.fullmatch(words[0].upper()) is not None
+    return not is_statement and len(text) <= _LONGEST_PATH and _PATH.fullmatch(text.strip()) is not None
 
 
 def find_table(

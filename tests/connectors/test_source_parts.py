@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -50,6 +51,21 @@ BROKERS = {"topic": "t", "properties.bootstrap.servers": "b:1"}
 )
 def test_metadata_is_a_list_or_an_object(text: str, expected: dict[str, str]) -> None:
     assert parse({**BROKERS, "metadata": text}).metadata == expected
+
+
+def test_a_ddl_may_be_the_path_of_a_file(tmp_path: Path) -> None:
+    ddl = "CREATE TABLE t (id INT) WITH ('connector' = 'kafka', 'format' = 'json', 'properties.ssl.key' = 'password')"
+    file = tmp_path / "tables.sql"
+    file.write_text(ddl, encoding="utf-8")
+    options = parse({"ddl": str(file)})
+    assert options.values["ddl"] == ddl
+    assert "password" not in repr(options)
+    missing = r"'ddl' is the path '.*none\.sql', .*driver can't read this file: No such file"
+    with pytest.raises(OptionError, match=missing):
+        parse({"ddl": str(tmp_path / "none.sql")})
+    file.write_bytes(b"\xff")
+    with pytest.raises(OptionError, match="can't read this file: it is not UTF-8"):
+        parse({"ddl": str(file)})
 
 
 def test_each_option_is_found_in_small_letters() -> None:

@@ -6,6 +6,8 @@ starts nothing.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from kvformat.connectors.cli._output import json_option, note, show, table, write_json
+from kvformat.connectors.cli._output import json_option, note, show, table, tell, write_json
 from kvformat.connectors.cli._table import FILE
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.pipeline.from_sql import checkpoint_folder
@@ -65,6 +67,9 @@ def _conf_option(function: _F) -> _F:
 @click.option("--set", "variables", multiple=True, metavar="NAME=VALUE", help="A value of ${NAME}; may be repeated.")
 @click.option("--table", metavar="NAME", help="Of a job, only the query that follows this Kafka table.")
 @_conf_option
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="An endpoint for Prometheus.")
+@click.option("--metrics-file", metavar="FILE.prom", help="A file with metrics for Prometheus's node_exporter.")
+@click.option("--statsd", metavar="HOST:PORT", help="A StatsD server that gets the metrics.")
 @click.option("--explain", "only_explain", is_flag=True, help="Describe the pipeline; start nothing.")
 @json_option("Errors and the description as lines of JSON.")
 def ingest_command(
@@ -74,6 +79,9 @@ def ingest_command(
     variables: tuple[str, ...],
     table: str | None,
     conf: tuple[str, ...],
+    metrics_port: int | None,
+    metrics_file: str | None,
+    statsd: str | None,
     only_explain: bool,
     as_json: bool,
 ) -> None:
@@ -81,8 +89,9 @@ def ingest_command(
 
     A job has CREATE TABLE ... AS TABLE statements. It is a query for each Kafka table that they follow, with a folder
     of this name below the checkpoint. `-` is stdin. Values of ${name} that are not given by --set come from the
-    environment. Secrets belong there: other users can see the arguments of a process. With --explain, asks no broker
-    and starts no Spark; the exit status is 2 if the pipeline can't be started.
+    environment. Secrets belong there: other users can see the arguments of a process. The progress of its batches goes
+    to stderr. With --explain, asks no broker and starts no Spark; the exit status is 2 if the pipeline can't be
+    started.
     """
     pipelines = _pipelines(file, _pairs("--set", variables), table)
     if only_explain:
@@ -99,17 +108,68 @@ def ingest_command(
     trigger = {"availableNow": True} if once else None
     queries: dict[str, StreamingQuery] = {}
     spark.streams.resetTerminated()  # of earlier queries of this session
-    try:
-        for name, pipeline in pipelines.items():
-            queries[name] = pipeline.start(spark, checkpoint_location=folders[name], trigger=trigger)
-        _await(spark, list(queries.values()))
-    finally:
-        for query in queries.values():
-            query.stop()
+    with _telling(spark, as_json=as_json), _exporting(spark, metrics_port, metrics_file, statsd):
+        try:
+            for name, pipeline in pipelines.items():
+                queries[name] = pipeline.start(spark, checkpoint_location=folders[name], trigger=trigger)
+            _await(spark, list(queries.values()))
+        finally:
+            for query in queries.values():
+                query.stop()
     for name, query in queries.items():
         progress = query.lastProgress
         which = f" that follows '{name}'" if len(queries) > 1 else ""
         note(f"the query{which} has stopped" + (f" after batch {progress['batchId']}" if progress else ""))
+
+
+@contextlib.contextmanager
+def _telling(spark: SparkSession, *, as_json: bool) -> Iterator[None]:
+    """Write the log of the library to stderr, with the progress of the session's queries."""
+    from kvformat.connectors.progress import log_progress
+
+    logger, handler = logging.getLogger("kvformat"), _LogHandler(as_json=as_json)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(min(level or logging.INFO, logging.INFO))
+    listener = log_progress(spark)
+    try:
+        yield
+    finally:
+        spark.streams.removeListener(listener)
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+
+
+class _LogHandler(logging.Handler):
+    """Writes lines of a log to stderr."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__(logging.INFO)
+        self._as_json = as_json
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level, text = record.levelname.lower(), record.getMessage()
+        if self._as_json:
+            tell({"level": level, "message": text})
+        else:
+            note(text if record.levelno <= logging.INFO else f"{level}: {text}")
+
+
+@contextlib.contextmanager
+def _exporting(spark: SparkSession, port: int | None, file: str | None, statsd: str | None) -> Iterator[None]:
+    """Export metrics as the options say."""
+    if port is None and file is None and statsd is None:
+        yield
+        return
+    from kvformat.connectors.metrics import export_metrics
+
+    metrics = export_metrics(spark, prometheus_port=port, textfile=file, statsd=statsd)
+    if metrics.port is not None:
+        note(f"metrics are at http://localhost:{metrics.port}/metrics")
+    try:
+        yield
+    finally:
+        metrics.close()
 
 
 def _pipelines(file: Path, variables: Mapping[str, str], table: str | None) -> dict[str, Pipeline]:

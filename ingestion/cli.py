@@ -1,13 +1,14 @@
 """`kvformat ingest` and `kvformat schemas`: run a pipeline, and show what it knows of its tables.
 
-Both start Spark, or use the session of `spark-submit` or of a Spark Connect server (`SPARK_REMOTE`). `ingest --explain`
-starts nothing.
+`ingest` starts Spark, or uses the session of `spark-submit` or of a Spark Connect server (`SPARK_REMOTE`); so does
+`schemas` for a checkpoint that is not on this machine. `ingest --explain` starts nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -49,6 +50,9 @@ _SQL = re.compile(
     r"(?:\s|--[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*(?:CREATE|SET|USE|BEGIN|EXECUTE|DROP)\s", re.IGNORECASE | re.DOTALL
 )
 """The beginning of a text of SQL, if the name of its file does not tell."""
+_REMOTE = "SPARK_REMOTE"
+_ELSEWHERE = (_REMOTE, "SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR")
+"""Variables of the environment that can make a path one of another machine or file system."""
 
 
 def _conf_option(function: _F) -> _F:
@@ -266,13 +270,12 @@ def schemas_command(
 ) -> None:
     """Show the source and target tables of an ingestion, from its CHECKPOINT, or one TABLE with its columns.
 
-    The query may run meanwhile, but not for --release.
+    The query may run meanwhile, but not for --release. Spark is only started for a checkpoint that is not on this
+    machine.
     """
     if history + ddl + (release is not None) > 1:
         raise click.UsageError("--history, --ddl and --release can't be given together")
-    from kvformat.ingestion.store import SchemaStore
-
-    store = SchemaStore(_session(_pairs("--conf", conf)), checkpoint)
+    store = _store(checkpoint, _pairs("--conf", conf))
     state, _ = store.load()
     if not state.sources and not state.schemas.targets:
         raise ConfigurationError(
@@ -287,6 +290,19 @@ def schemas_command(
         _show_ddl(state, name, as_json)
     else:
         _show_tables(state, name, as_json)
+
+
+def _store(checkpoint: str, settings: Mapping[str, str]) -> SchemaStore:
+    """Return the store of a checkpoint: without Spark if it is on this machine."""
+    from kvformat.ingestion.local_store import LocalSchemaStore
+    from kvformat.ingestion.store import SchemaStore
+
+    # A path may be that of another file system or machine, where Spark looks for it.
+    local = None if _REMOTE in os.environ else LocalSchemaStore.at(checkpoint)
+    elsewhere = "://" in checkpoint or settings or any(name in os.environ for name in _ELSEWHERE)
+    if local is None and not elsewhere:
+        local = LocalSchemaStore(checkpoint)
+    return local or SchemaStore(_session(settings), checkpoint)
 
 
 def _table(name: str, tables: Mapping[str, TableId], where: str = "known") -> TableId:

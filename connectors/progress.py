@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from kvformat.connectors.batch_progress import BatchProgress
@@ -63,8 +63,15 @@ def log_progress(
 class ProgressListener(StreamingQueryListener):
     """The listener that `log_progress` adds to a session."""
 
-    def __init__(self, logger: logging.Logger = LOGGER, tables: Sequence[KafkaTable] = ()) -> None:
-        self._logger, self._watch = logger, LagWatch([table.kv for table in tables])
+    def __init__(
+        self,
+        logger: logging.Logger = LOGGER,
+        tables: Sequence[KafkaTable] = (),
+        *,
+        told: Callable[[BatchProgress], None] = lambda _: None,
+    ) -> None:
+        """Make a listener; `told` is called with each micro-batch, after its line."""
+        self._logger, self._told, self._watch = logger, told, LagWatch([table.kv for table in tables])
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -77,6 +84,7 @@ class ProgressListener(StreamingQueryListener):
         batch = BatchProgress.of(event.progress, self._watch)
         warn = any(count.get("bad") for count in batch.counts.values()) or batch.new_partitions
         self._logger.log(logging.WARNING if warn else logging.INFO, "%s", described(batch))
+        self._told(batch)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Log nothing: there was no micro-batch."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from kvformat.connectors.cli._output import json_option, note, show, table, tell, write_json
+from kvformat.connectors.cli._progress import progress
 from kvformat.connectors.cli._table import FILE
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.pipeline.from_sql import checkpoint_folder
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from kvformat.connectors.batch_progress import BatchProgress
     from kvformat.ingestion.store import SchemaStore
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -129,19 +131,29 @@ def ingest_command(
 @contextlib.contextmanager
 def _telling(spark: SparkSession, *, as_json: bool) -> Iterator[None]:
     """Write the log of the library to stderr, with the progress of the session's queries."""
-    from kvformat.connectors.progress import log_progress
+    from kvformat.connectors.progress import ProgressListener
 
     logger, handler = logging.getLogger("kvformat"), _LogHandler(as_json=as_json)
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(min(level or logging.INFO, logging.INFO))
-    listener = log_progress(spark)
-    try:
-        yield
-    finally:
-        spark.streams.removeListener(listener)
-        logger.setLevel(level)
-        logger.removeHandler(handler)
+    read = 0
+    with progress("ingesting", None, "records") as bar:
+
+        def show(batch: BatchProgress) -> None:
+            nonlocal read
+            read += batch.records
+            known = batch.lag is not None and not batch.lag.unknown
+            bar.to(read, total=read + sum(batch.lag.partitions.values()) if known and batch.lag else None)
+
+        listener = ProgressListener(told=show)
+        spark.streams.addListener(listener)
+        try:
+            yield
+        finally:
+            spark.streams.removeListener(listener)
+            logger.setLevel(level)
+            logger.removeHandler(handler)
 
 
 class _LogHandler(logging.Handler):

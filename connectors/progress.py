@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("kvformat.progress")
 _MOST_NAMED = 5  # partitions or topics in a line; those with the largest lag
 _MOST_CHARACTERS = 300  # of the error that ended a query
+_MOMENT = 0.05  # seconds between two looks at the queries that run
 _ALWAYS = ("rows", "bad")
 
 
@@ -97,6 +98,12 @@ class ProgressListener(StreamingQueryListener):
         else:
             first = next(iter(event.exception.strip().splitlines()), "")
             self._logger.error("query %s: failed: %s", name, first[:_MOST_CHARACTERS])
+
+    def await_ends(self, seconds: float) -> None:
+        """Wait until the ends of all queries that began are logged: Spark reports them some moments later."""
+        deadline = time.monotonic() + seconds
+        while self._names and time.monotonic() < deadline:
+            time.sleep(_MOMENT)
 
 
 def described(batch: BatchProgress) -> str:

@@ -52,6 +52,7 @@ _SQL = re.compile(
     r"(?:\s|--[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*(?:CREATE|SET|USE|BEGIN|EXECUTE|DROP)\s", re.IGNORECASE | re.DOTALL
 )
 """The beginning of a text of SQL, if the name of its file does not tell."""
+_LONGEST_WAIT = 10.0  # seconds for the progress of the last batches, after the queries have ended
 _REMOTE = "SPARK_REMOTE"
 _ELSEWHERE = (_REMOTE, "SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR")
 """Variables of the environment that can make a path one of another machine or file system."""
@@ -114,7 +115,7 @@ def ingest_command(
     trigger = {"availableNow": True} if once else None
     queries: dict[str, StreamingQuery] = {}
     spark.streams.resetTerminated()  # of earlier queries of this session
-    with _telling(spark, as_json=as_json), _exporting(spark, metrics_port, metrics_file, statsd):
+    with _exporting(spark, metrics_port, metrics_file, statsd), _telling(spark, as_json=as_json):
         try:
             for name, pipeline in pipelines.items():
                 queries[name] = pipeline.start(spark, checkpoint_location=folders[name], trigger=trigger)
@@ -137,31 +138,35 @@ def _telling(spark: SparkSession, *, as_json: bool) -> Iterator[None]:
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(min(level or logging.INFO, logging.INFO))
-    read = 0
+    read: dict[str, int] = {}
+    waiting: dict[str, int] = {}
     with progress("ingesting", None, "records") as bar:
 
         def show(batch: BatchProgress) -> None:
-            nonlocal read
-            read += batch.records
-            known = batch.lag is not None and not batch.lag.unknown
-            bar.to(read, total=read + sum(batch.lag.partitions.values()) if known and batch.lag else None)
+            read[batch.query] = read.get(batch.query, 0) + batch.records
+            if batch.lag is not None and not batch.lag.unknown:
+                waiting[batch.query] = sum(batch.lag.partitions.values())
+            total = sum(read.values())
+            bar.to(total, total=total + sum(waiting.values()) if waiting else None)
 
         listener = ProgressListener(told=show)
         spark.streams.addListener(listener)
         try:
             yield
         finally:
+            listener.await_ends(_LONGEST_WAIT)
             spark.streams.removeListener(listener)
             logger.setLevel(level)
             logger.removeHandler(handler)
 
 
 class _LogHandler(logging.Handler):
-    """Writes lines of a log to stderr."""
+    """Writes lines of a log to stderr, without the errors of failed queries, which the command raises."""
 
     def __init__(self, *, as_json: bool) -> None:
         super().__init__(logging.INFO)
         self._as_json = as_json
+        self.addFilter(lambda record: (record.name, record.levelno) != ("kvformat.progress", logging.ERROR))
 
     def emit(self, record: logging.LogRecord) -> None:
         level, text = record.levelname.lower(), record.getMessage()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -179,3 +181,14 @@ def test_a_query_keeps_its_name_until_it_ends(caplog: pytest.LogCaptureFixture) 
         listener.onQueryTerminated(event)  # type: ignore[arg-type]
     told = [record.getMessage() for record in caplog.records if record.name == logger.name]
     assert told == ["query orders: started", "query orders: ended", "query i: ended"]
+
+
+def test_the_ends_of_queries_are_waited_for() -> None:
+    listener = ProgressListener(logging.getLogger("kvformat.tests.ends"))
+    listener.onQueryStarted(SimpleNamespace(runId="r", id="i", name="n"))  # type: ignore[arg-type]
+    begun = time.monotonic()
+    listener.await_ends(0.2)
+    assert time.monotonic() - begun >= 0.2
+    threading.Timer(0.2, listener.onQueryTerminated, [SimpleNamespace(runId="r", id="i", exception=None)]).start()
+    listener.await_ends(60)
+    assert time.monotonic() - begun < 30

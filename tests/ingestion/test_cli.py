@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -356,10 +357,16 @@ def test_a_pipeline_runs_once_and_stops_with_a_message(spark: Any, broker: Any, 
     text = "\n".join(line for line in text.splitlines() if "sasl" not in line)
     pipeline.write_text(text + "\npipeline:\n  trigger: available-now\n")
     given = ("ingest", pipeline, "--set", f"kafka.bootstrap={broker.bootstrap}", "--checkpoint", tmp_path / "ck")
+    metrics = tmp_path / "kvformat.prom"
     for run_number in range(2):
-        result = run(*given, *(["--once"] if run_number else []))
+        result = run(*given, *(["--once", "--metrics-file", metrics] if run_number else []))
         assert result.exit_code == 0, result.stderr
         assert "the query has stopped" in result.stderr
+        if run_number == 0:
+            assert "batch 0: 10 records in " in result.stderr
+            assert "lag 0 records; ingestion: bad 0; 1 tables, the slowest shop.t " in result.stderr
+            assert "batch 0: wrote 1 tables (1 source tables), 10 records in " in result.stderr
+    assert re.search(r'kvformat_query_running\{query="[^"]+"\} 0\.0', metrics.read_text())
     assert read_table(spark, tmp_path / "lake", "shop.t").count() == 10
     shown = run("schemas", tmp_path / "ck", "--history").stdout.splitlines()
     assert len(shown) == 2
@@ -369,8 +376,8 @@ def test_a_pipeline_runs_once_and_stops_with_a_message(spark: Any, broker: Any, 
     broker.send(topic, [(None, b'{"before":')])
     result = run(*given)
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: the query has stopped: ")
-    assert "shop" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: the query has stopped: ")
+    assert "shop" in result.stderr.splitlines()[-1]
     assert len(result.stderr) < 2000
 
 

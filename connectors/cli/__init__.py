@@ -159,7 +159,7 @@ class _Refused(click.ClickException):
 def _group() -> None:
     """Flink's Kafka formats on the command line: decode messages, explain tables, check an installation.
 
-    Only `ingest` and `schemas` start Spark.
+    Only `ingest` starts Spark, and `schemas` if its checkpoint is not on this machine.
     """
 
 

@@ -74,7 +74,7 @@ class AvroConfluentFormat(RecordFormat):
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.avro_columns import propose_registry
 
-        return propose_registry(sample, self._given, self, self.options[RECORD_NAME])
+        return propose_registry(sample, self._raw_options, self, self.options[RECORD_NAME])
 
     def looker_of_records(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.avro_discover import AvroLooker

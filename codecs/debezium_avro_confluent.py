@@ -101,7 +101,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.avro_columns import propose_debezium_avro
 
-        return propose_debezium_avro(sample, self._given, self)
+        return propose_debezium_avro(sample, self._raw_options, self)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
@@ -134,7 +134,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
 
-        return DebeziumAvroLooker(self, self.datums, request, self._given)
+        return DebeziumAvroLooker(self, self.datums, request, self._raw_options)
 
     def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
         """Return the columns of rows by their schemas; None if the values are read by Debezium's own types anyway."""
@@ -409,8 +409,8 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
         """Return the format that reads keys declared as avro-confluent, for records with values of format `value`."""
         schema = next(spec for spec in AVRO_OPTIONS if spec.name == "schema")
-        dropped = {*schema.keys(key._given), SUBJECT_STRATEGY, TOPIC}  # the last two are for writing
-        given = {name: text for name, text in key._given.items() if name not in dropped}
+        dropped = {*schema.keys(key._raw_options), SUBJECT_STRATEGY, TOPIC}  # the last two are for writing
+        given = {name: text for name, text in key._raw_options.items() if name not in dropped}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
         return cls({**given, **modes, "flattened": True})
 

@@ -78,7 +78,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.debezium.columns import propose_debezium
 
-        return propose_debezium(sample, self._given)
+        return propose_debezium(sample, self._raw_options)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
@@ -103,7 +103,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
         typed = self.options["types"] == DEBEZIUM or self.options.get("schema-include", False)
         if key.identifier != "json":
             return key
-        return ConnectKeyFormat.beside(key, self) if typed else ConnectSchemaKeyFormat(key._given)
+        return ConnectKeyFormat.beside(key, self) if typed else ConnectSchemaKeyFormat(key._raw_options)
 
     def is_tombstone(self, message: bytes) -> bool:
         return self.nulls_delete and is_null(message, wrapped=self.options.get("schema-include", False))
@@ -190,7 +190,7 @@ class ConnectKeyFormat(DebeziumJsonFormat):
 
     def _part(self, messages: pa.BinaryArray, schema: pa.Schema, *, wrapped: bool) -> DecodedBatch:
         """Decode keys that all have a schema, if `wrapped`, or all have none."""
-        options = {**self._given, "schema-include": wrapped}
+        options = {**self._raw_options, "schema-include": wrapped}
         try:
             return DebeziumJsonFormat(options).decode_arrow(messages, schema)
         except SchemaError:

@@ -104,7 +104,7 @@ class ChangeDataFormat(Format):
     def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
         if not self.upsert:
             return self
-        made = type(self)(self._given)
+        made = type(self)(self._raw_options)
         made.row_key = RowKey(tuple(key), in_record)
         return made
 

@@ -101,7 +101,7 @@ class ProtobufFormat(Format):
         return hash((super().__hash__(), self._types.digest))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (dict(self._given), self._types)
+        return _restored, (dict(self._raw_options), self._types)
 
 
 def _restored(options: Mapping[str, Any], types: MessageTypes) -> ProtobufFormat:

@@ -131,9 +131,9 @@ class RegistryFormat(Format):
             raise SchemaError(f"format '{self.identifier}': {found.reason}", format=self.identifier)
         schema_id, written = found
         if written.references:  # which an option has no place for
-            return type(self)({**self._given, "register-in-executors": "true"})
+            return type(self)({**self._raw_options, "register-in-executors": "true"})
         latest = {"schema": written.text} if self.registry.writes_latest else {}
-        return type(self)({**self._given, "schema-id": str(schema_id), **latest})
+        return type(self)({**self._raw_options, "schema-id": str(schema_id), **latest})
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         """Return the schema that writing registers: the option `schema`, or the one derived from the table."""

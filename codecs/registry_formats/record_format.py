@@ -164,7 +164,7 @@ class RecordFormat(RegistryFormat):
             fields.append(FlinkField(column, FlinkType("ROW", fields=found.fields)))
             notes += [f"{column}: {note}" for note in found.notes]
         kept = tuple(field for field in fields if field.type.fields)
-        return SchemaProposal(kept, self._given, (), tuple(notes))
+        return SchemaProposal(kept, self._raw_options, (), tuple(notes))
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.records_discover import RecordLooker
@@ -329,7 +329,7 @@ class RecordFormat(RegistryFormat):
             return self
         for column, writer in self._writers(row_type(schema)):
             writer.for_encoding(schema_of_column(column.type))  # registers the schemas once, and may refuse them
-        return type(self)({**self._given, "register-in-executors": "true"})
+        return type(self)({**self._raw_options, "register-in-executors": "true"})
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
@@ -369,7 +369,7 @@ class RecordFormat(RegistryFormat):
 
     def _of_type(self, name: str) -> RecordFormat:
         """Return the format for one of the types of the columns."""
-        given = {name: value for name, value in self._given.items() if name.partition(".")[0] != RECORD_COLUMNS}
+        given = {name: value for name, value in self._raw_options.items() if name.partition(".")[0] != RECORD_COLUMNS}
         return type(self)({**given, RECORD_NAME: name})
 
     def _types_of_columns(self, row: FlinkType) -> list[int]:

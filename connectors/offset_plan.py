@@ -50,10 +50,10 @@ class OffsetPlan:
 
         With `isolation.level` `read_committed` they end at the last stable offset, before open transactions.
         """
-        asked = self._ask()
-        first, last = starting(asked, streaming=False), ending(asked)
-        start, end, most = resolved(asked, first), resolved(asked, last), asked.end()
-        ranges = [PartitionRange(*at, start[at], min(end[at], most[at])) for at in asked.partitions]
+        topic_offsets = self._ask()
+        first, last = starting(topic_offsets, streaming=False), ending(topic_offsets)
+        start, end, most = resolved(topic_offsets, first), resolved(topic_offsets, last), topic_offsets.end()
+        ranges = [PartitionRange(*at, start[at], min(end[at], most[at])) for at in topic_offsets.partitions]
         return BatchOffsets(_with_records(ranges), {**first.notes, **last.notes})
 
     def at(self, timestamp: int) -> Mapping[Partition, int]:
@@ -62,22 +62,24 @@ class OffsetPlan:
 
     def newest(self, count: int) -> tuple[PartitionRange, ...]:
         """Return ranges of at most `count` offsets at the end of each partition."""
-        asked = self._ask()
-        first, end = asked.first(), asked.end()
-        return _with_records([PartitionRange(*at, max(first[at], end[at] - count), end[at]) for at in asked.partitions])
+        topic_offsets = self._ask()
+        first, end = topic_offsets.first(), topic_offsets.end()
+        return _with_records(
+            [PartitionRange(*at, max(first[at], end[at] - count), end[at]) for at in topic_offsets.partitions]
+        )
 
     def initial(self) -> TopicOffsets:
         """Return the offsets at which a stream without a checkpoint starts, by `scan.startup.*`."""
-        asked = self._ask()
-        return TopicOffsets(resolved(asked, starting(asked, streaming=True)), asked.topic_ids)
+        topic_offsets = self._ask()
+        return TopicOffsets(resolved(topic_offsets, starting(topic_offsets, streaming=True)), topic_offsets.topic_ids)
 
     def latest(self, start: TopicOffsets) -> TopicOffsets:
         """Return the offsets up to which a stream that has read to `start` can read now.
 
         They are not before `start`, which may be in an open transaction, unless the partition has lost records.
         """
-        asked = self._ask()
-        offsets, last, ids = asked.end(), asked.last(), asked.topic_ids
+        topic_offsets = self._ask()
+        offsets, last, ids = topic_offsets.end(), topic_offsets.last(), topic_offsets.topic_ids
         for at, begin in start.offsets.items():
             if at in offsets and offsets[at] < begin <= last[at] and start.topic_ids.get(at[0]) == ids.get(at[0]):
                 offsets[at] = begin
@@ -89,15 +91,15 @@ class OffsetPlan:
         `end` is a result of `latest`. A partition that `start` does not have begins at its oldest record. Lost are
         records that the brokers deleted, topics that were deleted or created again, and partitions that are not there.
         """
-        asked = self._ask()
-        first, last = asked.first(), asked.last()
+        topic_offsets = self._ask()
+        first, last = topic_offsets.first(), topic_offsets.last()
         ranges, losses = [], []
         for at in sorted({**start.offsets, **end.offsets}):
             stop = end.offsets.get(at)
             if at not in first or stop is None:
                 losses.append(f"{shown([at])} is not there any more, with its records from {start.offsets.get(at, 0)}")
                 continue
-            if end.topic_ids.get(at[0]) != asked.topic_ids.get(at[0]):
+            if end.topic_ids.get(at[0]) != topic_offsets.topic_ids.get(at[0]):
                 losses.append(f"{shown([at])}: {_CREATED_AGAIN}, with the records up to {stop}")
                 continue
             begin, told = _begin(at, start, end, oldest=first[at], newest=last[at])
@@ -130,4 +132,4 @@ def _begin(
 
 
 def _with_records(ranges: list[PartitionRange]) -> tuple[PartitionRange, ...]:
-    return tuple(one for one in ranges if one.count)
+    return tuple(partition for partition in ranges if partition.count)

@@ -108,8 +108,8 @@ def _records(progress: StreamingQueryProgress) -> int:
 
 def _ranges(text: str | None) -> int | None:
     """Return how many offsets a stream of ranges has read so far; None for another stream."""
-    found = _parsed(text)
-    return found.get(RANGES) if isinstance(found, dict) else None
+    offsets = _parsed(text)
+    return offsets.get(RANGES) if isinstance(offsets, dict) else None
 
 
 def _lag_described(lag: Mapping[str, int]) -> str:
@@ -183,14 +183,14 @@ def _numbers(row: Any) -> Iterator[tuple[str, int]]:
         if isinstance(value, int):
             yield key, value
         elif key == "schemas":
-            for one in value:
-                known = dict(_members(one))
+            for schema in value:
+                known = dict(_members(schema))
                 yield f"schema {known['id']}", known["records"]
 
 
 def _members(row: Any) -> Iterable[tuple[str, Any]]:
     """Names and values of a row; a query of Spark Connect gives both apart, as `values` and `schema`."""
-    found: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
-    if found.keys() == {"values", "schema"}:
-        return zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True)
-    return found.items()
+    members: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
+    if members.keys() == {"values", "schema"}:
+        return zip((field["name"] for field in members["schema"]["fields"]), members["values"], strict=True)
+    return members.items()

@@ -50,8 +50,10 @@ def encode_command(
 
     echo '{"id": 1, "name": "Anna"}' | kvformat encode -f csv -s 'id INT, name STRING'
     """
-    found = chosen(format_name, schema, options, ddl, table)
-    encoder = Encoder(found, _Framed(framing or found.framing, with_key=found.has_key), stop=errors == "stop")
+    shown_table = chosen(format_name, schema, options, ddl, table)
+    encoder = Encoder(
+        shown_table, _Framed(framing or shown_table.framing, with_key=shown_table.has_key), stop=errors == "stop"
+    )
     with contextlib.suppress(ClosedPipe):
         encoder.run(opened(files))
     counts = encoder.counts

@@ -103,8 +103,8 @@ class CanalJsonFormat(MySqlChangeFormat):
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.changes.canal_discover import canal_looker
 
-        given = self._raw_options.get(BYTES_ENCODING.name)
-        return canal_looker(self, request, latin=None if given == "base64" else given == LATIN)
+        encoding = self._raw_options.get(BYTES_ENCODING.name)
+        return canal_looker(self, request, latin=None if encoding == "base64" else encoding == LATIN)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

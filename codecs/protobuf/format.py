@@ -79,8 +79,8 @@ class ProtobufFormat(Format):
 
     def __init__(self, options: Mapping[str, Any] | None = None, *, types: MessageTypes | None = None) -> None:
         super().__init__(options)
-        given = self.options
-        self._types = types or load_types(given[FILE_OPTION], given[CLASS_OPTION], self.identifier)
+        values = self.options
+        self._types = types or load_types(values[FILE_OPTION], values[CLASS_OPTION], self.identifier)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()

@@ -31,8 +31,8 @@ def valid_mask(values: pa.Array) -> Mask | None:
     bitmap, count, before = values.buffers()[0], len(values), values.offset & 7
     if bitmap is None:
         return np.zeros(count, np.bool_)  # the type null
-    own = np.frombuffer(bitmap, np.uint8, before + count + 7 >> 3, values.offset >> 3)
-    return np.unpackbits(own, count=before + count, bitorder="little")[before:].view(np.bool_)
+    bits = np.frombuffer(bitmap, np.uint8, before + count + 7 >> 3, values.offset >> 3)
+    return np.unpackbits(bits, count=before + count, bitorder="little")[before:].view(np.bool_)
 
 
 def as_integers(values: pa.Array) -> Ints:
@@ -121,32 +121,32 @@ def _spread(values: pa.Array, before: Ints, places: Ints, at: Mask | None) -> pa
     `before` has the number of values before each place of the result, and their number at its end.
     """
 
-    def scattered(own: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        found = np.zeros(len(before) - 1, own.dtype)
-        found[places] = own
-        return found
+    def scattered(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        at_places = np.zeros(len(before) - 1, numbers.dtype)
+        at_places[places] = numbers
+        return at_places
 
     t, buffers, valid = values.type, values.buffers(), valid_mask(values)
     mask = at if valid is None else scattered(valid)
-    found: list[pa.Buffer | None] = [None if mask is None else validity(mask)]
+    spread_buffers: list[pa.Buffer | None] = [None if mask is None else validity(mask)]
     children = None
     if t.id in _WITH_OFFSETS:
         offsets = np.frombuffer(buffers[1], np.int32, len(values) + 1, values.offset * 4)
-        found.append(pa.py_buffer(offsets.take(before)))
+        spread_buffers.append(pa.py_buffer(offsets.take(before)))
         if t.id == pa.lib.Type_LIST:
             children = [values.values]
         elif t.id == pa.lib.Type_MAP:
             children = [pa.StructArray.from_arrays([values.keys, values.items], fields=[t.key_field, t.item_field])]
         else:
-            found.append(buffers[2])
+            spread_buffers.append(buffers[2])
     elif t.id == pa.lib.Type_STRUCT:
         children = [_spread(values.field(place), before, places, None) for place in range(t.num_fields)]
     elif t.id == pa.lib.Type_BOOL:
         bits = np.unpackbits(np.frombuffer(buffers[1], np.uint8), bitorder="little")[values.offset :][: len(values)]
-        found.append(pa.py_buffer(np.packbits(scattered(bits), bitorder="little")))
+        spread_buffers.append(pa.py_buffer(np.packbits(scattered(bits), bitorder="little")))
     else:
         width = t.bit_width // 8
         kind = f"V{width}" if width > 8 else f"i{width}"
-        own = np.frombuffer(buffers[1], kind, len(values), values.offset * width)
-        found.append(pa.py_buffer(scattered(own)))
-    return pa.Array.from_buffers(t, len(before) - 1, found, children=children)
+        words = np.frombuffer(buffers[1], kind, len(values), values.offset * width)
+        spread_buffers.append(pa.py_buffer(scattered(words)))
+    return pa.Array.from_buffers(t, len(before) - 1, spread_buffers, children=children)

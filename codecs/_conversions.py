@@ -82,8 +82,8 @@ class RefusedValues(Conversion):
         return pa.nulls(len(wire), arrow_type(nullable(self.type))), np.asarray(wire.is_valid())
 
     def reason(self, value: Any, path: str) -> Reason:
-        found: Reason = super().reason(value, path)
-        return replace(found, text=f"{found.text}{self.hint}")
+        refused: Reason = super().reason(value, path)
+        return replace(refused, text=f"{refused.text}{self.hint}")
 
 
 @dataclass(frozen=True)
@@ -97,18 +97,18 @@ class EachValue(Conversion):
     error_code = ErrorCode.WRONG_TYPE
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        found: list[Any] = []
+        read_values: list[Any] = []
         bad = np.zeros(len(wire), np.bool_)
         for place, value in enumerate(wire.to_pylist()):
             try:
-                found.append(None if value is None else self.read(value))
+                read_values.append(None if value is None else self.read(value))
             except (ValueError, ArithmeticError):
-                found.append(None)
+                read_values.append(None)
                 bad[place] = True
         target = arrow_type(nullable(self.type))
         if not pa.types.is_temporal(target):
-            return pa.array(found, target), bad
-        return pa.array(found, pa.int32() if target == pa.date32() else pa.int64()).cast(target), bad
+            return pa.array(read_values, target), bad
+        return pa.array(read_values, pa.int32() if target == pa.date32() else pa.int64()).cast(target), bad
 
 
 @dataclass(frozen=True)

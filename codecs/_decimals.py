@@ -55,14 +55,14 @@ def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.
     array = pa.Array.from_buffers(kind, count, [validity(valid), pa.py_buffer(words)])
     bad = np.zeros(count, np.bool_)
     if len(slow):
-        found = [
+        decimals = [
             _decimal(value, of, precision, scale)
             for value, of in zip(data.take(pa.array(slow)).to_pylist(), scales[slow].tolist(), strict=True)
         ]
         mask = np.zeros(count, np.bool_)
         mask[slow] = True
-        array = pc.replace_with_mask(array, pa.array(mask), pa.array(found, kind))
-        bad[slow] = [number is None for number in found]
+        array = pc.replace_with_mask(array, pa.array(mask), pa.array(decimals, kind))
+        bad[slow] = [number is None for number in decimals]
     return array, bad
 
 
@@ -103,14 +103,14 @@ def unscaled_number(data: bytes, scale: int) -> Decimal | None:
 
 def decimal_digits(data: bytes, scale: int) -> str | None:
     """Return the number of unscaled bytes as text, without an exponent. None for no bytes or too many."""
-    found = unscaled_number(data, scale)
-    return None if found is None else f"{found:f}"
+    number = unscaled_number(data, scale)
+    return None if number is None else f"{number:f}"
 
 
 def _decimal(data: bytes, written: int, precision: int, scale: int) -> Decimal | None:
     """The number of unscaled bytes as DECIMAL(precision, scale); None if digits would be lost."""
-    found = unscaled_number(data, written)
-    return None if found is None else _exact(found, precision, scale)
+    number = unscaled_number(data, written)
+    return None if number is None else _exact(number, precision, scale)
 
 
 def _exact(number: Decimal, precision: int, scale: int) -> Decimal | None:
@@ -137,5 +137,5 @@ def decimal_parser(precision: int, scale: int) -> Callable[[Any], Decimal]:
 
 def offsets_of(values: pa.Array) -> Ints:
     """The start offset of each text or binary value, and the end offset of the last one."""
-    found: Ints = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
-    return found
+    offsets: Ints = np.frombuffer(values.buffers()[1], np.int32, len(values) + 1, values.offset * 4).astype(np.int64)
+    return offsets

@@ -74,7 +74,7 @@ class AvroConfluentFormat(RecordFormat):
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.avro_columns import propose_registry
 
-        return propose_registry(sample, self._given, self, self.options[RECORD_NAME])
+        return propose_registry(sample, self._raw_options, self, self.options[RECORD_NAME])
 
     def looker_of_records(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.avro_discover import AvroLooker
@@ -107,9 +107,9 @@ class AvroConfluentFormat(RecordFormat):
         frames = self.framing.read(messages, np.ones(len(messages), np.bool_))
         names = [self.record_columns[column.name] for column in row.fields]
         tables = [self._table(schema_of_column(column.type)) for column in row.fields]
-        found, which = distinct_ids(frames.ids)
+        distinct, which = distinct_ids(frames.ids)
         plans = []
-        for writer in self.datums.schemas_of(found.tolist(), frames).values() if frames.good.all() else ():
+        for writer in self.datums.schemas_of(distinct.tolist(), frames).values() if frames.good.all() else ():
             if isinstance(writer, Reason) or (writer.optional or writer).full_name not in names:
                 return None
             name = (writer.optional or writer).full_name
@@ -128,7 +128,7 @@ class AvroConfluentFormat(RecordFormat):
         if len(of_rows) < len(messages):  # a message without a row has an error
             of_messages = np.zeros(len(messages), np.int32)
             of_messages[counts > 0] = of_rows
-        rows = beside([*enumerate(own for own, _ in parts)], of_messages, counts, row)
+        rows = beside([*enumerate(part for part, _ in parts)], of_messages, counts, row)
         return DecodedBatch(rows, None, decoded.errors, decoded.codes)
 
     def _on_writer(self, row: FlinkType) -> Callable[[int | str, Schema], Reason | None] | None:
@@ -171,9 +171,9 @@ def _table(schema: pa.Schema, provided: str | None, format: str, legacy: bool, n
     derived = parse_schema(schema_text(row, legacy=legacy, name=name or ROOT))
     if provided is None:
         return AvroTable(row, derived)
-    given = provided_schema(provided)
-    check_provided(given, row, format, legacy=legacy)
-    return AvroTable(row, given)
+    written = provided_schema(provided)
+    check_provided(written, row, format, legacy=legacy)
+    return AvroTable(row, written)
 
 
 @cached_by_identity

@@ -98,13 +98,13 @@ class CanalJsonFormat(MySqlChangeFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.changes.columns import propose_canal
 
-        return propose_canal(sample, self.envelope, self._given, (BYTES_ENCODING.name, LATIN))
+        return propose_canal(sample, self.envelope, self._raw_options, (BYTES_ENCODING.name, LATIN))
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.changes.canal_discover import canal_looker
 
-        given = self._given.get(BYTES_ENCODING.name)
-        return canal_looker(self, request, latin=None if given == "base64" else given == LATIN)
+        encoding = self._raw_options.get(BYTES_ENCODING.name)
+        return canal_looker(self, request, latin=None if encoding == "base64" else encoding == LATIN)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

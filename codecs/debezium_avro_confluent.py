@@ -101,7 +101,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.avro_columns import propose_debezium_avro
 
-        return propose_debezium_avro(sample, self._given, self)
+        return propose_debezium_avro(sample, self._raw_options, self)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
@@ -134,7 +134,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
 
-        return DebeziumAvroLooker(self, self.datums, request, self._given)
+        return DebeziumAvroLooker(self, self.datums, request, self._raw_options)
 
     def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
         """Return the columns of rows by their schemas; None if the values are read by Debezium's own types anyway."""
@@ -227,14 +227,14 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     ) -> DecodedBatch:
         """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
         ids, writers = self.datums.writers(messages, filled)
-        found: dict[str, _Reading] = {}
+        readings: dict[str, _Reading] = {}
         which = np.zeros(len(ids), np.int64)  # messages without a schema go with any reading
         for schema_id, writer in writers.items():
             reading = self._reading(row, writer)
-            found.setdefault(reading.name, reading)
-            which[ids == schema_id] = list(found).index(reading.name)
+            readings.setdefault(reading.name, reading)
+            which[ids == schema_id] = list(readings).index(reading.name)
         parts = []
-        for number, reading in enumerate(found.values() or [self._reading(row, None)]):
+        for number, reading in enumerate(readings.values() or [self._reading(row, None)]):
             at = np.flatnonzero(which == number)
             some = messages if len(at) == len(ids) else messages.take(pa.array(at))
             parts.append((at, self._decode(some, reading, present[at], filled[at], on_writer)))
@@ -308,9 +308,9 @@ def _schema(row: FlinkType, provided: str | None, legacy: bool) -> Schema:
     envelope = _envelope(row)
     if provided is None:
         return parse_schema(schema_text(envelope, legacy=legacy, optional=True))
-    given = provided_schema(provided)
-    _check(given, envelope, legacy=legacy)
-    return given
+    written = provided_schema(provided)
+    _check(written, envelope, legacy=legacy)
+    return written
 
 
 class _Reading(NamedTuple):
@@ -382,12 +382,12 @@ def _warn_of_types(row: FlinkType, writer: Schema, flat: bool) -> None:
 
 def _check(provided: Schema, row: FlinkType, *, legacy: bool) -> None:
     """Raise `SchemaError` if the given schema is not exactly that of the envelope."""
-    found = row_of_schema(provided, legacy=legacy)
-    if found != row:
+    provided_row = row_of_schema(provided, legacy=legacy)
+    if provided_row != row:
         raise SchemaError(
             "Schema provided for 'debezium-avro-confluent' format must be a nullable record type with fields 'before', "
             f"'after', 'op' and schema of fields 'before' and 'after' must match the table schema: {provided.text}. It "
-            f"stands for {found.summary()}, the table has {row.summary()}",
+            f"stands for {provided_row.summary()}, the table has {row.summary()}",
             format=DebeziumAvroConfluentFormat.identifier,
         )
 
@@ -409,10 +409,10 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
     def beside(cls, key: Format, value: DebeziumAvroConfluentFormat) -> ConnectAvroKeyFormat:
         """Return the format that reads keys declared as avro-confluent, for records with values of format `value`."""
         schema = next(spec for spec in AVRO_OPTIONS if spec.name == "schema")
-        dropped = {*schema.keys(key._given), SUBJECT_STRATEGY, TOPIC}  # the last two are for writing
-        given = {name: text for name, text in key._given.items() if name not in dropped}
+        dropped = {*schema.keys(key._raw_options), SUBJECT_STRATEGY, TOPIC}  # the last two are for writing
+        key_options = {name: text for name, text in key._raw_options.items() if name not in dropped}
         modes = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
-        return cls({**given, **modes, "flattened": True})
+        return cls({**key_options, **modes, "flattened": True})
 
     def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()

@@ -78,7 +78,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.debezium.columns import propose_debezium
 
-        return propose_debezium(sample, self._given)
+        return propose_debezium(sample, self._raw_options)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
@@ -103,7 +103,7 @@ class DebeziumJsonFormat(JsonChangeFormat):
         typed = self.options["types"] == DEBEZIUM or self.options.get("schema-include", False)
         if key.identifier != "json":
             return key
-        return ConnectKeyFormat.beside(key, self) if typed else ConnectSchemaKeyFormat(key._given)
+        return ConnectKeyFormat.beside(key, self) if typed else ConnectSchemaKeyFormat(key._raw_options)
 
     def is_tombstone(self, message: bytes) -> bool:
         return self.nulls_delete and is_null(message, wrapped=self.options.get("schema-include", False))
@@ -117,14 +117,14 @@ class DebeziumJsonFormat(JsonChangeFormat):
         if self.options[FLATTENED.name]:  # its rows are already the rows after changes
             envelope, settings = ROW_ALONE, replace(settings, upsert=False, bare_deletes=False)
         typed, modes = self.options["types"] == DEBEZIUM, modes_of(self.options)
-        found: BatchReader
+        reader: BatchReader
         if not typed:
-            found = ChangeReader(row, envelope, settings, metadata)
+            reader = ChangeReader(row, envelope, settings, metadata)
         elif settings.wrapped:
-            found = GuardedReader(lambda: EmbeddedSchemaReader(row, envelope, settings, metadata, modes))
+            reader = GuardedReader(lambda: EmbeddedSchemaReader(row, envelope, settings, metadata, modes))
         else:
-            found = PlannedReader(plan_row(row, None, modes, "json"), envelope, settings, metadata)
-        return HintingReader(found, envelope, settings, typed=typed)
+            reader = PlannedReader(plan_row(row, None, modes, "json"), envelope, settings, metadata)
+        return HintingReader(reader, envelope, settings, typed=typed)
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
@@ -169,17 +169,17 @@ class ConnectKeyFormat(DebeziumJsonFormat):
     @classmethod
     def beside(cls, key: Format, value: DebeziumJsonFormat) -> ConnectKeyFormat:
         """Return the format that reads keys declared as json, for records with values of format `value`."""
-        given = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
-        own = ("ignore-parse-errors", "timestamp-format.standard")
-        return cls({**given, **{name: key.options[name] for name in own}, "flattened": True})
+        value_options = {name: value.options[name] for name in _KEY_OPTIONS if value.options[name] is not None}
+        key_names = ("ignore-parse-errors", "timestamp-format.standard")
+        return cls({**value_options, **{name: key.options[name] for name in key_names}, "flattened": True})
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         wrapped = np.zeros(len(messages), np.bool_)
         if not {"schema", "payload"} <= set(schema.names):
-            found = pc.match_substring_regex(messages, WRAPPED)
-            wrapped = np.asarray(pc.fill_null(found, False))
+            matches = pc.match_substring_regex(messages, WRAPPED)
+            wrapped = np.asarray(pc.fill_null(matches, False))
         parts = []
         for is_wrapped in (False, True):
             at = np.flatnonzero(wrapped == is_wrapped)
@@ -190,7 +190,7 @@ class ConnectKeyFormat(DebeziumJsonFormat):
 
     def _part(self, messages: pa.BinaryArray, schema: pa.Schema, *, wrapped: bool) -> DecodedBatch:
         """Decode keys that all have a schema, if `wrapped`, or all have none."""
-        options = {**self._given, "schema-include": wrapped}
+        options = {**self._raw_options, "schema-include": wrapped}
         try:
             return DebeziumJsonFormat(options).decode_arrow(messages, schema)
         except SchemaError:

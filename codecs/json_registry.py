@@ -78,7 +78,7 @@ class JsonRegistryFormat(RecordFormat):
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.json_columns import propose_json_registry
 
-        return propose_json_registry(sample, self._given, self.settings, self.options[RECORD_NAME])
+        return propose_json_registry(sample, self._raw_options, self.settings, self.options[RECORD_NAME])
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)

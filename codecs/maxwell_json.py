@@ -79,7 +79,7 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         return has_row and ("database" in message or message.keys() <= {"type", "data", "old"})
 
     def for_key(self, key: Format) -> Format:
-        return MaxwellKeyFormat(key._given) if key.identifier == "json" else key
+        return MaxwellKeyFormat(key._raw_options) if key.identifier == "json" else key
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.changes.discover import (

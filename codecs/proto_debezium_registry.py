@@ -65,7 +65,7 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_debezium
 
-        return propose_proto_debezium(sample, self._given, self.settings)
+        return propose_proto_debezium(sample, self._raw_options, self.settings)
 
     def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()

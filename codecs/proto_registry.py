@@ -64,7 +64,7 @@ class ProtoRegistryFormat(RecordFormat):
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_registry
 
-        return propose_proto_registry(sample, self._given, self.settings)
+        return propose_proto_registry(sample, self._raw_options, self.settings)
 
     def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         row = row_type(schema)

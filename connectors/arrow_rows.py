@@ -85,12 +85,12 @@ def _rows(
     zone: str,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ranges, in order, with the types of the table."""
-    names, made = decoding.names, decoding.input
+    names, record_input = decoding.names, decoding.input
     wire_names = [*(column.wire_name for column in decoding.columns), *decoding.last]
     places = [names.index(name) for name in wire_names]
     now, before = time.time_ns() // 1000, 0
-    for batch in records.read(ranges, made.fields):
-        rows = decoding.decoder.decoded(made.of(batch, now), before)
+    for batch in records.read(ranges, record_input.fields):
+        rows = decoding.decoder.decoded(record_input.of(batch, now), before)
         before += len(batch)
         if len(rows):
             columns = [

@@ -79,9 +79,9 @@ class BrokerOffsets:
     def _topics(self) -> dict[str, tuple[list[int], str]]:
         """The numbers of the partitions of each of the table's topics, and the topic's id."""
         if self._ids and self.kv.connector_options("decode")["topic"]:
-            found = self._described(_topics(self.kv, ()))
-            if all(numbers for numbers, _ in found.values()):
-                return found
+            described = self._described(_topics(self.kv, ()))
+            if all(numbers for numbers, _ in described.values()):
+                return described
         # List all topics: a broker may create a missing topic if it is asked for it by name.
         known = self._ask("their topics", lambda: self.client.list_topics(timeout=brokers.TIMEOUT).topics)
         topics = _topics(self.kv, known)
@@ -99,18 +99,18 @@ class BrokerOffsets:
         from confluent_kafka import KafkaError, KafkaException, TopicCollection
 
         def described() -> dict[str, tuple[list[int], str]]:
-            found: dict[str, tuple[list[int], str]] = {}
-            asked = self.client.describe_topics(TopicCollection(list(topics)), request_timeout=brokers.TIMEOUT)
-            for topic, answer in asked.items():
+            partitions: dict[str, tuple[list[int], str]] = {}
+            futures = self.client.describe_topics(TopicCollection(list(topics)), request_timeout=brokers.TIMEOUT)
+            for topic, answer in futures.items():
                 try:
                     known = answer.result(brokers.TIMEOUT)
                 except KafkaException as error:
                     if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
-                    found[topic] = ([], _NO_ID)
+                    partitions[topic] = ([], _NO_ID)
                 else:
-                    found[topic] = ([part.id for part in known.partitions], str(known.topic_id))
-            return found
+                    partitions[topic] = ([part.id for part in known.partitions], str(known.topic_id))
+            return partitions
 
         answer: dict[str, tuple[list[int], str]] = self._ask("their topics", described)
         return answer
@@ -150,11 +150,11 @@ class BrokerOffsets:
 
         specs: Any = admin  # typed in part
         wanted = getattr(specs.OffsetSpec, spec)(*more)
-        given = {"isolation_level": IsolationLevel.READ_COMMITTED} if stable else {}
+        arguments = {"isolation_level": IsolationLevel.READ_COMMITTED} if stable else {}
 
         def offsets() -> dict[Partition, int]:
             question = {TopicPartition(*at): wanted for at in self.partitions}
-            answers = self.client.list_offsets(question, request_timeout=brokers.TIMEOUT, **given)
+            answers = self.client.list_offsets(question, request_timeout=brokers.TIMEOUT, **arguments)
             return {(at.topic, at.partition): answer.result(brokers.TIMEOUT).offset for at, answer in answers.items()}
 
         answer: dict[Partition, int] = self._ask("offsets", offsets)
@@ -185,10 +185,14 @@ class BrokerOffsets:
             question = ConsumerGroupTopicPartitions(self.group, [TopicPartition(*at) for at in self.partitions])
             answers = self.client.list_consumer_group_offsets([question], request_timeout=brokers.TIMEOUT)
             partitions = answers[self.group].result(brokers.TIMEOUT).topic_partitions
-            for one in partitions:
-                if one.error is not None:
-                    raise KafkaException(one.error)
-            return {(one.topic, one.partition): one.offset for one in partitions if one.offset >= 0}
+            for partition in partitions:
+                if partition.error is not None:
+                    raise KafkaException(partition.error)
+            return {
+                (partition.topic, partition.partition): partition.offset
+                for partition in partitions
+                if partition.offset >= 0
+            }
 
         answer: dict[Partition, int] = self._ask(f"what the group '{self.group}' has committed", offsets)
         return answer

@@ -97,45 +97,47 @@ def client_settings(options: Mapping[str, str]) -> dict[str, Any]:
     Settings that only tune Java's client are left out. Raises `OptionError` naming a security setting that librdkafka
     does not support, if there are no brokers, and for an unknown protocol.
     """
-    given = properties(options)
-    if not given.get("bootstrap.servers") or "@" in given["bootstrap.servers"]:
+    client_properties = properties(options)
+    if not client_properties.get("bootstrap.servers") or "@" in client_properties["bootstrap.servers"]:
         raise OptionError(
             f"'{PREFIX}bootstrap.servers' must be a list host:port,host:port; user and password belong in "
             f"'{PREFIX}sasl.jaas.config'",
             option=f"{PREFIX}bootstrap.servers",
         )
-    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
+    mechanism = client_properties.get("sasl.mechanism", "GSSAPI").upper()
     if mechanism == msk_iam.MECHANISM:
-        given = _without_msk_handler(given)
-    function = given.get(token_function.SETTING)
+        client_properties = _without_msk_handler(client_properties)
+    function = client_properties.get(token_function.SETTING)
     if function is not None:  # it stands for the class of Java
-        given = {name: text for name, text in given.items() if name != _HANDLER}
+        client_properties = {name: text for name, text in client_properties.items() if name != _HANDLER}
     for name in _JAVAS:
-        if name in given and not (name == _HANDLER and mechanism == _OAUTH and given[name] in _TOKEN_HANDLERS):
+        if name in client_properties and not (
+            name == _HANDLER and mechanism == _OAUTH and client_properties[name] in _TOKEN_HANDLERS
+        ):
             raise _unusable(name, "is a class of Java", _BY_FUNCTION if mechanism == _OAUTH else "")
-    found: dict[str, Any] = {name: given[name] for name in _SAME if name in given}
-    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    settings: dict[str, Any] = {name: client_properties[name] for name in _SAME if name in client_properties}
+    protocol = client_properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise OptionError(
             f"'{PREFIX}security.protocol' is '{protocol}', not one of {', '.join(_PROTOCOLS)}",
             option=f"{PREFIX}security.protocol",
         )
     if protocol.endswith("SSL"):
-        found |= _ssl(given, options)
+        settings |= _ssl(client_properties, options)
     if protocol.startswith("SASL"):
         if function is not None:
-            found |= _by_function(function, mechanism)
+            settings |= _by_function(function, mechanism)
         elif mechanism == msk_iam.MECHANISM:
-            found |= _msk(given)
+            settings |= _msk(client_properties)
         else:
-            found |= _oauth(given) if mechanism == _OAUTH else _sasl(given, mechanism)
-    return found
+            settings |= _oauth(client_properties) if mechanism == _OAUTH else _sasl(client_properties, mechanism)
+    return settings
 
 
-def _store(given: Mapping[str, str], which: str, kind: str) -> str:
+def _store(client_properties: Mapping[str, str], which: str, kind: str) -> str:
     """Describe the type of a store of certificates or keys, and the option that sets it."""
     name = f"ssl.{which}.type"
-    return f"is a file of type {kind} ('{PREFIX}{name}'{'' if name in given else ', by default'})"
+    return f"is a file of type {kind} ('{PREFIX}{name}'{'' if name in client_properties else ', by default'})"
 
 
 _TO_PEM = (
@@ -153,10 +155,10 @@ def _unusable(name: str, why: str, mend: str = "", options: Mapping[str, str] | 
 
     `mend` names a replacement that librdkafka supports. `options` are the table's; the advice depends on them.
     """
-    given = options or {}
-    begins = given.get("scan.startup.mode", "group-offsets")
+    table_options = options or {}
+    begins = table_options.get("scan.startup.mode", "group-offsets")
     advice = [mend] if mend else []
-    if not mend or begins in _ASKING or given.get(_END) in _ASKING:
+    if not mend or begins in _ASKING or table_options.get(_END) in _ASKING:
         advice.append(
             "choose a start that needs no broker: 'scan.startup.mode' = 'earliest-offset' or 'timestamp', or give the "
             "offsets, spark_options={'startingOffsets': ...}"
@@ -170,60 +172,67 @@ def _unusable(name: str, why: str, mend: str = "", options: Mapping[str, str] | 
     )
 
 
-def _ssl(given: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]:
+def _ssl(client_properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings for certificates (PEM) and keys (PEM or PKCS12); only Java reads JKS."""
-    found: dict[str, Any] = {ours: given[name] for name, ours in _PEM.items() if name in given}
-    if "ssl.truststore.location" in given:
-        kind = given.get("ssl.truststore.type", "JKS").upper()
+    settings: dict[str, Any] = {
+        ours: client_properties[name] for name, ours in _PEM.items() if name in client_properties
+    }
+    if "ssl.truststore.location" in client_properties:
+        kind = client_properties.get("ssl.truststore.type", "JKS").upper()
         if kind != "PEM":
-            raise _unusable("ssl.truststore.location", _store(given, "truststore", kind), _TO_PEM, options)
-        found["ssl.ca.location"] = given["ssl.truststore.location"]
-    if "ssl.keystore.location" in given:
-        place, kind = given["ssl.keystore.location"], given.get("ssl.keystore.type", "JKS").upper()
+            raise _unusable("ssl.truststore.location", _store(client_properties, "truststore", kind), _TO_PEM, options)
+        settings["ssl.ca.location"] = client_properties["ssl.truststore.location"]
+    if "ssl.keystore.location" in client_properties:
+        place, kind = (
+            client_properties["ssl.keystore.location"],
+            client_properties.get("ssl.keystore.type", "JKS").upper(),
+        )
         if kind == "PEM":
-            found |= {"ssl.key.location": place, "ssl.certificate.location": place}
+            settings |= {"ssl.key.location": place, "ssl.certificate.location": place}
         elif kind == "PKCS12":
-            found["ssl.keystore.location"] = place
-            if "ssl.keystore.password" in given:
-                found["ssl.keystore.password"] = given["ssl.keystore.password"]
+            settings["ssl.keystore.location"] = place
+            if "ssl.keystore.password" in client_properties:
+                settings["ssl.keystore.password"] = client_properties["ssl.keystore.password"]
         else:
-            raise _unusable("ssl.keystore.location", _store(given, "keystore", kind), _TO_PKCS12, options)
-    if "ssl.endpoint.identification.algorithm" in given:
-        found["ssl.endpoint.identification.algorithm"] = given["ssl.endpoint.identification.algorithm"] or "none"
-    return found
+            raise _unusable("ssl.keystore.location", _store(client_properties, "keystore", kind), _TO_PKCS12, options)
+    if "ssl.endpoint.identification.algorithm" in client_properties:
+        settings["ssl.endpoint.identification.algorithm"] = (
+            client_properties["ssl.endpoint.identification.algorithm"] or "none"
+        )
+    return settings
 
 
-def _sasl(given: Mapping[str, str], mechanism: str) -> dict[str, Any]:
+def _sasl(client_properties: Mapping[str, str], mechanism: str) -> dict[str, Any]:
     """Return the settings for user and password."""
     if mechanism not in _MECHANISMS:
         raise _unusable("sasl.mechanism", f"is {mechanism}, not one of {', '.join((*_MECHANISMS, _OAUTH))}")
-    values = _jaas(given, 'username="..." password="..."')
+    values = _jaas(client_properties, 'username="..." password="..."')
     if "username" not in values or "password" not in values:
         raise _unusable("sasl.jaas.config", "has no username and password")
     return {"sasl.username": values["username"], "sasl.password": values["password"]}
 
 
-def _oauth(given: Mapping[str, str]) -> dict[str, Any]:
+def _oauth(client_properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings for the endpoint that gives tokens, and the credentials for it."""
-    if given.get(_HANDLER) not in _TOKEN_HANDLERS:
+    if client_properties.get(_HANDLER) not in _TOKEN_HANDLERS:
         raise _unusable(
             "sasl.mechanism",
             f"is {_OAUTH} without '{PREFIX}{_HANDLER}' = '{_TOKEN_HANDLERS[0]}'",
             _BY_FUNCTION,
         )
-    if not given.get(_ENDPOINT):
+    if not client_properties.get(_ENDPOINT):
         raise _unusable(_ENDPOINT, "is missing, the URL from which tokens are fetched")
-    values = _jaas(given, 'clientId="..." clientSecret="..."')
-    found: dict[str, Any] = {"sasl.oauthbearer.method": "oidc", _ENDPOINT: given[_ENDPOINT]}
+    values = _jaas(client_properties, 'clientId="..." clientSecret="..."')
+    settings: dict[str, Any] = {"sasl.oauthbearer.method": "oidc", _ENDPOINT: client_properties[_ENDPOINT]}
     for ours, option, setting in _OF_TOKENS:
-        if setting in given or option in values:
-            found[ours] = given.get(setting) or values[option]
-    if _OF_TOKENS[0][0] not in found or _OF_TOKENS[1][0] not in found:
+        if setting in client_properties or option in values:
+            settings[ours] = client_properties.get(setting) or values[option]
+    if _OF_TOKENS[0][0] not in settings or _OF_TOKENS[1][0] not in settings:
         raise _unusable("sasl.jaas.config", "has no clientId and clientSecret")
     extensions = [(name.removeprefix(_EXTENSION), text) for name, text in values.items() if name.startswith(_EXTENSION)]
     if extensions:
-        found["sasl.oauthbearer.extensions"] = ",".join(f"{name}={text}" for name, text in extensions)
-    return found
+        settings["sasl.oauthbearer.extensions"] = ",".join(f"{name}={text}" for name, text in extensions)
+    return settings
 
 
 def _by_function(function: str, mechanism: str) -> dict[str, Any]:
@@ -240,28 +249,28 @@ def _by_function(function: str, mechanism: str) -> dict[str, Any]:
         ) from error
 
 
-def _without_msk_handler(given: Mapping[str, str]) -> dict[str, str]:
+def _without_msk_handler(client_properties: Mapping[str, str]) -> dict[str, str]:
     """Return the settings without the class that signs for Amazon MSK in Java."""
     names = ("sasl.client.callback.handler.class", _HANDLER)
-    return {name: text for name, text in given.items() if name not in names or text != msk_iam.HANDLER}
+    return {name: text for name, text in client_properties.items() if name not in names or text != msk_iam.HANDLER}
 
 
-def _msk(given: Mapping[str, str]) -> dict[str, Any]:
+def _msk(client_properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings for Amazon MSK's sign-in by IAM."""
-    values = _jaas(given, 'awsProfileName="..."')
+    values = _jaas(client_properties, 'awsProfileName="..."')
     unknown = [name for name in values if name not in msk_iam.OPTIONS]
     if unknown:
         raise _unusable("sasl.jaas.config", f"has the option '{unknown[0]}', not one of {', '.join(msk_iam.OPTIONS)}")
-    region = msk_iam.region_of(given["bootstrap.servers"])
+    region = msk_iam.region_of(client_properties["bootstrap.servers"])
     if region is None:
         why = "does not show the region of Amazon MSK, and neither do AWS_REGION and AWS_DEFAULT_REGION"
         raise _unusable("bootstrap.servers", why)
     return msk_iam.settings(region, values)
 
 
-def _jaas(given: Mapping[str, str], options: str) -> dict[str, str]:
+def _jaas(client_properties: Mapping[str, str], options: str) -> dict[str, str]:
     """Parse the options of the login module; `options` is an example for the error."""
-    statement = _JAAS.fullmatch(given.get("sasl.jaas.config", ""))
+    statement = _JAAS.fullmatch(client_properties.get("sasl.jaas.config", ""))
     if statement is None:
         raise _unusable("sasl.jaas.config", f"is not of the form 'module required {options};'")
     return {name: _unescaped(a or b) or c for name, a, b, c in _JAAS_OPTION.findall(statement["rest"])}
@@ -372,9 +381,9 @@ def without_secrets(text: str, options: Mapping[str, str]) -> str:
 def secrets(options: Mapping[str, str]) -> list[str]:
     """Return a client's passwords and secrets, also in the form `user:secret`."""
     settings = client_settings(options)
-    found = [text for name, text in settings.items() if name.endswith(("password", "secret"))]
+    texts = [text for name, text in settings.items() if name.endswith(("password", "secret"))]
     user, secret = _OF_TOKENS[0][0], _OF_TOKENS[1][0]
-    return [*found, f"{settings[user]}:{settings[secret]}"] if user in settings else found
+    return [*texts, f"{settings[user]}:{settings[secret]}"] if user in settings else texts
 
 
 def _check_client() -> None:

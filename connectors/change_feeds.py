@@ -28,9 +28,9 @@ _OLD = ("delete", "update_preimage", "DELETE", "UPDATE_BEFORE")
 
 def is_feed(kv: KeyValueFormat, columns: Collection[str]) -> bool:
     """Return whether rows with these columns are changes of several commits, for a table that writes changes."""
-    own = [column.name for column in kv.columns]
+    declared = [column.name for column in kv.columns]
     writes_changes = kv.changelog_mode is not ChangelogMode.INSERT_ONLY
-    return writes_changes and _VERSION in columns and kinds_column(columns, own) == CHANGE_TYPE
+    return writes_changes and _VERSION in columns and kinds_column(columns, declared) == CHANGE_TYPE
 
 
 def in_order(kv: KeyValueFormat, df: DataFrame) -> DataFrame:

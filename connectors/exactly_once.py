@@ -138,24 +138,24 @@ class ExactlyOnce:
         """
         spark = records.sparkSession
         names = self.settings.names(self._query(spark))
-        found = self._taken(spark, names, batch)
-        parted = placed(_parted(records, found.tasks, in_order=self.in_order))
-        mark = Mark(batch, found.tasks, generation=found.generation)
-        repeated = found.done is not None or bool(found.written)
+        taken = self._taken(spark, names, batch)
+        parted = placed(_parted(records, taken.tasks, in_order=self.in_order))
+        mark = Mark(batch, taken.tasks, generation=taken.generation)
+        repeated = taken.done is not None or bool(taken.written)
         if repeated:
             parted = parted.persist()  # it is read twice, and must be the same both times
         try:
             if repeated:
-                check_repeated(names, batch, found, _collected(parted, _digests))
-            if found.done is None:
+                check_repeated(names, batch, taken, _collected(parted, _digests))
+            if taken.done is None:
                 speculative = str(spark.conf.get("spark.speculation", "false")).lower() == "true"
-                writing = _writing(self.settings, names, mark, frozenset(found.written), speculative)
+                writing = _writing(self.settings, names, mark, frozenset(taken.written), speculative)
                 total = whole(_collected(parted, writing), mark)
                 _on_driver(spark, functools.partial(_finish, self.settings, names, total))
         finally:
             if repeated:
                 parted.unpersist()
-        self.state.last, self.state.taken = batch, TakenOver(found.generation, found.tasks)
+        self.state.last, self.state.taken = batch, TakenOver(taken.generation, taken.tasks)
 
     def _query(self, spark: SparkSession) -> str:
         if self.state.query is None:
@@ -169,8 +169,8 @@ class ExactlyOnce:
         if last is not None and last < batch and self.state.taken is not None:
             return self.state.taken
         planned = None if self.checkpoint_location is None else _planned(spark, self.checkpoint_location, batch)
-        found = _on_driver(spark, functools.partial(_take_over, self.settings, names, batch, self.tasks, planned))
-        if found.unmarked:
+        taken = _on_driver(spark, functools.partial(_take_over, self.settings, names, batch, self.tasks, planned))
+        if taken.unmarked:
             warnings.warn(
                 f"the query '{names.driver}' has no mark of an earlier batch: it was not 'exactly-once' before, or it "
                 f"rested for longer than brokers keep marks. It goes on with batch {batch}. If an earlier run began "
@@ -178,7 +178,7 @@ class ExactlyOnce:
                 KafkaSinkWarning,
                 stacklevel=3,
             )
-        return found
+        return taken
 
     def _warn_about_plan(self, df: DataFrame) -> None:
         """Warn of functions whose values differ when a batch is repeated: then the batch is refused, not repeated."""
@@ -186,10 +186,10 @@ class ExactlyOnce:
             return  # a job without job_id is not repeated
         plan = _plan(df)
         varying = _VARYING if self.checkpoint_location else (*_VARYING, *_CLOCKS)  # a stream keeps a batch's time
-        found = [name for name in varying if re.search(rf"(?<![\w.]){name}\(", plan, re.IGNORECASE)]
-        if found:
+        functions = [name for name in varying if re.search(rf"(?<![\w.]){name}\(", plan, re.IGNORECASE)]
+        if functions:
             warnings.warn(
-                f"the rows depend on {listed(f'{name}()' for name in found)}, whose value differs when a batch is "
+                f"the rows depend on {listed(f'{name}()' for name in functions)}, whose value differs when a batch is "
                 "repeated. If a failure leaves a batch written in part, the query stops with a DeliveryError instead "
                 "of going on. Compute such values from the rows, or write them to a table first",
                 KafkaSinkWarning,
@@ -296,9 +296,9 @@ def _hashed(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch,
         yield batch.remove_column(place), len(batch), int(hashes.sum(dtype=np.uint64))
 
 
-def _row(found: WrittenTask) -> pa.RecordBatch:
-    values = {"rows": [found.rows], "digest": [found.digest.to_bytes(8, "big")], "before": [found.before]}
-    return pa.RecordBatch.from_pydict({"task": pa.array([found.task], pa.int32()), **values})
+def _row(written: WrittenTask) -> pa.RecordBatch:
+    values = {"rows": [written.rows], "digest": [written.digest.to_bytes(8, "big")], "before": [written.before]}
+    return pa.RecordBatch.from_pydict({"task": pa.array([written.task], pa.int32()), **values})
 
 
 def _task() -> int:

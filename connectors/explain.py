@@ -46,16 +46,16 @@ def explain(kv: KeyValueFormat) -> str:
 
 def explained(kv: KeyValueFormat) -> dict[str, Any]:
     """Return the description as data for JSON: table, columns, key and value, options for reading and writing."""
-    given = kv.options
+    table_options = kv.options
     key, value, mark = kv.key_schema, kv.value_schema, kv.watermark
     return {
         "table": kv.name,
-        "connector": given["connector"],
+        "connector": table_options["connector"],
         "columns": list(map(_column, kv.columns)),
         "primary_key": list(kv.primary_key),
         "watermark": None if mark is None else {"column": mark.column, "delay_ms": mark.delay_ms},
-        "key": None if key is None else {"format": given["key.format"], "columns": list(key.names)},
-        "value": {"format": given.get("format") or given["value.format"], "columns": list(value.names)},
+        "key": None if key is None else {"format": table_options["key.format"], "columns": list(key.names)},
+        "value": {"format": table_options.get("format") or table_options["value.format"], "columns": list(value.names)},
         "changelog_mode": kv.changelog_mode.name,
         "reading": {what: _reading(kv, streaming=what == "stream") for what in _WHAT},
         "writing": _writing(kv),
@@ -63,14 +63,14 @@ def explained(kv: KeyValueFormat) -> dict[str, Any]:
 
 
 def _column(column: TableColumn) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    members: dict[str, Any] = {"name": column.name, "kind": column.kind}
     if column.kind == "computed":
         refused = {"refused": str(column.refused)} if column.refused else {}
-        given = {"type": str(column.type)} if column.type else {}
-        return found | given | {"expression": str(column.source)} | refused
+        declared = {"type": str(column.type)} if column.type else {}
+        return members | declared | {"expression": str(column.source)} | refused
     if column.type:
-        found["type"] = str(column.type)
-    return found | ({"metadata": column.key, "virtual": column.virtual} if column.kind == "metadata" else {})
+        members["type"] = str(column.type)
+    return members | ({"metadata": column.key, "virtual": column.virtual} if column.kind == "metadata" else {})
 
 
 def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
@@ -83,9 +83,9 @@ def _reading(kv: KeyValueFormat, *, streaming: bool) -> dict[str, Any]:
     by = source_choice.in_words(choice)
     if not streaming and choice.source == "python":
         by += "; the end is that of a DataFrame's first action"
-    found = {"gives": _gives(kv, streaming), "by": by, "from": start_in_words(kv)}
+    members = {"gives": _gives(kv, streaming), "by": by, "from": start_in_words(kv)}
     return {
-        **found,
+        **members,
         **({} if streaming else {"to": _words(kv, _ENDS, "bounded")}),
         "steps": _steps(kv, _SOURCE_STEPS, READING),
         "options": _shown(plan.options),
@@ -177,16 +177,16 @@ def _read(plan: Mapping[str, Any], what: str) -> list[str]:
         return [f"Reading a {what} is refused: {plan['refused']}"]
     later = f"to {plan['to']}" if "to" in plan else _OF_STREAMS
     first = [f"Reading a {what}: {plan['gives']}", f"  from {plan['from']}", f"  {later}", f"  by {plan['by']}"]
-    return [*first, *_asked(plan)]
+    return [*first, *_details(plan)]
 
 
 def _written(plan: Mapping[str, Any]) -> list[str]:
     if "refused" in plan:
         return [f"Writing is refused: {plan['refused']}"]
-    return [f"Writing, {plan['guarantee'].replace('-', ' ')}:", *_asked(plan)]
+    return [f"Writing, {plan['guarantee'].replace('-', ' ')}:", *_details(plan)]
 
 
-def _asked(plan: Mapping[str, Any]) -> list[str]:
+def _details(plan: Mapping[str, Any]) -> list[str]:
     steps = (f"{key} = {step['value']}: {step['why']}" for key, step in plan["steps"].items())
     options = (f"{name} = {text!r}" for name, text in plan["options"].items())
     return _indented([*steps, *options, *plan["notes"]])

@@ -37,15 +37,15 @@ class Condition:
 
 def parse(text: str) -> tuple[Condition, ...]:
     """Parse an expression to its conditions, in order; raises `OptionError` with the position of an error."""
-    found: list[Condition] = []
+    conditions: list[Condition] = []
     operator, place = "", 0
     for piece in _OPERATOR.split(text):  # condition, operator, condition ...
         if piece in ("&", "|"):
             operator = piece
         else:
-            found.append(_condition(operator, piece, place))
+            conditions.append(_condition(operator, piece, place))
         place += len(piece)
-    return tuple(found)
+    return tuple(conditions)
 
 
 def _condition(operator: str, written: str, place: int) -> Condition:
@@ -104,5 +104,5 @@ def _has(key: str, value: str) -> Column:
     from pyspark.sql import functions as F
 
     wanted = F.lit(value.encode())
-    found = F.exists("headers", lambda header: (header["key"] == key) & header["value"].eqNullSafe(wanted))
-    return F.coalesce(found, F.lit(False))
+    has_header = F.exists("headers", lambda header: (header["key"] == key) & header["value"].eqNullSafe(wanted))
+    return F.coalesce(has_header, F.lit(False))

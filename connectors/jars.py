@@ -37,8 +37,8 @@ def check_stream_jar(spark: SparkSession) -> None:
     after a batch that runs again. Checks jars in the settings of the session, not those among Spark's own jars.
     """
     running = re.match(r"(\d+)\.(\d+)", spark_version(spark))
-    given = ",".join(spark.conf.get(name, "") or "" for name in _JARS)
-    for major, minor, rest in _JAR.findall(given):
+    jars = ",".join(spark.conf.get(name, "") or "" for name in _JARS)
+    for major, minor, rest in _JAR.findall(jars):
         old = (int(major), int(minor)) < _STREAMS_CHANGED
         if running and old != ((int(running[1]), int(running[2])) < _STREAMS_CHANGED):
             raise ConfigurationError(

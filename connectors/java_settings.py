@@ -52,16 +52,20 @@ def properties(options: Mapping[str, str]) -> dict[str, str]:
 
 def connection_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return librdkafka's settings of connections. Raises `OptionError` for a size that is not a number."""
-    given = properties(options)
-    found: dict[str, Any] = {name: given[name] for name in CONNECTION if name in given}
-    return found | {ours: str(max(number(given, name, 0), 0)) for name, ours in BUFFERS.items() if name in given}
+    client_properties = properties(options)
+    settings: dict[str, Any] = {name: client_properties[name] for name in CONNECTION if name in client_properties}
+    return settings | {
+        ours: str(max(number(client_properties, name, 0), 0))
+        for name, ours in BUFFERS.items()
+        if name in client_properties
+    }
 
 
 def consumer_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return librdkafka's settings of a consumer and its connections. The consumer's group is not among them."""
-    given = properties(options)
-    found = {ours: given[name].strip() for name, ours in _CONSUMER.items() if name in given}
-    return connection_settings(options) | found
+    client_properties = properties(options)
+    settings = {ours: client_properties[name].strip() for name, ours in _CONSUMER.items() if name in client_properties}
+    return connection_settings(options) | settings
 
 
 def milliseconds(options: Mapping[str, str], name: str, default: int) -> int:

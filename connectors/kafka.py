@@ -76,9 +76,9 @@ class KafkaTable:
 
     @classmethod
     def _of(cls, kv: KeyValueFormat) -> KafkaTable:
-        made = cls.__new__(cls)
-        made._kv, made._told = kv, set()
-        return made
+        instance = cls.__new__(cls)
+        instance._kv, instance._told = kv, set()
+        return instance
 
     def with_options(self, options: Mapping[str, Any]) -> KafkaTable:
         """Return a copy of the table with other options, as Flink's hint OPTIONS does; None removes an option."""
@@ -253,19 +253,19 @@ class KafkaTable:
             spark_options=spark_options,
         )
 
-    def _decode(self, spark: SparkSession, source: Source, *, streaming: bool, **given: Any) -> table_rows.Decode:
+    def _decode(self, spark: SparkSession, source: Source, *, streaming: bool, **arguments: Any) -> table_rows.Decode:
         """Return the function that reads and decodes, by the chosen source."""
-        chosen = self._planned(spark, source, streaming=streaming, **given)
+        chosen = self._planned(spark, source, streaming=streaming, **arguments)
         if chosen.choice.source == "spark":
             return functools.partial(self._kv.decode, chosen.records(spark, self._kv, streaming=streaming))
-        options = given["spark_options"]
+        options = arguments["spark_options"]
         return functools.partial(python_source.decoded, spark, self._kv, options, streaming=streaming)
 
-    def _records(self, spark: SparkSession, source: Source, *, streaming: bool, **given: Any) -> DataFrame:
-        chosen = self._planned(spark, source, streaming=streaming, **given)
+    def _records(self, spark: SparkSession, source: Source, *, streaming: bool, **arguments: Any) -> DataFrame:
+        chosen = self._planned(spark, source, streaming=streaming, **arguments)
         if chosen.choice.source == "spark":
             return chosen.records(spark, self._kv, streaming=streaming)
-        return python_source.records(spark, self._kv, given["spark_options"], streaming=streaming)
+        return python_source.records(spark, self._kv, arguments["spark_options"], streaming=streaming)
 
     def _planned(
         self,
@@ -278,7 +278,7 @@ class KafkaTable:
         spark_options: Mapping[str, Any] | None,
     ) -> source_choice.ChosenSource:
         """Choose the source, check options and topics, and warn of options without effect, once for each."""
-        found = source_choice.planned(
+        chosen = source_choice.planned(
             spark,
             self._kv,
             source,
@@ -287,11 +287,11 @@ class KafkaTable:
             checkpoint_location=checkpoint_location,
             spark_options=spark_options,
         )
-        for option, note in found.plan.notes.items():
+        for option, note in chosen.plan.notes.items():
             if option not in self._told:
                 self._told.add(option)
                 warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=4)
-        return found
+        return chosen
 
     def explain(self) -> str:
         """Describe the table and the options that reading and writing give Spark. Shows no secret, asks no broker."""
@@ -301,9 +301,9 @@ class KafkaTable:
 
     def sink_options(self) -> dict[str, str]:
         """Return the options of Spark's Kafka sink, with secrets; raises `OptionError` for unsupported options."""
-        found = sink.options(self._kv)
+        options = sink.options(self._kv)
         sink.warn(self._kv, stacklevel=2)
-        return found
+        return options
 
     def sink_records(
         self, df: DataFrame, *, metadata: MetadataKeys | None = None, changelog_mode: ChangelogMode | None = None

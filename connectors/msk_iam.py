@@ -29,8 +29,8 @@ _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
 def region_of(servers: str) -> str | None:
     """Return the region of MSK's brokers, by their names or by the environment; None if it is unknown."""
-    found = _REGION.search(servers)
-    return found[1] if found else next((os.environ[name] for name in _REGIONS if os.environ.get(name)), None)
+    match = _REGION.search(servers)
+    return match[1] if match else next((os.environ[name] for name in _REGIONS if os.environ.get(name)), None)
 
 
 def settings(region: str, options: Mapping[str, str]) -> dict[str, Any]:

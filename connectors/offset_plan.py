@@ -51,10 +51,10 @@ class OffsetPlan:
 
         With `isolation.level` `read_committed` they end at the last stable offset, before open transactions.
         """
-        asked = self._ask()
-        first, last = starting(asked, streaming=False), ending(asked)
-        start, end, most = resolved(asked, first), resolved(asked, last), asked.end()
-        ranges = [PartitionRange(*at, start[at], min(end[at], most[at])) for at in asked.partitions]
+        topic_offsets = self._ask()
+        first, last = starting(topic_offsets, streaming=False), ending(topic_offsets)
+        start, end, most = resolved(topic_offsets, first), resolved(topic_offsets, last), topic_offsets.end()
+        ranges = [PartitionRange(*at, start[at], min(end[at], most[at])) for at in topic_offsets.partitions]
         return BatchOffsets(_with_records(ranges), {**first.notes, **last.notes})
 
     def at(self, timestamp: int) -> Mapping[Partition, int]:
@@ -63,14 +63,16 @@ class OffsetPlan:
 
     def newest(self, count: int) -> tuple[PartitionRange, ...]:
         """Return ranges of at most `count` offsets at the end of each partition."""
-        asked = self._ask()
-        first, end = asked.first(), asked.end()
-        return _with_records([PartitionRange(*at, max(first[at], end[at] - count), end[at]) for at in asked.partitions])
+        topic_offsets = self._ask()
+        first, end = topic_offsets.first(), topic_offsets.end()
+        return _with_records(
+            [PartitionRange(*at, max(first[at], end[at] - count), end[at]) for at in topic_offsets.partitions]
+        )
 
     def initial(self) -> TopicOffsets:
         """Return the offsets at which a stream without a checkpoint starts, by `scan.startup.*`."""
-        asked = self._ask()
-        return TopicOffsets(resolved(asked, starting(asked, streaming=True)), asked.topic_ids)
+        topic_offsets = self._ask()
+        return TopicOffsets(resolved(topic_offsets, starting(topic_offsets, streaming=True)), topic_offsets.topic_ids)
 
     def latest(self, start: TopicOffsets) -> TopicOffsets:
         """Return the offsets up to which a stream that has read to `start` can read now.
@@ -149,4 +151,4 @@ def _begin(
 
 
 def _with_records(ranges: list[PartitionRange]) -> tuple[PartitionRange, ...]:
-    return tuple(one for one in ranges if one.count)
+    return tuple(partition for partition in ranges if partition.count)

@@ -50,8 +50,8 @@ class OffsetBound:
 
 def mode(kv: KeyValueFormat, side: str) -> str:
     """Return the mode of a side, 'startup' or 'bounded'; an upsert table is always read from its beginning."""
-    found: str = kv.connector_options("decode").get(f"scan.{side}.mode", "earliest-offset")
-    return found
+    value: str = kv.connector_options("decode").get(f"scan.{side}.mode", "earliest-offset")
+    return value
 
 
 def needs_brokers(kv: KeyValueFormat, side: str) -> bool:
@@ -66,11 +66,11 @@ def spark_offsets(
 
     Raises `OptionError` for modes that Spark does not support, `BrokerError` if no broker answers.
     """
-    asked = BrokerOffsets(kv)
-    first = starting(asked, streaming=streaming) if start else None
-    last = ending(asked) if end else None
+    broker_offsets = BrokerOffsets(kv)
+    first = starting(broker_offsets, streaming=streaming) if start else None
+    last = ending(broker_offsets) if end else None
     if first is not None and last is not None:
-        first, last = _end_after_start(asked, first, last)
+        first, last = _end_after_start(broker_offsets, first, last)
     return {**_options("starting", first), **_options("ending", last)}, {
         **(first.notes if first else {}),
         **(last.notes if last else {}),
@@ -82,23 +82,25 @@ def check_group_is_unused(kv: KeyValueFormat) -> None:
 
     The brokers are asked. Raises `BrokerError`, `MissingExtraError`.
     """
-    asked = BrokerOffsets(kv)
-    members = asked.members()
+    broker_offsets = BrokerOffsets(kv)
+    members = broker_offsets.members()
     if members:
         raise ConfigurationError(
-            f"the group '{asked.group}' has {len(members)} members, and 'scan.check.duplicated.group.id' is true: "
-            f"{listed(members)}. Stop these consumers, set another '{GROUP}', or set the option to false"
+            f"the group '{broker_offsets.group}' has {len(members)} members, and 'scan.check.duplicated.group.id' is "
+            f"true: {listed(members)}. Stop these consumers, set another '{GROUP}', or set the option to false"
         )
 
 
-def _end_after_start(asked: BrokerOffsets, start: OffsetBound, end: OffsetBound) -> tuple[OffsetBound, OffsetBound]:
+def _end_after_start(
+    broker_offsets: BrokerOffsets, start: OffsetBound, end: OffsetBound
+) -> tuple[OffsetBound, OffsetBound]:
     """Move ends before their start to the start: Flink then reads nothing of the partition, but Spark fails."""
     if start.timestamp is not None and end.timestamp is not None:
         return start, replace(end, timestamp=max(start.timestamp, end.timestamp))
     if start.timestamp is not None and end.offsets:
-        start = OffsetBound(offsets=asked.at(start.timestamp))
+        start = OffsetBound(offsets=broker_offsets.at(start.timestamp))
     if end.timestamp is not None and start.offsets:
-        end = OffsetBound(offsets=asked.at(end.timestamp))
+        end = OffsetBound(offsets=broker_offsets.at(end.timestamp))
     if start.offsets and end.offsets:
         ends = {at: n if n == _LATEST else max(n, start.offsets[at]) for at, n in end.offsets.items()}
         end = replace(end, offsets=ends)
@@ -139,13 +141,13 @@ def starting(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     return OffsetBound("earliest")
 
 
-def _from_committed(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
+def _from_committed(broker_offsets: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     """Start at the committed offsets; without one, or if its record is deleted, `auto.offset.reset` decides."""
-    first, last, committed = asked.first(), asked.last(), asked.committed
-    reset = asked.kv.options.get(RESET, "none").lower()
+    first, last, committed = broker_offsets.first(), broker_offsets.last(), broker_offsets.committed
+    reset = broker_offsets.kv.options.get(RESET, "none").lower()
     begin: dict[Partition, int] = {}
     lost: dict[Partition, str] = {}
-    for at in asked.partitions:
+    for at in broker_offsets.partitions:
         offset = committed.get(at)
         if offset is not None and first[at] <= offset <= last[at]:
             begin[at] = offset
@@ -160,7 +162,7 @@ def _from_committed(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
         more = f"; and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
         raise OptionError(
             f"'scan.startup.mode' = 'group-offsets': Undefined offset with no reset policy for partitions. The group "
-            f"'{asked.group}' has committed for {told}{more}. Set '{RESET}' = 'earliest' or "
+            f"'{broker_offsets.group}' has committed for {told}{more}. Set '{RESET}' = 'earliest' or "
             "'latest', or another 'scan.startup.mode'. A stream that ran before continues from its checkpoint: "
             "read_stream(spark, checkpoint_location=...)",
             option=RESET,
@@ -168,42 +170,42 @@ def _from_committed(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     return OffsetBound("earliest", offsets=begin)
 
 
-def _from_specific(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
+def _from_specific(broker_offsets: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     """Start at the given offsets; other partitions start at the committed offset, or at the beginning."""
     key = "scan.startup.specific-offsets"
-    given = _given(asked, key)
-    first, last = asked.first(), asked.last()
+    specific = _specific_offsets(broker_offsets, key)
+    first, last = broker_offsets.first(), broker_offsets.last()
     begin: dict[Partition, int] = {}
-    for at in asked.partitions:
-        offset = given.get(at)
+    for at in broker_offsets.partitions:
+        offset = specific.get(at)
         if offset is None or offset == _COMMITTED:
-            offset = asked.committed.get(at)
+            offset = broker_offsets.committed.get(at)
         if offset == _LATEST:
             begin[at] = _LATEST if streaming else last[at]
         else:
             begin[at] = offset if offset is not None and first[at] <= offset <= last[at] else _EARLIEST
-    return OffsetBound("earliest", offsets=begin, notes=_unknown(asked, key, given))
+    return OffsetBound("earliest", offsets=begin, notes=_unknown(broker_offsets, key, specific))
 
 
-def _given(asked: BrokerOffsets, key: str) -> dict[Partition, int]:
+def _specific_offsets(broker_offsets: BrokerOffsets, key: str) -> dict[Partition, int]:
     """Return the offsets of an option by partition of the table's only topic."""
-    values = asked.kv.connector_options("decode")
-    given = {(values["topic"][0], n): offset for n, offset in parse_offsets(key, values[key]).items()}
+    values = broker_offsets.kv.connector_options("decode")
+    specific = {(values["topic"][0], n): offset for n, offset in parse_offsets(key, values[key]).items()}
     allowed = (_LATEST, _COMMITTED) if "bounded" in key else (_LATEST, _EARLIEST, _COMMITTED)
-    for at, offset in given.items():
+    for at, offset in specific.items():
         if offset < 0 and offset not in allowed:
             raise OptionError(
                 f"option '{key}', partition {at[1]}: {offset} is not an offset. Negative numbers are "
                 f"{', '.join(f'{n} ({_MEANING[n]})' for n in allowed)}",
                 option=key,
             )
-        if offset == _COMMITTED and not asked.group:
+        if offset == _COMMITTED and not broker_offsets.group:
             raise OptionError(
                 f"Property group.id is required because partition {shown([at])} is initialized with committed offset "
                 f"('{key}'): set '{GROUP}'",
                 option=GROUP,
             )
-    return given
+    return specific
 
 
 _MEANING = {_LATEST: "the end", _EARLIEST: "the beginning", _COMMITTED: "what the group has committed"}
@@ -224,55 +226,55 @@ def ending(asked: BrokerOffsets) -> OffsetBound:
     return OffsetBound("latest")
 
 
-def _to_committed(asked: BrokerOffsets) -> OffsetBound:
-    committed = asked.committed
-    missing = [at for at in asked.partitions if at not in committed]
+def _to_committed(broker_offsets: BrokerOffsets) -> OffsetBound:
+    committed = broker_offsets.committed
+    missing = [at for at in broker_offsets.partitions if at not in committed]
     if missing:
         raise OptionError(
             f"'scan.bounded.mode' = 'group-offsets': Partition {shown(missing)} should stop at committed offset. But "
-            f"there is no committed offset of this partition for group {asked.group}. Choose another "
+            f"there is no committed offset of this partition for group {broker_offsets.group}. Choose another "
             "'scan.bounded.mode'",
             option="scan.bounded.mode",
         )
-    return _up_to(asked, committed, "scan.bounded.mode")
+    return _up_to(broker_offsets, committed, "scan.bounded.mode")
 
 
-def _to_specific(asked: BrokerOffsets) -> OffsetBound:
+def _to_specific(broker_offsets: BrokerOffsets) -> OffsetBound:
     """End at the given offsets; other partitions end at the committed offset, or are not read, as in Flink."""
     key = "scan.bounded.specific-offsets"
-    given = _given(asked, key)
+    specific = _specific_offsets(broker_offsets, key)
     end: dict[Partition, int] = {}
-    for at in asked.partitions:
-        offset = given.get(at)
-        if offset == _COMMITTED and at not in asked.committed:
+    for at in broker_offsets.partitions:
+        offset = specific.get(at)
+        if offset == _COMMITTED and at not in broker_offsets.committed:
             raise OptionError(
                 f"option '{key}': Partition {shown([at])} should stop at committed offset. But there is no committed "
-                f"offset of this partition for group {asked.group}",
+                f"offset of this partition for group {broker_offsets.group}",
                 option=key,
             )
         if offset is None or offset == _COMMITTED:
-            offset = asked.committed.get(at, asked.first()[at])
+            offset = broker_offsets.committed.get(at, broker_offsets.first()[at])
         end[at] = offset
-    bound = _up_to(asked, end, key)
-    told = [*_unknown(asked, key, given).values(), *bound.notes.values()]
+    bound = _up_to(broker_offsets, end, key)
+    told = [*_unknown(broker_offsets, key, specific).values(), *bound.notes.values()]
     return replace(bound, notes={key: "; ".join(told)} if told else {})
 
 
-def _up_to(asked: BrokerOffsets, end: Mapping[Partition, int], option: str) -> OffsetBound:
+def _up_to(broker_offsets: BrokerOffsets, end: Mapping[Partition, int], option: str) -> OffsetBound:
     """End a batch at the given offsets, or at the last record: a batch does not wait for records."""
-    last = asked.end()
-    beyond = [at for at in asked.partitions if end[at] > last[at]]
+    last = broker_offsets.end()
+    beyond = [at for at in broker_offsets.partitions if end[at] > last[at]]
     notes = {}
     if beyond:
         told = "; ".join(f"{shown([at])} ends at {last[at]}, not at {end[at]}" for at in beyond[:MOST_NAMED])
         notes[option] = f"'{option}' is after the last record; Flink waits for records, a batch does not: {told}"
-    return OffsetBound("latest", offsets={at: min(end[at], last[at]) for at in asked.partitions}, notes=notes)
+    return OffsetBound("latest", offsets={at: min(end[at], last[at]) for at in broker_offsets.partitions}, notes=notes)
 
 
-def _unknown(asked: BrokerOffsets, option: str, given: Iterable[Partition]) -> dict[str, str]:
+def _unknown(broker_offsets: BrokerOffsets, option: str, partitions: Iterable[Partition]) -> dict[str, str]:
     """Note partitions that an option names and that do not exist; they are ignored, as in Flink."""
-    there = set(asked.partitions)
-    missing = [at for at in given if at not in there]
+    there = set(broker_offsets.partitions)
+    missing = [at for at in partitions if at not in there]
     return {option: f"'{option}' names partitions that do not exist: {shown(missing)}"} if missing else {}
 
 

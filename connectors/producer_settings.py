@@ -76,24 +76,26 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, Any]:
 
     Raises `OptionError` for a setting that can't be kept.
     """
-    given = properties(options)
+    client_properties = properties(options)
     for name in _CLASSES:
-        if given.get(name):
+        if client_properties.get(name):
             raise _refused(name, "is a class of Java, and librdkafka writes the records")
-    if given.get("partitioner.ignore.keys", "false").strip().lower() == "true":
+    if client_properties.get("partitioner.ignore.keys", "false").strip().lower() == "true":
         raise _refused("partitioner.ignore.keys", "has no counterpart in librdkafka, which chooses partitions by key")
-    found = connection_settings(options) | {name: given[name] for name in _SAME if name in given}
-    level = _LEVEL.format(given.get("compression.type", "none"))
-    if level in given:
-        found["compression.level"] = given[level]
-    largest = number(given, "max.request.size", _LARGEST_RECORD)
+    settings = connection_settings(options) | {
+        name: client_properties[name] for name in _SAME if name in client_properties
+    }
+    level = _LEVEL.format(client_properties.get("compression.type", "none"))
+    if level in client_properties:
+        settings["compression.level"] = client_properties[level]
+    largest = number(client_properties, "max.request.size", _LARGEST_RECORD)
     # A record that does not fit the queue would wait for ever.
-    memory = max(number(given, "buffer.memory", _MEMORY), 2 * largest)
+    memory = max(number(client_properties, "buffer.memory", _MEMORY), 2 * largest)
     return {
         "linger.ms": _LINGER,
-        **found,
+        **settings,
         "message.max.bytes": largest,
-        "batch.size": min(number(given, "batch.size", LARGEST_BATCH) or 1, largest),
+        "batch.size": min(number(client_properties, "batch.size", LARGEST_BATCH) or 1, largest),
         "partitioner": "murmur2_random",
         "queue.buffering.max.kbytes": memory >> 10,
         "queue.buffering.max.messages": 0,  # no limit: the limit is their size
@@ -103,7 +105,7 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, Any]:
 def without_effect(options: Mapping[str, str]) -> dict[str, str]:
     """Return a note for each setting of a producer that librdkafka does not have, and that changes no record."""
     told = (*_SAME, *CONNECTION, *BUFFERS, *_CLASSES, *_SET_ELSEWHERE, *_OWN)
-    found = {}
+    notes = {}
     for name in properties(options):
         level = name.startswith("compression.") and name.endswith(".level")
         if (
@@ -115,8 +117,8 @@ def without_effect(options: Mapping[str, str]) -> dict[str, str]:
             why = "librdkafka, which writes the transactions, does not have it"
             if name == "transactional.id":
                 why = "transactions are named by 'sink.transactional-id-prefix'"
-            found[f"{PREFIX}{name}"] = f"'{PREFIX}{name}' has no effect: {why}"
-    return found
+            notes[f"{PREFIX}{name}"] = f"'{PREFIX}{name}' has no effect: {why}"
+    return notes
 
 
 def largest_messages(options: Mapping[str, str], topics: Iterable[str]) -> list[int]:
@@ -129,8 +131,8 @@ def largest_messages(options: Mapping[str, str], topics: Iterable[str]) -> list[
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
     client, sizes = brokers.admin(options), []  # it must live until its futures have finished
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
-    for future in client.describe_configs(asked).values() if asked else ():
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
+    for future in client.describe_configs(resources).values() if resources else ():
         with contextlib.suppress(KafkaException, TimeoutError, KeyError):  # the user may have no permission
             sizes.append(max(int(future.result(brokers.TIMEOUT)["max.message.bytes"].value), 1))
     return sizes

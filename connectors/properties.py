@@ -82,17 +82,17 @@ def misspelt(given: Mapping[str, str]) -> dict[str, str]:
     Kafka's clients ignore unknown settings, so a misspelt setting has no effect. Other unknown names may belong to a
     plugin, such as the login class of a cloud; they get no note.
     """
-    found = {}
+    notes = {}
     for key in given:
         name = key.removeprefix(PREFIX)
         if name == key or name in CLIENT_SETTINGS or name in _FLINKS:
             continue
         near = difflib.get_close_matches(name.lower(), CLIENT_SETTINGS, n=1, cutoff=_NEAR)
         if near:
-            found[key] = (
+            notes[key] = (
                 f"'{key}' is not a setting of Kafka's clients and has no effect. Did you mean '{PREFIX}{near[0]}'?"
             )
-    return found
+    return notes
 
 
 _LARGEST_KEY = 1 << 20  # bytes of a file that are read: a key has a few thousand
@@ -114,10 +114,10 @@ def unreadable_key(given: Mapping[str, str]) -> dict[str, str]:
     text = given.get(name, "")
     if not text and given.get(f"{PREFIX}ssl.keystore.type", "").upper() == "PEM":
         name, text = place, _key_file(given.get(place, ""))
-    found = _PEM.search(text)
-    if found is None:
+    match = _PEM.search(text)
+    if match is None:
         return {}
-    kind, body = found[1].strip(), found[2]
+    kind, body = match[1].strip(), match[2]
     if kind == "ENCRYPTED" and _PBES2 in _decoded(body):
         return {
             name: f"'{name}' is a key encrypted with PBES2, OpenSSL's default, which Java 17 can't decrypt: there "

@@ -113,5 +113,5 @@ def _loaded(
             register(spark)
     reader = spark.readStream if streaming else spark.read
     # With a schema, Spark does not start a process only to ask for it.
-    found = reader.format(NAME).schema(schema).option(DDL, kv.ddl)
-    return found.options(**{name: value for name, value in options.items() if value is not None}).load()
+    loader = reader.format(NAME).schema(schema).option(DDL, kv.ddl)
+    return loader.options(**{name: value for name, value in options.items() if value is not None}).load()

@@ -55,8 +55,8 @@ class RangeRecords:
         """
         if self.conditions and "headers" not in fields:
             fields = (*fields, "headers")
-        for one in ranges:
-            for records in read_range(self.settings, one, fields, on_loss=_warn if self.skips_lost else None):
+        for partition in ranges:
+            for records in read_range(self.settings, partition, fields, on_loss=_warn if self.skips_lost else None):
                 if self.conditions:
                     records = records.filter(header_filter.mask(self.conditions, records.column("headers")))
                 if len(records):
@@ -72,9 +72,9 @@ class RangeRecords:
 def range_rows(ranges: Sequence[PartitionRange], *, skips_lost: bool, tasks: int) -> pa.RecordBatch:
     """Return ranges as rows with `RANGE_COLUMNS`."""
     rows = [
-        {"topic": one.topic, "partition": one.partition, "start": one.start, "end": one.end}
+        {"topic": partition.topic, "partition": partition.partition, "start": partition.start, "end": partition.end}
         | {"skips_lost": skips_lost, "tasks": tasks}
-        for one in ranges
+        for partition in ranges
     ]
     return pa.RecordBatch.from_pylist(rows, pa.schema([*RANGE_COLUMNS.items()]))
 

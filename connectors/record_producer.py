@@ -85,8 +85,10 @@ class ProducerSettings:
     @property
     def key(self) -> Hashable:
         """The key of the producer; settings with equal keys may share it."""
-        given = {name: text for name, text in self.options.items() if name.startswith(PREFIX)}
-        return tuple(sorted(given.items())), tuple(sorted((name, str(value)) for name, value in self.producer.items()))
+        client_options = {name: text for name, text in self.options.items() if name.startswith(PREFIX)}
+        return tuple(sorted(client_options.items())), tuple(
+            sorted((name, str(value)) for name, value in self.producer.items())
+        )
 
 
 class _Client:
@@ -97,10 +99,10 @@ class _Client:
 
         self.refused: list[str] = []
         self.said: list[str] = []
-        own = {"log_level": 0, "error_cb": lambda error: self.said.append(error.str())}
-        own |= {"on_delivery": self._delivered, "delivery.report.only.error": True}
-        given = brokers.client_settings(settings.options) | dict(settings.producer) | own
-        self.producer: Producer = brokers.make_client(Producer, given, settings.options)
+        callbacks = {"log_level": 0, "error_cb": lambda error: self.said.append(error.str())}
+        callbacks |= {"on_delivery": self._delivered, "delivery.report.only.error": True}
+        client_settings = brokers.client_settings(settings.options) | dict(settings.producer) | callbacks
+        self.producer: Producer = brokers.make_client(Producer, client_settings, settings.options)
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is not None and not self.refused:
@@ -118,9 +120,9 @@ def _client(settings: ProducerSettings) -> Iterator[_Client]:
     """Return a producer for one task. It is kept for the next task, unless an error ends the context."""
     key, process = settings.key, os.getpid()
     with _idle.use() as idle:
-        found = next((client for of, client in idle if of == key), None)
-        idle[:] = [entry for entry in idle if entry[1] is not found]
-    client = found or _Client(settings)
+        idle_client = next((client for of, client in idle if of == key), None)
+        idle[:] = [entry for entry in idle if entry[1] is not idle_client]
+    client = idle_client or _Client(settings)
     try:
         yield client
     except BaseException:

@@ -178,10 +178,10 @@ def _folders(spark: SparkSession, path: str) -> list[str]:
         if "PATH_NOT_FOUND" in str(cause) or "UNABLE_TO_INFER_SCHEMA" in str(cause):
             return []  # there was no bad record yet
         raise
-    found = [re.search(_FOLDER, row.file) for row in files]
-    if not all(found):
+    matches = [re.search(_FOLDER, row.file) for row in files]
+    if not all(matches):
         raise ConfigurationError(
             f"'{path}' has Parquet files outside of folders batch=..., unlike dead letters: give the path that "
             "was given as dead_letters when they were written"
         )
-    return sorted({match[1] for match in found if match})
+    return sorted({match[1] for match in matches if match})

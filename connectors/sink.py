@@ -67,11 +67,11 @@ def options(kv: KeyValueFormat) -> dict[str, str]:
             "key counts, a compacted topic keeps only it), or let readers recognize repeats by a key",
             option=key,
         )
-    found = producer_options(kv.options)
+    spark_options = producer_options(kv.options)
     names = values["topic"]
     if names is not None and len(names) == 1:
-        found["topic"] = names[0]
-    return found
+        spark_options["topic"] = names[0]
+    return spark_options
 
 
 def is_exactly_once(kv: KeyValueFormat) -> bool:
@@ -160,7 +160,7 @@ def output_mode_missing(kv: KeyValueFormat, output_mode: str | None) -> Iterator
     except AnalysisException as cause:
         if not _OUTPUT_MODE.search(str(cause)):
             raise
-        given = "no output_mode is given, so it is 'append'" if output_mode is None else f"it is {output_mode!r}"
+        mode_text = "no output_mode is given, so it is 'append'" if output_mode is None else f"it is {output_mode!r}"
         of_upsert = kv.connector_options("encode")["connector"] == UPSERT_KAFKA
         to = (
             "output_mode='update' writes each group when it changes; a later record of a key replaces the earlier one"
@@ -171,7 +171,7 @@ def output_mode_missing(kv: KeyValueFormat, output_mode: str | None) -> Iterator
         )
         raise ConfigurationError(
             f"table '{kv.name}': Spark rejects the output mode of this stream, because of an aggregation or a similar "
-            f"operator: {given}. {to[0].upper()}{to[1:]}"
+            f"operator: {mode_text}. {to[0].upper()}{to[1:]}"
         ) from cause
 
 
@@ -213,12 +213,12 @@ class Writer:
         dead_letters: DeadLetters | None = None,
     ) -> Writer:
         """Make the writer; raises errors of the table's options."""
-        found = {} if is_exactly_once(kv) else options(kv)
+        spark_options = {} if is_exactly_once(kv) else options(kv)
         check_topic(kv, metadata)
         partitions = None
         if kv.connector_options("encode").get("sink.partitioner") == "fixed":
             partitions = topics.partitions(kv)
-        return cls(kv, found, metadata, changelog_mode, partitions, dead_letters)
+        return cls(kv, spark_options, metadata, changelog_mode, partitions, dead_letters)
 
     def check(self, df: DataFrame) -> None:
         """Raise early what a job would find late: missing topics, unreachable brokers, rows that do not fit."""

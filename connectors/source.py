@@ -89,23 +89,27 @@ def planned(
     Raises `OptionError` with the name of an option that Spark does not support, `BrokerError`.
     """
     values = kv.connector_options("decode")
-    given = _checked(kv, spark_options or {}, streaming)
-    found = client_options(kv.options)
+    callers_options = _checked(kv, spark_options or {}, streaming)
+    source_options = client_options(kv.options)
     if values["topic"]:
-        found["subscribe"] = ",".join(_names(values["topic"]))
+        source_options["subscribe"] = ",".join(_names(values["topic"]))
     else:
-        found["subscribePattern"] = whole(values["topic-pattern"])
-    start = not resumed and "startingOffsets" not in given and (ask or not offsets.needs_brokers(kv, "startup"))
-    end = not streaming and "endingOffsets" not in given and (ask or not offsets.needs_brokers(kv, "bounded"))
+        source_options["subscribePattern"] = whole(values["topic-pattern"])
+    start = (
+        not resumed and "startingOffsets" not in callers_options and (ask or not offsets.needs_brokers(kv, "startup"))
+    )
+    end = not streaming and "endingOffsets" not in callers_options and (ask or not offsets.needs_brokers(kv, "bounded"))
     bounds, notes = offsets.spark_offsets(kv, streaming=streaming, start=start, end=end)
-    found |= bounds
+    source_options |= bounds
     notes |= _notes(kv, streaming)
     if resumed:
-        found["startingOffsets"] = "earliest"  # Spark ignores it and reads the offsets of the checkpoint
+        source_options["startingOffsets"] = "earliest"  # Spark ignores it and reads the offsets of the checkpoint
     if headers or kv.record_headers or _filter(kv):
-        found["includeHeaders"] = "true"
-    found |= given
-    return SourcePlan(OptionValues(found, {name: masked(name, found[name]) for name in found}), notes)
+        source_options["includeHeaders"] = "true"
+    source_options |= callers_options
+    return SourcePlan(
+        OptionValues(source_options, {name: masked(name, source_options[name]) for name in source_options}), notes
+    )
 
 
 def _names(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -132,18 +136,18 @@ def records(
     """
     reader = spark.readStream if streaming else spark.read
     with kafka_source_missing(spark), _analysis_refused():
-        found = reader.format("kafka").options(**plan.options).load()
-        found.schema  # noqa: B018 - makes Spark Connect look for the source now
+        loaded = reader.format("kafka").options(**plan.options).load()
+        loaded.schema  # noqa: B018 - makes Spark Connect look for the source now
     if streaming:
         check_stream_jar(spark)
     if check:
         topics.check_reading(kv, spark, lambda: _read_nothing(spark, plan))
     conditions = _filter(kv)
     if conditions:
-        found = found.where(header_filter.column(conditions))
+        loaded = loaded.where(header_filter.column(conditions))
     tasks = kv.connector_options("decode")["scan.parallelism"]
     # `coalesce` joins Kafka's partitions and splits none, so the changes of a key stay in order.
-    return found if tasks is None else found.coalesce(tasks)
+    return loaded if tasks is None else loaded.coalesce(tasks)
 
 
 @contextlib.contextmanager
@@ -160,10 +164,10 @@ def _analysis_refused() -> Iterator[None]:
 
 def _read_nothing(spark: SparkSession, plan: SourcePlan) -> None:
     """Let Spark's source look up the topics and their end offsets without reading a record: start in the future."""
-    asked = {name: text for name, text in plan.options.items() if name in _ASKED or name.startswith("kafka.")}
+    copied = {name: text for name, text in plan.options.items() if name in _ASKED or name.startswith("kafka.")}
     timeouts = dict.fromkeys(("kafka.request.timeout.ms", "kafka.default.api.timeout.ms"), str(int(TIMEOUT * 1000)))
     future = {"startingTimestamp": str(_FAR_FUTURE), "startingOffsetsByTimestampStrategy": "latest"}
-    options = {"fetchOffset.numRetries": "1", **timeouts, **asked, **future}
+    options = {"fetchOffset.numRetries": "1", **timeouts, **copied, **future}
     spark.read.format("kafka").options(**options).load().isEmpty()
 
 
@@ -189,10 +193,10 @@ def _open_quote(pattern: str) -> str:
 
 def _notes(kv: KeyValueFormat, streaming: bool) -> dict[str, str]:
     """Return a note for each option of the table that Spark follows in another way."""
-    values, given = kv.connector_options("decode"), kv.options
-    effects = {key: READING[key] for key in given if key in READING}
-    notes = {key: f"'{key}' has no effect: {one.why}" for key, one in effects.items() if one.kind == "warned"}
-    notes |= misspelt(given) | unreadable_key(given)
+    values, table_options = kv.connector_options("decode"), kv.options
+    effects = {key: READING[key] for key in table_options if key in READING}
+    notes = {key: f"'{key}' has no effect: {effect.why}" for key, effect in effects.items() if effect.kind == "warned"}
+    notes |= misspelt(table_options) | unreadable_key(table_options)
     if streaming:
         notes |= _notes_of_stream(kv)
     interval = values[_DISCOVERY]
@@ -203,10 +207,10 @@ def _notes(kv: KeyValueFormat, streaming: bool) -> dict[str, str]:
     if values.get(_DUPLICATED):
         notes[_DUPLICATED] = f"'{_DUPLICATED}' has no effect: Spark reads beside the group's consumers, and joins none"
     for key in _COMMITS:
-        if given.get(key, "false").lower() == "true":
+        if table_options.get(key, "false").lower() == "true":
             notes[key] = f"'{key}' has no effect: Spark keeps offsets in its checkpoint, and commits none to the group"
     for key in _JAVAS:
-        if key in given:
+        if key in table_options:
             notes[key] = f"'{key}' has no effect: Spark's Kafka source takes the bytes as they are"
     return notes
 
@@ -230,11 +234,11 @@ def _notes_of_stream(kv: KeyValueFormat) -> dict[str, str]:
 # --- options of Spark's source, given by the caller ---------------------------------------------------------
 
 
-def _checked(kv: KeyValueFormat, given: Mapping[str, Any], streaming: bool) -> dict[str, str]:
+def _checked(kv: KeyValueFormat, spark_options: Mapping[str, Any], streaming: bool) -> dict[str, str]:
     """Return the caller's options as text in Spark's spelling; raises `OptionError` for options that the table sets."""
     known = {name.lower(): name for name in (*SPARKS, *_OF_TABLE)}
-    found: dict[str, str] = {}
-    for key, value in given.items():
+    texts: dict[str, str] = {}
+    for key, value in spark_options.items():
         name = known.get(key.lower(), key)
         if key.lower().startswith("kafka.") and key != "kafka.group.id":
             raise OptionError(
@@ -251,8 +255,8 @@ def _checked(kv: KeyValueFormat, given: Mapping[str, Any], streaming: bool) -> d
                 f"table does not say: {listed(SPARKS)}",
                 option=key,
             )
-        found[name] = str(value).lower() if isinstance(value, bool) else str(value)
-    return found
+        texts[name] = str(value).lower() if isinstance(value, bool) else str(value)
+    return texts
 
 
 def _is_answer(kv: KeyValueFormat, name: str, streaming: bool) -> bool:

@@ -85,14 +85,14 @@ def _written_by(lines: Sequence[str], topics: Sequence[str]) -> Literal["python"
     """Return the source that wrote the offsets of a table's topics; None if there are none."""
     for line in lines:
         try:
-            found = json.loads(line)
+            by_topic = json.loads(line)
         except ValueError:
             continue
-        if not isinstance(found, dict) or (topics and not found.keys() & {*topics}):
+        if not isinstance(by_topic, dict) or (topics and not by_topic.keys() & {*topics}):
             continue
-        if TOPIC_IDS in found:
+        if TOPIC_IDS in by_topic:
             return "python"
-        if found and all(isinstance(numbers, dict) for numbers in found.values()):
+        if by_topic and all(isinstance(numbers, dict) for numbers in by_topic.values()):
             return "spark"
     return None
 
@@ -130,8 +130,8 @@ def _uses_now(kv: KeyValueFormat) -> bool:
 
 
 def _version(spark: SparkSession | None) -> tuple[int, ...]:
-    found = re.match(r"(\d+)\.(\d+)", spark_version(spark))
-    return (0, 0) if found is None else (int(found[1]), int(found[2]))
+    match = re.match(r"(\d+)\.(\d+)", spark_version(spark))
+    return (0, 0) if match is None else (int(match[1]), int(match[2]))
 
 
 def in_words(choice: SourceChoice) -> str:

@@ -52,9 +52,9 @@ def gives_changes(kv: KeyValueFormat, *, changelog: bool | None, errors: Errors,
             )
         return True
     if not changelog and (errors == "capture" or row_index):
-        given = "errors='capture'" if errors == "capture" else "row_index=True"
+        argument = "errors='capture'" if errors == "capture" else "row_index=True"
         raise ConfigurationError(
-            f"{given} needs records, but the current rows of '{kv.name}' are not single records: read the changes, "
+            f"{argument} needs records, but the current rows of '{kv.name}' are not single records: read the changes, "
             "read(spark, changelog=True, ...), and reduce the good ones to current rows, latest_by_key(good, table.kv)"
         )
     return bool(changelog)

@@ -37,9 +37,9 @@ def _imported(name: str) -> Callable[[str], tuple[Any, ...]]:
         imported = importlib.import_module(module)
     except Exception as cause:  # the module of a user may raise anything
         raise ValueError(f"names a module that can't be imported here: {cause}") from cause
-    found = getattr(imported, function, None)
-    if found is None:
+    token_function = getattr(imported, function, None)
+    if token_function is None:
         raise ValueError(f"names no function of the module {module!r}")
-    if not callable(found):
+    if not callable(token_function):
         raise ValueError("does not name a function")
-    return found  # type: ignore[no-any-return]
+    return token_function  # type: ignore[no-any-return]

@@ -125,10 +125,10 @@ def _asked_of_spark(kv: KeyValueFormat, ask_spark: Callable[[], object], hint: s
     try:
         ask_spark()
     except Exception as cause:  # of Py4J, PySpark or Connect, by the kind of session
-        found = _OF_KAFKA.findall(str(cause))
-        if not found:
+        exceptions = _OF_KAFKA.findall(str(cause))
+        if not exceptions:
             raise
-        kind, text = found[-1]  # the innermost cause
+        kind, text = exceptions[-1]  # the innermost cause
         said = f"{kind}: {text.strip()}" if text.strip() else kind
         if kind == "UnknownTopicOrPartitionException":
             names = ", ".join(f"'{name}'" for name in kv.connector_options("decode")["topic"] or ())
@@ -171,8 +171,8 @@ def _topics_seen(client: Any, kv: Named, spark: object) -> dict[str, Any]:
 
 def _topics(client: Any, kv: Named, timeout: float | None = None) -> dict[str, Any]:
     question = functools.partial(client.list_topics, timeout=brokers.TIMEOUT if timeout is None else timeout)
-    found: dict[str, Any] = brokers.ask(client, kv.options, "their topics", question).topics
-    return found
+    described: dict[str, Any] = brokers.ask(client, kv.options, "their topics", question).topics
+    return described
 
 
 def _creates_topics(client: Any) -> bool:
@@ -182,8 +182,8 @@ def _creates_topics(client: Any) -> bool:
 
     try:
         broker = next(iter(client.list_topics(timeout=brokers.TIMEOUT).brokers))
-        asked = client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))])
-        settings = next(iter(asked.values())).result(brokers.TIMEOUT)
+        futures = client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(broker))])
+        settings = next(iter(futures.values())).result(brokers.TIMEOUT)
     except (KafkaException, TimeoutError):
         return True
     return _CREATES not in settings or settings[_CREATES].value != "false"

@@ -84,15 +84,16 @@ class TransactionSettings:
     @classmethod
     def of(cls, options: Mapping[str, str], topics: Sequence[str], prefix: str) -> TransactionSettings:
         """Check the options of a table; raises `OptionError` for `properties.*` that can't be kept."""
-        given = properties(options)
+        client_properties = properties(options)
         for name, allowed, why in (
             ("acks", ("all", "-1"), "a transaction needs the acknowledgement of all replicas"),
             ("enable.idempotence", ("true",), "a transaction needs an idempotent producer"),
             ("max.in.flight.requests.per.connection", tuple("12345"), "a transaction allows 5 requests at most"),
         ):
-            if name in given and given[name].strip().lower() not in allowed:
+            if name in client_properties and client_properties[name].strip().lower() not in allowed:
                 raise OptionError(
-                    f"'{PREFIX}{name}' = '{given[name]}' does not fit {_GUARANTEE}: {why}. Remove the option",
+                    f"'{PREFIX}{name}' = '{client_properties[name]}' does not fit {_GUARANTEE}: {why}. "
+                    "Remove the option",
                     option=f"{PREFIX}{name}",
                 )
         timeout = milliseconds(options, "transaction.timeout.ms", _LONGEST_TRANSACTION)
@@ -103,9 +104,9 @@ class TransactionSettings:
         producer = producer_settings(options)
         delivery = milliseconds(options, "delivery.timeout.ms", _DELIVERY)
         producer |= {"transaction.timeout.ms": timeout, "delivery.timeout.ms": min(delivery, timeout)}
-        made = cls(dict(options), producer, tuple(topics), topics[0] if len(topics) == 1 else None, prefix)
-        made.client()
-        return made
+        settings = cls(dict(options), producer, tuple(topics), topics[0] if len(topics) == 1 else None, prefix)
+        settings.client()
+        return settings
 
     def client(self) -> dict[str, Any]:
         """Return the settings of any client of these brokers. Raises `OptionError` for settings of Java only."""
@@ -169,10 +170,12 @@ def broker_settings(options: Mapping[str, str]) -> dict[str, str]:
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
     client = brokers.admin(options)
-    found = brokers.ask(client, options, "their names", lambda: client.list_topics(timeout=brokers.TIMEOUT)).brokers
+    broker_ids = brokers.ask(
+        client, options, "their names", lambda: client.list_topics(timeout=brokers.TIMEOUT)
+    ).brokers
     with contextlib.suppress(KafkaException, TimeoutError, StopIteration):
-        asked = client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(next(iter(found))))])
-        settings = next(iter(asked.values())).result(brokers.TIMEOUT)
+        futures = client.describe_configs([ConfigResource(ConfigResource.Type.BROKER, str(next(iter(broker_ids))))])
+        settings = next(iter(futures.values())).result(brokers.TIMEOUT)
         return {name: setting.value for name, setting in settings.items() if setting.value is not None}
     return {}
 
@@ -212,17 +215,17 @@ class KafkaBrokers:
         from confluent_kafka import KafkaException, TopicPartition
 
         def question() -> list[Any]:
-            found: list[Any] = consumer.committed(
+            partitions: list[Any] = consumer.committed(
                 [TopicPartition(topic, 0) for topic in self._settings.topics], timeout=brokers.TIMEOUT
             )
-            for partition in found:
+            for partition in partitions:
                 if partition.error is not None:
                     raise KafkaException(partition.error)
-            return found
+            return partitions
 
         with _group(self._settings, name) as consumer:
             offsets = brokers.ask(consumer, self._settings.options, f"the marks of the group '{name}'", question)
-        marks = [Mark.of(name, found.offset, found.metadata) for found in offsets if found.offset >= 0]
+        marks = [Mark.of(name, answer.offset, answer.metadata) for answer in offsets if answer.offset >= 0]
         return max(marks, key=lambda mark: mark.batch, default=None)
 
     @cached_property
@@ -257,13 +260,13 @@ class KafkaTransaction:
         self._said: list[str] = []
         self._fatal: Any = None
         quiet = {"log_level": 0, "error_cb": lambda error: self._said.append(error.str())}
-        own = {
+        transactional = {
             "transactional.id": name,
             "on_delivery": self._delivered,
             "delivery.report.only.error": True,
         }
-        given = settings.client() | dict(settings.producer) | quiet | own
-        self._producer: Producer = brokers.make_client(Producer, given, settings.options)
+        client_settings = settings.client() | dict(settings.producer) | quiet | transactional
+        self._producer: Producer = brokers.make_client(Producer, client_settings, settings.options)
         with contextlib.suppress(KafkaException):  # if no broker answers, `init_transactions` tells why
             for _ in range(2):  # the first answer names the broker; for a moment, its connection is then not used
                 self._producer.list_topics(topic, timeout=_CONNECTED)
@@ -484,8 +487,8 @@ def records(
         for place, value, key in records:
             yield place, value, key, nothing
         return
-    for (place, value, key), given in zip(records, zip(*map(column, optional), strict=True), strict=True):
-        more = {name: what for name, what in zip(optional, given, strict=True) if what is not None}
+    for (place, value, key), values in zip(records, zip(*map(column, optional), strict=True), strict=True):
+        more = {name: what for name, what in zip(optional, values, strict=True) if what is not None}
         if "headers" in more:
             more["headers"] = [(header["key"], header["value"]) for header in more["headers"]]
         if more.get("timestamp", 1) <= 0:

@@ -233,7 +233,7 @@ def write_task(
     that is fenced waits until the newer one has written the rows.
     A task without rows writes nothing, and asks no broker. Raises `BrokerError`, `DeliveryError`.
     """
-    first = next((found for found in batches if found[1]), None)
+    first = next((entry for entry in batches if entry[1]), None)
     if first is None:
         return WrittenTask(task, 0, 0)
     begun, longest = time.monotonic(), brokers.longest()

@@ -66,17 +66,17 @@ def register_tables(
     if not isinstance(text, str):
         hint = ": read it, path.read_text(encoding='utf-8')" if isinstance(text, PurePath) else ""
         raise SchemaError(f"register_tables takes Flink SQL as a string, not {type(text).__name__}{hint}")
-    found, others, refused = _kafka_tables(text, _chosen(text, tables), options, leave_out=tables is None)
-    names = [view.name for view in found]
+    kafka_tables, others, refused = _kafka_tables(text, _chosen(text, tables), options, leave_out=tables is None)
+    names = [view.name for view in kafka_tables]
     for view, error in refused.items():
         raise _of_table(view, error, names) from error
-    if not found:
+    if not kafka_tables:
         raise SchemaError(f"the text creates no table of Kafka, only {_listed(others)}")
     if others:
         warnings.warn(f"no view for tables that are not of Kafka: {_listed(others)}", KafkaSourceWarning, stacklevel=2)
-    _check_names(list(found))
+    _check_names(list(kafka_tables))
     frames = {}
-    for view, table in found.items():
+    for view, table in kafka_tables.items():
         try:
             frames[view.view] = _read(spark, table)
         except MissingExtraError:  # it is not about the table
@@ -85,7 +85,7 @@ def register_tables(
             raise _of_table(view, error, [name for name in names if name != view.name]) from error
     for name, frame in frames.items():
         frame.createOrReplaceTempView(quoted(name))
-    return {view.view: table for view, table in found.items()}
+    return {view.view: table for view, table in kafka_tables.items()}
 
 
 def _read(spark: SparkSession, table: KafkaTable) -> DataFrame:
@@ -96,14 +96,14 @@ def _read(spark: SparkSession, table: KafkaTable) -> DataFrame:
     try:
         return table.read(spark, source="spark")
     except MissingExtraError:
-        found = table.read(spark)
+        batch = table.read(spark)
     warnings.warn(
         f"the view of table '{table.kv.name}' reads up to the records that are there at its first query, also in later "
         "queries: register the table again to read newer ones, or add Spark's Kafka source to the session",
         KafkaSourceWarning,
         stacklevel=3,
     )
-    return found
+    return batch
 
 
 def _chosen(text: str, tables: Sequence[str] | Mapping[str, str] | None) -> list[_View]:
@@ -120,8 +120,8 @@ def _chosen(text: str, tables: Sequence[str] | Mapping[str, str] | None) -> list
         wanted = tables.items() if isinstance(tables, Mapping) else [(None, name) for name in tables]
         pairs = [
             (view or path[-1], name, path)
-            for view, given in wanted
-            for name, path in table_names(text, [given]).items()
+            for view, table_name in wanted
+            for name, path in table_names(text, [table_name]).items()
         ]
     return [_View(view, name, ".".join(map(quoted, path))) for view, name, path in pairs]
 
@@ -130,7 +130,7 @@ def _kafka_tables(
     text: str, views: Sequence[_View], options: Mapping[str, Any] | None, *, leave_out: bool
 ) -> tuple[dict[_View, KafkaTable], dict[_View, str], dict[_View, ConfigurationError]]:
     """Return the tables of Kafka, what the other tables to leave out are, and the errors of refused tables."""
-    found: dict[_View, KafkaTable] = {}
+    kafka_tables: dict[_View, KafkaTable] = {}
     others: dict[_View, str] = {}
     refused: dict[_View, ConfigurationError] = {}
     following = {".".join(map(quoted, path)): source for path, source in followed_by_table(text).items()}
@@ -139,14 +139,14 @@ def _kafka_tables(
             others[view] = f"follows table {following[view.path]}"
             continue
         try:
-            found[view] = KafkaTable.from_ddl(text, table=view.path, options=options)
+            kafka_tables[view] = KafkaTable.from_ddl(text, table=view.path, options=options)
         except ConfigurationError as error:
             if leave_out and isinstance(error, OptionError) and error.option == "connector":
                 connector = find_table(text, view.path).options.get("connector")
                 others[view] = f"connector '{masked('connector', connector)}'" if connector else "no connector"
             else:
                 refused[view] = error
-    return found, others, refused
+    return kafka_tables, others, refused
 
 
 def _check_names(views: Sequence[_View]) -> None:
@@ -155,7 +155,7 @@ def _check_names(views: Sequence[_View]) -> None:
     for view in views:
         other = seen.setdefault(view.view.lower(), view)
         if other is not view:
-            names = {found.name.replace(".", "_"): found.name for found in (other, view)}
+            names = {each.name.replace(".", "_"): each.name for each in (other, view)}
             raise SchemaError(
                 f"tables '{other.name}' and '{view.name}' would both be the view '{view.view}': name the views, "
                 f"tables={names!r}",

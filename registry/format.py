@@ -65,10 +65,12 @@ class Format(FormatHooks):
     """
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
-        given = dict(options or {})
-        self._parsed = parse_options(self.identifier, self.option_specs, given, make_nested_format)
-        specs = {name: find_nested_option(self.option_specs, name) for name in given}
-        self._given = OptionValues(given, {name: spec.masked(given[name]) for name, spec in specs.items() if spec})
+        raw_options = dict(options or {})
+        self._parsed = parse_options(self.identifier, self.option_specs, raw_options, make_nested_format)
+        specs = {name: find_nested_option(self.option_specs, name) for name in raw_options}
+        self._raw_options = OptionValues(
+            raw_options, {name: spec.masked(raw_options[name]) for name, spec in specs.items() if spec}
+        )
         # the formats among the options, by the names of the options
         self._inner = {name: value for name, value in self._parsed.values.items() if isinstance(value, Format)}
 
@@ -170,7 +172,7 @@ class Format(FormatHooks):
 
     def _secrets(self) -> Iterator[str]:
         """Yield the values of secret options, also those of inner formats."""
-        for name, value in self._given.items():
+        for name, value in self._raw_options.items():
             spec = find_nested_option(self.option_specs, name)
             if spec is not None and spec.sensitive:
                 yield str(value)
@@ -309,8 +311,8 @@ class Format(FormatHooks):
         changed = {name: change(inner) for name, inner in self._inner.items()}
         if all(changed[name] is inner for name, inner in self._inner.items()):
             return self
-        replaced = {key for spec in self.option_specs if spec.name in changed for key in spec.keys(self._given)}
-        others = {key: value for key, value in self._given.items() if key not in replaced}
+        replaced = {key for spec in self.option_specs if spec.name in changed for key in spec.keys(self._raw_options)}
+        others = {key: value for key, value in self._raw_options.items() if key not in replaced}
         return type(self)({**others, **changed})
 
     @classmethod
@@ -319,13 +321,13 @@ class Format(FormatHooks):
         return complete_nested_options(cls.option_specs, options, topic=topic, part=part)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self._given!r})" if self._given else f"{type(self).__name__}()"
+        return f"{type(self).__name__}({self._raw_options!r})" if self._raw_options else f"{type(self).__name__}()"
 
     def _repr_html_(self) -> str:
         """Return HTML for notebooks: options that are not None, and whether each was given. Secrets are masked."""
         shown = self._parsed.values.shown
         options = (
-            (spec.name, display_value(shown[spec.name]), "given" if spec.keys(self._given) else "default")
+            (spec.name, display_value(shown[spec.name]), "given" if spec.keys(self._raw_options) else "default")
             for spec in self.option_specs
             if shown[spec.name] is not None
         )
@@ -333,13 +335,13 @@ class Format(FormatHooks):
         return html(self.identifier, f"format with rows {rows}", (("option", "value", ""), options))
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._given == self._given
+        return type(other) is type(self) and other._raw_options == self._raw_options
 
     def __hash__(self) -> int:
-        return hash((type(self), frozenset((name, str(value)) for name, value in self._given.items())))
+        return hash((type(self), frozenset((name, str(value)) for name, value in self._raw_options.items())))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (dict(self._given),)
+        return type(self), (dict(self._raw_options),)
 
     def result_type(self, schema: pa.Schema, metadata: Sequence[str] = ()) -> FlinkType:
         """Return the ROW type of decoded rows: the schema's columns, the requested metadata, `own_columns`."""

@@ -142,9 +142,9 @@ class KeyValueFormat:
 
     @classmethod
     def _of(cls, table: TableDefinition, strict: bool) -> KeyValueFormat:
-        made = cls.__new__(cls)
-        made._set(table, strict=strict)
-        return made
+        instance = cls.__new__(cls)
+        instance._set(table, strict=strict)
+        return instance
 
     def _set(self, table: TableDefinition, *, strict: bool) -> None:
         self._table, self._strict = table, strict
@@ -246,8 +246,8 @@ class KeyValueFormat:
 
         Flink's hint `/*+ OPTIONS(...) */` does this for one query. Raises like the constructor.
         """
-        given = {**self._table.options, **_texts(options)}
-        table = replace(self._table, options={key: value for key, value in given.items() if value is not None})
+        merged = {**self._table.options, **_texts(options)}
+        table = replace(self._table, options={key: value for key, value in merged.items() if value is not None})
         return KeyValueFormat._of(table, self._strict)
 
     def only(self, names: Sequence[str]) -> KeyValueFormat:
@@ -399,9 +399,9 @@ class KeyValueFormat:
     def _written(self, metadata: MetadataKeys | None) -> tuple[MetadataColumn, ...]:
         plan = self._plan("encode")
         columns = [TableColumn(c.name, "metadata", None, c.key) for c in requested_metadata(metadata)]
-        found = writable(self._table.name, columns, plan.topics)
-        check_raw(self._table.name, (*plan.metadata, *found), plan.layout)
-        return found
+        written = writable(self._table.name, columns, plan.topics)
+        check_raw(self._table.name, (*plan.metadata, *written), plan.layout)
+        return written
 
     def maintain(
         self,
@@ -523,19 +523,19 @@ class KeyValueFormat:
     def _origin(self, column: TableColumn) -> str:
         """Return where the values of a column come from, and its role in the table."""
         if column.kind == "computed":
-            found = [f"AS {column.source}"]
+            roles = [f"AS {column.source}"]
         elif column.kind == "metadata":
-            found = [f"metadata {column.key}"]
+            roles = [f"metadata {column.key}"]
         else:
             layout = self._any_plan().layout
             names = [field.name for field in layout.physical.fields]
             parts = {"key": layout.key_indexes, "value": layout.value_indexes}
-            found = [part for part, places in parts.items() if column.name in [names[i] for i in places]]
+            roles = [part for part, places in parts.items() if column.name in [names[i] for i in places]]
         if column.name in self.primary_key:
-            found.append("PRIMARY KEY")
+            roles.append("PRIMARY KEY")
         if self.watermark is not None and column.name == self.watermark.column:
-            found.append(f"WATERMARK, {self.watermark.delay_ms} ms late")
-        return ", ".join(found)
+            roles.append(f"WATERMARK, {self.watermark.delay_ms} ms late")
+        return ", ".join(roles)
 
     def _shown(self) -> dict[str, Any]:
         """Return the options without secrets."""

@@ -36,16 +36,16 @@ class TimestampForms:
     @classmethod
     def of(cls, options: Mapping[str, Any], format: str) -> TimestampForms | None:
         """Take the forms from options; None if none are set. Raises `OptionError`."""
-        given, zone = options.get(PATTERNS), options.get(ZONE)
-        if given is None and zone is not None:
+        patterns, zone = options.get(PATTERNS), options.get(ZONE)
+        if patterns is None and zone is not None:
             raise OptionError(
                 f"option '{ZONE}' of format '{format}' needs '{PATTERNS}': set it too, or remove '{ZONE}'",
                 format=format,
                 option=ZONE,
             )
-        if given is None:
+        if patterns is None:
             return None
-        forms = _parsed(PATTERNS, given, format, parse_forms)
+        forms = _parsed(PATTERNS, patterns, format, parse_forms)
         return cls(forms, None if zone is None else _parsed(ZONE, zone, format, zone_named))
 
 

@@ -282,20 +282,20 @@ _WITHOUT_SECONDS = "yyyy-MM-dd'T'HH:mm"
 
 def programs(forms: tuple[TimestampForm, ...]) -> list[Program]:
     """Return the programs of forms, for `TimeForms`."""
-    found: list[Program] = []
+    result: list[Program] = []
     bands = _bands(forms)
     for form in forms:
         if form.is_epoch:
-            found.append(Program(True, [(EPOCHS[form.name], *bands[form.name])]))
+            result.append(Program(True, [(EPOCHS[form.name], *bands[form.name])]))
         elif form.name == SQL:
-            found.append(_text_program([*_steps_of(form.items), *_ANY_OFFSET]))
+            result.append(_text_program([*_steps_of(form.items), *_ANY_OFFSET]))
         elif form.name == ISO:
             for items in (form.items, _items(_WITHOUT_SECONDS)):
                 steps = [_T if step == _T[:2] + _T[1:2] else step for step in _steps_of(items)]
-                found.append(_text_program([*steps, *_ANY_OFFSET]))
+                result.append(_text_program([*steps, *_ANY_OFFSET]))
         else:
-            found.append(_text_program(_steps_of(form.items)))
-    return found
+            result.append(_text_program(_steps_of(form.items)))
+    return result
 
 
 def _text_program(steps: list[Step]) -> Program:
@@ -329,11 +329,11 @@ def _bands(forms: tuple[TimestampForm, ...]) -> dict[str, tuple[int, int]]:
     names = [name for name in EPOCHS if any(form.name == name for form in forms)]
     if len(names) == 1:
         return {names[0]: (-1, _NO_BOUND)}
-    found = {}
+    bands = {}
     for number, name in enumerate(names):
         high = _SECONDS_DIGITS + _STEP * [*EPOCHS].index(name)
-        found[name] = (high - _STEP if number else -1, _NO_BOUND if name == "epoch-nanos" else high)
-    return found
+        bands[name] = (high - _STEP if number else -1, _NO_BOUND if name == "epoch-nanos" else high)
+    return bands
 
 
 def _steps_of(items: Items) -> list[Step]:
@@ -375,13 +375,13 @@ def _steps(token: Token, *, fixed: bool) -> list[Step]:
 
 def _with_shortcuts(steps: list[Step]) -> list[Step]:
     """Put DATE_AT_ONCE and TIME_AT_ONCE before the steps that they stand for."""
-    found: list[Step] = []
+    shortened: list[Step] = []
     for at, step in enumerate(steps):
         for known in (_DATE, _TIME):
             if tuple(steps[at : at + len(known)]) == known:
-                found.append(_with_shortcut(known)[0])
-        found.append(step)
-    return found
+                shortened.append(_with_shortcut(known)[0])
+        shortened.append(step)
+    return shortened
 
 
 def _with_shortcut(steps: tuple[Step, ...]) -> list[Step]:

@@ -39,17 +39,17 @@ class FormReader:
 
     def __call__(self, value: Node) -> int:
         """Return microseconds. Raises `ValueError` for a value in another form."""
-        found = None
+        parsed = None
         if type(value) is str:
-            found = self.kernel.parse(value.encode("utf-8", "surrogatepass"))
+            parsed = self.kernel.parse(value.encode("utf-8", "surrogatepass"))
         elif type(value) is Integer or type(value) is Fraction:
             if self._numbers is not None and not self.kernel.has_epochs:
                 return int(self._numbers(value))
             epochs = (self._micros(value, form) for form, program in enumerate(self._programs) if program.is_epoch)
-            found = next((micros for micros in epochs if micros is not None), None)
-        if found is None:
+            parsed = next((micros for micros in epochs if micros is not None), None)
+        if parsed is None:
             raise ValueError
-        return found
+        return parsed
 
     def hint(self, value: Node) -> str:
         """Return the end of the error for a value that can't be read: the forms that were tried."""

@@ -53,11 +53,11 @@ def columns_of_schema(schema: Schema, options: Mapping[str, Any], notes: Notes) 
     if read is None:
         return SchemaProposal((), options, (), notes.texts())
     row = row_of_schema(read)
-    given = dict(options)
+    proposed_options = dict(options)
     schema_text(row, legacy=True)  # raises an error for names that would occur twice in the schema of the table
-    if "schema" not in given and any(part.type in ("enum", "fixed") for part in _parts(read)):
-        given["schema"] = read.text
-    return SchemaProposal(row.fields, given, (), notes.texts())
+    if "schema" not in proposed_options and any(part.type in ("enum", "fixed") for part in _parts(read)):
+        proposed_options["schema"] = read.text
+    return SchemaProposal(row.fields, proposed_options, (), notes.texts())
 
 
 def _parts(schema: Schema) -> Iterator[Schema]:
@@ -129,8 +129,8 @@ def propose_avro_files(sample: MessageSample) -> SchemaProposal:
         text = _header_schema(message)
         if text is not None:
             why = "each message is an Avro container file of its own; Flink's formats read single datums only"
-            found = columns_of_schema(parse_schema(text, check_defaults=False), {}, Notes())
-            return replace(found, options={}, notes=(*found.notes, why), unreadable=why)
+            proposal = columns_of_schema(parse_schema(text, check_defaults=False), {}, Notes())
+            return replace(proposal, options={}, notes=(*proposal.notes, why), unreadable=why)
     raise SchemaError(
         "format 'avro': a message is the datum alone and says nothing of its schema. Give the schema that the producer "
         "wrote with; ddl_from_subject reads it from a registry",

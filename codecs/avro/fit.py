@@ -97,10 +97,10 @@ def _fit(schema: Schema, t: FlinkType, path: str, legacy: bool) -> Schema:
             raise _misfit(schema, t, path, legacy)
         value = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
         return replace(schema, values=_fit(schema.values, value, f"{path}.value", legacy))
-    found = _scalar(schema, t, legacy)
-    if found is None:
+    scalar = _scalar(schema, t, legacy)
+    if scalar is None:
         raise _misfit(schema, t, path, legacy)
-    return found
+    return scalar
 
 
 def _scalar(schema: Schema, t: FlinkType, legacy: bool) -> Schema | None:
@@ -142,21 +142,21 @@ def _union(schema: Schema, t: FlinkType, path: str, legacy: bool, record: str | 
     if record is not None and record not in names:
         raise SchemaError(f"the union {schema} has no type {record}.{did_you_mean(record, names)}{_CHOOSE}")
     types = _TYPES.get(t.root, ())
-    found: dict[int, Schema] = {}
+    fitting: dict[int, Schema] = {}
     refused: list[SchemaError] = []
     for index, branch in enumerate(schema.branches):
         if branch.type in types and record in (None, branch.full_name):
             try:
-                found[index] = _fit(branch, t, path, legacy)
+                fitting[index] = _fit(branch, t, path, legacy)
             except SchemaError as bad:
                 refused.append(bad)
-    if not found:
+    if not fitting:
         why = refused[0] if len(refused) == 1 else _misfit(schema, t, path, legacy)
         if len(refused) > 1 and not path:
             raise SchemaError(f"{why}.{_CHOOSE}. Then the error says what does not fit")
         raise why
-    nearest = min(types.index(branch.type) for branch in found.values())
-    chosen = [index for index, branch in found.items() if types.index(branch.type) == nearest]
+    nearest = min(types.index(branch.type) for branch in fitting.values())
+    chosen = [index for index, branch in fitting.items() if types.index(branch.type) == nearest]
     if len(chosen) > 1:
         several = ", ".join(str(schema.branches[index]) for index in chosen)
         raise SchemaError(
@@ -165,7 +165,11 @@ def _union(schema: Schema, t: FlinkType, path: str, legacy: bool, record: str | 
             field=path or None,
         )
     branches = [
-        found[index] if index == chosen[0] else branch if branch.type == "null" else Schema(CONSTANT, branch.full_name)
+        fitting[index]
+        if index == chosen[0]
+        else branch
+        if branch.type == "null"
+        else Schema(CONSTANT, branch.full_name)
         for index, branch in enumerate(schema.branches)
     ]
     return replace(schema, branches=tuple(branches))

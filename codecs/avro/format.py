@@ -159,8 +159,8 @@ def encode_rows(
     encoded = encode(values, schema, prefix=prefix)
     errors, codes = encoded.errors, encoded.codes
     if reasons:
-        found = reasons_of(errors, codes, len(rows))
-        errors, codes = reason_arrays(reasons.get(index, reason) for index, reason in enumerate(found))
+        all_reasons = reasons_of(errors, codes, len(rows))
+        errors, codes = reason_arrays(reasons.get(index, reason) for index, reason in enumerate(all_reasons))
     elif not rows.null_count:
         return encoded
     absent = rows.is_null()

@@ -384,8 +384,8 @@ class _Batch:
         return self._plain(values, schema, t, path, row_lookup)
 
     def _fail(self, values: pa.Array, schema: Schema, path: str, row_lookup: Ints) -> None:
-        found = row_lookup[values.is_null().to_numpy(zero_copy_only=False)]
-        for row in found[found >= 0].tolist():
+        rows_of_nulls = row_lookup[values.is_null().to_numpy(zero_copy_only=False)]
+        for row in rows_of_nulls[rows_of_nulls >= 0].tolist():
             if self.errors[row] is None:
                 text = f"field '{path}': null value for (non-nullable) {schema.full_name}"
                 self.errors[row] = Reason(ErrorCode.NULL_VALUE, text)

@@ -50,10 +50,10 @@ def _merged_record(records: Sequence[Schema]) -> Schema:
         for field in record.fields:
             parts.setdefault(field.name, []).append(field)
     fields = []
-    for found in parts.values():
-        merged = _merged([field.schema for field in found])
-        field = replace(found[0], schema=merged)
-        fields.append(field if len(found) == len(records) else _optional(field))
+    for same_name in parts.values():
+        merged = _merged([field.schema for field in same_name])
+        field = replace(same_name[0], schema=merged)
+        fields.append(field if len(same_name) == len(records) else _optional(field))
     return replace(records[0], fields=tuple(fields))
 
 
@@ -109,9 +109,12 @@ def _is_readable(candidate: Schema, parts: Sequence[Schema]) -> bool:
     if candidate.type in _COUNTS and len(logicals) > 1 and not known:
         return False
     if candidate.logical is not None and candidate.logical.name == "decimal":
-        own = candidate.logical
+        logical = candidate.logical
         of_parts = [part.logical for part in parts if part.logical is not None]
-        if any(own.scale < one.scale or own.precision - own.scale < one.precision - one.scale for one in of_parts):
+        if any(
+            logical.scale < of_part.scale or logical.precision - logical.scale < of_part.precision - of_part.scale
+            for of_part in of_parts
+        ):
             return False
     try:
         return all(reads_all(plan(part, candidate, True)) for part in parts)

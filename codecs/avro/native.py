@@ -143,8 +143,8 @@ def _rewritten(node: Any, t: FlinkType, leaf: Callable[[dict[str, Any], FlinkTyp
 
 def _changed(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Column | None]) -> Column:
     """Change the leaves of a value. Keep parts without leaves to change."""
-    found = _change(value, t, leaf)
-    return value if found is None else found
+    changed = _change(value, t, leaf)
+    return value if changed is None else changed
 
 
 def _change(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Column | None]) -> Column | None:

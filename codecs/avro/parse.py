@@ -68,7 +68,7 @@ def _parsed(text: str, check_defaults: bool) -> Schema:
 
 def _json(text: str) -> Any:
     """Parse JSON text with comments, except after the value. Raises `ValueError`."""
-    plain = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else " " * len(found[0]), text)
+    plain = _COMMENT.sub(lambda match: match[0] if match[0][0] == '"' else " " * len(match[0]), text)
     value, end = _JSON.raw_decode(plain, len(plain) - len(plain.lstrip(" \t\n\r")))
     if text[end:].strip(BLANKS):
         raise ValueError(f"unexpected text after the end of the schema at character {end + 1}")
@@ -149,22 +149,22 @@ class _Parser:
         """Parse a schema from JSON values. Names without a dot belong to the namespace `space`."""
         if depth > MAX_DEPTH:
             raise _too_deep(path)
-        made = self._schema(node, space, path, depth)
-        if id(made) not in self._extent:
-            self._measure(made, path)
-        return made
+        parsed = self._schema(node, space, path, depth)
+        if id(parsed) not in self._extent:
+            self._measure(parsed, path)
+        return parsed
 
-    def _measure(self, made: Schema, path: str) -> None:
+    def _measure(self, schema: Schema, path: str) -> None:
         """Refuse schemas that get too large with all references resolved. A hundred records can become 2^100."""
-        if made.type == "record" and self._names.get(made.full_name) is made and not made.fields:
+        if schema.type == "record" and self._names.get(schema.full_name) is schema and not schema.fields:
             return  # a reference to a record that is not complete yet, or a record without fields
-        inner = [self._extent.get(id(child), (child, 1, 0)) for child in made.children]
+        inner = [self._extent.get(id(child), (child, 1, 0)) for child in schema.children]
         nodes, levels = 1 + sum(n for _, n, _ in inner), 1 + max((k for _, _, k in inner), default=0)
         if levels > MAX_DEPTH:
             raise _too_deep(path)
         if nodes > MAX_NODES:
             _fail(f"with all references resolved, it has more than {MAX_NODES} types", path)
-        self._extent[id(made)] = made, nodes, levels
+        self._extent[id(schema)] = schema, nodes, levels
 
     def _schema(self, node: Any, space: str, path: str, depth: int) -> Schema:
         if isinstance(node, str):
@@ -219,28 +219,28 @@ class _Parser:
         if full in self._names:
             _fail(f"Can't redefine: {full}", path)
         if kind == "fixed":
-            made = _fixed(node, name, namespace, aliases, path)
+            schema = _fixed(node, name, namespace, aliases, path)
         elif kind == "enum":
-            made = _enum(node, name, namespace, aliases, path)
+            schema = _enum(node, name, namespace, aliases, path)
         else:
-            made = Schema("record", name, namespace, aliases, is_error=kind == "error")
-            return self._record(node, made, path, depth)
-        self._names[full] = made
-        return made
+            schema = Schema("record", name, namespace, aliases, is_error=kind == "error")
+            return self._record(node, schema, path, depth)
+        self._names[full] = schema
+        return schema
 
-    def _record(self, node: dict[str, Any], made: Schema, path: str, depth: int) -> Schema:
+    def _record(self, node: dict[str, Any], schema: Schema, path: str, depth: int) -> Schema:
         """Parse the fields of a record. They may refer to the record, so its name is defined first."""
-        object.__setattr__(made, "properties", {**_doc(node), **_properties(node)})
-        self._names[made.full_name] = made
+        object.__setattr__(schema, "properties", {**_doc(node), **_properties(node)})
+        self._names[schema.full_name] = schema
         nodes = node.get("fields")
         if not isinstance(nodes, list):
             _fail("a record needs a list of 'fields'", path)
-        fields = tuple(self._field(inner, made.namespace, path, depth) for inner in nodes)
+        fields = tuple(self._field(inner, schema.namespace, path, depth) for inner in nodes)
         names = [f.name for f in fields]
         if len(set(names)) < len(names):
-            _fail(f"Duplicate field {next(n for n in names if names.count(n) > 1)} in record {made.full_name}", path)
-        object.__setattr__(made, "fields", fields)
-        return made
+            _fail(f"Duplicate field {next(n for n in names if names.count(n) > 1)} in record {schema.full_name}", path)
+        object.__setattr__(schema, "fields", fields)
+        return schema
 
     def _field(self, node: Any, space: str, path: str, depth: int) -> Field:
         if not isinstance(node, dict):
@@ -286,10 +286,10 @@ def _default(schema: Schema, value: Any, path: str) -> Any:
 
 
 def _texts(node: dict[str, Any], key: str, path: str) -> list[str]:
-    found = node.get(key, [])
-    if not isinstance(found, list) or not all(isinstance(text, str) for text in found):
-        _fail(f"{key!r} must be a list of strings, not {json.dumps(found)}", path)
-    return found
+    texts = node.get(key, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        _fail(f"{key!r} must be a list of strings, not {json.dumps(texts)}", path)
+    return texts
 
 
 def _full_name(name: Any, namespace: Any, space: str, path: str) -> tuple[str, str]:

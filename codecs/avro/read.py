@@ -124,10 +124,10 @@ class ReaderMaker:
         """
         key = (id(action), node, path, null_branch)
         if key not in self._known:
-            made = self._reader(action, node, path)
+            reader = self._reader(action, node, path)
             if null_branch >= 0:
-                made.null_branch = null_branch
-            self._known[key] = made
+                reader.null_branch = null_branch
+            self._known[key] = reader
         return self._known[key]
 
     def _reader(self, action: Action, node: ColumnNode | None, path: tuple[str, ...]) -> avro_wire.AvroReader:
@@ -192,28 +192,30 @@ class ReaderMaker:
 
     def skipper(self, schema: Schema) -> avro_wire.AvroReader:
         """Return the reader that skips a value of a schema. The schema may contain itself."""
-        found = self._skippers.get(id(schema))
-        if found is not None:
-            return found
+        known = self._skippers.get(id(schema))
+        if known is not None:
+            return known
         plain = _plain_skipper(schema)
-        made: avro_wire.AvroReader
+        skipper: avro_wire.AvroReader
         if plain is not None:
-            made = plain
+            skipper = plain
         elif schema.type == "record":
-            record = made = self._skippers[id(schema)] = avro_wire.RecordSkipper()
+            record = skipper = self._skippers[id(schema)] = avro_wire.RecordSkipper()
             record.fill([self.skipper(field.schema) for field in schema.fields])
         elif schema.type == "union":
-            union = made = self._skippers[id(schema)] = avro_wire.UnionSkipper()
+            union = skipper = self._skippers[id(schema)] = avro_wire.UnionSkipper()
             union.fill([self.skipper(branch) for branch in schema.branches])
         elif schema.items is not None or schema.values is not None:
             keyed = schema.values is not None
             item: Any = schema.values if keyed else schema.items
-            blocks = made = self._skippers[id(schema)] = avro_wire.BlocksSkipper(item.least_size + keyed, keyed=keyed)
+            blocks = skipper = self._skippers[id(schema)] = avro_wire.BlocksSkipper(
+                item.least_size + keyed, keyed=keyed
+            )
             blocks.fill(self.skipper(item))
         else:
-            made = avro_wire.FixedSkipper(_WIDTHS.get(schema.type, schema.size))
-        self._skippers[id(schema)] = made
-        return made
+            skipper = avro_wire.FixedSkipper(_WIDTHS.get(schema.type, schema.size))
+        self._skippers[id(schema)] = skipper
+        return skipper
 
 
 def _plain_skipper(schema: Schema) -> avro_wire.AvroReader | None:
@@ -226,10 +228,10 @@ def _plain_skipper(schema: Schema) -> avro_wire.AvroReader | None:
     if len(types) != 2 or "null" not in types:
         return None
     null = types.index("null")
-    made = _plain_skipper(schema.branches[1 - null])
-    if made is not None:
-        made.null_branch = 2 * null
-    return made
+    skipper = _plain_skipper(schema.branches[1 - null])
+    if skipper is not None:
+        skipper.null_branch = 2 * null
+    return skipper
 
 
 def _number_reader(action: Number, column: Any) -> avro_wire.AvroReader:
@@ -346,11 +348,11 @@ class BatchColumns:
         return [self._number(plan) for plan in plans]
 
     def _number(self, plan: Action) -> int:
-        found = self._numbers.get(id(plan))
-        if found is None:
+        entry = self._numbers.get(id(plan))
+        if entry is None:
             reader = ReaderMaker().reader(plan, self._root)
-            found = self._numbers[id(plan)] = plan, self._batch.add_reader(reader)
-        return found[1]
+            entry = self._numbers[id(plan)] = plan, self._batch.add_reader(reader)
+        return entry[1]
 
     def read(
         self, messages: pa.BinaryArray, plans: Sequence[Action], which: Any, start: int, *, with_nulls: bool

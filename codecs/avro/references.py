@@ -89,8 +89,8 @@ def _named_types(node: Any, space: str) -> Iterator[tuple[dict[str, Any], str]]:
 
 
 def _full_name(node: dict[str, Any], space: str) -> str:
-    name, own = str(node["name"]), node.get("namespace", space)
-    return name if "." in name or not own else f"{own}.{name}"
+    name, namespace = str(node["name"]), node.get("namespace", space)
+    return name if "." in name or not namespace else f"{namespace}.{name}"
 
 
 def _is_field(node: Any) -> bool:

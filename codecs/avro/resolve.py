@@ -185,7 +185,12 @@ class _Resolver:
         if not isinstance(action, Union) or r.type != "record":
             return action
         nulls = (branch.type == "null" for branch in w.branches)
-        return Union(tuple(Null() if is_null else one for is_null, one in zip(nulls, action.branches, strict=True)))
+        return Union(
+            tuple(
+                Null() if is_null else branch_action
+                for is_null, branch_action in zip(nulls, action.branches, strict=True)
+            )
+        )
 
     def resolve(self, w: Schema, r: Schema) -> Action:
         """Return the action that reads a value of `w` as `r`. Cached, because unions repeat pairs."""

@@ -175,8 +175,8 @@ class Schema:
     @cached_property
     def value_index(self) -> int | None:
         """The index of the branch of a union that all values have, None if it is not known."""
-        found = [index for index, branch in enumerate(self.branches) if branch.type not in ("null", CONSTANT)]
-        return found[0] if len(found) == 1 else None
+        indices = [index for index, branch in enumerate(self.branches) if branch.type not in ("null", CONSTANT)]
+        return indices[0] if len(indices) == 1 else None
 
     @cached_property
     def least_size(self) -> int:
@@ -274,10 +274,10 @@ def _holds_itself(schema: Schema, above: tuple[int, ...], clear: set[int]) -> bo
         return True
     if id(schema) in clear:
         return False
-    found = any(_holds_itself(child, (*above, id(schema)), clear) for child in schema.children)
-    if not found:
+    is_recursive = any(_holds_itself(child, (*above, id(schema)), clear) for child in schema.children)
+    if not is_recursive:
         clear.add(id(schema))
-    return found
+    return is_recursive
 
 
 def _as_json(schema: Schema, space: str, known: set[str]) -> Any:

@@ -57,8 +57,8 @@ def read_table(decoded: Decoded, row: FlinkType, *, micros_as_millis: bool) -> D
     valid = validity(np.asarray(errors.is_null()) & np.asarray(lists.is_valid()))
     rows = rows.filter(pa.array(good))
     buffers = [valid, pa.py_buffer(kept[offsets])]
-    found = pa.Array.from_buffers(pa.list_(rows.type), len(lists), buffers, children=[rows])
-    return DecodedBatch(found, None, errors, codes)
+    good_lists = pa.Array.from_buffers(pa.list_(rows.type), len(lists), buffers, children=[rows])
+    return DecodedBatch(good_lists, None, errors, codes)
 
 
 def lists_of_rows(rows: pa.StructArray) -> pa.ListArray:
@@ -220,12 +220,12 @@ class _Conversion:
         return as_type(floats.view(f"<i{target.bit_width // 8}"), target, values)
 
     def _variants(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
-        found, problems = read_variants(values) if self._reading else variant_texts(values)
+        converted, problems = read_variants(values) if self._reading else variant_texts(values)
         for place, (code, reason) in problems:
             (row,) = rows_of(np.array([place])).tolist()
             if row >= 0:
                 self._reasons.setdefault(row, Reason(code, f"field '{path}': {reason}"))
-        return found if self._reading else found.cast(target)
+        return converted if self._reading else converted.cast(target)
 
     def _bytes(self, values: pa.Array, target: pa.DataType, path: str, rows_of: RowsOf) -> pa.Array:
         if not pa.types.is_fixed_size_binary(target):

@@ -191,7 +191,9 @@ def write_default(schema: Schema, default: Any) -> bytes:
 
 
 def _write_default(schema: Schema, value: Any, out: bytearray) -> None:
-    branch = next((i for i, one in enumerate(schema.branches) if is_valid_default(one, value)), None)
+    branch = next(
+        (i for i, branch_schema in enumerate(schema.branches) if is_valid_default(branch_schema, value)), None
+    )
     if branch is not None:
         _write_long(branch, out)
         _write_default(schema.branches[branch], value, out)

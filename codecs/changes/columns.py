@@ -39,13 +39,13 @@ def propose_canal(
             binary.update({name} if is_binary(text) else ())
 
     rows = _add_envelopes(sample, "canal-json", envelope, declare)
-    found = rows.schema(given)
+    proposal = rows.schema(given)
     names = {name for name in binary if all(map(_is_latin, rows.values.get(name, ())))}
     option, latin = bytes_option
-    if not names or found.options.get(option, latin) != latin:
-        return found
-    fields = tuple(replace(field, type=BYTES) if field.name in names else field for field in found.fields)
-    return replace(found, fields=fields, options={**found.options, option: latin})
+    if not names or proposal.options.get(option, latin) != latin:
+        return proposal
+    fields = tuple(replace(field, type=BYTES) if field.name in names else field for field in proposal.fields)
+    return replace(proposal, fields=fields, options={**proposal.options, option: latin})
 
 
 def _add_envelopes(

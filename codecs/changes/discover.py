@@ -119,8 +119,8 @@ def named_members(*names: str) -> Callable[[Object, str], TableName | None]:
     """Return a function that takes a table's name from members, which must be texts."""
 
     def table(message: Object, topic: str) -> TableName | None:
-        found = [message.get(name) for name in names]
-        return tuple(map(str, found)) if all(map(is_text, found)) else None
+        texts = [message.get(name) for name in names]
+        return tuple(map(str, texts)) if all(map(is_text, texts)) else None
 
     return table
 
@@ -176,16 +176,16 @@ class ChangeLooker:
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
         count_messages(len(messages))
-        found = Findings(len(messages), self._request)
+        findings = Findings(len(messages), self._request)
         if self._kernel is None:
             for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
-                self._look_at(index, message, topic, found)
+                self._look_at(index, message, topic, findings)
         else:
-            self._look_by_kernel(*self._kernel, messages, topics, found)
+            self._look_by_kernel(*self._kernel, messages, topics, findings)
         if self._layout.deletions is not None:
-            self._layout.deletions.place(found)
-        found.decide(self._format, messages, self._layout.no_table_advice)
-        return found.looked()
+            self._layout.deletions.place(findings)
+        findings.decide(self._format, messages, self._layout.no_table_advice)
+        return findings.looked()
 
     def _made_kernel(self, layout: ChangeLayout) -> tuple[EnvelopeLookBatch, EnvelopeLookBatch] | None:
         """Return the kernel's check of messages, and one that finds the members of a message; None without a kernel."""
@@ -196,7 +196,7 @@ class ChangeLooker:
         members = [first, second, envelope.operation, self._key or "", shape.declared, layout.ddl]
         operations = [op.encode() for op, rows in self._operations.items() if rows and len(op) <= _LONGEST_OPERATION]
 
-        def made() -> EnvelopeLookBatch:
+        def new_batch() -> EnvelopeLookBatch:
             return EnvelopeLookBatch(
                 members,
                 list(shape.parts),
@@ -208,7 +208,7 @@ class ChangeLooker:
                 wrapped=bool(layout.wrapped),
             )
 
-        return made(), made()
+        return new_batch(), new_batch()
 
     def _look_by_kernel(
         self,
@@ -216,7 +216,7 @@ class ChangeLooker:
         finder: EnvelopeLookBatch,
         messages: pa.BinaryArray,
         topics: pa.StringArray,
-        found: Findings,
+        findings: Findings,
     ) -> None:
         """Look at messages that the kernel can't tell to fit, and tell it what their tables look like."""
         batch.forget(*(name for name in self._changed))
@@ -227,11 +227,11 @@ class ChangeLooker:
         def closer(index: int) -> None:
             message = messages[index].as_py()
             self._declared = None
-            name = self._look_at(index, message, topics[index].as_py(), found)
+            name = self._look_at(index, message, topics[index].as_py(), findings)
             if name is None:
                 return
             text, key, declaration = finder.spans(message)
-            table = found.table(name)
+            table = findings.table(name)
             if not text or (additions.get(name) == table.additions and batch.knows(text, key, declaration)):
                 return
             additions[name] = table.additions
@@ -258,26 +258,26 @@ class ChangeLooker:
             if table.is_changed:
                 self._changed.add(text)
 
-        found.set_tables(batch.look(messages, closer), self._slots)
+        findings.set_tables(batch.look(messages, closer), self._slots)
 
-    def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> TableName | None:
+    def _look_at(self, index: int, message: bytes | None, topic: str, findings: Findings) -> TableName | None:
         """Look at a message. Return its table if it has rows that can be looked at."""
         tree = self._parsed(message)
         change = self._unwrapped(tree)
-        kind, name = self._classify(message, tree, change, topic, found)
+        kind, name = self._classify(message, tree, change, topic, findings)
         match kind:
             case _Kind.TO_DECODE:
-                found.leave_to_decoding(index)
+                findings.leave_to_decoding(index)
             case _Kind.DELETION if self._layout.deletions is not None:
                 self._layout.deletions.add(index, topic)
             case _Kind.DROP | _Kind.TRUNCATE if name is not None:
-                found.set_change(index, found.table(name), "drop" if kind is _Kind.DROP else "truncate")
+                findings.set_change(index, findings.table(name), "drop" if kind is _Kind.DROP else "truncate")
             case _Kind.ROWS | _Kind.UNKNOWN_OPERATION if name and change is not None and isinstance(tree, dict):
-                table = found.table(name)
-                found.set_table(index, table)
+                table = findings.table(name)
+                findings.set_table(index, table)
                 if self._layout.deletions is not None:
                     self._layout.deletions.note(topic, name, marked=MARK in change)
-                if kind is _Kind.ROWS and self._contribute(index, tree, change, table, found):
+                if kind is _Kind.ROWS and self._contribute(index, tree, change, table, findings):
                     return name
         return None
 
@@ -290,7 +290,7 @@ class ChangeLooker:
         return tree[0] if isinstance(tree, list) and len(tree) == 1 and self._envelope.array_of_one else tree
 
     def _classify(
-        self, message: bytes | None, tree: Node, change: Object | None, topic: str, found: Findings
+        self, message: bytes | None, tree: Node, change: Object | None, topic: str, findings: Findings
     ) -> tuple[_Kind, TableName | None]:
         """Return the kind of a message, and its table if the kind has one. `change` is its change, if it has one."""
         if not message:
@@ -299,9 +299,9 @@ class ChangeLooker:
             deletes = self._layout.deletions is not None
             deletes = deletes and (self._is_deletion(tree) or self._format.is_tombstone(message))
             return (_Kind.DELETION if deletes else _Kind.TO_DECODE), None
-        return self._classify_change(change, topic, found)
+        return self._classify_change(change, topic, findings)
 
-    def _classify_change(self, change: Object, topic: str, found: Findings) -> tuple[_Kind, TableName | None]:
+    def _classify_change(self, change: Object, topic: str, findings: Findings) -> tuple[_Kind, TableName | None]:
         """Return the kind of a message with a change or a statement, and its table if the kind has one."""
         included = self._is_included(change) if self._filters else True
         if not included:
@@ -315,7 +315,7 @@ class ChangeLooker:
         name = None if skipped else self._layout.table(change, topic)
         if name is None:
             return (_Kind.SKIPPED if skipped or other is not None else _Kind.TO_DECODE), None
-        table = found.table(name)
+        table = findings.table(name)
         if other is not None:
             drops = other.drops(change) if operation is None else operation in self._layout.drops
             return (_Kind.DROP if drops else _Kind.TRUNCATE), name
@@ -332,16 +332,16 @@ class ChangeLooker:
             return find_by_members(self._envelope.other_by_members, change)
         return self._envelope.other_by_operation.get(operation) if isinstance(operation, str) else None
 
-    def _contribute(self, index: int, tree: Object, change: Object, table: TableFindings, found: Findings) -> bool:
+    def _contribute(self, index: int, tree: Object, change: Object, table: TableFindings, findings: Findings) -> bool:
         """Add what the rows of a change contribute to their table. Return whether that had no error."""
         try:
             self._declared = declared = self._layout.declared(tree, change)
         except NotLookedAtError as error:
-            found.fail(index, error.error)
+            findings.fail(index, error.error)
             return False
         refusal = table.add(index, self._contributions(change, table, declared))
         if refusal is not None:
-            found.fail(index, refusal)
+            findings.fail(index, refusal)
             return False
         names = change.get(self._key) if self._key is not None else None
         if isinstance(names, list) and names and all(map(is_text, names)):
@@ -393,12 +393,12 @@ class ChangeLooker:
         return True
 
     def _contributions(self, change: Object, table: TableFindings, declared: Declared | None) -> list[Contribution]:
-        found: list[Contribution] = []
+        contributions: list[Contribution] = []
         place = 0
         for row in self._images_of(change):
-            found.extend(self._rows.contributions(row, table, place, declared))
+            contributions.extend(self._rows.contributions(row, table, place, declared))
             place += len(row)
-        return found
+        return contributions
 
     def _images_of(self, change: Object) -> list[Row]:
         """Return the rows before and after a change, without members that are not columns or not data."""

@@ -72,7 +72,7 @@ class JsonChangeFormat(ChangeDataFormat):
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.changes.columns import propose_envelopes
 
-        return propose_envelopes(sample, self.identifier, self.envelope, self._given)
+        return propose_envelopes(sample, self.identifier, self.envelope, self._raw_options)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()

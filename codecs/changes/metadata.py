@@ -218,16 +218,16 @@ def _current_time(text: str) -> int | None:
     return _sql_time(text.strip(_BLANKS)) if micros is None else micros
 
 
-def _time_of(found: re.Match[str] | None) -> int | None:
+def _time_of(match: re.Match[str] | None) -> int | None:
     """Microseconds since 1970, cut to milliseconds, of the matched parts of a time; None if they are not a time.
 
     The rules are those of Java's lenient parser. A missing month is January, a missing day the first, and a missing
     part of the time is 0. A day that its month does not have is the last day of the month. 24:00:00 is the next day.
     """
-    if found is None:
+    if match is None:
         return None
-    year, *parts = found.groups()[:6]
-    fraction = found[7]
+    year, *parts = match.groups()[:6]
+    fraction = match[7]
     try:
         month, day, hour, minute, second = map(_unit, parts)
     except ValueError:
@@ -265,14 +265,14 @@ def _sql_time(text: str) -> int | None:
 
     A part that is too large carries over into the next one: 25 hours are a day and an hour.
     """
-    found = _SQL_TIME.fullmatch(text) if " " in text else _SQL_DATE.fullmatch(text)
-    if not found or len(found[1]) != 4:
+    match = _SQL_TIME.fullmatch(text) if " " in text else _SQL_DATE.fullmatch(text)
+    if not match or len(match[1]) != 4:
         return None
-    year, month, day, *time = (int(part or 0) for part in found.groups()[:6])
+    year, month, day, *time = (int(part or 0) for part in match.groups()[:6])
     if not (1 <= month <= 12 and 1 <= day <= 31):
         return None
     hours, minutes, seconds = time or (0, 0, 0)
-    fraction = (found[7] if time else None) or ""
+    fraction = (match[7] if time else None) or ""
     try:
         since = datetime(year, month, 1) - _EPOCH + timedelta(days=day - 1, hours=hours, minutes=minutes)
         micros = (since + timedelta(seconds=seconds)) // timedelta(microseconds=1)

@@ -68,8 +68,8 @@ class MySqlChangeFormat(JsonChangeFormat):
         return with_flexible_booleans(row) if self.options[MYSQL_TYPES.name] == _MYSQL else row
 
     def filters(self) -> tuple[tuple[str, JavaPattern], ...]:
-        given = ((member, self.options[f"{member}.include"]) for member in _FILTERED)
-        return tuple((member, self._pattern(member, text)) for member, text in given if text is not None)
+        patterns = ((member, self.options[f"{member}.include"]) for member in _FILTERED)
+        return tuple((member, self._pattern(member, text)) for member, text in patterns if text is not None)
 
     def _pattern(self, member: str, text: str) -> JavaPattern:
         option = f"{member}.include"

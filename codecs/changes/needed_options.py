@@ -36,53 +36,55 @@ def add_needed_options(
     return _with_unchanged(_with_changelog_mode(found, sample, name, upsert), sample, name)
 
 
-def _with_unchanged(found: SchemaProposal, sample: MessageSample, name: str) -> SchemaProposal:
+def _with_unchanged(proposal: SchemaProposal, sample: MessageSample, name: str) -> SchemaProposal:
     """Add 'unchanged.columns' = 'keep' where messages have the placeholder of Debezium."""
-    format = get_format(name, found.options)
+    format = get_format(name, proposal.options)
     placeholder = format.options.get(PLACEHOLDER_OPTION.name)
-    if placeholder is None or UNCHANGED_OPTION.name in found.options or not found.primary_key:
-        return found
+    if placeholder is None or UNCHANGED_OPTION.name in proposal.options or not proposal.primary_key:
+        return proposal
     count = sum(str(placeholder).encode() in message for message in sample.present())
-    keeping = {**found.options, UNCHANGED_OPTION.name: KEEP}
-    if not count or _bad(_decoded(found, sample, get_format(name, keeping))) > _bad(_decoded(found, sample, format)):
-        return found
+    keeping = {**proposal.options, UNCHANGED_OPTION.name: KEEP}
+    if not count or _bad(_decoded(proposal, sample, get_format(name, keeping))) > _bad(
+        _decoded(proposal, sample, format)
+    ):
+        return proposal
     note = (
         f"{count} messages have {placeholder} in place of columns that did not change: '{UNCHANGED_OPTION.name}' = "
         f"'{KEEP}' tells them from values"
     )
-    return replace(found, options=keeping, notes=(*found.notes, note))
+    return replace(proposal, options=keeping, notes=(*proposal.notes, note))
 
 
-def _decoded(found: SchemaProposal, sample: MessageSample, format: Format) -> DecodedBatch:
-    return format.decode_batch(sample.array(), found.ddl)
+def _decoded(proposal: SchemaProposal, sample: MessageSample, format: Format) -> DecodedBatch:
+    return format.decode_batch(sample.array(), proposal.ddl)
 
 
 def _with_changelog_mode(
-    found: SchemaProposal, sample: MessageSample, name: str, mode: tuple[str, str]
+    proposal: SchemaProposal, sample: MessageSample, name: str, mode: tuple[str, str]
 ) -> SchemaProposal:
     """Add 'changelog.mode' = 'upsert' and a note, where the sample has changes without the row before them.
 
     Without a PRIMARY KEY there is no such table: then the note alone says what is missing.
     """
-    usual = get_format(name, found.options)
-    if usual.changelog_mode is not ChangelogMode.ALL or mode[0] in found.options:
-        return found
-    upsert = {**found.options, mode[0]: mode[1]}
-    batch = _decoded(found, sample, usual)
-    bare = _bad(batch) - _bad(_decoded(found, sample, get_format(name, upsert)))
-    if bare > 0 and not found.primary_key:
+    usual = get_format(name, proposal.options)
+    if usual.changelog_mode is not ChangelogMode.ALL or mode[0] in proposal.options:
+        return proposal
+    upsert = {**proposal.options, mode[0]: mode[1]}
+    batch = _decoded(proposal, sample, usual)
+    bare = _bad(batch) - _bad(_decoded(proposal, sample, get_format(name, upsert)))
+    if bare > 0 and not proposal.primary_key:
         note = (
             f"{bare} changes come without the row before them, {_WHY}: '{mode[0]}' = '{mode[1]}' reads them, "
             "which needs a PRIMARY KEY, and the keys of the records name none"
         )
-        return replace(found, notes=(*found.notes, note))
+        return replace(proposal, notes=(*proposal.notes, note))
     if bare > 0:
         note = f"{bare} changes come without the row before them, {_WHY}: they are read by the PRIMARY KEY"
-    elif found.primary_key and _deletions_have_keys_only(batch, found.primary_key):
+    elif proposal.primary_key and _deletions_have_keys_only(batch, proposal.primary_key):
         note = f"deleted rows have nothing but their key, {_WHY}: changes are read by the PRIMARY KEY"
     else:
-        return found
-    return replace(found, options=upsert, notes=(*found.notes, note))
+        return proposal
+    return replace(proposal, options=upsert, notes=(*proposal.notes, note))
 
 
 def _bad(batch: DecodedBatch) -> int:

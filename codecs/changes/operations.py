@@ -28,11 +28,11 @@ def operation_rows(envelope: Envelope, other_messages: str, *, upsert: bool) -> 
     looked_at = () if envelope.flattened else (AFTER,) if upsert else (BEFORE, AFTER)
 
     def of(rows: tuple[RowImage, ...]) -> OperationRows:
-        found = [(KINDS.index(row.kind), numbers[row.member], row.over is not None) for row in rows]
+        images = [(KINDS.index(row.kind), numbers[row.member], row.over is not None) for row in rows]
         used = {numbers[name] for row in rows for name in (row.member, row.over) if name is not None}
         is_deletion = [(row.kind, row.member) for row in rows] == [(KINDS[DELETE], envelope.after)]
         unused = [number for number in looked_at if number not in used]
-        return OperationRows(found, unused, or_before=is_deletion and not envelope.flattened)
+        return OperationRows(images, unused, or_before=is_deletion and not envelope.flattened)
 
     skipped = {text: NO_ROWS for text, other in envelope.other_by_operation.items() if other.is_skipped(other_messages)}
     return {text: of(rows) for text, rows in read_rows(envelope, other_messages).items()} | skipped

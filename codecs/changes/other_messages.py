@@ -55,8 +55,8 @@ class OtherMessage:
 
     def drops(self, members: Mapping[str, Any]) -> bool:
         """Whether the table is gone after a message with these members, which is of this kind by its pattern."""
-        found = None if self.pattern is None else self.pattern.match(members[self.required[0]])
-        return found is not None and found["drop"] is not None
+        match = None if self.pattern is None else self.pattern.match(members[self.required[0]])
+        return match is not None and match["drop"] is not None
 
     def is_skipped(self, setting: str) -> bool:
         """Whether the message is skipped, given the value of the option `other-messages`."""

@@ -14,7 +14,7 @@ _MOST_SHOWN = 3  # different keys in a note
 
 def names_of_json(keys: Iterable[bytes | None]) -> Counter[KeyNames]:
     """Count the sets of member names of keys that are JSON objects, alone or as Connect's `payload`."""
-    documents, found = JsonDocuments(), Counter[KeyNames]()
+    documents, counts = JsonDocuments(), Counter[KeyNames]()
     for key in keys:
         try:
             tree = documents.parse(key) if key else None
@@ -23,8 +23,8 @@ def names_of_json(keys: Iterable[bytes | None]) -> Counter[KeyNames]:
         if isinstance(tree, dict) and isinstance(tree.get("payload"), dict) and "schema" in tree:
             tree = tree["payload"]
         if isinstance(tree, dict) and tree:
-            found[tuple(map(str, tree))] += 1
-    return found
+            counts[tuple(map(str, tree))] += 1
+    return counts
 
 
 def primary_key(keys: Counter[KeyNames], columns: Collection[str], notes: Notes) -> KeyNames:

@@ -50,13 +50,13 @@ class ChangeReader:
         fields = tuple(FlinkField(key, column.type) for key, column in columns)
         self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *fields))))
 
-        def made() -> tuple[EnvelopePlan, ChangeBatch]:
+        def plan_and_batch() -> tuple[EnvelopePlan, ChangeBatch]:
             plan = plan_class(row, envelope, settings, [column for _, column in columns])
             batch = plan.batch()
             batch.skip = settings.skip
             return plan, batch
 
-        self._batch = Guarded(made)
+        self._batch = Guarded(plan_and_batch)
 
     def read(self, messages: pa.BinaryArray) -> DecodedBatch:
         """Return one list of rows per message: null for a null message or an error, empty for a skipped message."""
@@ -77,7 +77,7 @@ class PresenceReader:
 
     def __init__(self, row: FlinkType, envelope: Envelope, settings: ChangeSettings) -> None:
         updates = {
-            operation: tuple(RowImage(found.kind, found.member) for found in rows if found.kind == "+U")
+            operation: tuple(RowImage(image.kind, image.member) for image in rows if image.kind == "+U")
             for operation, rows in envelope.rows.items()
         }
         updated, upserting = replace(envelope, rows=updates), replace(settings, upsert=True)
@@ -174,9 +174,9 @@ class EnvelopePlan:
 
     def metadata_columns(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Return the metadata columns in the order of the requested keys."""
-        found = [columns[reader] if entry is None else columns[reader].field(entry) for reader, entry in self._places]
+        arrays = [columns[reader] if entry is None else columns[reader].field(entry) for reader, entry in self._places]
         ends = [*itertools.accumulate(self._numbers)]
-        return [_first_text(found[end - number : end]) for end, number in zip(ends, self._numbers, strict=True)]
+        return [_first_text(arrays[end - number : end]) for end, number in zip(ends, self._numbers, strict=True)]
 
     # --- rare messages, and errors ---------------------------------------------------------------------
 

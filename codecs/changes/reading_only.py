@@ -14,9 +14,9 @@ def check_reading_only(format: Format, direction: Direction, option: Option, wri
     """
     value = format.options.get(option.name, option.default)
     if direction == "encode" and value != option.default:
-        given = str(value).lower() if isinstance(value, bool) else value
+        text = str(value).lower() if isinstance(value, bool) else value
         raise ReadingOnlyError(
-            f"format '{format.identifier}' writes {writes}: '{option.name}' = '{given}' is for reading only{hint}",
+            f"format '{format.identifier}' writes {writes}: '{option.name}' = '{text}' is for reading only{hint}",
             format=format.identifier,
             option=option.name,
         )

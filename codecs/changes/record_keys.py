@@ -55,7 +55,7 @@ class WrappedKeyFormat(JsonFormat):
     def _unwrapped(self, keys: pa.BinaryArray) -> pa.BinaryArray:
         unwrap = type(self).unwrap
 
-        def own(key: bytes) -> bytes:
+        def unwrapped_key(key: bytes) -> bytes:
             try:
                 return unwrap(key.decode()).encode()
             except (ValueError, RecursionError):
@@ -64,7 +64,9 @@ class WrappedKeyFormat(JsonFormat):
         wrapped = pc.fill_null(pc.match_substring_regex(keys, self.likely), False)
         if not pc.any(wrapped, min_count=0).as_py():
             return keys
-        return pc.replace_with_mask(keys, wrapped, pa.array(map(own, keys.filter(wrapped).to_pylist()), keys.type))
+        return pc.replace_with_mask(
+            keys, wrapped, pa.array(map(unwrapped_key, keys.filter(wrapped).to_pylist()), keys.type)
+        )
 
 
 class _KeyLooker:
@@ -107,37 +109,37 @@ def _object(members: dict[str, str]) -> str:
 
 def _members(text: str) -> dict[str, str]:
     """Return the texts of the values of an object. Raises `ValueError` if the text is not an object."""
-    found: dict[str, str] = {}
+    members: dict[str, str] = {}
     at = _after(text, 0, "{")
     if text[at : at + 1] == "}":
-        return found
+        return members
     while True:
         name, at = _SCAN(text, at)
         if not isinstance(name, str):
             raise ValueError
         at = _after(text, at, ":")
         _, end = _SCAN(text, at)
-        found[name] = text[at:end]
+        members[name] = text[at:end]
         at = _BLANKS.match(text, end).end()  # type: ignore[union-attr]
         if text[at : at + 1] != ",":
             break
         at = _after(text, at, ",")
     if text[at:].strip() != "}":
         raise ValueError
-    return found
+    return members
 
 
 def _elements(text: str) -> list[str]:
     """Return the texts of the elements at the beginning of a text."""
-    found: list[str] = []
+    elements: list[str] = []
     at = _after(text, 0, "[")
     while text[at : at + 1] != "]":
         _, end = _SCAN(text, at)
-        found.append(text[at:end])
+        elements.append(text[at:end])
         at = _BLANKS.match(text, end).end()  # type: ignore[union-attr]
         if text[at : at + 1] == ",":
             at = _after(text, at, ",")
-    return found
+    return elements
 
 
 def _after(text: str, at: int, expected: str) -> int:

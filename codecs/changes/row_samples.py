@@ -79,16 +79,16 @@ class RowSamples:
 
     def schema(self, options: Mapping[str, Any]) -> SchemaProposal:
         """Propose columns. A column has its declared type if that reads all values, or else a type by its values."""
-        given, iso = self._standard(options)
+        proposed_options, iso = self._standard(options)
         declared = {name: self._declared(name, iso) for name in self.declared if is_name(name)}
         for name in declared:
             self.seen.member(name)
         members = {name: seen for name, seen in self.seen.members.items() if declared.get(name) is None}
         undeclared = ValueSummary(members=members, others=self.seen.others, repeated=self.seen.repeated)
         types = declared | {column.name: column.type for column in Types(self.notes, iso=iso).columns(undeclared)}
-        found = ((name, types.get(name)) for name in self.seen.members)
-        columns = tuple(FlinkField(name, t) for name, t in found if t is not None)
-        return SchemaProposal(columns, given, self.primary_key(columns), self.notes.texts())
+        typed = ((name, types.get(name)) for name in self.seen.members)
+        columns = tuple(FlinkField(name, t) for name, t in typed if t is not None)
+        return SchemaProposal(columns, proposed_options, self.primary_key(columns), self.notes.texts())
 
     def _standard(self, options: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
         """Return the options with the timestamp standard, and whether it is ISO-8601.

@@ -103,11 +103,11 @@ class UnchangedColumns(NamedTuple):
         values = pa.Array.from_buffers(kind, len(rows), [None], children=columns)
         items = pa.list_(pa.field("item", kind))
         lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[values])
-        found = replace(batch, rows=lists)
+        marked = replace(batch, rows=lists)
         if self.policy != ERROR or not masks.any():
-            return found
+            return marked
         reasons = {row: _reason(np.flatnonzero(masks[:, row]), names) for row in np.flatnonzero(masks.any(0)).tolist()}
-        return fail_rows(found, reasons)
+        return fail_rows(marked, reasons)
 
 
 def _presence_of_updates(batch: DecodedBatch, updated: Mask, presence: pa.ListArray) -> pa.StructArray:
@@ -185,12 +185,12 @@ def _texts_of_placeholder(placeholder: bytes) -> list[str]:
     singles = [text, _name_of(placeholder), *(each.decode() for each in encoded)]
     numbers = np.frombuffer(placeholder, np.int8).tolist()
     nested: list[Any] = [{text: text}, numbers, *([single] for single in singles)]
-    found = [
+    nested_texts = [
         json.dumps(each, separators=marks, ensure_ascii=False)
         for each in nested
         for marks in ((",", ":"), (", ", ": "))
     ]
-    return [*singles, *found]
+    return [*singles, *nested_texts]
 
 
 def _name_of(placeholder: bytes) -> str:
@@ -200,16 +200,16 @@ def _name_of(placeholder: bytes) -> str:
 
 
 def _equal(column: pa.Array, values: list[Any]) -> Mask:
-    found: Mask = np.asarray(pc.is_in(column, pa.array(values, column.type)))
-    return found
+    is_equal: Mask = np.asarray(pc.is_in(column, pa.array(values, column.type)))
+    return is_equal
 
 
-def _single(column: pa.Array, found: Mask) -> Mask:
-    """Mask the lists or maps with exactly one element, if the element is `found`."""
+def _single(column: pa.Array, is_placeholder: Mask) -> Mask:
+    """Mask the lists or maps with exactly one element, if the element is the placeholder."""
     offsets = np.asarray(column.offsets)
-    one: Mask = (np.diff(offsets) == 1) & np.asarray(column.is_valid())
-    one[one] = found[offsets[:-1][one]]
-    return one
+    is_single: Mask = (np.diff(offsets) == 1) & np.asarray(column.is_valid())
+    is_single[is_single] = is_placeholder[offsets[:-1][is_single]]
+    return is_single
 
 
 def _equal_lists(column: pa.ListArray, numbers: npt.NDArray[np.int8]) -> Mask:

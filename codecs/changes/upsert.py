@@ -104,9 +104,9 @@ class ChangeDataFormat(Format):
     def for_rows(self, key: Sequence[str], *, in_record: bool) -> Format:
         if not self.upsert:
             return self
-        made = type(self)(self._given)
-        made.row_key = RowKey(tuple(key), in_record)
-        return made
+        instance = type(self)(self._raw_options)
+        instance.row_key = RowKey(tuple(key), in_record)
+        return instance
 
     def __eq__(self, other: object) -> bool:
         return super().__eq__(other) and isinstance(other, ChangeDataFormat) and other.row_key == self.row_key

@@ -27,14 +27,14 @@ _LONGEST_NUMBER = 100  # characters
 
 def widths(messages: Sequence[bytes], delimiter: str) -> Counter[int]:
     """How many columns how many messages have; only the first line counts, as for the format."""
-    found: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     for message in messages:
         line = message.decode("utf-8", "replace").splitlines()[:1]
         try:
-            found[len(next(csv.reader(line, delimiter=delimiter), []))] += 1
+            counts[len(next(csv.reader(line, delimiter=delimiter), []))] += 1
         except csv.Error:
-            found[0] += 1
-    return found
+            counts[0] += 1
+    return counts
 
 
 def delimiter_of(messages: Sequence[bytes]) -> tuple[str, int, float]:
@@ -44,9 +44,9 @@ def delimiter_of(messages: Sequence[bytes]) -> tuple[str, int, float]:
         usual = [(count, width) for width, count in widths(messages, delimiter).items() if width > 1]
         if usual:
             count, width = max(usual)
-            found = (delimiter, width, count / len(messages))
-            if best[1] == 1 or (found[2], found[1]) > (best[2], best[1]):
-                best = found
+            candidate = (delimiter, width, count / len(messages))
+            if best[1] == 1 or (candidate[2], candidate[1]) > (best[2], best[1]):
+                best = candidate
     return best
 
 
@@ -64,31 +64,33 @@ def recognize_csv(sample: MessageSample) -> tuple[Recognition, ...]:
 
 def propose_csv(sample: MessageSample, options: Mapping[str, Any]) -> SchemaProposal:
     """Columns f0, f1, ... of the usual number, by the kinds of their texts."""
-    notes, given, messages = Notes(), dict(options), list(sample.present())
-    if "field-delimiter" not in given:
+    notes, proposed_options, messages = Notes(), dict(options), list(sample.present())
+    if "field-delimiter" not in proposed_options:
         delimiter, _, _ = delimiter_of(messages)
         if delimiter != ",":
-            given["field-delimiter"] = _WRITTEN.get(delimiter, delimiter)
+            proposed_options["field-delimiter"] = _WRITTEN.get(delimiter, delimiter)
     else:
-        delimiter = {"\\t": "\t"}.get(str(given["field-delimiter"]), str(given["field-delimiter"]))
+        delimiter = {"\\t": "\t"}.get(
+            str(proposed_options["field-delimiter"]), str(proposed_options["field-delimiter"])
+        )
     counted = widths(messages, delimiter) if len(delimiter) == 1 and delimiter not in '\r\n"' else Counter()
     width = counted.most_common(1)[0][0] if counted else 0
     if not 0 < width <= _MOST_COLUMNS:
-        return SchemaProposal((), given, (), ("there is no record",))
+        return SchemaProposal((), proposed_options, (), ("there is no record",))
     others = {columns: count for columns, count in counted.items() if columns != width}
     if others:
         counts = ", ".join(f"{count} of {columns}" for columns, count in sorted(others.items())[:5])
         notes.add(f"{counted[width]} messages have {width} columns, others not: {counts}")
     names = [f"f{i}" for i in range(width)]
     texts = [FlinkField(name, STRING) for name in names]
-    format, array = get_format("csv", given), sample.array()
+    format, array = get_format("csv", proposed_options), sample.array()
     rows = format.decode_batch(array, columns_text(tuple(texts))).rows.flatten()
     types = Types(notes, iso=False)
     guessed = [
         FlinkField(name, types.type(_seen(column.to_pylist()), name))
         for name, column in zip(names, rows.flatten(), strict=True)
     ]
-    return SchemaProposal(_readable(format, array, texts, guessed), given, (), notes.texts())
+    return SchemaProposal(_readable(format, array, texts, guessed), proposed_options, (), notes.texts())
 
 
 def _readable(format: Any, array: Any, texts: list[FlinkField], guessed: list[FlinkField]) -> tuple[FlinkField, ...]:

@@ -54,8 +54,8 @@ class CsvErrorMessages:
         elif code == codes.OPEN_ESCAPE:
             reason = "nothing after the escape character"
         else:
-            found = _character(reader, reader.where)
-            reason = f"expected {self._settings.delimiter!r} or the end after a closing quote, found {found!r}"
+            character = _character(reader, reader.where)
+            reason = f"expected {self._settings.delimiter!r} or the end after a closing quote, found {character!r}"
         return ErrorCode.MALFORMED, f"{reason} at character {reader.characters(reader.begin, reader.where) + 1}"
 
     def bad_value(self, cell: Cell) -> Said:
@@ -74,8 +74,8 @@ class CsvErrorMessages:
         return code, f"field {cell.path!r}: cannot read {shown} as {cell.type.summary()}{hint}"
 
 
-def _length_mismatch(fields: int, found: int) -> str:
-    return f"row length mismatch: {fields} fields expected but was {found}"
+def _length_mismatch(fields: int, columns: int) -> str:
+    return f"row length mismatch: {fields} fields expected but was {columns}"
 
 
 def _character(reader: Reader, at: int) -> str:

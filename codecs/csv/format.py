@@ -121,7 +121,7 @@ class CsvFormat(Format):
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.csv.columns import propose_csv
 
-        return propose_csv(sample, self._given)
+        return propose_csv(sample, self._raw_options)
 
     def validate(self, direction: Direction) -> None:
         for name in _CHARACTERS:

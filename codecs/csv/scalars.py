@@ -92,10 +92,10 @@ _CALENDAR_DATE = re.compile(r"(\+\d{3}|\d{4})-(\+\d|\d{1,2})-(\+\d|\d{1,2})")
 
 def _date(t: FlinkType) -> Converter:
     def convert(text: str) -> int:
-        found = _CALENDAR_DATE.fullmatch(text)
-        if not found or not is_java_text(text):
+        match = _CALENDAR_DATE.fullmatch(text)
+        if not match or not is_java_text(text):
             raise ValueError
-        year, month, day = map(int, found.groups())
+        year, month, day = map(int, match.groups())
         return parse_date(f"{year:04d}-{month:02d}-{day:02d}", strict=True)
 
     return convert
@@ -128,10 +128,10 @@ def _pattern(expression: str) -> Callable[[str], tuple[str, ...]]:
     fullmatch = re.compile(expression).fullmatch
 
     def groups(text: str) -> tuple[str, ...]:
-        found = fullmatch(text)
-        if found is None:
+        match = fullmatch(text)
+        if match is None:
             raise ValueError
-        return found.groups()
+        return match.groups()
 
     return groups
 

@@ -130,8 +130,8 @@ _JAVA_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r"}
 def unescaped(text: str) -> str:
     """Replace Java's escapes, as commons-text's `unescapeJava` does. It removes a backslash before other characters."""
 
-    def character(found: re.Match[str]) -> str:
-        unicode, octal, other = found.groups()
+    def character(match: re.Match[str]) -> str:
+        unicode, octal, other = match.groups()
         if unicode or octal:
             return chr(int(unicode, 16) if unicode else int(octal, 8))
         return _JAVA_ESCAPES.get(other, other or "")

@@ -147,10 +147,10 @@ class Quoting:
         for character in self.doubled:
             if not quoted.any():
                 break
-            found = quoted & _flags(pc.match_substring(texts, character))
-            if not found.any():
+            has_character = quoted & _flags(pc.match_substring(texts, character))
+            if not has_character.any():
                 continue
-            texts = pc.if_else(pa.array(found), pc.replace_substring(texts, character, character * 2), texts)
+            texts = pc.if_else(pa.array(has_character), pc.replace_substring(texts, character, character * 2), texts)
         return texts, quoted
 
 

@@ -137,8 +137,8 @@ class AvroChangeReader:
             rows, kinds = rows.filter(pa.array(kept)), kinds[kept]
             offsets = pa.py_buffer(np.concatenate(([0], np.cumsum(counts * fine))).astype(np.int32))
         lists = pa.list_(pa.field("item", kind))
-        found = pa.Array.from_buffers(lists, count, [validity(good), offsets], children=[rows])
-        return DecodedBatch(found, kind_texts(kinds), errors, codes)
+        list_array = pa.Array.from_buffers(lists, count, [validity(good), offsets], children=[rows])
+        return DecodedBatch(list_array, kind_texts(kinds), errors, codes)
 
     def _value_errors(self, changes: ChangeArrays, wrong: dict[int, Reason]) -> dict[int, Reason]:
         """Return the errors of rows in the image by their message. That of the row before the change comes first."""

@@ -78,8 +78,8 @@ def rows_of_envelopes(
     failed = np.isin(np.arange(count), list(errors))
     lists = pa.list_(pa.field("element", struct.type))
     buffers = [validity(sound & ~failed), pa.py_buffer(offsets)]
-    found = pa.Array.from_buffers(lists, count, buffers, children=[struct])
-    changed = DecodedBatch(found, kinds, batch.errors, batch.codes)
+    list_array = pa.Array.from_buffers(lists, count, buffers, children=[struct])
+    changed = DecodedBatch(list_array, kinds, batch.errors, batch.codes)
     if not errors:
         return changed
     return with_errors(changed, [errors.get(message) for message in range(count)])

@@ -82,8 +82,8 @@ def image_schema_from_avro(schema: Schema, *, flat: bool = False) -> ConnectSche
 
     If messages are `flat`, the writer's schema is that of the row itself.
     """
-    found = ConnectSchema("union") if schema.is_recursive else _of_avro(schema)
-    return _struct_or_none(found) if flat else _image(found)
+    connect = ConnectSchema("union") if schema.is_recursive else _of_avro(schema)
+    return _struct_or_none(connect) if flat else _image(connect)
 
 
 def is_mongodb_schema(schema: Schema) -> bool:
@@ -109,9 +109,9 @@ def _of_json(block: Any, depth: int) -> ConnectSchema | None:
     primitive: str = block["type"]
     inner = {}
     for member in fields if isinstance(fields, list) else ():
-        found = _of_json(member, depth + 1)
-        if found is not None and isinstance(member.get("field"), str):
-            inner[member["field"]] = found
+        member_schema = _of_json(member, depth + 1)
+        if member_schema is not None and isinstance(member.get("field"), str):
+            inner[member["field"]] = member_schema
     return ConnectSchema(
         _OF_JSON.get(primitive, primitive),
         name if isinstance(name, str) else "",

@@ -107,11 +107,11 @@ class DecimalToText(Conversion):
             ]
         else:
             pairs = [None if data is None else (data, self.scale) for data in wire.to_pylist()]
-        found = [None if pair is None else decimal_digits(*pair) for pair in pairs]
+        texts = [None if pair is None else decimal_digits(*pair) for pair in pairs]
         bad = np.fromiter(
-            (text is None and pair is not None for text, pair in zip(found, pairs, strict=True)), np.bool_, len(found)
+            (text is None and pair is not None for text, pair in zip(texts, pairs, strict=True)), np.bool_, len(texts)
         )
-        return pa.array(found, pa.string()), bad
+        return pa.array(texts, pa.string()), bad
 
 
 @dataclass(frozen=True)

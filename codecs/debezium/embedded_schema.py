@@ -120,14 +120,14 @@ class EmbeddedSchemaReader:
         if self._usual_wire is None:
             first = self._plans_by_own_schema(messages, np.flatnonzero(filled)[:1])
             self._usual_wire = self._wire_row(int(first[0]) if len(first) else NO_SCHEMA)
-        found = self._reader(self._usual_wire).read(messages)
+        first_read = self._reader(self._usual_wire).read(messages)
         plans = np.full(len(messages), NO_SCHEMA)
-        of_schemas = np.array([NO_SCHEMA, *map(self._plan_number, found.schemas)])
-        plans[found.has_rows] = of_schemas[found.numbers[found.has_rows] + 1]
-        others = np.flatnonzero(filled & ~found.has_rows)
+        of_schemas = np.array([NO_SCHEMA, *map(self._plan_number, first_read.schemas)])
+        plans[first_read.has_rows] = of_schemas[first_read.numbers[first_read.has_rows] + 1]
+        others = np.flatnonzero(filled & ~first_read.has_rows)
         plans[others] = self._plans_by_own_schema(messages, others)
         plans[~filled] = plans[filled][0] if filled.any() else NO_SCHEMA  # null and empty messages fit any plan
-        return self._read_by_wire_types(messages, found.batch, plans)
+        return self._read_by_wire_types(messages, first_read.batch, plans)
 
     def _plans_by_own_schema(self, messages: pa.BinaryArray, places: Ints) -> Ints:
         """The number of the plan of each message with these numbers, found by the schema in it."""
@@ -343,7 +343,7 @@ class _SchemaFinder:
         A message that is not valid JSON, or not one object, has no schema.
         """
         lists = self._batch.read_batch(messages)
-        one = np.asarray(lists.value_lengths().fill_null(0)) == 1
+        is_single = np.asarray(lists.value_lengths().fill_null(0)) == 1
         numbers = np.full(len(messages), -1)
-        numbers[one] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][one]]
+        numbers[is_single] = np.asarray(lists.values.field(0).fill_null(-1))[np.asarray(lists.offsets)[:-1][is_single]]
         return numbers, self._number.texts

@@ -114,10 +114,10 @@ class FloatingPoint(ValueConverter):
                 raise ValueError(node)
         elif type(node) is not Integer and type(node) is not Fraction:
             raise ValueError(node)
-        found = parse_float(text) if self.single else parse_double(text)
-        if math.isinf(found):
+        number = parse_float(text) if self.single else parse_double(text)
+        if math.isinf(number):
             raise ValueError(node)
-        return 0.0 if found == 0 and type(node) is Integer else found
+        return 0.0 if number == 0 and type(node) is Integer else number
 
 
 @dataclass(frozen=True)

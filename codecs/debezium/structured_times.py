@@ -33,10 +33,10 @@ def _wire(*names: str) -> FlinkType:
 
 
 def _numbers(parts: _Parts, names: tuple[str, ...]) -> list[int]:
-    found = [parts[name] for name in names]
-    if None in found:
+    numbers = [parts[name] for name in names]
+    if None in numbers:
         raise ValueError(parts)
-    return found
+    return numbers
 
 
 def _days(parts: _Parts) -> int:

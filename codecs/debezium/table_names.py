@@ -56,8 +56,8 @@ def row_table(row: Mapping[str, object], topic: str) -> TableName:
     topic of another name, which may have several tables, it is the topic and the name. A topic with a schema between
     its prefix and the table gives the schema.
     """
-    found = (_first(row, names) for names in (ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES))
-    database, schema, table = (str(part) if _is_text(part) else "" for part in found)
+    added = (_first(row, names) for names in (ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES))
+    database, schema, table = (str(part) if _is_text(part) else "" for part in added)
     parts = topic.split(".")
     if not table:
         return (*(part for part in (database, schema) if part and part not in parts), topic)

@@ -291,14 +291,14 @@ def _nested(
             fields.append(field)
             continue
         inner = f"{path}.{field.name}"
-        found = (
+        reading = (
             absent_reading(field.type, wire_format)
             if part is None
             else _by_schema(field.type, part, modes, wire_format, inner)
         )
-        fields.append(FlinkField(field.name, found.wire))
-        if found.conversion is not None:
-            changes[field.name] = found.conversion
+        fields.append(FlinkField(field.name, reading.wire))
+        if reading.conversion is not None:
+            changes[field.name] = reading.conversion
     wire = replace(t, fields=tuple(fields))
     return ValueReading(wire, Nested(t, source, changes) if changes else None)
 

@@ -131,16 +131,16 @@ class Types:
 
     def columns(self, seen: ValueSummary, path: str = "") -> tuple[FlinkField, ...]:
         """The columns of rows; what can't be a column is left out, with a note."""
-        found = []
+        fields = []
         for name, member in seen.members.items():
             if is_name(name):
-                found.append(FlinkField(name, self.type(member, f"{path}.{shown(name)}" if path else shown(name))))
+                fields.append(FlinkField(name, self.type(member, f"{path}.{shown(name)}" if path else shown(name))))
             else:
                 self._notes.add(f"the member {name[:_LONGEST_SHOWN]!a} can't be a column name and is left out")
         if seen.others is not None:
             self._notes.add(f"rows have more than {MAX_MEMBERS} members; the others are left out")
         self._note_names(seen, path)
-        return tuple(found)
+        return tuple(fields)
 
     def type(self, seen: ValueSummary, path: str) -> FlinkType:
         """The type of what is in one place."""
@@ -242,11 +242,11 @@ class Types:
             return None
         places = [*seen.members.values(), *([seen.others] if seen.others is not None else [])]
         trial = Types(Notes(), iso=self._iso, within=self._within + 1)
-        found = trial.type(merge_summaries(places), f"{path}{{}}")
+        common = trial.type(merge_summaries(places), f"{path}{{}}")
         if trial._conflicts:
             return None
         self._notes.extend(trial._notes)
-        return found
+        return common
 
     def _note_names(self, seen: ValueSummary, path: str) -> None:
         if seen.repeated:

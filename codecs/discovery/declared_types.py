@@ -79,11 +79,11 @@ def mysql_type(text: Any, reading: Ingested | None) -> FlinkType:
 
 @functools.lru_cache(maxsize=4096)
 def _mysql_type(text: str, reading: Ingested | None) -> FlinkType:
-    found = _MYSQL.fullmatch(text)
-    if found is None:
+    match = _MYSQL.fullmatch(text)
+    if match is None:
         return STRING
-    word, length, scale = found[1].lower(), int(found[2] or 0), int(found[3] or 0)
-    unsigned = "unsigned" in found[4].lower() or "zerofill" in found[4].lower()
+    word, length, scale = match[1].lower(), int(match[2] or 0), int(match[3] or 0)
+    unsigned = "unsigned" in match[4].lower() or "zerofill" in match[4].lower()
     if reading is not None:
         other = _ingested(word, length, unsigned, reading)
         if other is not None:
@@ -129,14 +129,14 @@ def jdbc_type(number: Any, reading: Ingested | None) -> FlinkType:
     """
     if not isinstance(number, str) or not _SMALL.fullmatch(number):
         return STRING
-    own = _JDBC_AS_FLINK_READS if reading is None else _JDBC_INGESTED
-    return own.get(int(number)) or _JDBC.get(int(number), STRING)
+    types = _JDBC_AS_FLINK_READS if reading is None else _JDBC_INGESTED
+    return types.get(int(number)) or _JDBC.get(int(number), STRING)
 
 
 def is_binary(text: Any) -> bool:
     """Return whether `mysqlType` or `sqlType` declares a binary column. Canal writes its bytes as ISO-8859-1 text."""
-    found = _MYSQL.fullmatch(text) if isinstance(text, str) else None
-    return text in map(str, _JDBC_BINARY) or (found is not None and _is_binary_word(found[1].lower()))
+    match = _MYSQL.fullmatch(text) if isinstance(text, str) else None
+    return text in map(str, _JDBC_BINARY) or (match is not None and _is_binary_word(match[1].lower()))
 
 
 def wider(t: FlinkType) -> FlinkType | None:

@@ -64,8 +64,8 @@ class DeletionTables:
             return (topic,)
         parts = {name: _last_parts(topic, name) for name in names}
         best = max(parts.values())
-        found = [name for name, count in parts.items() if (count == best if best else name[0] == topic)]
-        return found[0] if len(found) == 1 else None
+        candidates = [name for name, count in parts.items() if (count == best if best else name[0] == topic)]
+        return candidates[0] if len(candidates) == 1 else None
 
 
 def _last_parts(topic: str, name: TableName) -> int:

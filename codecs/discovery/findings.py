@@ -193,12 +193,12 @@ class Findings:
 
     def table(self, name: TableName) -> TableFindings:
         """Return the findings of a table."""
-        found = self._tables.get(name)
-        if found is None:
+        findings = self._tables.get(name)
+        if findings is None:
             known = self._known.get(name, _NOTHING)
-            found = TableFindings(len(self._tables), name, known, self._nulls(name))
-            self._tables[name] = found
-        return found
+            findings = TableFindings(len(self._tables), name, known, self._nulls(name))
+            self._tables[name] = findings
+        return findings
 
     def set_table(self, message: int, table: TableFindings) -> None:
         """Say that a message belongs to a table."""
@@ -206,13 +206,13 @@ class Findings:
 
     def set_tables(self, slots: memoryview[int], names: Sequence[TableName]) -> None:
         """Say to which tables messages belong: by their index in `names`, -1 for messages that are left as they are."""
-        found = np.asarray(slots)[: len(self._indices)]
-        counts = np.bincount(found + 1, minlength=len(names) + 1)
+        slot_numbers = np.asarray(slots)[: len(self._indices)]
+        counts = np.bincount(slot_numbers + 1, minlength=len(names) + 1)
         numbers = np.full(len(names) + 1, -1, np.int32)  # the last one is that of messages without a table
         for slot in np.flatnonzero(counts[1:]).tolist():
             numbers[slot] = self.table(names[slot]).number
-        made = numbers[found]
-        self._indices = np.where(found < 0, self._indices, made) if counts[0] else made
+        indices = numbers[slot_numbers]
+        self._indices = np.where(slot_numbers < 0, self._indices, indices) if counts[0] else indices
 
     def set_change(self, message: int, table: TableFindings, change: Literal["truncate", "drop"]) -> None:
         """Say that a message truncates or drops its table."""

@@ -130,7 +130,7 @@ def glue_version_of(message: bytes) -> str | None:
 
 def indices_of(sample: MessageSample, kind: str) -> tuple[int, ...]:
     """The indices of the messages of a kind."""
-    return tuple(index for index, found in sample.computed(message_kinds).items() if found == kind)
+    return tuple(index for index, kind_of_message in sample.computed(message_kinds).items() if kind_of_message == kind)
 
 
 def text_indices(sample: MessageSample) -> tuple[int, ...]:
@@ -164,5 +164,5 @@ def recognize_json(
 ) -> tuple[Recognition, ...]:
     """Recognize the JSON objects, alone or in an array of one, that pass a test."""
     rows = ((index, without_array(tree)) for index, tree in json_messages(sample))
-    found = tuple(index for index, row in rows if isinstance(row, dict) and test(row))
-    return (Recognition(found, 1.0, description),) if found else ()
+    indices = tuple(index for index, row in rows if isinstance(row, dict) and test(row))
+    return (Recognition(indices, 1.0, description),) if indices else ()

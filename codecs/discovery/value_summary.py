@@ -53,14 +53,14 @@ def form_of(text: str) -> tuple[str, int]:
     and 24:00 is not accepted.
     """
     for form, pattern in _FORMS:
-        found = pattern.fullmatch(text)
-        if found:
+        match = pattern.fullmatch(text)
+        if match:
             try:
-                if found[1]:
-                    date.fromisoformat(found[1])
+                if match[1]:
+                    date.fromisoformat(match[1])
             except ValueError:
                 return "", 0
-            return form, len(found[2] or "") if form != DATE else 0
+            return form, len(match[2] or "") if form != DATE else 0
     if _OFFSET.fullmatch(text):
         return OFFSET, 0
     return (DECIMAL_TEXT, 0) if _DECIMAL_TEXT.fullmatch(text) else ("", 0)
@@ -171,32 +171,32 @@ class ValueSummary:
 
 def merge_summaries(summaries: Iterable[ValueSummary]) -> ValueSummary:
     """Return one summary of the values of several fields."""
-    found = ValueSummary()
+    merged = ValueSummary()
     for summary in summaries:
-        _add_summary(found, summary)
-    return found
+        _add_summary(merged, summary)
+    return merged
 
 
-def _add_summary(found: ValueSummary, other: ValueSummary) -> None:
+def _add_summary(summary: ValueSummary, other: ValueSummary) -> None:
     if other.integers:
-        found.least = min(found.least, other.least) if found.integers else other.least
-        found.most = max(found.most, other.most) if found.integers else other.most
+        summary.least = min(summary.least, other.least) if summary.integers else other.least
+        summary.most = max(summary.most, other.most) if summary.integers else other.most
     for name in ("booleans", "integers", "fractions", "texts", "objects", "arrays"):
-        setattr(found, name, getattr(found, name) + getattr(other, name))
+        setattr(summary, name, getattr(summary, name) + getattr(other, name))
     for name in ("whole_digits", "scale", "second_digits"):
-        setattr(found, name, max(getattr(found, name), getattr(other, name)))
+        setattr(summary, name, max(getattr(summary, name), getattr(other, name)))
     for name in ("inexact", "too_long", "too_deep", "repeated"):
-        setattr(found, name, getattr(found, name) or getattr(other, name))
+        setattr(summary, name, getattr(summary, name) or getattr(other, name))
     for form, count in other.forms.items():
-        found.forms[form] = found.forms.get(form, 0) + count
+        summary.forms[form] = summary.forms.get(form, 0) + count
     for name, count in other.counts.items():
-        if name in found.counts or len(found.counts) < MAX_MEMBERS:
-            found.counts[name] = found.counts.get(name, 0) + count
+        if name in summary.counts or len(summary.counts) < MAX_MEMBERS:
+            summary.counts[name] = summary.counts.get(name, 0) + count
     for name, member in other.members.items():
-        _add_summary(found.member(name), member)
+        _add_summary(summary.member(name), member)
     if other.others is not None:
-        found.others = found.others or ValueSummary()
-        _add_summary(found.others, other.others)
+        summary.others = summary.others or ValueSummary()
+        _add_summary(summary.others, other.others)
     if other.elements is not None:
-        found.elements = found.elements or ValueSummary()
-        _add_summary(found.elements, other.elements)
+        summary.elements = summary.elements or ValueSummary()
+        _add_summary(summary.elements, other.elements)

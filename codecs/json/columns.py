@@ -39,8 +39,8 @@ def propose_rows(sample: MessageSample, options: Mapping[str, Any]) -> SchemaPro
         notes.add(f"{other} values are not JSON objects and are skipped")
     if arrays:
         notes.add(f"{arrays} messages are arrays, of a row for each element: read them with decode_rows")
-    given, iso = (dict(options), None) if PATTERNS in options else with_standard(options, seen)
-    return SchemaProposal(Types(notes, iso=iso).columns(seen), given, (), notes.texts())
+    proposed_options, iso = (dict(options), None) if PATTERNS in options else with_standard(options, seen)
+    return SchemaProposal(Types(notes, iso=iso).columns(seen), proposed_options, (), notes.texts())
 
 
 def recognize_rows(sample: MessageSample) -> tuple[Recognition, ...]:
@@ -50,9 +50,10 @@ def recognize_rows(sample: MessageSample) -> tuple[Recognition, ...]:
         row = without_array(tree)
         kind = _WRAPPED if is_wrapped(row) else _OBJECT if isinstance(row, dict) else _ARRAY
         kinds.setdefault(kind, []).append(index)
-    found = [Recognition(tuple(indices), 1.0, kind, specificity=0) for kind, indices in kinds.items()]
+    recognitions = [Recognition(tuple(indices), 1.0, kind, specificity=0) for kind, indices in kinds.items()]
     return tuple(
-        replace(known, adapt=without_connect_schema) if known.description == _WRAPPED else known for known in found
+        replace(known, adapt=without_connect_schema) if known.description == _WRAPPED else known
+        for known in recognitions
     )
 
 
@@ -64,9 +65,9 @@ def without_connect_schema(proposal: SchemaProposal) -> SchemaProposal:
 
 def with_standard(options: Mapping[str, Any], *places: ValueSummary) -> tuple[dict[str, Any], bool]:
     """The options with the standard of timestamps that reads most of the columns, and whether that is ISO-8601."""
-    given = dict(options)
-    if STANDARD not in given:
+    completed = dict(options)
+    if STANDARD not in completed:
         whole = ValueSummary(members={str(at): place for at, place in enumerate(places)})
         standard = standard_of(whole)
-        given |= {} if standard == "SQL" else {STANDARD: standard}
-    return given, given.get(STANDARD) == "ISO-8601"
+        completed |= {} if standard == "SQL" else {STANDARD: standard}
+    return completed, completed.get(STANDARD) == "ISO-8601"

@@ -60,24 +60,24 @@ class JsonLooker:
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
         count_messages(len(messages))
-        found = Findings(len(messages), self._request)
+        findings = Findings(len(messages), self._request)
         if COMPILED and not self._flatten and not self._members:
-            self._look_by_kernel(messages, topics, found)
+            self._look_by_kernel(messages, topics, findings)
         else:
             for index, (message, topic) in enumerate(zip(messages.to_pylist(), topics.to_pylist(), strict=True)):
-                self._look_at(index, message, topic, found)
-        found.decide(self._format, messages)
-        return found.looked()
+                self._look_at(index, message, topic, findings)
+        findings.decide(self._format, messages)
+        return findings.looked()
 
-    def _look_by_kernel(self, messages: pa.BinaryArray, topics: pa.StringArray, found: Findings) -> None:
+    def _look_by_kernel(self, messages: pa.BinaryArray, topics: pa.StringArray, findings: Findings) -> None:
         """Look at messages that the kernel can't tell to fit."""
         names, numbers = _numbered(topics)
 
         def closer(index: int) -> None:
             number = int(numbers[index])
-            table = found.table((names[number],))
+            table = findings.table((names[number],))
             before = table.additions
-            self._look_at(index, messages[index].as_py(), names[number], found)
+            self._look_at(index, messages[index].as_py(), names[number], findings)
             if table.additions != before:
                 batch.tables[number] = self._table(names[number], table.effective(), number, table.fresh)
 
@@ -92,7 +92,7 @@ class JsonLooker:
                 table.number = number
             batch.tables.append(table)
         answers = batch.look(messages, closer)
-        found.set_tables(answers, [(name,) for name in names])
+        findings.set_tables(answers, [(name,) for name in names])
 
     def _table(
         self, name: str, known: KnownTable, number: int, fresh: frozenset[str] = frozenset()
@@ -104,7 +104,7 @@ class JsonLooker:
             table.number = number
         return table
 
-    def _look_at(self, index: int, message: bytes | None, topic: str, found: Findings) -> None:
+    def _look_at(self, index: int, message: bytes | None, topic: str, findings: Findings) -> None:
         if message is None or is_null(message):
             return
         try:
@@ -115,17 +115,17 @@ class JsonLooker:
         try:
             names = {self._table_name(row) for row in rows} if self._members else {(topic,)}
         except TableIdError as error:
-            found.fail(index, Reason(ErrorCode.TABLE_ID, str(error)))
+            findings.fail(index, Reason(ErrorCode.TABLE_ID, str(error)))
             return
         if len(names) > 1:
             reason = "the rows of a message must be of one table; send one row per message"
-            found.fail(index, Reason(ErrorCode.TABLE_ID, reason))
+            findings.fail(index, Reason(ErrorCode.TABLE_ID, reason))
             return
         if not names:
-            found.leave_to_decoding(index)
+            findings.leave_to_decoding(index)
             return
-        table = found.table(names.pop())
-        found.set_table(index, table)
+        table = findings.table(names.pop())
+        findings.set_table(index, table)
         seen: list[Contribution] = []
         try:
             place = 0
@@ -134,12 +134,12 @@ class JsonLooker:
                 place += len(row)
         except DottedNameError as dotted:
             reason = f"the member {ascii(str(dotted))[:60]} has a dot, which '{FLATTEN}' puts between names"
-            found.fail(index, Reason(ErrorCode.UNEXPECTED_FIELD, reason))
+            findings.fail(index, Reason(ErrorCode.UNEXPECTED_FIELD, reason))
             return
         takes_columns = self._request.part == "value" and not self._request.static
         refusal = (_clash(seen, table) if takes_columns else None) or table.add(index, seen)
         if refusal is not None:
-            found.fail(index, refusal)
+            findings.fail(index, refusal)
 
     def _table_name(self, row: Row) -> TableName:
         return tuple(self._part(row, member) for member in self._members)

@@ -76,11 +76,11 @@ class RowRules:
                 if self._static or name in fixed:
                     yield from self._lost(name, value, known, number, table)
                     continue
-                found = fit(known, value, values)
-                if found is not Fit.MISFITS:
+                fitness = fit(known, value, values)
+                if fitness is not Fit.MISFITS:
                     is_whole = known.root == "BIGINT"
                     forms = None if is_whole else self._new_forms(name, value, known, table, INFERRED)
-                    is_new = found is Fit.AS_TEXT and name not in as_text
+                    is_new = fitness is Fit.AS_TEXT and name not in as_text
                     if is_new or forms is not None:
                         yield Contribution(name, number, None, is_new, forms)
                     continue
@@ -157,12 +157,12 @@ class RowRules:
         if value is None:
             return
         reader = t if known is None or not holds(known, t) else known
-        found = fit(reader, value, self._values, declared=True)
+        fitness = fit(reader, value, self._values, declared=True)
         if name in self._fixed:
-            if found is Fit.AS_TEXT and name not in table.known.as_text:
+            if fitness is Fit.AS_TEXT and name not in table.known.as_text:
                 yield Contribution(name, place, None, as_text=True)
             return
-        if found is Fit.MISFITS:
+        if fitness is Fit.MISFITS:
             wider = _wider_decimal(value) if t.root == "DECIMAL" else None
             yield Contribution(name, place, wider or STRING, forms=self._new_forms(name, value, wider or STRING, table))
             return
@@ -170,7 +170,7 @@ class RowRules:
             yield Contribution(name, place, STRING)
             return
         forms = self._new_forms(name, value, t, table)
-        is_new = found is Fit.AS_TEXT and name not in table.known.as_text
+        is_new = fitness is Fit.AS_TEXT and name not in table.known.as_text
         if is_new or forms is not None:
             yield Contribution(name, place, None, is_new, forms)
 
@@ -195,8 +195,8 @@ def _wider_decimal(value: Node) -> FlinkType | None:
 
 def _number(text: str) -> Node:
     """Return a text as a number of JSON; None if it is not one."""
-    found = _NUMBER.fullmatch(text)
-    return None if found is None else Fraction(text) if found[2] else Integer(text)
+    match = _NUMBER.fullmatch(text)
+    return None if match is None else Fraction(text) if match[2] else Integer(text)
 
 
 def _flattened(row: Row) -> Iterator[tuple[str, Node]]:

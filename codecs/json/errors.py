@@ -50,5 +50,5 @@ class JsonErrorMessages:
 
     @staticmethod
     def no_rows(node: Any) -> Said:
-        found = "nothing or null" if node is None else preview(node)
-        return _WRONG_TYPE, f"expected a JSON object or an array of objects, found {found}"
+        shown = "nothing or null" if node is None else preview(node)
+        return _WRONG_TYPE, f"expected a JSON object or an array of objects, found {shown}"

@@ -71,7 +71,7 @@ class JsonFormat(Format):
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.json.columns import propose_rows
 
-        return propose_rows(sample, self._given)
+        return propose_rows(sample, self._raw_options)
 
     @classmethod
     def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:

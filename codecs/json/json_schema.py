@@ -67,15 +67,15 @@ def _row(t: FlinkType, title: str, path: str = "") -> dict[str, Any]:
         inner = _type(field.type, f"{title}_{field.name}", f"{path}.{field.name}" if path else field.name)
         properties[field.name] = {**inner, CONNECT_INDEX: index}
     required = [field.name for field in t.fields if not field.type.nullable]
-    found = {"type": "object", "title": title, "properties": properties, "additionalProperties": False}
-    return {**found, "required": required} if required else found
+    schema = {"type": "object", "title": title, "properties": properties, "additionalProperties": False}
+    return {**schema, "required": required} if required else schema
 
 
 def _type(t: FlinkType, title: str, path: str) -> dict[str, Any]:
     if t.root == "VARIANT":
         return {}  # any value, also null
-    found = _not_null(t, title, path)
-    return {"oneOf": [{"type": "null"}, found]} if t.nullable else found
+    schema = _not_null(t, title, path)
+    return {"oneOf": [{"type": "null"}, schema]} if t.nullable else schema
 
 
 def _not_null(t: FlinkType, title: str, path: str) -> dict[str, Any]:

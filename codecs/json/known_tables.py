@@ -64,25 +64,29 @@ def prepared_table(
     names = [name for name in known.columns if _is_unicode(name)]
     for name in names:
         t = known.columns[name]
-        own = None if declared is None else declared.get(name)
+        declared_type = None if declared is None else declared.get(name)
         if _is_string(t) or (name in fixed and (name in known.as_text or t.root not in READ_FROM_TEXTS)):
             rule = _ANY
         elif name in fixed:
             rule = _rule(t, values, as_text=False, declared=True)
-        elif own is None:
+        elif declared_type is None:
             own_values = replace(values, texts=False, flexible_booleans=False) if name in fresh else values
             rule = _rule(t, own_values, as_text=name in known.as_text, declared=False)
-        elif own.root == "BINARY":
-            size = own.length or 0
+        elif declared_type.root == "BINARY":
+            size = declared_type.length or 0
             if not _is_string(t) and size_of_bits(known.forms.get(name)) < size:
                 return None
             rule = kernel.WHOLE | kernel.NUMBER_TEXT, min(256**size - 1, _LONG), 0, 0
-        elif not holds(t, own):
+        elif not holds(t, declared_type):
             return None
         else:
-            rule = _trusted_rule(own) if trusted else _rule(t, values, as_text=name in known.as_text, declared=True)
+            rule = (
+                _trusted_rule(declared_type)
+                if trusted
+                else _rule(t, values, as_text=name in known.as_text, declared=True)
+            )
         inner = _nested_table(t, values) if rule == _NOTHING else None
-        if static or name in fixed or t.root not in TRACKED or (trusted and own is not None):
+        if static or name in fixed or t.root not in TRACKED or (trusted and declared_type is not None):
             rules += *(rule if inner is None else (_NESTED[t.root], 0, 0, 0)), 0
         else:
             rules += _with_forms(rule, known.forms.get(name), t, values)

@@ -241,12 +241,12 @@ class _Strings:
 
 def _all(parts: Sequence[list[_Strings] | None]) -> list[_Strings] | None:
     """Join the parts to one list. Returns None if a part is None."""
-    found: list[_Strings] = []
+    joined: list[_Strings] = []
     for part in parts:
         if part is None:
             return None
-        found += part
-    return found
+        joined += part
+    return joined
 
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:

@@ -72,27 +72,27 @@ class SchemaDocuments:
                 extra="confluent",
             ) from cause
         documents = [*self.others.items(), (_ROOT, self.root)]
-        found = []
+        registries = []
         for specification in (DRAFT202012, DRAFT7):
             resources = [(name, specification.create_resource(content)) for name, content in documents]
-            own = [(name, r) for _, r in resources if isinstance(name := _identifier(r.contents), str)]
-            registry = Registry().with_resources([*resources, *own])
+            identified = [(name, r) for _, r in resources if isinstance(name := _identifier(r.contents), str)]
+            registry = Registry().with_resources([*resources, *identified])
             with contextlib.suppress(TypeError, ValueError, AttributeError, KeyError):  # a word has a wrong type
                 registry = registry.crawl()
-            found.append(registry)
-        return found
+            registries.append(registry)
+        return registries
 
     @cached_property
     def _bases(self) -> dict[int, str]:
         """The identifier around each reference."""
-        found: dict[int, str] = {}
+        bases: dict[int, str] = {}
         try:
             for name, content in [*self.others.items(), (_ROOT, self.root)]:
                 for node, base in _references(content, name):
-                    found[id(node)] = base
+                    bases[id(node)] = base
         except RecursionError:
             raise SchemaError("the JSON Schema has too many levels") from None
-        return found
+        return bases
 
     def target(self, node: Any) -> dict[str, Any]:
         """Return the object that a node is or refers to, empty if there is none."""
@@ -121,27 +121,27 @@ class SchemaDocuments:
 
 def alternatives(node: Mapping[str, Any]) -> list[Any]:
     """Return the schemas of `oneOf` or `anyOf`. An object whose alternatives only require members is not a union."""
-    given = [node[word] for word in ("oneOf", "anyOf") if isinstance(node.get(word), list)]
+    unions = [node[word] for word in ("oneOf", "anyOf") if isinstance(node.get(word), list)]
     if isinstance(node.get("properties"), dict) or isinstance(node.get("allOf"), list):
-        given = [branches for branches in given if not _are_more(branches)]
-    return given[0] if given else []
+        unions = [branches for branches in unions if not _are_more(branches)]
+    return unions[0] if unions else []
 
 
 def schemas_of_some(node: Mapping[str, Any]) -> list[Any]:
     """Return the schemas that hold for some objects only and may add members to them: of if, then, else and others."""
-    found = [node[word] for word in ("if", "then", "else") if word in node]
+    schemas = [node[word] for word in ("if", "then", "else") if word in node]
     for word in ("dependentSchemas", "dependencies"):
-        found += node[word].values() if isinstance(node.get(word), dict) else []
+        schemas += node[word].values() if isinstance(node.get(word), dict) else []
     for word in ("oneOf", "anyOf"):
-        found += node[word] if isinstance(node.get(word), list) and _are_more(node[word]) else []
-    return found
+        schemas += node[word] if isinstance(node.get(word), list) and _are_more(node[word]) else []
+    return schemas
 
 
 def _are_more(branches: list[Any]) -> bool:
     """Return whether alternatives beside an object's own members only add or require members, and have no names."""
     return all(
-        isinstance(one, dict) and (_is_condition(one) or ("properties" in one and not one.get("title")))
-        for one in branches
+        isinstance(branch, dict) and (_is_condition(branch) or ("properties" in branch and not branch.get("title")))
+        for branch in branches
     )
 
 
@@ -163,8 +163,8 @@ def is_reference(node: Any) -> bool:
 
 def _identifier(node: Any) -> str | None:
     """Return the identifier of a schema; None if it has none, or only that of a part (`#item`)."""
-    found = node.get("$id") if isinstance(node, dict) else None
-    return found if isinstance(found, str) and not found.startswith("#") else None
+    identifier = node.get("$id") if isinstance(node, dict) else None
+    return identifier if isinstance(identifier, str) and not identifier.startswith("#") else None
 
 
 def _references(node: Any, base: str) -> Iterator[tuple[dict[str, Any], str]]:

@@ -330,8 +330,8 @@ def _quote(text: str) -> str:
     return f'"{_QUOTED.sub(_escape, text)}"'
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found.group()
+def _escape(match: re.Match[str]) -> str:
+    character = match.group()
     return _ESCAPES.get(character) or f"\\u{ord(character):04X}"
 
 
@@ -360,10 +360,10 @@ def _pattern(expression: str) -> Callable[[Node], tuple[str, ...]]:
     fullmatch = re.compile(expression).fullmatch
 
     def groups(value: Node) -> tuple[str, ...]:
-        found = fullmatch(value) if type(value) is str else None
-        if found is None:
+        match = fullmatch(value) if type(value) is str else None
+        if match is None:
             raise ValueError
-        return found.groups()
+        return match.groups()
 
     return groups
 

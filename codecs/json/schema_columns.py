@@ -106,9 +106,9 @@ class _Members:
 
     def _add_some(self, members: _Node, differ: Mapping[str, list[Any]]) -> None:
         for name, member in members.items():
-            for one in (member, *differ.get(name, ())):
-                if name not in self.all and self.some.setdefault(name, one) != one:
-                    self.differ.setdefault(name, []).append(one)
+            for schema in (member, *differ.get(name, ())):
+                if name not in self.all and self.some.setdefault(name, schema) != schema:
+                    self.differ.setdefault(name, []).append(schema)
 
 
 class _Reading:
@@ -195,8 +195,8 @@ class _Reading:
     def _number(node: _Node, kind: str, title: str) -> FlinkType:
         connect, precision = node.get(CONNECT_TYPE), node.get(FLINK_PRECISION, 3)
         if title == "Decimal":
-            given = node.get(CONNECT_PARAMETERS)
-            known = given if isinstance(given, dict) else {}
+            parameters = node.get(CONNECT_PARAMETERS)
+            known = parameters if isinstance(parameters, dict) else {}
             digits = (known.get(DECIMAL_PRECISION, _DEFAULT_DECIMAL[0]), known.get("scale", _DEFAULT_DECIMAL[1]))
             p, s = (int(text) if str(text).isdigit() else MOST_DIGITS for text in digits)
             return FlinkType("DECIMAL", nullable=False, precision=min(p, MOST_DIGITS), scale=min(s, p, MOST_DIGITS))

@@ -207,13 +207,13 @@ def _is_number_of(t: FlinkType, value: Node, rules: ValueRules, *, declared: boo
         return _whole_type(value) == BIGINT
     if not whole and t.root == "DECIMAL" and not t.scale:
         return False
-    found = _converted(t, value)
-    if found is None:
+    converted = _converted(t, value)
+    if converted is None:
         return False
     if t.root == "DECIMAL":
-        return bool(found == Decimal(str(value).strip()))
+        return bool(converted == Decimal(str(value).strip()))
     if t.root == "FLOAT":
-        return bool(np.isfinite(found)) and Decimal(str(np.float32(found))) == Decimal(str(value).strip())
+        return bool(np.isfinite(converted)) and Decimal(str(np.float32(converted))) == Decimal(str(value).strip())
     return True
 
 

@@ -96,8 +96,8 @@ class _Batch:
         errors = np.full(len(texts), None, dtype=object)
         for rows, error in reversed(self._failures):
             errors[rows] = error
-        found = errors.tolist()
-        return pc.if_else(pa.array([one is None for one in found]), texts, pa.scalar(None, TEXT)), found
+        reasons = errors.tolist()
+        return pc.if_else(pa.array([reason is None for reason in reasons]), texts, pa.scalar(None, TEXT)), reasons
 
     def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
         values = _unwrapped(values, t)

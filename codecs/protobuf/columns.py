@@ -42,13 +42,13 @@ def propose_fields(types: MessageTypes) -> SchemaProposal:
 def _columns(
     message: MessageType, types: MessageTypes, path: str, notes: Notes, around: tuple[str, ...]
 ) -> tuple[FlinkField, ...]:
-    found = []
+    columns = []
     for field in message.fields:
         inner = f"{path}.{field.name}" if path else field.name
         t = _column_type(field, types, inner, notes, around)
         if t is not None:
-            found.append(FlinkField(field.name, t))
-    return tuple(found)
+            columns.append(FlinkField(field.name, t))
+    return tuple(columns)
 
 
 def _column_type(
@@ -89,7 +89,7 @@ def _has_text(message: bytes) -> bool | None:
 
     Source: protobuf's encoding guide. Groups, which are deprecated, are not recognized.
     """
-    at, found = 0, False
+    at, has_text = 0, False
     while at < len(message):
         tag, at = _varint(message, at)
         number, wire = tag >> 3, tag & 7
@@ -100,12 +100,12 @@ def _has_text(message: bytes) -> bool | None:
         elif wire == 2:
             size, at = _varint(message, at)
             content, at = message[at : at + size], at + size
-            found |= _is_text(content)
+            has_text |= _is_text(content)
         elif wire in (1, 5):
             at += 8 if wire == 1 else 4
         else:
             return None
-    return found if at == len(message) else None
+    return has_text if at == len(message) else None
 
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:

@@ -103,8 +103,8 @@ def bind_row(row: FlinkType, message: MessageType, types: MessageTypes) -> Bindi
     """Bind the fields of a ROW to the fields of a message with the same names."""
     bound: list[tuple[str, Binding | None]] = []
     for column in row.fields:
-        found = message.field(column.name)
-        bound.append((column.name, None if found is None else _bind(column.type, found, types)))
+        message_field = message.field(column.name)
+        bound.append((column.name, None if message_field is None else _bind(column.type, message_field, types)))
     wire = FlinkType("ROW", fields=tuple(FlinkField(name, part.wire) for name, part in bound if part is not None))
     if all(part is not None and part.conversion is None for _, part in bound):
         return Binding(row)
@@ -149,9 +149,9 @@ def _bind_value(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
     if field.kind != MESSAGE:
         return _bind_scalar(t, field)
     if is_of_message(t, field):
-        made = _OF_MESSAGES[field.type_name, t.root]
-        members = tuple(FlinkField(name, kind) for name, kind in made.members)
-        return Binding(FlinkType("ROW", fields=members), made(t, field.type_name))
+        conversion = _OF_MESSAGES[field.type_name, t.root]
+        members = tuple(FlinkField(name, kind) for name, kind in conversion.members)
+        return Binding(FlinkType("ROW", fields=members), conversion(t, field.type_name))
     only = only_value(t, field, types)
     if only is not None:
         inner = _bind(t, only, types)
@@ -213,12 +213,12 @@ def _parts(row: FlinkType, binding: Binding) -> Sequence[tuple[str, Binding | No
         parts, names = (conversion.inner,), ("",)
     elif isinstance(conversion, _Entries):
         parts, names = conversion.pair, ("key", VALUE)
-    found: list[tuple[str, Binding | None]] = []
+    named_parts: list[tuple[str, Binding | None]] = []
     for name, part in zip(names, parts, strict=True):
-        found.append((name, part))
+        named_parts.append((name, part))
         if part is not None:
-            found += [(f"{name}.{inner}".strip("."), of) for inner, of in _parts(row, part)]
-    return found
+            named_parts += [(f"{name}.{inner}".strip("."), of) for inner, of in _parts(row, part)]
+    return named_parts
 
 
 # --- values ----------------------------------------------------------------------------------------------
@@ -366,13 +366,13 @@ class _Decimal(_OfMessage):
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         scales = as_integers(wire.field(2))
         data = pc.if_else(wire.is_valid(), wire.field(0), None)
-        found, bad = decimal_array(data, self.type, scales)
+        decimals, bad = decimal_array(data, self.type, scales)
         places = np.flatnonzero(bad)
         if len(places):  # no bytes, which are zero, and numbers to round
             exact = [self._exact(data[place].as_py(), int(scales[place])) for place in places]
-            found = pc.replace_with_mask(found, pa.array(bad), pa.array(exact, found.type))
+            decimals = pc.replace_with_mask(decimals, pa.array(bad), pa.array(exact, decimals.type))
             bad[places] = [number is None for number in exact]
-        return found, bad
+        return decimals, bad
 
     def _exact(self, data: bytes, scale: int) -> Decimal | None:
         number = unscaled_number(data or b"\0", scale)
@@ -570,6 +570,6 @@ def _repeated_keys(lists: pa.Array, keys: pa.Array) -> Mask:
     codes = pc.fill_null(keys.dictionary_encode().indices, -1).to_numpy().astype(np.int64)
     marks = owners.astype(np.int64) * (len(keys) + 1) + codes
     _, first = np.unique(marks, return_index=True)
-    found = np.ones(len(keys), np.bool_)
-    found[first] = False
-    return found
+    is_repeated = np.ones(len(keys), np.bool_)
+    is_repeated[first] = False
+    return is_repeated

@@ -79,8 +79,8 @@ class ProtobufFormat(Format):
 
     def __init__(self, options: Mapping[str, Any] | None = None, *, types: MessageTypes | None = None) -> None:
         super().__init__(options)
-        given = self.options
-        self._types = types or load_types(given[FILE_OPTION], given[CLASS_OPTION], self.identifier)
+        values = self.options
+        self._types = types or load_types(values[FILE_OPTION], values[CLASS_OPTION], self.identifier)
 
     def decode_arrow(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -101,7 +101,7 @@ class ProtobufFormat(Format):
         return hash((super().__hash__(), self._types.digest))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restored, (dict(self._given), self._types)
+        return _restored, (dict(self._raw_options), self._types)
 
 
 def _restored(options: Mapping[str, Any], types: MessageTypes) -> ProtobufFormat:

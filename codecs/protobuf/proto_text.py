@@ -426,13 +426,13 @@ class _Text(str):
     data: bytes
 
     def __new__(cls, data: bytes) -> _Text:
-        made = super().__new__(cls, data.decode("utf-8", "replace"))
-        made.data = data
-        return made
+        text = super().__new__(cls, data.decode("utf-8", "replace"))
+        text.data = data
+        return text
 
 
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    character, octal, hexadecimal, *unicode = found.groups()
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    character, octal, hexadecimal, *unicode = match.groups()
     if character is not None:
         return _ESCAPED.get(character, character)
     if octal is not None:

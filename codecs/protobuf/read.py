@@ -83,19 +83,19 @@ class _Schema:
     def rows(self, t: FlinkType, message: MessageType) -> tuple[wire.MessageReader, Rows]:
         """Make the column of a ROW and the reader of the message that fills it."""
         by_name = {field.name: field for field in message.fields}
-        made = {column.name: self._column_field(column, by_name[column.name]) for column in t.fields}
-        columns = [field.column for field in made.values()]
+        field_readers = {column.name: self._column_field(column, by_name[column.name]) for column in t.fields}
+        columns = [field.column for field in field_readers.values()]
         rows = Rows(t, _stored(t), [column.name for column in t.fields], columns)
-        return self._filled(wire.MessageReader(), message, made), rows
+        return self._filled(wire.MessageReader(), message, field_readers), rows
 
     def _filled(
-        self, into: wire.MessageReader, message: MessageType, made: dict[str, wire.FieldReader]
+        self, into: wire.MessageReader, message: MessageType, field_readers: dict[str, wire.FieldReader]
     ) -> wire.MessageReader:
-        """Fill a message reader with a reader for each field: those in `made` for columns, others that only check."""
-        oneofs = {f.oneof: wire.Oneof() for f in message.fields if f.oneof >= 0 and f.name in made}
+        """Fill a message reader with a reader for each field: those of `field_readers` for columns, others to check."""
+        oneofs = {f.oneof: wire.Oneof() for f in message.fields if f.oneof >= 0 and f.name in field_readers}
         fields, required = [], [field for field in message.fields if self._types.is_needed(message, field)]
         for field in message.fields:
-            target = made.get(field.name) or self._checked(field)
+            target = field_readers.get(field.name) or self._checked(field)
             if field in required:
                 target.bit = 1 << min(required.index(field), _MOST_REQUIRED)
             target.oneof = oneofs.get(field.oneof)
@@ -105,16 +105,16 @@ class _Schema:
         if len(required) > _MOST_REQUIRED:
             for target in fields:
                 target.bit = 0
-        into.fill([field.number for field in message.fields], fields, list(made.values()), bits)
+        into.fill([field.number for field in message.fields], fields, list(field_readers.values()), bits)
         return into
 
     def _unread_message(self, name: str) -> wire.MessageReader:
         """Return the reader of a message type without columns. The type may contain itself."""
-        found = self._unread.get(name)
-        if found is None:
-            found = self._unread[name] = wire.MessageReader()
-            self._filled(found, self._types.messages[name], {})
-        return found
+        reader = self._unread.get(name)
+        if reader is None:
+            reader = self._unread[name] = wire.MessageReader()
+            self._filled(reader, self._types.messages[name], {})
+        return reader
 
     def _checked(self, field: FieldType) -> wire.FieldReader:
         """Return a reader that only checks a field, without a column."""
@@ -129,13 +129,13 @@ class _Schema:
         lists = defaults or self._settings.empty_lists
         if entry is not None:
             parts = {part.name: part for part in t.fields}
-            made = {
+            field_readers = {
                 member.name: self._value(member, parts[member.name].type, has_default=True) for member in entry.fields
             }
-            pairs = Pairs(t, _stored(t), made["key"].column, made["value"].column)
-            value = made["value"]
+            pairs = Pairs(t, _stored(t), field_readers["key"].column, field_readers["value"].column)
+            value = field_readers["value"]
             number = value if isinstance(value, wire.NumberReader) and value.is_closed else None
-            message = self._filled(wire.MessageReader(), entry, made)
+            message = self._filled(wire.MessageReader(), entry, field_readers)
             return wire.EntriesReader(field.name, pairs, message, number, has_default=lists)
         if field.repeated:
             element = self._value(field, t.fields[0].type)

@@ -100,7 +100,7 @@ class ProtobufWriter:
                 reasons[number] = reasons[number] or error
         for number, missing in paths.items():
             reasons[number] = Reason(*lacks(missing))
-        failed = pa.array([one is not None for one in reasons])
+        failed = pa.array([reason is not None for reason in reasons])
         return EncodedBatch(pc.if_else(failed, pa.scalar(None, pa.binary()), messages), *reason_arrays(reasons))
 
 
@@ -215,13 +215,13 @@ class _Batch:
         if t.root in TEXTS:
             places = pc.index_in(values, pa.array([name for name, _ in enum.values]))
             known = np.asarray(places.is_valid())
-            found: _Ints = numbers[np.asarray(places.fill_null(0))]
+            enum_numbers: _Ints = numbers[np.asarray(places.fill_null(0))]
         else:
-            found = np.asarray(values).astype(np.int64)
-            known = np.isin(found, numbers)
+            enum_numbers = np.asarray(values).astype(np.int64)
+            known = np.isin(enum_numbers, numbers)
         if not known.all():
             self.unknown.append(_Unknown(of[~known], path + field.name, values.filter(pa.array(~known)), enum))
-        codes_of: _Words = found.astype(np.uint64)
+        codes_of: _Words = enum_numbers.astype(np.uint64)
         return codes_of
 
     @staticmethod

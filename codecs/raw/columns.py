@@ -33,7 +33,7 @@ def recognize_raw(sample: MessageSample) -> list[Recognition]:
     windows = any(0x80 <= byte < 0xA0 for index in other_text for byte in sample.values[index] or b"")
     charset = "windows-1252" if windows else "ISO-8859-1"
     are_bytes = "are bytes of no form that can be told: plain Avro or Protobuf, for two, look like this"
-    found = [
+    recognitions = [
         Recognition(indices_of(sample, UTF16), 0.9, "are text in UTF-16", {"charset": "UTF-16"}, specificity=0),
         Recognition(text_indices(sample), 0.6, "are text", specificity=0),
         Recognition(
@@ -41,7 +41,7 @@ def recognize_raw(sample: MessageSample) -> list[Recognition]:
         ),
         Recognition(indices_of(sample, BINARY), 0.3, are_bytes, specificity=0),
     ]
-    return [known for known in found if known.messages]
+    return [known for known in recognitions if known.messages]
 
 
 def _to_type(name: str) -> Callable[[SchemaProposal], SchemaProposal]:

@@ -76,7 +76,7 @@ class RawFormat(Format):
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.raw.columns import propose_raw
 
-        return propose_raw(sample, has_charset="charset" in self._given)
+        return propose_raw(sample, has_charset="charset" in self._raw_options)
 
     def validate(self, direction: Direction) -> None:
         charset = self._charset()

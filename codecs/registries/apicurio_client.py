@@ -124,16 +124,16 @@ class Apicurio(SchemaRegistry):
         """
         if self._is_v2:
             try:
-                found = [self._json(f"{self._artifact(subject)}/meta?canonical=true", schema.text)]
+                versions = [self._json(f"{self._artifact(subject)}/meta?canonical=true", schema.text)]
             except _Answer as answer:
                 if answer.status != 404 or not answer.name:
                     raise
                 return None
         else:
             about = {"groupId": self._group, "artifactId": subject, "artifactType": schema.kind, "canonical": "true"}
-            found = self._json(f"/search/versions?{urllib.parse.urlencode(about)}", schema.text)["versions"]
+            versions = self._json(f"/search/versions?{urllib.parse.urlencode(about)}", schema.text)["versions"]
         wanted = json.loads(schema.text)
-        for version in found:
+        for version in versions:
             if json.loads(self._text(f"/ids/{CONTENT_ID}s/{_number(version, CONTENT_ID)}")) == wanted:
                 return version
         return None
@@ -185,8 +185,8 @@ class Apicurio(SchemaRegistry):
             raise _Answer(error.code, text, name) from None
         if len(data) > LARGEST_ANSWER:
             raise ValueError(f"the answer has more than {LARGEST_ANSWER} bytes")
-        found: str = data.decode()
-        return found
+        decoded: str = data.decode()
+        return decoded
 
     def _answer(self, call: Callable[[], _T | Refused]) -> _T | Refused:
         """Return the result of a call, or the registry's refusal. Other servers' answers have no name of an error."""
@@ -233,7 +233,7 @@ def _authorization(settings: RegistrySettings, properties: dict[str, str]) -> st
 
 def _tls(properties: dict[str, str]) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=properties.get("schema.registry.ssl.truststore.location"))
-    own = properties.get("schema.registry.ssl.keystore.location")
-    if own:
-        context.load_cert_chain(own, password=properties.get("schema.registry.ssl.keystore.password"))
+    certificate = properties.get("schema.registry.ssl.keystore.location")
+    if certificate:
+        context.load_cert_chain(certificate, password=properties.get("schema.registry.ssl.keystore.password"))
     return context

@@ -85,8 +85,8 @@ def add_header(messages: pa.BinaryArray, headers: pa.StructArray) -> pa.BinaryAr
     """Put the ids in headers before their messages. A message whose headers are wrong becomes its own error."""
     content, version, encoding = headers.flatten()
     marks = ((content, headers.type[0].name, CONTENT_ID), (version, headers.type[1].name, GLOBAL_ID))
-    found, errors = zip(*(_marked(values, name, _MARKS[kind]) for values, name, kind in marks), strict=True)
-    framed = pc.coalesce(pc.binary_join_element_wise(pc.coalesce(*found), messages, b""), messages)
+    prefixes, errors = zip(*(_marked(values, name, _MARKS[kind]) for values, name, kind in marks), strict=True)
+    framed = pc.coalesce(pc.binary_join_element_wise(pc.coalesce(*prefixes), messages, b""), messages)
     bad = pc.coalesce(_wrong_encoding(encoding, headers.type[2].name), errors[0], errors[1])
     if bad.null_count == len(bad):
         return framed
@@ -104,7 +104,7 @@ def _marked(values: pa.BinaryArray, name: str, mark: int) -> tuple[pa.BinaryArra
         shown = value[:_SHOWN].hex(" ") + (" ..." if len(value) > _SHOWN else "")
         why = f"the record's header '{name}' has the bytes '{shown}': it must be an id of eight bytes, big-endian"
         errors.append(None if is_id else _BAD_HEADER + why.encode())
-    return tuple(pa.array(found, pa.binary()).take(distinct.indices) for found in (frames, errors))
+    return tuple(pa.array(per_id, pa.binary()).take(distinct.indices) for per_id in (frames, errors))
 
 
 def _wrong_encoding(values: pa.BinaryArray, name: str) -> pa.BinaryArray:
@@ -163,21 +163,21 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width:
             ids = long_ids.astype(np.int64)
         else:
             ids[wide] = long_ids
-    found = replace(plain, ids=ids, good=good)
+    frames = replace(plain, ids=ids, good=good)
     of_other_kind = wide & marked & (magic != _MARKS[kind])
     if of_other_kind.any():
-        found = _with_kinds(found, of_other_kind, kind)
+        frames = _with_kinds(frames, of_other_kind, kind)
     if (wide == good).all():
-        return replace(found, size=LONG_PREFIX)
-    return replace(found, messages=cut(messages, wide, LONG_PREFIX - PREFIX))
+        return replace(frames, size=LONG_PREFIX)
+    return replace(frames, messages=cut(messages, wide, LONG_PREFIX - PREFIX))
 
 
 def _with_kinds(frames: Frames, of_other_kind: npt.NDArray[np.bool_], kind: str) -> Frames:
     """Return the frames with numbers that stand for ids of both kinds."""
     other = GLOBAL_ID if kind == CONTENT_ID else CONTENT_ID
     distinct, numbers = np.unique(frames.ids, return_inverse=True)
-    found, numbers = np.unique(numbers * 2 + of_other_kind, return_inverse=True)
-    ids = ((int(distinct[number // 2]), number % 2) for number in found.tolist())
+    marked, numbers = np.unique(numbers * 2 + of_other_kind, return_inverse=True)
+    ids = ((int(distinct[number // 2]), number % 2) for number in marked.tolist())
     keys = tuple(f"{other} {schema_id}" if is_other else schema_id for schema_id, is_other in ids)
     return replace(frames, ids=numbers, keys=keys)
 

@@ -44,10 +44,10 @@ class _Cache(Generic[_T]):
 
     def get(self, key: Hashable) -> _T | None:
         with self._entries.use() as known:
-            found = known.get(key)
-            if found is not None:
+            entry = known.get(key)
+            if entry is not None:
                 known.move_to_end(key)
-            return found
+            return entry
 
     def put(self, key: Hashable, value: _T, *, replace: bool = False) -> _T:
         """Store a value unless the key exists or `replace` is set. Returns the stored value."""
@@ -80,9 +80,9 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int | str]) -> dict[
     foreign ids must not stop the stream or its registry.
     Raises `SchemaRegistryError` if a request fails or if the ids take longer than the timeout of one request.
     """
-    found = {schema_id: _cached_schema(settings, schema_id) for schema_id in ids}
-    answers = {schema_id: answer for schema_id, answer in found.items() if answer is not None}
-    waiting = [schema_id for schema_id in found if schema_id not in answers]
+    cached = {schema_id: _cached_schema(settings, schema_id) for schema_id in ids}
+    answers = {schema_id: answer for schema_id, answer in cached.items() if answer is not None}
+    waiting = [schema_id for schema_id in cached if schema_id not in answers]
     if len(waiting) < 2:
         return answers | {schema_id: _request_schema(settings, schema_id) for schema_id in waiting}
     deadline, unknown = time.monotonic() + settings.timeout, 0
@@ -101,9 +101,9 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int | str]) -> dict[
                     "(option 'registry-timeout')"
                 )
                 raise registry_error(settings, why, schema_id=waiting[at])
-            asked = waiting[at : at + _AT_ONCE]
-            answers |= zip(asked, threads.map(_request_schema, [settings] * len(asked), asked), strict=True)
-            unknown += sum(isinstance(answers[schema_id], Refused) for schema_id in asked)
+            together = waiting[at : at + _AT_ONCE]
+            answers |= zip(together, threads.map(_request_schema, [settings] * len(together), together), strict=True)
+            unknown += sum(isinstance(answers[schema_id], Refused) for schema_id in together)
     return answers
 
 

@@ -44,26 +44,26 @@ class Confluent(SchemaRegistry):
         return self._answer(lambda: self._complete(self._client.get_schema(schema_id, subject or None), subject))
 
     def register(self, subject: str, schema: RegistrySchema) -> int | Refused:
-        given = self._schema_class(schema.text, schema.kind)
-        answer = self._answer(lambda: _check_id(self._client.register_schema(subject, given)))
-        return self._with_reasons(answer, subject, given) if isinstance(answer, Refused) else answer
+        client_schema = self._schema_class(schema.text, schema.kind)
+        answer = self._answer(lambda: _check_id(self._client.register_schema(subject, client_schema)))
+        return self._with_reasons(answer, subject, client_schema) if isinstance(answer, Refused) else answer
 
     def _with_reasons(self, refused: Refused, subject: str, schema: Any) -> Refused:
         """Add the registry's reasons to its refusal of a schema. The refusal is known, so a failure changes nothing."""
         path = f"compatibility/subjects/{urllib.parse.quote(subject, safe='')}/versions?verbose=true"
         try:
-            found = call_with_timeout(  # a part of the time of the whole request
+            messages = call_with_timeout(  # a part of the time of the whole request
                 self._settings.timeout / 4,
                 lambda: self._client._rest_client.post(path, body=schema.to_dict())["messages"],
             )
-            reasons = shorten("; ".join(text for text in found if text not in refused.reason))
+            reasons = shorten("; ".join(text for text in messages if text not in refused.reason))
         except Exception:
             return refused
         return Refused(f"{refused.reason}. Its reasons: {reasons}") if reasons else refused
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | Refused:
-        given = self._schema_class(schema.text, schema.kind)
-        return self._answer(lambda: _check_id(self._client.lookup_schema(subject, given).schema_id))
+        client_schema = self._schema_class(schema.text, schema.kind)
+        return self._answer(lambda: _check_id(self._client.lookup_schema(subject, client_schema).schema_id))
 
     def latest(self, subject: str) -> tuple[int, RegistrySchema] | Refused:
         return self._answer(lambda: self._id_and_schema(self._client.get_latest_version(subject), subject))
@@ -76,8 +76,8 @@ class Confluent(SchemaRegistry):
             return getattr(error, "http_status_code", None) in _RETRIED
         return super().is_transient(error)
 
-    def _id_and_schema(self, found: Any, subject: str) -> tuple[int, RegistrySchema]:
-        return _check_id(found.schema_id), self._complete(found.schema, subject)
+    def _id_and_schema(self, registered: Any, subject: str) -> tuple[int, RegistrySchema]:
+        return _check_id(registered.schema_id), self._complete(registered.schema, subject)
 
     def _complete(self, schema: Any, subject: str) -> RegistrySchema:
         """Return a schema with those that it refers to, which are in the context of its subject.
@@ -126,14 +126,14 @@ class Confluent(SchemaRegistry):
 
 def context_of(subject: str) -> str:
     """Return the context that a subject begins with, such as `:.stg:`; empty if it begins with none."""
-    found = _CONTEXT.match(subject)
-    return found[0] if found else ""
+    match = _CONTEXT.match(subject)
+    return match[0] if match else ""
 
 
-def _check_id(found: Any) -> int:
-    if not isinstance(found, int) or isinstance(found, bool):
+def _check_id(schema_id: Any) -> int:
+    if not isinstance(schema_id, int) or isinstance(schema_id, bool):
         raise ValueError("the answer has no schema id")
-    return found
+    return schema_id
 
 
 # --- the client ----------------------------------------------------------------------------------------
@@ -205,14 +205,14 @@ def _check_redirect(response: Any) -> None:
     """Raise `ValueError` for a redirect to another server, or one that would not repeat a request that registers."""
     if not response.has_redirect_location:
         return
-    asked = response.request
-    target = asked.url.join(response.headers["Location"])
+    request = response.request
+    target = request.url.join(response.headers["Location"])
     shown = f"{target.scheme}://{target.netloc.decode('ascii')}{target.path}"  # without user, password and query
     why = ""
-    if (target.scheme, target.host, target.port) != (asked.url.scheme, asked.url.host, asked.url.port):
+    if (target.scheme, target.host, target.port) != (request.url.scheme, request.url.host, request.url.port):
         why = "another server, to which no credentials are sent. If that is the registry, set the option 'url' to it"
-    elif asked.method != "GET" and response.status_code in _MOVED:
-        why = f"which would not repeat the {asked.method} request. Set the option 'url' to it"
+    elif request.method != "GET" and response.status_code in _MOVED:
+        why = f"which would not repeat the {request.method} request. Set the option 'url' to it"
     if why:
         raise ValueError(f"the registry redirects (HTTP {response.status_code}) to {shown}, {why}")
 
@@ -255,7 +255,7 @@ def client_configuration(settings: RegistrySettings) -> dict[str, Any]:
 
 def _basic_authentication(properties: dict[str, str], from_url: str, format: str) -> dict[str, str]:
     source = properties.get("basic.auth.credentials.source", "")
-    given = properties.get("basic.auth.user.info", "")
+    user_info = properties.get("basic.auth.user.info", "")
     if source == "SASL_INHERIT":
         raise OptionError(
             "SASL_INHERIT is not supported; use 'basic-auth.credentials-source' = 'USER_INFO' and "
@@ -263,7 +263,7 @@ def _basic_authentication(properties: dict[str, str], from_url: str, format: str
             format=format,
             option="basic-auth.credentials-source",
         )
-    chosen = {"USER_INFO": given, "URL": from_url, "": from_url or given}.get(source, "")
+    chosen = {"USER_INFO": user_info, "URL": from_url, "": from_url or user_info}.get(source, "")
     return {"basic.auth.user.info": chosen} if chosen else {}
 
 
@@ -272,13 +272,13 @@ def _bearer_authentication(properties: dict[str, str]) -> dict[str, str]:
     if not source and not properties.get("bearer.auth.token"):
         return {}
     # the Java client sends these two if they are set; the Python client requires the first one
-    found = {
+    conf = {
         "bearer.auth.credentials.source": source or "STATIC_TOKEN",
         "bearer.auth.logical.cluster": properties.get("bearer.auth.logical.cluster", ""),
     }
     if source == "OAUTHBEARER":  # the Python client requires a scope too
-        found["bearer.auth.scope"] = properties.get("bearer.auth.scope", "")
-    return found
+        conf["bearer.auth.scope"] = properties.get("bearer.auth.scope", "")
+    return conf
 
 
 def _tls(properties: dict[str, str], format: str) -> dict[str, str]:
@@ -287,9 +287,9 @@ def _tls(properties: dict[str, str], format: str) -> dict[str, str]:
     trusted = properties.get(f"{_FLINK_SSL}truststore.location")
     if trusted:
         conf["ssl.ca.location"] = _pem(trusted, "ssl.truststore.location", format)
-    own = properties.get(f"{_FLINK_SSL}keystore.location")
-    if own:
-        conf["ssl.certificate.location"] = _pem(own, "ssl.keystore.location", format)
+    certificate = properties.get(f"{_FLINK_SSL}keystore.location")
+    if certificate:
+        conf["ssl.certificate.location"] = _pem(certificate, "ssl.keystore.location", format)
         password = properties.get(f"{_FLINK_SSL}keystore.password")
         if password:
             conf["ssl.key.password"] = password

@@ -133,10 +133,10 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Fra
         return frames
     at = np.ndarray((len(data) - GUID_PREFIX + 1,), "V16", data, offset=1, strides=(1,))
     ids[has_guid], guids = numbered(at[starts[has_guid]])
-    found = replace(frames, good=frames.good | has_guid, guids=guids)
+    with_guids = replace(frames, good=frames.good | has_guid, guids=guids)
     if not frames.good.any():
-        return replace(found, size=GUID_PREFIX)
-    return replace(found, messages=cut(messages, has_guid, GUID_PREFIX - PREFIX))
+        return replace(with_guids, size=GUID_PREFIX)
+    return replace(with_guids, messages=cut(messages, has_guid, GUID_PREFIX - PREFIX))
 
 
 def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, int, Reasons | None]:

@@ -132,8 +132,8 @@ def layout(
 def numbered(guids: npt.NDArray[np.void]) -> tuple[npt.NDArray[np.int64], tuple[bytes, ...]]:
     """Return a number for each GUID, and the distinct GUIDs, for `Frames`. The array is contiguous."""
     array = pa.Array.from_buffers(pa.binary(16), len(guids), [None, pa.py_buffer(guids)])
-    found = array.dictionary_encode()
-    return np.asarray(found.indices) + np.int64(_GUIDS), tuple(found.dictionary.to_pylist())
+    encoded = array.dictionary_encode()
+    return np.asarray(encoded.indices) + np.int64(_GUIDS), tuple(encoded.dictionary.to_pylist())
 
 
 def cut(messages: pa.BinaryArray, long: npt.NDArray[np.bool_], less: int) -> pa.BinaryArray:
@@ -179,6 +179,6 @@ def distinct_ids(ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.integer], n
         numbers = np.zeros(len(counts), np.int64)
         numbers[places] = np.arange(len(places))
         return places + low, numbers.take(nearby)
-    found, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
+    distinct, which, counts = np.unique(ids, return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
-    return found[order], np.argsort(order)[which]
+    return distinct[order], np.argsort(order)[which]

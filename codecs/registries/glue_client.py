@@ -125,9 +125,9 @@ class Glue(SchemaRegistry):
         version = self._client.register_schema_version(SchemaId=self._name(subject), SchemaDefinition=schema.text)
         return self._available(version)
 
-    def _available(self, found: Any) -> str | Refused:
+    def _available(self, answer: Any) -> str | Refused:
         """Return the id of a version when Glue has compared it with earlier ones; a refusal if it does not fit."""
-        version, status = _version_id(found), found["Status"]
+        version, status = _version_id(answer), answer["Status"]
         deadline, wait = time.monotonic() + self._timeout, 0.1
         while status == _PENDING and time.monotonic() < deadline:
             time.sleep(wait)
@@ -150,15 +150,15 @@ class Glue(SchemaRegistry):
             raise
 
 
-def _schema(found: Any) -> RegistrySchema:
-    kind, text = found["DataFormat"], found["SchemaDefinition"]
+def _schema(answer: Any) -> RegistrySchema:
+    kind, text = answer["DataFormat"], answer["SchemaDefinition"]
     if not isinstance(kind, str) or not isinstance(text, str):
         raise ValueError("the answer has no schema")
     return RegistrySchema(kind, text)
 
 
-def _version_id(found: Any) -> str:
-    return str(uuid.UUID(found["SchemaVersionId"]))
+def _version_id(answer: Any) -> str:
+    return str(uuid.UUID(answer["SchemaVersionId"]))
 
 
 def _code(error: Any) -> str:

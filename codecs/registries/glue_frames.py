@@ -68,11 +68,11 @@ def version_of(message: bytes) -> str | None:
 
 def compressed(messages: pa.BinaryArray) -> pa.BinaryArray:
     """Return framed messages with their datums compressed."""
-    found = [
+    framed = [
         None if message is None else _ZLIB + message[2:PREFIX] + zlib.compress(message[PREFIX:])
         for message in messages.to_pylist()
     ]
-    return pa.array(found, pa.binary())
+    return pa.array(framed, pa.binary())
 
 
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tuple[Frames, npt.NDArray[np.bool_]]:
@@ -80,14 +80,14 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tup
     if not len(messages):
         return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason), present
     data, starts, _, long = layout(messages, present, PREFIX)
-    found = np.ndarray((len(data) - PREFIX + 1,), f"V{PREFIX}", data, strides=(1,))[starts]
-    count, first, all_long = len(found), found[0].tobytes(), bool(long.all())
-    versions = np.ndarray((count,), "V16", found, offset=2, strides=(PREFIX,))
-    if all_long and first[:2] == _PLAIN and found.tobytes() == first * count:  # as in most batches
+    headers = np.ndarray((len(data) - PREFIX + 1,), f"V{PREFIX}", data, strides=(1,))[starts]
+    count, first, all_long = len(headers), headers[0].tobytes(), bool(long.all())
+    versions = np.ndarray((count,), "V16", headers, offset=2, strides=(PREFIX,))
+    if all_long and first[:2] == _PLAIN and headers.tobytes() == first * count:  # as in most batches
         numbers, guids = numbered(versions[:1].copy())
         ids = np.broadcast_to(numbers, count)
         return Frames(messages, ids, long, present, messages, _reason, guids, PREFIX), np.zeros(count, np.bool_)
-    heads = np.ndarray((count,), ">u2", found, strides=(PREFIX,))
+    heads = np.ndarray((count,), ">u2", headers, strides=(PREFIX,))
     is_zlib = heads == int.from_bytes(_ZLIB, "big")
     good = is_zlib | (heads == int.from_bytes(_PLAIN, "big"))
     if all_long and good.all():
@@ -104,10 +104,10 @@ def decompressed(frames: Frames, is_zlib: npt.NDArray[np.bool_], most: int) -> F
 
     Raises `OverflowError` if the datums of several messages are too large together; then fewer of them must be read.
     """
-    found: list[bytes | None] = frames.messages.to_pylist()
+    datums: list[bytes | None] = frames.messages.to_pylist()
     good, failures, total = frames.good.copy(), {}, 0
     for row in np.flatnonzero(is_zlib).tolist():
-        message = found[row]
+        message = datums[row]
         assert message is not None
         try:
             datum = _decompressed(message[PREFIX:], most)
@@ -116,11 +116,11 @@ def decompressed(frames: Frames, is_zlib: npt.NDArray[np.bool_], most: int) -> F
         except OverflowError as bad:
             good[row], failures[row] = False, Reason(ErrorCode.TOO_LARGE, str(bad))
         else:
-            found[row] = message[:PREFIX] + datum
+            datums[row] = message[:PREFIX] + datum
             total += len(datum)
-            if total > _MOST_OF_A_BATCH and len(found) > 1:
+            if total > _MOST_OF_A_BATCH and len(datums) > 1:
                 raise OverflowError(f"the datums of the batch have more than {_MOST_OF_A_BATCH} bytes")
-    return replace(frames, messages=pa.array(found, pa.binary()), good=good, failures=failures)
+    return replace(frames, messages=pa.array(datums, pa.binary()), good=good, failures=failures)
 
 
 def _decompressed(data: bytes, most: int) -> bytes:

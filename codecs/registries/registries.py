@@ -60,7 +60,7 @@ def open_registry(settings: RegistrySettings) -> SchemaRegistry:
         name = _HTTP  # its client says what is wrong with the URL
     point, *others = points[name]
     if others:
-        values = listed(one.value for one in points[name])
+        values = listed(entry_point.value for entry_point in points[name])
         raise PluginError(
             f"the schema registry '{name}' is provided by {values}; uninstall one of the packages",
             format=settings.format,
@@ -86,9 +86,9 @@ def open_registry(settings: RegistrySettings) -> SchemaRegistry:
 
 @functools.lru_cache(maxsize=1)
 def _entry_points() -> dict[str, list[metadata.EntryPoint]]:
-    found = {name: [metadata.EntryPoint(name, value, GROUP)] for name, value in _OWN.items()}
+    points = {name: [metadata.EntryPoint(name, value, GROUP)] for name, value in _OWN.items()}
     for point in metadata.entry_points(group=GROUP):
-        same = found.setdefault(point.name, [])
+        same = points.setdefault(point.name, [])
         if all(other.value != point.value for other in same):  # a distribution may be listed twice
             same.append(point)
-    return found
+    return points

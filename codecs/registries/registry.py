@@ -81,12 +81,14 @@ class Folder(SchemaRegistry):
     def schema(self, schema_id: int | str) -> RegistrySchema | Refused:
         self._check()
         files = [self._folder / f"{schema_id}{ending}" for ending in _ENDINGS]
-        found = next((file for file in files if file.is_file()), None)
+        schema_file = next((file for file in files if file.is_file()), None)
         try:
-            return Refused(f"there is no file {files[0].name}") if found is None else self._read(found)
+            return Refused(f"there is no file {files[0].name}") if schema_file is None else self._read(schema_file)
         except UnicodeDecodeError as bad:
-            assert found is not None
-            return Refused(f"the file {found.name} is not text in {bad.encoding}: {bad.reason}. Store it in UTF-8")
+            assert schema_file is not None
+            return Refused(
+                f"the file {schema_file.name} is not text in {bad.encoding}: {bad.reason}. Store it in UTF-8"
+            )
 
     def register(self, subject: str, schema: RegistrySchema) -> int | str | Refused:
         while True:
@@ -100,8 +102,8 @@ class Folder(SchemaRegistry):
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | str | Refused:
         wanted = _canonical(schema)
-        found: Mapping[Any, Path] = self._guids() if self._settings.guids else self._numbers()
-        for schema_id, file in sorted(found.items()):
+        files: Mapping[Any, Path] = self._guids() if self._settings.guids else self._numbers()
+        for schema_id, file in sorted(files.items()):
             with contextlib.suppress(ValueError):  # another process is writing the file
                 if _canonical(self._read(file)) == wanted:
                     return schema_id  # type: ignore[no-any-return]  # an int or a str

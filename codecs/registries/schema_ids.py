@@ -24,8 +24,8 @@ def schema_ids(messages: pa.BinaryArray) -> pa.StringArray:
 
 def ids_of_frames(frames: Frames) -> pa.StringArray:
     """Return the id or the GUID of each message's schema, null for a message without a frame."""
-    found, which = distinct_ids(frames.ids)
-    texts = pa.array([str(schema) for schema in frames.schemas(found.tolist())], pa.string())
+    distinct, which = distinct_ids(frames.ids)
+    texts = pa.array([str(schema) for schema in frames.schemas(distinct.tolist())], pa.string())
     return texts.take(pa.array(which, mask=~frames.good))
 
 

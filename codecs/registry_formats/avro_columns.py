@@ -118,13 +118,13 @@ def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
     long_id = "begin with 00 and the id of a schema in eight bytes, the frame of Apicurio 2"
     of_version_2 = {USE_ID: GLOBAL_ID, **options} if options else {}
     return [
-        one
+        recognition
         for known in (
             Recognition(indices_of(sample, APICURIO), 1.0, in_header, options),
             Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2),
         )
         if known.messages
-        for one in split_by_type(sample, known, "avro-apicurio")
+        for recognition in split_by_type(sample, known, "avro-apicurio")
     ]
 
 

@@ -84,15 +84,15 @@ class AvroDatums:
     # --- writing -----------------------------------------------------------------------------------------
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
-        given = self._options["schema"]
-        if self._options["schema-id"] is None or given is None:
+        text = self._options["schema"]
+        if self._options["schema-id"] is None or text is None:
             return RegistrySchema(AVRO, self._table(schema).schema.text)
-        return self.accepted(RegistrySchema(AVRO, given), schema)
+        return self.accepted(RegistrySchema(AVRO, text), schema)
 
     def accepted(self, latest: RegistrySchema, schema: pa.Schema) -> RegistrySchema:
-        found = parse_complete(latest)
-        self._fitted(found, schema)
-        return RegistrySchema(AVRO, found.text)
+        parsed = parse_complete(latest)
+        self._fitted(parsed, schema)
+        return RegistrySchema(AVRO, parsed.text)
 
     def _fitted(self, written: Schema, schema: pa.Schema) -> Schema:
         """Return the schema for writing the datums of a table as those of a registered schema."""
@@ -104,8 +104,8 @@ class AvroDatums:
             self.own_schema(schema)  # raises `SchemaError`, also without rows
 
         def write(schema_id: int | str, written: RegistrySchema) -> EncodedBatch:
-            found, prefix = self._fitted(parse_complete(written), schema), self._registry.framing.prefix(schema_id)
-            return encode_rows(rows, found, self._type(row_type(schema)), prefix=prefix)
+            fitted, prefix = self._fitted(parse_complete(written), schema), self._registry.framing.prefix(schema_id)
+            return encode_rows(rows, fitted, self._type(row_type(schema)), prefix=prefix)
 
         return write
 
@@ -128,21 +128,21 @@ class AvroDatums:
         """
         frames = self._registry.framing.read(messages, present)
         all_good = bool(frames.good.all())
-        found, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
-        schemas = self.schemas_of(found.tolist(), frames)
+        distinct, which = distinct_ids(frames.ids if all_good else frames.ids[frames.good])
+        schemas = self.schemas_of(distinct.tolist(), frames)
         if on_writer is not None:
             for key, (number, schema) in zip(frames.schemas([*schemas]), schemas.items(), strict=True):
                 error = on_writer(key, schema) if isinstance(schema, Schema) else None
                 schemas[number] = schema if error is None else error
         writers = [schema for schema in schemas.values() if isinstance(schema, Schema)]
         is_known = np.array([isinstance(schema, Schema) for schema in schemas.values()], np.bool_)
-        writer_index = np.where(is_known, np.cumsum(is_known) - 1, -1)[which] if len(found) > len(writers) else which
+        writer_index = np.where(is_known, np.cumsum(is_known) - 1, -1)[which] if len(distinct) > len(writers) else which
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
         plans = [plan(writer, reader, self._options["read-enum-and-fixed"], self._legacy) for writer in writers]
         decoded = read(frames.messages, plans, reader, writer_index, frames.size)
-        if len(found) == len(writers) and (all_good or (frames.good | ~present).all()):
+        if len(distinct) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded
         reasons = frames.errors()
         reasons[frames.good] = np.array([None if isinstance(s, Schema) else s for s in schemas.values()], object)[which]
@@ -169,13 +169,14 @@ class AvroDatums:
 
     def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | Reason:
         registry = f"the schema registry at {self._registry.settings.shown_url}"
-        found = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
-        if isinstance(found, Refused):
+        registered = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
+        if isinstance(registered, Refused):
             return Reason(
-                ErrorCode.UNKNOWN_SCHEMA, f"Could not find schema with id {schema_id} in {registry}: {found.reason}"
+                ErrorCode.UNKNOWN_SCHEMA,
+                f"Could not find schema with id {schema_id} in {registry}: {registered.reason}",
             )
         try:
-            return parse_complete(found)
+            return parse_complete(registered)
         except SchemaError as bad:
             reason = self._registry.settings.scrubbed(str(bad))
             return Reason(

@@ -58,23 +58,28 @@ class AvroLooker:
 
     def look(self, messages: pa.BinaryArray, topics: pa.StringArray) -> Looked:
         """Return what the messages contribute."""
-        found = Findings(len(messages), self._request)
+        findings = Findings(len(messages), self._request)
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         ids, writers = self._datums.writers(messages, filled)
-        self._place(messages, topics, ids, writers, found)
-        found.decide(self._format, messages)
-        return found.looked()
+        self._place(messages, topics, ids, writers, findings)
+        findings.decide(self._format, messages)
+        return findings.looked()
 
     def _place(
-        self, messages: pa.BinaryArray, topics: pa.StringArray, ids: Any, writers: Mapping[int, Schema], found: Findings
+        self,
+        messages: pa.BinaryArray,
+        topics: pa.StringArray,
+        ids: Any,
+        writers: Mapping[int, Schema],
+        findings: Findings,
     ) -> None:
-        add = self._adder(found, writers)
+        add = self._adder(findings, writers)
         present = np.asarray(messages.is_valid())
         for index, (topic, schema_id) in enumerate(zip(topics.to_pylist(), ids.tolist(), strict=True)):
             if present[index] and topic is not None:
-                add(index, found.table((topic,)), schema_id)
+                add(index, findings.table((topic,)), schema_id)
 
-    def _adder(self, found: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
+    def _adder(self, findings: Findings, writers: Mapping[int, Schema]) -> Callable[[int, TableFindings, int], None]:
         """Return a function that gives a message its table, and the table the columns of the message's schema."""
         done: dict[tuple[int, int], Reason | None] = {}
 
@@ -86,9 +91,9 @@ class AvroLooker:
                 done[key] = table.add(index, list(self._contributions(types, table)))
             error = done[key]
             if error is None:
-                found.set_table(index, table)
+                findings.set_table(index, table)
             else:
-                found.fail(index, error)
+                findings.fail(index, error)
 
         return add
 
@@ -99,7 +104,7 @@ class AvroLooker:
         return [branch for branch in writer.branches if branch.type == "record"] or [writer]
 
     def _contributions(self, types: Sequence[_Types], table: TableFindings) -> Iterator[Contribution]:
-        return schema_contributions(chain.from_iterable(one.items() for one in types), table, self._request)
+        return schema_contributions(chain.from_iterable(of_record.items() for of_record in types), table, self._request)
 
     def _types_of(self, writer: Schema) -> _Types:
         """Return the types of the columns of a schema; none if no table can have them."""
@@ -139,9 +144,14 @@ class DebeziumAvroLooker(AvroLooker):
         self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
 
     def _place(
-        self, messages: pa.BinaryArray, topics: pa.StringArray, ids: Any, writers: Mapping[int, Schema], found: Findings
+        self,
+        messages: pa.BinaryArray,
+        topics: pa.StringArray,
+        ids: Any,
+        writers: Mapping[int, Schema],
+        findings: Findings,
     ) -> None:
-        add = self._adder(found, writers)
+        add = self._adder(findings, writers)
         skipped = {schema_id for schema_id, writer in writers.items() if self._is_skipped(writer)}
         filled = np.asarray(pc.fill_null(pc.greater(pc.binary_length(messages), 0), False))
         rows = self._envelopes.decode_batch(messages, _FLAT_SOURCE if self._flat else _SOURCE).rows
@@ -161,20 +171,20 @@ class DebeziumAvroLooker(AvroLooker):
             if other is not None and (name is None or not other.empties_table):
                 continue
             if name is None:
-                found.leave_to_decoding(index)
+                findings.leave_to_decoding(index)
             elif other is not None:
-                found.set_change(index, found.table(name), "truncate")
+                findings.set_change(index, findings.table(name), "truncate")
             else:
                 if self._deletions is not None:
                     self._deletions.note(topic, name, marked=schema_id in marked)
-                add(index, found.table(name), schema_id)
+                add(index, findings.table(name), schema_id)
                 placed.setdefault((name, schema_id), []).append(index)
         if self._deletions is not None:
-            self._deletions.place(found)
+            self._deletions.place(findings)
         if self._typed:
             for (name, schema_id), indexes in placed.items():
                 types = self._types_of(writers[schema_id]) if schema_id in writers else {}
-                self._look_at_times(messages, indexes, found.table(name), types)
+                self._look_at_times(messages, indexes, findings.table(name), types)
 
     def _look_at_times(self, messages: pa.BinaryArray, indexes: list[int], table: TableFindings, types: _Types) -> None:
         """Make columns STRING whose counts are not all times of a day, as MySQL's TIME may be."""
@@ -231,7 +241,7 @@ def written_change_columns(messages: pa.BinaryArray, datums: AvroDatums, *, flat
             types.append({})
     number_of = {schema_id: number for number, schema_id in enumerate(writers)}
     numbers = pa.array([number_of.get(schema_id) for schema_id in ids.tolist()], pa.int32())
-    return WrittenColumns(numbers, tuple({name: nullable(t) for name, t in one.items()} for one in types))
+    return WrittenColumns(numbers, tuple({name: nullable(t) for name, t in columns.items()} for columns in types))
 
 
 def avro_columns(schema: Schema) -> tuple[FlinkField, ...]:

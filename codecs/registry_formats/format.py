@@ -120,20 +120,20 @@ class RegistryFormat(Format):
         if self.options["register-in-executors"] or self.options["schema-id"] is not None:
             return self
         try:
-            found = self.schema_to_write(schema)
+            to_write = self.schema_to_write(schema)
         except SchemaRegistryError as error:
             error.add_note(
                 "encode requests the schema's id in the process that plans the job. If only the executors can reach "
                 "the registry, set the option 'register-in-executors' = 'true'"
             )
             raise
-        if isinstance(found, Refused):
-            raise SchemaError(f"format '{self.identifier}': {found.reason}", format=self.identifier)
-        schema_id, written = found
+        if isinstance(to_write, Refused):
+            raise SchemaError(f"format '{self.identifier}': {to_write.reason}", format=self.identifier)
+        schema_id, written = to_write
         if written.references:  # which an option has no place for
-            return type(self)({**self._given, "register-in-executors": "true"})
+            return type(self)({**self._raw_options, "register-in-executors": "true"})
         latest = {"schema": written.text} if self.registry.writes_latest else {}
-        return type(self)({**self._given, "schema-id": str(schema_id), **latest})
+        return type(self)({**self._raw_options, "schema-id": str(schema_id), **latest})
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         """Return the schema that writing registers: the option `schema`, or the one derived from the table."""
@@ -186,10 +186,10 @@ class RegistryFormat(Format):
         """
         if rows.null_count == len(rows):
             return EncodedBatch(pa.nulls(len(rows), pa.binary()))
-        found = self.schema_to_write(schema)
-        if isinstance(found, Refused):
-            error = Reason(ErrorCode.UNKNOWN_SCHEMA, found.reason)
+        to_write = self.schema_to_write(schema)
+        if isinstance(to_write, Refused):
+            error = Reason(ErrorCode.UNKNOWN_SCHEMA, to_write.reason)
             reasons = [error if is_row else None for is_row in rows.is_valid().to_pylist()]
             return EncodedBatch(pa.nulls(len(rows), pa.binary()), *reason_arrays(reasons))
-        batch = write(*found)
+        batch = write(*to_write)
         return replace(batch, messages=self.framing.finished(batch.messages))

@@ -42,15 +42,15 @@ def recognize_json_registry(sample: MessageSample) -> list[Recognition]:
 
 def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
     """Recognize Debezium's changes in JSON after Confluent's frame."""
-    found = []
+    indices = []
     for index in indices_of(sample, CONFLUENT_JSON):
         tree: Any = None
         with contextlib.suppress(ValueError, RecursionError):
             tree = json.loads(body(sample.values[index] or b""))
         if isinstance(tree, dict) and {"before", "after", "op"} <= tree.keys():
-            found.append(index)
+            indices.append(index)
     are = "begin with 00 and a schema id, Confluent's frame, and go on as Debezium's changes in JSON"
-    return [Recognition(tuple(found), 1.0, are, options_with_url(sample), specificity=3)] if found else []
+    return [Recognition(tuple(indices), 1.0, are, options_with_url(sample), specificity=3)] if indices else []
 
 
 def propose_json_registry(
@@ -70,6 +70,6 @@ def propose_json_registry(
     if settings.url:
         rows = read_schemas(ids, JSON, settings, notes, lambda schema: columns_of_json_schema(schema, notes, name))
     if not rows:
-        found = propose_rows(without_frames(sample), options)
-        return replace(found, notes=(*notes.texts(), *found.notes))
+        proposal = propose_rows(without_frames(sample), options)
+        return replace(proposal, notes=(*notes.texts(), *proposal.notes))
     return SchemaProposal(columns_of_all(rows, notes), options, (), notes.texts())

@@ -71,7 +71,7 @@ class NewSchemas:
             option = ""
             if reading is not None:
                 new.change(written, reading.changed(whole))
-                fields = (new.columns.get(one.name, one) for one in whole.fields)
+                fields = (new.columns.get(column.name, column) for column in whole.fields)
                 option = reading.option(replace(whole, fields=tuple(fields)))
             text = ". ".join(filter(None, (new.text(self.row), option)))
             return f"format '{self.format}': schema {schema} has {text}" if new.names or option else ""
@@ -89,9 +89,9 @@ class NewSchemas:
         `given` are the messages with their frames. Messages whose schema the registry does not know are read.
         """
         frames = read_frames(given, np.asarray(given.is_valid()))
-        found, which = distinct_ids(frames.ids[frames.good])
+        distinct, which = distinct_ids(frames.ids[frames.good])
         refused: list[Reason | None] = []
-        for key, answer in schemas_by_id(self.settings, frames.schemas(found.tolist())).items():
+        for key, answer in schemas_by_id(self.settings, frames.schemas(distinct.tolist())).items():
             known = answer if isinstance(answer, Refused) else answer.of_kind(JSON, "it")
             if isinstance(known, Refused):
                 refused.append(None)
@@ -101,7 +101,7 @@ class NewSchemas:
             return messages, errors
         reasons = frames.errors()
         reasons[frames.good] = np.array(refused, object)[which]
-        kept = pc.if_else(pa.array([one is None for one in reasons]), messages, pa.scalar(None, pa.binary()))
+        kept = pc.if_else(pa.array([reason is None for reason in reasons]), messages, pa.scalar(None, pa.binary()))
         return kept, reasons
 
     def _rows(self, columns: Columns) -> tuple[FlinkField, ...]:
@@ -133,17 +133,17 @@ class _Difference:
     def merged(self, known: FlinkType, written: FlinkType, path: str) -> FlinkType:
         """Return the table's type with the fields and the width of the written one, and note them."""
         if known.root == written.root == "ROW":
-            fields = {one.name: one for one in known.fields}
-            for one in written.fields:
-                place = f"{path}.{one.name}" if path else one.name
-                if one.name not in fields:
+            fields = {column.name: column for column in known.fields}
+            for column in written.fields:
+                place = f"{path}.{column.name}" if path else column.name
+                if column.name not in fields:
                     self.names.append(place)
-                    fields[one.name] = replace(one, type=nullable(one.type))
+                    fields[column.name] = replace(column, type=nullable(column.type))
                 else:
-                    t = self.merged(fields[one.name].type, one.type, place)
-                    fields[one.name] = replace(one, type=t)
-                if not path and fields[one.name] not in known.fields:
-                    self.columns[one.name] = fields[one.name]
+                    t = self.merged(fields[column.name].type, column.type, place)
+                    fields[column.name] = replace(column, type=t)
+                if not path and fields[column.name] not in known.fields:
+                    self.columns[column.name] = fields[column.name]
             return replace(known, fields=tuple(fields.values()))
         if known.fields and known.root == written.root and len(known.fields) == len(written.fields):
             parts = (
@@ -159,16 +159,16 @@ class _Difference:
 
     def change(self, written: Columns, names: Iterable[str]) -> None:
         """Note columns that do not read what is written, and change them to its types."""
-        for one in written:
-            if one.name in names:
-                self.names.append(f"{one.name} as {one.type.summary()}")
-                self.columns[one.name] = replace(one, type=nullable(one.type))
+        for column in written:
+            if column.name in names:
+                self.names.append(f"{column.name} as {column.type.summary()}")
+                self.columns[column.name] = replace(column, type=nullable(column.type))
 
     def text(self, row: FlinkType) -> str:
         """Return the difference in words, and the columns that take it in."""
         names = ", ".join(self.names[:_MOST_NAMED])
         more = f" and {len(self.names) - _MOST_NAMED} more" if len(self.names) > _MOST_NAMED else ""
-        known = {one.name for one in row.fields}
+        known = {column.name for column in row.fields}
         new = tuple(column for name, column in self.columns.items() if name not in known)
         changed = tuple(column for name, column in self.columns.items() if name in known)
         if not self.names:

@@ -164,8 +164,10 @@ _SUBJECT_OF_OURS = Option(
 
 def cloud_avro_options() -> tuple[Option, ...]:
     """Return the options of a format for Avro of Flink on Confluent Cloud, which reads enum and fixed."""
-    own = (option for option in AVRO_OPTIONS if option.name in ("schema", READ_ENUM_AND_FIXED, VARIANT_COLUMNS.name))
-    ours = [replace(option, doc=f"Ours. {option.doc.removeprefix('Ours. ')}") for option in own]
+    of_avro = (
+        option for option in AVRO_OPTIONS if option.name in ("schema", READ_ENUM_AND_FIXED, VARIANT_COLUMNS.name)
+    )
+    ours = [replace(option, doc=f"Ours. {option.doc.removeprefix('Ours. ')}") for option in of_avro]
     enums = "Ours. Whether an enum is read as STRING and a fixed as BYTES."
     return cloud_options(
         "<id>.avsc",

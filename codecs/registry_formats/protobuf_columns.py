@@ -107,18 +107,18 @@ def recognize_proto_debezium(sample: MessageSample) -> list[Recognition]:
             if isinstance(answer, RegistrySchema) and answer.kind == PROTOBUF:
                 names = {field.name for field in message_types(answer, path, "proto-registry").message.fields}
                 are_changes[schema_id, path] = names >= _CHANGE
-    found = tuple(index for index, kind in kinds.items() if kind is not None and are_changes.get(kind))
+    changes = tuple(index for index, kind in kinds.items() if kind is not None and are_changes.get(kind))
     are = f"{frames.description}; they are Debezium's changes in Protobuf"
-    return [Recognition(found, 1.0, are, sample.registry, specificity=3)] if found else []
+    return [Recognition(changes, 1.0, are, sample.registry, specificity=3)] if changes else []
 
 
 def propose_proto_debezium(
     sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings
 ) -> SchemaProposal:
     """Propose the columns of the rows before and after a change."""
-    found = propose_proto_registry(sample, options, settings)
-    images = [field.type for field in found.fields if field.name in ("after", "before") and field.type.root == "ROW"]
-    return replace(found, fields=images[0].fields if images else ())
+    proposal = propose_proto_registry(sample, options, settings)
+    images = [field.type for field in proposal.fields if field.name in ("after", "before") and field.type.root == "ROW"]
+    return replace(proposal, fields=images[0].fields if images else ())
 
 
 def propose_proto_registry(
@@ -161,8 +161,8 @@ def _common(one: FlinkType, other: FlinkType) -> FlinkType | None:
 def _type_of(message: bytes) -> tuple[int | str, IndexPath] | None:
     """Return the schema's id and the path of a message; None without them."""
     schema_id = schema_id_of(message)
-    found = None if schema_id is None else read_path(message, frame_size(message))
-    return None if schema_id is None or found is None else (schema_id, found[0])
+    path = None if schema_id is None else read_path(message, frame_size(message))
+    return None if schema_id is None or path is None else (schema_id, path[0])
 
 
 def columns_of_proto_schema(schema: RegistrySchema, notes: Notes, path: IndexPath = FIRST) -> tuple[FlinkField, ...]:
@@ -182,13 +182,13 @@ class _Reading:
         self._count = 0
 
     def fields(self, message: MessageType, path: str, around: tuple[str, ...]) -> tuple[FlinkField, ...]:
-        found = []
+        columns = []
         for field in message.fields:
             inner = f"{path}.{field.name}" if path else field.name
             t = self._type(field, inner, around)
             if t is not None:
-                found.append(FlinkField(field.name, t))
-        return tuple(found)
+                columns.append(FlinkField(field.name, t))
+        return tuple(columns)
 
     def _type(self, field: FieldType, path: str, around: tuple[str, ...]) -> FlinkType | None:
         """Return the type of a column; None, and a note, if no column can have the field."""

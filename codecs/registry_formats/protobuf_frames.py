@@ -91,11 +91,11 @@ def message_groups(frames: Frames) -> tuple[list[SameType], Ints]:
     for place in np.flatnonzero(complete & ~is_first).tolist():
         head = data[starts[place] : min(starts[place] + 2, ends[place])].tobytes()
         if head not in known or known[head] < 0:  # most paths have one item, and so two bytes
-            found = read_path(data[starts[place] : min(starts[place] + 512, ends[place])].tobytes(), 0)
-            if found is None or (found not in paths and len(paths) >= _MOST_PATHS):
+            path_and_size = read_path(data[starts[place] : min(starts[place] + 512, ends[place])].tobytes(), 0)
+            if path_and_size is None or (path_and_size not in paths and len(paths) >= _MOST_PATHS):
                 continue
-            codes[place] = paths.setdefault(found, len(paths))
-            known[head] = codes[place] if found[1] == 2 else -1
+            codes[place] = paths.setdefault(path_and_size, len(paths))
+            known[head] = codes[place] if path_and_size[1] == 2 else -1
         else:
             codes[place] = known[head]
     which[good & (codes < 0)] = SameType.WITHOUT_PATH
@@ -112,5 +112,5 @@ def message_groups(frames: Frames) -> tuple[list[SameType], Ints]:
 def is_frame(header: bytes) -> bool:
     """Return whether the bytes of a header are the id or GUID of a schema, and the path of a message."""
     size = frame_size(header)
-    found = read_path(header, size) if size else None
-    return found is not None and found[1] == len(header)
+    path_and_size = read_path(header, size) if size else None
+    return path_and_size is not None and path_and_size[1] == len(header)

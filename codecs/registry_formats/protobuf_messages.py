@@ -50,16 +50,16 @@ def decode_messages(
     reasons = frames.errors()
     groups, which = message_groups(frames)
     reasons[which == SameType.WITHOUT_PATH] = SameType.NO_PATH
-    parts, found = [], []
+    parts, readable = [], []
     for number, group in enumerate(groups):
         reader = _reader_of(group, row, settings, format, new)
         at = np.flatnonzero(which == number)
         if isinstance(reader, SchemaReader):
-            found.append(number)
+            readable.append(number)
             parts.append((at, reader.read(frames.messages.take(pa.array(at)), group.size)))
         else:
             reasons[at] = reader
-    others = np.flatnonzero(~np.isin(which, found))
+    others = np.flatnonzero(~np.isin(which, readable))
     if len(others) or not parts:
         parts.append((others, SchemaReader.nothing(row, len(others))))
     return with_errors(join_parts(parts), reasons)
@@ -76,16 +76,17 @@ def _reader_of(
 ) -> SchemaReader | Reason:
     """Return the reader of a group of messages as rows, or the error of all of them."""
     (answer,) = schemas_by_id(settings, [group.schema_id]).values()
-    found = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {group.schema_id}")
+    registered = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {group.schema_id}")
     registry = f"the schema registry at {settings.shown_url}"
-    if isinstance(found, Refused):
+    if isinstance(registered, Refused):
         return Reason(
-            ErrorCode.UNKNOWN_SCHEMA, f"Could not find schema with id {group.schema_id} in {registry}: {found.reason}"
+            ErrorCode.UNKNOWN_SCHEMA,
+            f"Could not find schema with id {group.schema_id} in {registry}: {registered.reason}",
         )
-    error = None if new is None else new.error(group.schema_id, lambda: _columns(found, group.path))
+    error = None if new is None else new.error(group.schema_id, lambda: _columns(registered, group.path))
     if error is not None:
         return error
-    reader = _reader(row, found, group.path, format)
+    reader = _reader(row, registered, group.path, format)
     if isinstance(reader, SchemaReader):
         return reader
     return Reason(

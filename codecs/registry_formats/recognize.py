@@ -50,8 +50,8 @@ def options_with_url(sample: MessageSample) -> Mapping[str, Any]:
 
 def confluent_frames(sample: MessageSample) -> ConfluentFrames:
     """Sort the messages in Confluent's frame; asks the registry of the sample, if there is one."""
-    found = indices_of(sample, CONFLUENT)
-    ids = {index: schema_id_of(sample.values[index] or b"") or 0 for index in found}
+    indices_of_frames = indices_of(sample, CONFLUENT)
+    ids = {index: schema_id_of(sample.values[index] or b"") or 0 for index in indices_of_frames}
     if not ids:
         return ConfluentFrames()
     may_be_numbers = sample.computed(number_type) is not None
@@ -85,10 +85,10 @@ def _kind(answer: RegistrySchema | Refused | None) -> str:
     return UNKNOWN
 
 
-def _kind_of_avro(found: RegistrySchema) -> str:
+def _kind_of_avro(registered: RegistrySchema) -> str:
     """Whether an Avro schema is Debezium's of changes, or of rows without an envelope."""
     try:
-        schema = parse_complete(found)
+        schema = parse_complete(registered)
     except SchemaError:
         return AVRO
     names = {field.name for field in schema.fields}

@@ -55,8 +55,8 @@ class RecordFormat(RegistryFormat):
 
     @classmethod
     def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
-        given = str(options.get(SUBJECT_STRATEGY, BY_TOPIC)).casefold()
-        if any(given == name.casefold() and strategy != BY_TOPIC for name, strategy in STRATEGIES.items()):
+        subject_strategy = str(options.get(SUBJECT_STRATEGY, BY_TOPIC)).casefold()
+        if any(subject_strategy == name.casefold() and strategy != BY_TOPIC for name, strategy in STRATEGIES.items()):
             return {TOPIC: topic, **options}
         return super().complete_options(options, topic=topic, part=part)
 
@@ -149,7 +149,7 @@ class RecordFormat(RegistryFormat):
             return self.propose_records(records_of_type(sample, self, name))
         if not self.record_columns:
             try:
-                found = self.propose_records(sample)
+                proposal = self.propose_records(sample)
             except SchemaError as bad:
                 names = self.record_types(sample.array()).by_name()
                 if len(names) < 2:
@@ -158,13 +158,13 @@ class RecordFormat(RegistryFormat):
                 raise SchemaError(
                     f"{bad}. The messages have the types {listed(names)}: {how}", format=self.identifier
                 ) from None
-            return with_note_of_types(found, sample, self) if self.settings.url else found
+            return with_note_of_types(proposal, sample, self) if self.settings.url else proposal
         for column, name in self.record_columns.items():
-            found = self._of_type(name).propose_schema(sample)
-            fields.append(FlinkField(column, FlinkType("ROW", fields=found.fields)))
-            notes += [f"{column}: {note}" for note in found.notes]
+            proposal = self._of_type(name).propose_schema(sample)
+            fields.append(FlinkField(column, FlinkType("ROW", fields=proposal.fields)))
+            notes += [f"{column}: {note}" for note in proposal.notes]
         kept = tuple(field for field in fields if field.type.fields)
-        return SchemaProposal(kept, self._given, (), tuple(notes))
+        return SchemaProposal(kept, self._raw_options, (), tuple(notes))
 
     def looker(self, request: LookRequest) -> Looker:
         from kvformat.codecs.registry_formats.records_discover import RecordLooker
@@ -194,9 +194,9 @@ class RecordFormat(RegistryFormat):
         if not columns and name is None:
             return self.decode_records(messages, schema)
         numbers = self._types_of_columns(row_type(schema)) if columns else [0]
-        found = self.decode_at_once(messages, row_type(schema)) if columns else None
-        if found is not None:
-            return found
+        at_once = self.decode_at_once(messages, row_type(schema)) if columns else None
+        if at_once is not None:
+            return at_once
         types = self.record_types(messages)
         which, errors = self._wanted(types, list(columns.values()) if columns else [name])
         if columns:
@@ -264,7 +264,7 @@ class RecordFormat(RegistryFormat):
         which = np.where(which == _UNKNOWN, numbers[0], which)  # whose decoder reports the error
         counts = (which != _OTHER).astype(np.int64)  # one row, also for a type whose column is not selected
         if others is not None:
-            counts[[one is not None for one in others]] = -1
+            counts[[reason is not None for reason in others]] = -1
         order = np.argsort(which.astype(np.int16), kind="stable")
         ends = np.searchsorted(which[order], range(-2, max(numbers) + 2))
         by_type, parts = messages.take(pa.array(order)), []
@@ -280,8 +280,8 @@ class RecordFormat(RegistryFormat):
                 reasons = np.full(len(messages), None, object) if reasons is None else reasons
                 reasons[order[start:end]] = np.array(reasons_of(batch.errors, batch.codes, len(batch.rows)), object)
             parts.append((number, batch.rows.flatten()))
-        found = DecodedBatch(beside(parts, which, counts, row))
-        return found if reasons is None else with_errors(found, reasons)
+        decoded = DecodedBatch(beside(parts, which, counts, row))
+        return decoded if reasons is None else with_errors(decoded, reasons)
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -299,28 +299,28 @@ class RecordFormat(RegistryFormat):
         name = self.options[RECORD_NAME] or self._name_of(self.own_schema(schema))
         return name if self._strategy == BY_RECORD else f"{self.options[TOPIC]}-{name}"
 
-    def _name_of(self, own: RegistrySchema) -> str:
-        name, *others = names_of_schema(own) or (NAMELESS,)
+    def _name_of(self, schema: RegistrySchema) -> str:
+        name, *others = names_of_schema(schema) or (NAMELESS,)
         if others or name == NAMELESS:
             raise SchemaError(
                 f"format '{self.identifier}': '{SUBJECT_STRATEGY}' = '{self._strategy}' needs a schema of one type "
-                f"with a name (in JSON Schema its title): {own.text}",
+                f"with a name (in JSON Schema its title): {schema.text}",
                 format=self.identifier,
             )
         return name
 
     def schema_to_write(self, schema: pa.Schema) -> tuple[int | str, RegistrySchema] | Refused:
-        found, name = super().schema_to_write(schema), self.options[RECORD_NAME]
-        if name is None or isinstance(found, Refused):
-            return found
-        names = names_of_schema(found[1])
+        to_write, name = super().schema_to_write(schema), self.options[RECORD_NAME]
+        if name is None or isinstance(to_write, Refused):
+            return to_write
+        names = names_of_schema(to_write[1])
         if name not in names or (len(names) > 1 and not self.writes_unions):
             raise SchemaError(
                 f"format '{self.identifier}': the schema to write is that of {listed(names)}, and "
-                f"'{RECORD_NAME}' is '{name}'. The schema: {self.settings.scrubbed(found[1].text)}",
+                f"'{RECORD_NAME}' is '{name}'. The schema: {self.settings.scrubbed(to_write[1].text)}",
                 format=self.identifier,
             )
-        return found
+        return to_write
 
     def for_encoding(self, schema: pa.Schema) -> Format:
         if not self.record_columns:
@@ -329,7 +329,7 @@ class RecordFormat(RegistryFormat):
             return self
         for column, writer in self._writers(row_type(schema)):
             writer.for_encoding(schema_of_column(column.type))  # registers the schemas once, and may refuse them
-        return type(self)({**self._given, "register-in-executors": "true"})
+        return type(self)({**self._raw_options, "register-in-executors": "true"})
 
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
@@ -359,8 +359,8 @@ class RecordFormat(RegistryFormat):
                 f"the row must have a value in one of the columns {listed(self.record_columns)}, and NULL in the "
                 "others, because a message has one type",
             )
-        found = pa.concat_arrays([pa.nulls(0, pa.binary()), *messages]).take(places)
-        return EncodedBatch(found, *reason_arrays(reasons))
+        in_order = pa.concat_arrays([pa.nulls(0, pa.binary()), *messages]).take(places)
+        return EncodedBatch(in_order, *reason_arrays(reasons))
 
     def _writers(self, row: FlinkType) -> list[tuple[FlinkField, RecordFormat]]:
         """Return the columns, each with the format that writes its type."""
@@ -369,8 +369,8 @@ class RecordFormat(RegistryFormat):
 
     def _of_type(self, name: str) -> RecordFormat:
         """Return the format for one of the types of the columns."""
-        given = {name: value for name, value in self._given.items() if name.partition(".")[0] != RECORD_COLUMNS}
-        return type(self)({**given, RECORD_NAME: name})
+        others = {name: value for name, value in self._raw_options.items() if name.partition(".")[0] != RECORD_COLUMNS}
+        return type(self)({**others, RECORD_NAME: name})
 
     def _types_of_columns(self, row: FlinkType) -> list[int]:
         """Return the number of the type of each column. Raises `SchemaError`."""
@@ -410,12 +410,12 @@ def _insert(batch: DecodedBatch, kept: Mask, errors: Reasons | None) -> DecodedB
     before = np.zeros(len(kept) + 1, np.int64)
     np.cumsum(kept, out=before[1:])
     of_kept = pa.array(before[1:] - 1, mask=~kept)
-    is_valid = np.ones(len(kept), np.bool_) if errors is None else np.array([one is None for one in errors])
+    is_valid = np.ones(len(kept), np.bool_) if errors is None else np.array([reason is None for reason in errors])
     is_valid[kept] = np.asarray(batch.rows.is_valid())
     buffers = [validity(is_valid), pa.py_buffer(np.asarray(batch.rows.offsets)[before])]
     rows = pa.Array.from_buffers(batch.rows.type, len(kept), buffers, children=[batch.rows.values])
-    own = None if batch.errors is None else batch.errors.take(of_kept)
-    return DecodedBatch(rows, None, own, None if batch.codes is None else batch.codes.take(of_kept))
+    all_errors = None if batch.errors is None else batch.errors.take(of_kept)
+    return DecodedBatch(rows, None, all_errors, None if batch.codes is None else batch.codes.take(of_kept))
 
 
 @cached_by_identity

@@ -27,13 +27,13 @@ def split_by_type(sample: MessageSample, known: Recognition, format: str) -> Ite
     if sample.part == "key" or not known.options:  # nothing names the registry
         yield known
         return
-    found = _by_name(sample.only(known.messages), format, known.options)
-    if len(found) < 2:
+    by_name = _by_name(sample.only(known.messages), format, known.options)
+    if len(by_name) < 2:
         yield known
         return
     indices = np.asarray(known.messages)
     is_named = np.zeros(len(indices), np.bool_)
-    for name, at in found.items():
+    for name, at in by_name.items():
         if name != NAMELESS:
             is_named[at] = True
             options = {**known.options, RECORD_NAME: name, OTHER_MESSAGES: SKIP}
@@ -53,9 +53,9 @@ def options_for_type(
     known = {spec.name for spec in get_format(format, options).option_specs}
     if not options or RECORD_NAME not in known:
         return {}
-    found, wanted = _by_name(sample, format, options), set(indices)
-    names = [name for name, at in found.items() if not wanted.isdisjoint(at.tolist())]
-    if len(found) < 2 or len(names) != 1 or names == [NAMELESS]:
+    by_name, wanted = _by_name(sample, format, options), set(indices)
+    names = [name for name, at in by_name.items() if not wanted.isdisjoint(at.tolist())]
+    if len(by_name) < 2 or len(names) != 1 or names == [NAMELESS]:
         return {}
     return {RECORD_NAME: names[0], OTHER_MESSAGES: SKIP}
 
@@ -70,8 +70,8 @@ def _by_name(sample: MessageSample, format: str, options: Mapping[str, Any]) -> 
 
 def records_of_type(sample: MessageSample, format: RecordFormat, name: str) -> MessageSample:
     """Return the sample with the messages of one type."""
-    found = format.record_types(sample.array()).by_name()
-    return sample.only(found[name].tolist() if name in found else [])
+    by_name = format.record_types(sample.array()).by_name()
+    return sample.only(by_name[name].tolist() if name in by_name else [])
 
 
 def with_note_of_types(found: SchemaProposal, sample: MessageSample, format: RecordFormat) -> SchemaProposal:

@@ -66,8 +66,8 @@ class RecordTypes:
         numbers: dict[str, list[int]] = {}
         for number, name in enumerate(self.names):
             numbers.setdefault(name, []).append(number)
-        found = {name: np.flatnonzero(np.isin(self.which, own)) for name, own in numbers.items()}
-        return {name: indices for name, indices in found.items() if len(indices)}
+        by_name = {name: np.flatnonzero(np.isin(self.which, of_name)) for name, of_name in numbers.items()}
+        return {name: indices for name, indices in by_name.items() if len(indices)}
 
 
 def record_types(
@@ -103,13 +103,13 @@ def record_types(
             unions.append((group, schema, schema_id, np.array([*added, -1])))
     if len(groups) > 1 or numbers[0] != 0 or which.min(initial=0) < 0:
         types.which = numbers[np.maximum(which, -1)]
-    for group, schema, schema_id, own in unions:
+    for group, schema, schema_id, branches in unions:
         assert frames is not None  # a Protobuf schema has no unions
         places = np.flatnonzero(which == group)
         if kind == AVRO:
-            types.which[places] = own[_branches(frames, places, len(own) - 1)]
+            types.which[places] = branches[_branches(frames, places, len(branches) - 1)]
         else:
-            _place_json(types, frames, places, own, schema, schema_id)
+            _place_json(types, frames, places, branches, schema, schema_id)
     return types
 
 
@@ -134,11 +134,11 @@ def _groups(frames: Frames, kind: str) -> tuple[list[tuple[int | str, IndexPath]
         groups, which = message_groups(frames)
         return [(group.schema_id, group.path) for group in groups], which
     if frames.good.all():
-        found, which = distinct_ids(frames.ids)
+        distinct, which = distinct_ids(frames.ids)
     else:
         which = np.full(len(frames.ids), -1, np.int64)
-        found, which[frames.good] = distinct_ids(frames.ids[frames.good])
-    return [(key, FIRST) for key in frames.schemas(found.tolist())], which
+        distinct, which[frames.good] = distinct_ids(frames.ids[frames.good])
+    return [(key, FIRST) for key in frames.schemas(distinct.tolist())], which
 
 
 @functools.lru_cache(maxsize=1024)
@@ -178,8 +178,8 @@ def _branches(frames: Frames, places: Ints, count: int) -> Ints:
     for place in np.flatnonzero((first > 127) & (starts + 1 < ends)).tolist():  # branches from number 64 on
         second = int(data[starts[place] + 1])
         numbers[place] = (int(first[place]) & 127 | second << 7) >> 1 if second < 128 and not first[place] & 1 else -1
-    found: Ints = np.where(numbers < count, numbers, -1)
-    return found
+    branches: Ints = np.where(numbers < count, numbers, -1)
+    return branches
 
 
 @functools.lru_cache(maxsize=256)
@@ -190,7 +190,7 @@ def _constants(schema: RegistrySchema) -> tuple[str, dict[str, int]] | None:
     members = branches[0].get("properties")
     for name in members if isinstance(members, dict) else ():
         texts = [_required_texts(branch, name, documents) for branch in branches]
-        values = {text: number for number, own in enumerate(texts) for text in own}
+        values = {text: number for number, of_branch in enumerate(texts) for text in of_branch}
         if all(texts) and len(values) == sum(map(len, texts)):
             return name, values
     return None
@@ -227,8 +227,8 @@ def _place_json(
         pc.fill_null(pc.greater(rows.value_lengths(), 0), False)
     )  # decoding says why others have none
     firsts = pa.array(rows.offsets.to_numpy()[:-1][has_rows])
-    found = pc.index_in(rows.values.field(0).take(firsts), pa.array(list(branches)))
-    which = np.array([*branches.values(), -1])[np.asarray(found.fill_null(-1))]
+    indices = pc.index_in(rows.values.field(0).take(firsts), pa.array(list(branches)))
+    which = np.array([*branches.values(), -1])[np.asarray(indices.fill_null(-1))]
     types.which[places[has_rows]] = numbers[which]
     for place in places[has_rows][which < 0].tolist():
         reason = Reason(

@@ -44,11 +44,11 @@ class RecordLooker:
                     )
                 types.which[types.which == number] = _NO_TABLE
         names = pa.array(types.names, pa.string()).take(pa.array(types.which, mask=types.which < 0))
-        found = self._inner.look(messages, names)
+        looked = self._inner.look(messages, names)
         for message, (_, reason) in types.errors.items():
             others.fail(message, reason)
         for message in np.flatnonzero((types.which == -1) & np.asarray(messages.is_valid())).tolist():
             if message not in types.errors:
                 others.leave_to_decoding(message)
         others.decide(self._format, messages)
-        return replace(found, errors=dict(sorted({**found.errors, **others.looked().errors}.items())))
+        return replace(looked, errors=dict(sorted({**looked.errors, **others.looked().errors}.items())))

@@ -43,8 +43,8 @@ class Registry:
     @classmethod
     def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
         """Return the options of a table's format, with the subject of its topic if none is given."""
-        given = {"subject", "schema-registry.subject", SUBJECT_NAMES} & set(options)
-        return options if given else {**options, "subject": f"{topic}-{part}"}
+        subjects = {"subject", "schema-registry.subject", SUBJECT_NAMES} & set(options)
+        return options if subjects else {**options, "subject": f"{topic}-{part}"}
 
     @property
     def subject(self) -> str | None:
@@ -66,7 +66,7 @@ class Registry:
         named |= {name: options[name] for name in self.client_options}
         context = (options.get(SCHEMA_CONTEXT) or "").strip(":")
         if context:
-            url = ",".join(f"{one.strip().rstrip('/')}/contexts/{context}" for one in url.split(","))
+            url = ",".join(f"{address.strip().rstrip('/')}/contexts/{context}" for address in url.split(","))
         return RegistrySettings(
             url=url,
             properties=tuple(sorted(({**(options.get("properties") or {}), **named}).items())),
@@ -139,12 +139,12 @@ class Registry:
         if self.writes_latest:
             return self._latest(subject, kind, accepted)
         schema, register = own(), self._options[self.register_option]
-        found = id_of_schema(self.settings, subject, schema, register=register)
-        if isinstance(found, Refused):
+        schema_id = id_of_schema(self.settings, subject, schema, register=register)
+        if isinstance(schema_id, Refused):
             refused = "the schema registry refuses the schema" if register else "the schema is not registered"
             how = self._how_to_write(registers=register)
-            return Refused(f"{refused} for subject {subject!r}: {found.reason}. {how}. The schema: {schema.text}")
-        return found, schema
+            return Refused(f"{refused} for subject {subject!r}: {schema_id.reason}. {how}. The schema: {schema.text}")
+        return schema_id, schema
 
     def _how_to_write(self, *, registers: bool) -> str:
         """Return what to do if the registry refuses the schema of a table, or does not have it."""
@@ -159,12 +159,12 @@ class Registry:
     ) -> tuple[int | str, RegistrySchema] | Refused:
         latest = latest_schema(self.settings, subject)
         what = f"the schema of subject {subject!r}"
-        found = latest if isinstance(latest, Refused) else latest[1].of_kind(kind, what)
-        if isinstance(latest, Refused) or isinstance(found, Refused):
-            assert isinstance(found, Refused)
-            return Refused(f"subject {subject!r} has no latest schema: {found.reason}")
+        registered = latest if isinstance(latest, Refused) else latest[1].of_kind(kind, what)
+        if isinstance(latest, Refused) or isinstance(registered, Refused):
+            assert isinstance(registered, Refused)
+            return Refused(f"subject {subject!r} has no latest schema: {registered.reason}")
         try:
-            return latest[0], accepted(found)
+            return latest[0], accepted(registered)
         except SchemaError as bad:  # the message quotes the registry's answer
             reason = f"the table can't be written by the latest schema of subject {subject!r}, id {latest[0]}: {bad}"
             raise SchemaError(self.settings.scrubbed(reason), format=self._format, field=bad.field) from None

@@ -25,9 +25,9 @@ def read_schemas(
 
     `counts` has the number of messages by schema id, with further arguments of `read`, such as the path of a type.
     """
-    usual = [one for one, _ in counts.most_common(MAX_IDS)]
+    usual = [key for key, _ in counts.most_common(MAX_IDS)]
     answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, *_ in usual)))
-    found: list[Read] = []
+    result: list[Read] = []
     for schema_id, *more in sorted(usual, key=_age, reverse=True):
         answer = answers[schema_id]
         schema = answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
@@ -36,10 +36,10 @@ def read_schemas(
             if isinstance(schema, Refused):
                 notes.add(f"{about}: {schema.reason}")
             else:
-                found.append(read(schema, *more))
+                result.append(read(schema, *more))
         except SchemaError as bad:
             notes.add(f"{about}: {settings.scrubbed(str(bad))}")
-    return found
+    return result
 
 
 def _age(kind: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -86,8 +86,8 @@ def common_type(
         names = [field.name for field in one.fields]
         fields = []
         for field in one.fields:
-            own = nullable(field.type) if field.name not in others else None
-            merged = own or common_type(field.type, others[field.name], common)
+            only_in_one = nullable(field.type) if field.name not in others else None
+            merged = only_in_one or common_type(field.type, others[field.name], common)
             if merged is None:
                 return None
             fields.append(FlinkField(field.name, merged))

@@ -80,7 +80,7 @@ class SchemaLooker:
         written = self._format.written_columns(messages)
         if written is None or not any(written.columns):
             return self._inner.look(messages, topics)
-        found = Findings(len(messages), self._request)
+        findings = Findings(len(messages), self._request)
         encoded = topics.dictionary_encode()
         names = [(str(topic),) for topic in encoded.dictionary.to_pylist()]
         slots = np.where(np.asarray(messages.is_valid()), np.asarray(encoded.indices.fill_null(-1)), -1)
@@ -89,12 +89,12 @@ class SchemaLooker:
             if slot < 0:
                 continue
             indexes = np.flatnonzero((groups[0] == slot) & (groups[1] == number))
-            table = found.table(names[slot])
+            table = findings.table(names[slot])
             types = written.columns[number] if number >= 0 else {}
             error = table.add(int(indexes[0]), list(schema_contributions(types.items(), table, self._request)))
             if error is not None:
                 slots[indexes] = -1
                 for index in indexes.tolist():
-                    found.fail(index, error)
-        found.set_tables(slots.astype(np.int32).data, names)
-        return found.looked()
+                    findings.fail(index, error)
+        findings.set_tables(slots.astype(np.int32).data, names)
+        return findings.looked()

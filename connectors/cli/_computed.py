@@ -35,11 +35,11 @@ def computed_values(
             inputs.append(rows.field(place))
         else:
             inputs.append(_of_records(keys[name], nullable(type_), batch).take(pa.array(record_of)))
-    found, failed = computed.evaluate(inputs, len(rows), time.time_ns() // 1000)
+    arrays, failed = computed.evaluate(inputs, len(rows), time.time_ns() // 1000)
     reasons: dict[int, str] = {}
     for row, reason in sorted(failed.items()):
         reasons.setdefault(int(record_of[row]), reason)
-    return dict(zip((name for name, _ in computed.columns), found, strict=True)), reasons
+    return dict(zip((name for name, _ in computed.columns), arrays, strict=True)), reasons
 
 
 def _of_records(key: str, type_: FlinkType, batch: MessageBatch) -> pa.Array:

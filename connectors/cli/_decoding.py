@@ -52,13 +52,19 @@ class Decoder:
         keys = None if batch.keys is None else pa.array(batch.keys, pa.binary())
         metadata = [column.key for column in self._of_value]
         read = self._table.kv.record_headers.values()
-        names = {name for one in read for name in ((one,) if isinstance(one, str) else one)}
+        names = {
+            name
+            for header_names in read
+            for name in ((header_names,) if isinstance(header_names, str) else header_names)
+        }
         headers = [
             [{"key": name, "value": data} for name, data in about.get("headers") or () if name in names]
             for about in batch.about or ()
         ]
-        found = pa.array(headers, HEADERS_TYPE) if names and headers else None
-        decoded = self._table.kv.decode_batch(keys, pa.array(values, pa.binary()), metadata=metadata, headers=found)
+        headers_array = pa.array(headers, HEADERS_TYPE) if names and headers else None
+        decoded = self._table.kv.decode_batch(
+            keys, pa.array(values, pa.binary()), metadata=metadata, headers=headers_array
+        )
         computed: dict[str, pa.Array] = {}
         failed: Mapping[int, str] = {}
         if self._table.computed is not None:
@@ -118,17 +124,17 @@ class Decoder:
         names = [column.name for column in self._table.columns]
         fields = self._table.physical
         columns: dict[int, list[Any]] = {}
-        given = [values.field(place) for place in range(values.type.num_fields)]
+        arrays = [values.field(place) for place in range(values.type.num_fields)]
         metadata_types = row_type(pa.schema(list(values.type)[len(fields) :])).fields
         of_value = {
             column.key: json_values(array, field.type)
-            for column, array, field in zip(self._of_value, given[len(fields) :], metadata_types, strict=True)
+            for column, array, field in zip(self._of_value, arrays[len(fields) :], metadata_types, strict=True)
         }
         for i, column in enumerate(self._table.columns):
             if column.computed and column.type is not None:
                 columns[i] = json_values(computed[column.name], column.type)
             elif column.place >= 0:
-                columns[i] = json_values(given[column.place], fields[column.place].type)
+                columns[i] = json_values(arrays[column.place], fields[column.place].type)
             elif column in self._of_value:
                 columns[i] = of_value[column.key]
             else:

@@ -93,22 +93,22 @@ def _framed(file: IO[bytes]) -> Iterator[tuple[list[bytes | None], str]]:
         if size < wanted:
             continue
         data, offset = b"".join(pieces), 0
-        found: list[bytes | None] = []
+        messages: list[bytes | None] = []
         while len(data) - offset >= 4:
             length = int.from_bytes(data[offset : offset + 4], "big")
             if length == _NULL:
                 length, message = 0, None
             elif length > _LONGEST:
-                yield [*found, data[offset : offset + 200]], f"no valid length at byte {start + offset}: {length}"
+                yield [*messages, data[offset : offset + 200]], f"no valid length at byte {start + offset}: {length}"
                 return
             elif len(data) - offset - 4 < length:
                 break
             else:
                 message = data[offset + 4 : offset + 4 + length]
-            found.append(message)
+            messages.append(message)
             offset += 4 + length
-        if found:
-            yield found, ""
+        if messages:
+            yield messages, ""
         start += offset
         pieces, size = [data[offset:]], len(data) - offset
         wanted = 4 if size < 4 else 4 + int.from_bytes(pieces[0][:4], "big")
@@ -144,17 +144,17 @@ def _parse_records(batch: MessageBatch) -> None:
 
 def _record(line: bytes) -> tuple[bytes | None, bytes | None, dict[str, Any]]:
     # bytes that are not UTF-8 become surrogates here, and `_bytes_of` restores them
-    found = json.loads(line.decode("utf-8", "surrogateescape"))
-    if not isinstance(found, dict):
+    members = json.loads(line.decode("utf-8", "surrogateescape"))
+    if not isinstance(members, dict):
         raise ValueError("it is not a JSON object")
-    names = [name for name in ("value", "payload", "value_base64") if name in found]
+    names = [name for name in ("value", "payload", "value_base64") if name in members]
     if len(names) != 1:
         raise ValueError("it needs one of 'value', 'payload' and 'value_base64'")
-    key_names = [name for name in ("key", "key_base64") if name in found]
+    key_names = [name for name in ("key", "key_base64") if name in members]
     if len(key_names) > 1:
         raise ValueError("it has 'key' and 'key_base64'")
-    key = _bytes_of(key_names[0], found[key_names[0]]) if key_names else None
-    return key, _bytes_of(names[0], found[names[0]]), _about(found)
+    key = _bytes_of(key_names[0], members[key_names[0]]) if key_names else None
+    return key, _bytes_of(names[0], members[names[0]]), _about(members)
 
 
 def _about(record: Mapping[str, Any]) -> dict[str, Any]:

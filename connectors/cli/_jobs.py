@@ -21,7 +21,7 @@ def without_jobs(
     `jobs` are all targets of such statements, each with the table that it follows. A table that is followed is returned
     only if it can be read by itself.
     """
-    found = []
+    others = []
     told = False
     for name in names:
         target = next((target for target in jobs if _is_name(name, target)), None)
@@ -35,10 +35,10 @@ def without_jobs(
             if any(_is_name(name.rpartition(".")[2], source) for source in jobs.values()):
                 _tell_of_followed(name, error, ddl, as_json)
                 continue
-        found.append(name)
-    if told and found and not as_json:
+        others.append(name)
+    if told and others and not as_json:
         show("")
-    return found
+    return others
 
 
 def _tell_of_job(target: str, source: str, ddl: Path, as_json: bool) -> None:

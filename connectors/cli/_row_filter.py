@@ -56,13 +56,13 @@ class Conditions:
         return all(condition(row, kind) for condition in self._all)
 
     def _condition(self, text: str) -> Callable[[Mapping[str, Any], str], bool]:
-        found = _CONDITION.fullmatch(text)
-        if found is None:
+        match = _CONDITION.fullmatch(text)
+        if match is None:
             raise _refused(
                 f"{text!r} is not a condition: write COLUMN OP VALUE, as in 'amount > 10'; OP is one of "
                 f"{' '.join(_OPERATORS)} ~"
             )
-        name, sign, value = found[1].strip("`"), found[2], found[3]
+        name, sign, value = match[1].strip("`"), match[2], match[3]
         if name == _KIND and self._has_kinds and name not in self._types:
             return self._of_kind(sign, value)
         path, t = self._resolved(name)
@@ -106,11 +106,11 @@ def _types(table: ShownTable) -> dict[str, FlinkType]:
     """Return the types of the shown columns, by name; metadata has the type of its key."""
     option = "format" if "format" in table.kv.options else "value.format"
     of_value = format_class(table.kv.options[option]).metadata_types
-    found = {}
+    types = {}
     for column in table.columns:
         known = table.physical[column.place].type if column.place >= 0 else column.type
-        found[column.name] = known or parse_type(of_value[column.key.removeprefix(VALUE_PREFIX)])
-    return found
+        types[column.name] = known or parse_type(of_value[column.key.removeprefix(VALUE_PREFIX)])
+    return types
 
 
 def _member(row: Any, path: Sequence[str]) -> Any:
@@ -143,7 +143,7 @@ def _wanted(text: str, t: FlinkType, name: str) -> Any:
 def _as_shown(value: Any) -> Any:
     """Return a value of JSON with the numbers that rows have: in arrays and objects, a FLOAT or DOUBLE is a float."""
     if isinstance(value, list):
-        return [float(one) if isinstance(one, decimal.Decimal) else _as_shown(one) for one in value]
+        return [float(element) if isinstance(element, decimal.Decimal) else _as_shown(element) for element in value]
     if isinstance(value, dict):
         return dict(zip(value, _as_shown(list(value.values())), strict=True))
     return value

@@ -70,8 +70,8 @@ class ShownTable:
     def written_raw(self) -> tuple[ShownColumn, ...]:
         """The columns that are written as key or value as they are: those that are not VIRTUAL, and requested ones."""
         virtual = {column.name for column in self.kv.columns if column.virtual} - {*self.requested}
-        found = {column.name: column for column in reversed(self.columns) if column.key in RAW}
-        return tuple(column for column in found.values() if column.name not in virtual)
+        raw = {column.name: column for column in reversed(self.columns) if column.key in RAW}
+        return tuple(column for column in raw.values() if column.name not in virtual)
 
 
 def of_format(name: str, schema: str | None, options: Mapping[str, str], metadata: Sequence[str] = ()) -> ShownTable:
@@ -156,13 +156,13 @@ def read_text(file: Path) -> str:
 
 
 def _pairs(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-    found = {}
+    options = {}
     for text in values:
         name, equals, value = text.partition("=")
         if not equals or not name.strip():
             raise click.BadParameter("an option is given as NAME=VALUE")  # the text is not quoted: it may be a secret
-        found[name.strip()] = value
-    return found
+        options[name.strip()] = value
+    return options
 
 
 def option_option(what: str) -> Callable[[_F], _F]:

@@ -32,8 +32,8 @@ def partitions_of(
     Raises `OptionError` for a missing topic, `BrokerError` if no broker answers.
     """
     client = brokers.admin(options)
-    found = brokers.ask(client, options, "the topics", lambda: client.list_topics(timeout=brokers.TIMEOUT))
-    there = found.topics
+    cluster = brokers.ask(client, options, "the topics", lambda: client.list_topics(timeout=brokers.TIMEOUT))
+    there = cluster.topics
     wanted = list(topics or ())
     if pattern is not None:
         from kvformat.registry.java.regex import RegexError, compile_java
@@ -76,8 +76,8 @@ class Topics:
         self._count = 0
         self._consumer = self._new_consumer()
         if isinstance(start, int):
-            asked = [TopicPartition(topic, partition, start) for topic, partition in self._all]
-            places = self._ask("offsets", lambda: self._consumer.offsets_for_times(asked, timeout=brokers.TIMEOUT))
+            times = [TopicPartition(topic, partition, start) for topic, partition in self._all]
+            places = self._ask("offsets", lambda: self._consumer.offsets_for_times(times, timeout=brokers.TIMEOUT))
         else:
             place = OFFSET_BEGINNING if start == "earliest" else OFFSET_END
             places = [TopicPartition(topic, partition, place) for topic, partition in self._all]
@@ -127,12 +127,12 @@ class Topics:
                 "offsets",
                 functools.partial(self._consumer.get_watermark_offsets, partition, timeout=brokers.TIMEOUT),
             )
-            own = max(places // len(chosen), 2)
-            if high - low <= own * most:
+            pieces = max(places // len(chosen), 2)
+            if high - low <= pieces * most:
                 yield self._at(topic, number, low, high - low)
             else:
-                for place in range(own):
-                    yield self._at(topic, number, low + (high - most - low) * place // (own - 1), most)
+                for place in range(pieces):
+                    yield self._at(topic, number, low + (high - most - low) * place // (pieces - 1), most)
 
     def _at(self, topic: str, number: int, start: int, most: int) -> MessageBatch:
         """Return the records from an offset on, as many as arrive in time."""
@@ -140,15 +140,15 @@ class Topics:
 
         self._ask("offsets", lambda: self._consumer.assign([TopicPartition(topic, number, start)]))
         self._ended.discard((topic, number))
-        found: list[Message] = []
+        records: list[Message] = []
         ends = time.monotonic() + brokers.TIMEOUT
-        while len(found) < most and (topic, number) not in self._ended and time.monotonic() < ends:
-            found += self._ask("records", functools.partial(self._records, most - len(found)))
-        return _batch(1, found)
+        while len(records) < most and (topic, number) not in self._ended and time.monotonic() < ends:
+            records += self._ask("records", functools.partial(self._records, most - len(records)))
+        return _batch(1, records)
 
     def _records(self, most: int) -> list[Message]:
         """Return the records that arrive within a moment, at most `most`."""
-        return [found for found in self._consumer.consume(most, timeout=_PATIENCE) if self._is_record(found)]
+        return [message for message in self._consumer.consume(most, timeout=_PATIENCE) if self._is_record(message)]
 
     def _is_record(self, message: Message) -> bool:
         from confluent_kafka import KafkaError, KafkaException

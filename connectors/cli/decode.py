@@ -49,9 +49,9 @@ def decode_command(
 
     kcat -C -b broker -t orders -J -e | kvformat decode --ddl orders.sql
     """
-    found = chosen(format_name, schema, options, ddl, table, metadata, skip_computed=skip_computed)
-    decoder = Decoder(found, stop=errors == "stop")
-    how = framing or found.framing
+    shown_table = chosen(format_name, schema, options, ddl, table, metadata, skip_computed=skip_computed)
+    decoder = Decoder(shown_table, stop=errors == "stop")
+    how = framing or shown_table.framing
     read = FilesRead(files)
     with contextlib.suppress(ClosedPipe), progress("decoding", read.total, "messages", beside_rows=True) as bar:
         for batch in read_messages(read, how):

@@ -161,9 +161,11 @@ def _reader() -> Iterator[Finding]:
         return
     from kvformat.connectors.reader.librdkafka import librdkafka
 
-    found = librdkafka()
-    if isinstance(found, str):
-        yield Finding("warning", "records of Kafka", f"are read by Message objects, at several times the CPU: {found}")
+    library = librdkafka()
+    if isinstance(library, str):
+        yield Finding(
+            "warning", "records of Kafka", f"are read by Message objects, at several times the CPU: {library}"
+        )
     else:
         yield Finding("ok", "records of Kafka", "are copied by the compiled loop")
 
@@ -279,9 +281,9 @@ def _configured_jars(home: Path) -> str:
 
 
 def _jar(what: str, package: str, without: str, home: Path, version: str, configured: str) -> Finding:
-    found = sorted((home / "jars").glob(f"{package}-*.jar"))
-    if found:
-        return Finding("ok", what, found[0].name)
+    jars = sorted((home / "jars").glob(f"{package}-*.jar"))
+    if jars:
+        return Finding("ok", what, jars[0].name)
     if package in configured:
         return Finding("ok", what, "named in spark-defaults.conf")
     return Finding(
@@ -316,8 +318,8 @@ def _tables(text: str, table: str | None, options: Mapping[str, str]) -> Iterato
             continue
         yield Finding("ok", f"table {name}", "its DDL is valid")
         yield _brokers(kv.options, name, values["topic"], values["topic-pattern"])
-        for part, given in _registries(kv.options):
-            yield _registry(given, f"{name} ({part})")
+        for part, settings in _registries(kv.options):
+            yield _registry(settings, f"{name} ({part})")
 
 
 def _followed(name: str, options: Mapping[str, str]) -> Iterator[Finding]:
@@ -331,8 +333,8 @@ def _followed(name: str, options: Mapping[str, str]) -> Iterator[Finding]:
         yield _brokers(options, name, topics, options.get("topic-pattern"))
     except KvFormatError as error:
         yield Finding("failed", f"brokers of {name}", str(error))
-    for part, given in _registries(options):
-        yield _registry(given, f"{name} ({part})")
+    for part, settings in _registries(options):
+        yield _registry(settings, f"{name} ({part})")
 
 
 def _registries(options: Mapping[str, str]) -> Iterator[tuple[str, dict[str, str]]]:
@@ -348,22 +350,22 @@ def _brokers(
 ) -> Finding:
     what = f"brokers of {table}" if table else "brokers"
     try:
-        found = partitions_of(options, topics, pattern)
+        partitions = partitions_of(options, topics, pattern)
     except KvFormatError as error:
         return Finding("failed", what, str(error))
-    shown = ", ".join(f"{name} ({len(numbers)} partitions)" for name, numbers in found.items())
+    shown = ", ".join(f"{name} ({len(numbers)} partitions)" for name, numbers in partitions.items())
     return Finding("ok", what, f"{options[BOOTSTRAP]} answer" + (f"; topics {shown}" if shown else ""))
 
 
-def _registry(given: Mapping[str, str], of: str = "") -> Finding:
+def _registry(settings: Mapping[str, str], of: str = "") -> Finding:
     """Check whether a registry answers with the settings of jobs. 'Unknown id' is the expected answer."""
     what = f"registry of {of}" if of else "registry"
     try:
-        reader = get_format(OF_REGISTRIES, {**given, "registry-timeout": _REGISTRY_TIMEOUT, "registry-retries": "0"})
+        reader = get_format(OF_REGISTRIES, {**settings, "registry-timeout": _REGISTRY_TIMEOUT, "registry-retries": "0"})
         reader.decode_batch(pa.array([_UNKNOWN_ID], pa.binary()), "a INT")
     except KvFormatError as error:
         return Finding(
             "failed", what, mask_userinfo_in_text(str(error)), "check that it runs, its URL, and its credentials"
         )
-    url = given.get("url") or given.get("schema-registry.url", "")
+    url = settings.get("url") or settings.get("schema-registry.url", "")
     return Finding("ok", what, f"{mask_userinfo(url)} answers")

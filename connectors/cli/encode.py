@@ -51,8 +51,10 @@ def encode_command(
 
     echo '{"id": 1, "name": "Anna"}' | kvformat encode -f csv -s 'id INT, name STRING'
     """
-    found = chosen(format_name, schema, options, ddl, table)
-    encoder = Encoder(found, _Framed(framing or found.framing, with_key=found.has_key), stop=errors == "stop")
+    shown_table = chosen(format_name, schema, options, ddl, table)
+    encoder = Encoder(
+        shown_table, _Framed(framing or shown_table.framing, with_key=shown_table.has_key), stop=errors == "stop"
+    )
     with contextlib.suppress(ClosedPipe):
         read = FilesRead(files)
         with progress("encoding", read.total, "rows", beside_rows=True) as bar:

@@ -40,12 +40,12 @@ def explain_command(ddl: Path, table: str | None, options: dict[str, str], as_js
     readable: list[str] = []
     for count, name in enumerate(names):
         try:
-            found = KafkaTable.from_ddl(text, table=name, options=options)
-            told = explained(found.kv)
+            kafka_table = KafkaTable.from_ddl(text, table=name, options=options)
+            told = explained(kafka_table.kv)
             if as_json:
                 write_json([told])
             else:
-                show("\n" if count > len(wrong) else "", found.explain())
+                show("\n" if count > len(wrong) else "", kafka_table.explain())
             if "refused" not in told["reading"]["batch"]:
                 readable.append(name)
         except KvFormatError as error:
@@ -65,11 +65,11 @@ def _views(ddl: Path, names: list[str], options: dict[str, str], *, all_of_file:
     """Return the code that makes views of the tables for Spark SQL, with secrets masked."""
     text = "text" if str(ddl) == "-" else f"Path({str(ddl)!r}).read_text(encoding='utf-8')"
     tables = "" if all_of_file else f", tables={names!r}"
-    given = {name: masked(name, value) for name, value in options.items()}
+    shown_options = {name: masked(name, value) for name, value in options.items()}
     lines = (
         "Views of these tables for Spark SQL:",
         *(["from pathlib import Path"] if text != "text" else []),
         "from kvformat import register_tables",
-        f"register_tables(spark, {text}{tables}{f', options={given!r}' if given else ''})",
+        f"register_tables(spark, {text}{tables}{f', options={shown_options!r}' if shown_options else ''})",
     )
     return "\n  ".join(lines)

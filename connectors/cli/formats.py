@@ -26,14 +26,14 @@ def formats_command(as_json: bool) -> None:
 
     If a format can't be loaded, its description is the reason.
     """
-    found = [_format(name) for name in available_formats()]
+    formats = [_format(name) for name in available_formats()]
     if as_json:
-        write_json(found)
+        write_json(formats)
         return
     names = ("format", "rows", "from", "description")
-    rows = [(f["name"], f["rows"], f["distribution"], f["description"]) for f in found]
+    rows = [(f["name"], f["rows"], f["distribution"], f["description"]) for f in formats]
     words = table(names, rows)
-    for distribution, extras in sorted({(f["distribution"], f["missing_extras"]) for f in found}):
+    for distribution, extras in sorted({(f["distribution"], f["missing_extras"]) for f in formats}):
         if extras:
             words.append(f"\n\nExtras of {distribution} that are not installed: {', '.join(extras)}")
     show(*words)
@@ -42,32 +42,32 @@ def formats_command(as_json: bool) -> None:
 def _format(name: str) -> dict[str, Any]:
     points = importlib.metadata.entry_points(group=GROUP, name=name)
     owner = next((point.dist for point in points if point.dist is not None), None)
-    found: dict[str, Any] = {"name": name, "rows": "?", "description": ""}
+    entry: dict[str, Any] = {"name": name, "rows": "?", "description": ""}
     try:
         cls = format_class(name)
     except ConfigurationError as error:
-        found["description"] = str(error)
+        entry["description"] = str(error)
     else:
-        found["rows"] = ", ".join(sorted(cls.changelog_mode.value, key="+I -U +U -D".find))
+        entry["rows"] = ", ".join(sorted(cls.changelog_mode.value, key="+I -U +U -D".find))
         text = sys.modules[cls.__module__].__doc__ or cls.__doc__ or ""
         first = text.strip().partition("\n")[0]
-        found["description"] = first.removeprefix(f"`{name}`: ")
-    found["distribution"] = f"{owner.name} {owner.version}" if owner else "(this process)"
-    found["missing_extras"] = () if owner is None else missing_extras(owner)
-    return found
+        entry["description"] = first.removeprefix(f"`{name}`: ")
+    entry["distribution"] = f"{owner.name} {owner.version}" if owner else "(this process)"
+    entry["missing_extras"] = () if owner is None else missing_extras(owner)
+    return entry
 
 
 def missing_extras(distribution: importlib.metadata.Distribution) -> tuple[str, ...]:
     """Return the extras of a distribution with a package that is not installed, except extras for its developers."""
-    found = set()
+    missing = set()
     for requirement in distribution.requires or ():
         match = _REQUIREMENT.match(requirement)
         if match and match[2] not in _OF_ITS_AUTHORS:
             try:
                 importlib.metadata.version(match[1])
             except importlib.metadata.PackageNotFoundError:
-                found.add(match[2])
-    return tuple(sorted(found))
+                missing.add(match[2])
+    return tuple(sorted(missing))
 
 
 @click.command()

@@ -83,18 +83,18 @@ def inspect_command(
         raise click.UsageError("--bootstrap needs the topic to inspect: --topic orders")
     known = _registry(options, registry)
     if topic is not None:
-        given = with_bootstrap(options, bootstrap)
-        if BOOTSTRAP not in given:
+        table_options = with_bootstrap(options, bootstrap)
+        if BOOTSTRAP not in table_options:
             raise click.UsageError("a --topic needs its broker: --bootstrap host:9092")
-        partitions = partitions_of(given, [topic], None)
-        with reading(given, partitions, "earliest") as topics:
+        partitions = partitions_of(table_options, [topic], None)
+        with reading(table_options, partitions, "earliest") as topics:
             sample = _sample(shown_batches(topics.batches(most=most, until_end=True), "reading", most), most)
     else:
         sample = _sample(read_messages(FilesRead(files), framing), most)
     from kvformat.connectors.infer import inspect_topic
 
     stem = Path(files[0]).stem if files and files[0] != "-" else "topic"
-    found = inspect_topic(
+    inspection = inspect_topic(
         sample.values,
         sample.keys if any(key is not None for key in sample.keys or ()) else None,
         headers=_headers(sample),
@@ -104,20 +104,20 @@ def inspect_command(
         bootstrap=bootstrap,
         registry=known,
     )
-    if topic is not None and found.schemas:
-        with reading(given, partitions, "earliest") as topics:
-            found = _with_schemas_over_time(found, topics)
-    if sql and found.ddl is None:
+    if topic is not None and inspection.schemas:
+        with reading(table_options, partitions, "earliest") as topics:
+            inspection = _with_schemas_over_time(inspection, topics)
+    if sql and inspection.ddl is None:
         raise click.ClickException("no table can be proposed; run without --sql to see the reasons")
     if sql:
-        ddl = "\n\n".join(_statements(found))
+        ddl = "\n\n".join(_statements(inspection))
         show(ddl)
         if ddl != printable(ddl, lines=True):
             note("names have control or format characters, which are shown escaped; --json shows them unchanged")
     elif as_json:
-        write_json([_as_json(found)])
+        write_json([_as_json(inspection)])
     else:
-        show(*_in_words(found))
+        show(*_in_words(inspection))
 
 
 def _registry(options: Mapping[str, str], url: str | None) -> dict[str, str] | None:
@@ -162,7 +162,7 @@ def _timestamps(sample: MessageBatch) -> list[int | None]:
     return [about.get("timestamp") for about in sample.about or ()]
 
 
-def _with_schemas_over_time(found: Inspection, topics: Topics) -> Inspection:
+def _with_schemas_over_time(inspection: Inspection, topics: Topics) -> Inspection:
     """Return the inspection with the schemas of records from all parts of the topic, not only of its first records."""
     from kvformat.connectors.infer.sample import sample_of
     from kvformat.connectors.infer.schema_uses import schema_uses
@@ -171,33 +171,33 @@ def _with_schemas_over_time(found: Inspection, topics: Topics) -> Inspection:
     sample = _sample(iter(batches), sum(len(batch.values) for batch in batches))
     read = sample_of(sample.values, sample.keys, len(sample.values), headers=_headers(sample))
     of = {"value": read.with_header_ids(), "key": read.keys()}
-    parts = dict.fromkeys(use.part for use in found.schemas)
+    parts = dict.fromkeys(use.part for use in inspection.schemas)
     uses = [use for part in parts for use in schema_uses(of[part], _timestamps(sample))]
-    return replace(found, schemas=tuple(uses))
+    return replace(inspection, schemas=tuple(uses))
 
 
-def _in_words(found: Inspection) -> list[Words]:
-    words: list[Words] = [", ".join(f"{count} {what}" for what, count in found.counts.items())]
+def _in_words(inspection: Inspection) -> list[Words]:
+    words: list[Words] = [", ".join(f"{count} {what}" for what, count in inspection.counts.items())]
     for part in ("key", "value"):
-        guesses = [guess for guess in found.guesses if guess.part == part]
+        guesses = [guess for guess in inspection.guesses if guess.part == part]
         for guess in guesses:
             options = "".join(f", {name} = {value}" for name, value in guess.options.items())
             title = styled(f"{part}: {guess.format}{options}", bold=True)
             unread = "" if guess.readable else ", which no format reads"
             words += ["\n", title, f" ({guess.confidence:.0%}{unread}): {guess.reason}"]
-    if found.schemas:
-        words += ["\n", styled("schemas:", bold=True), *map(_schema_in_words, found.schemas)]
-    words += [f"\nnote: {text}" for text in found.notes]
-    if not found.guesses:
+    if inspection.schemas:
+        words += ["\n", styled("schemas:", bold=True), *map(_schema_in_words, inspection.schemas)]
+    words += [f"\nnote: {text}" for text in inspection.notes]
+    if not inspection.guesses:
         words.append("\nnothing was recognised")
-    words += [f"\n\n{statement}" for statement in _statements(found)]
+    words += [f"\n\n{statement}" for statement in _statements(inspection)]
     return words
 
 
-def _statements(found: Inspection) -> list[str]:
+def _statements(inspection: Inspection) -> list[str]:
     """Return the proposed tables: one for each type of records, or one for all messages."""
-    several = [f"{statement};" for statement in found.tables.values()]
-    return several or ([] if found.ddl is None else [found.ddl])
+    several = [f"{statement};" for statement in inspection.tables.values()]
+    return several or ([] if inspection.ddl is None else [inspection.ddl])
 
 
 def _schema_in_words(use: SchemaUse) -> str:
@@ -205,9 +205,9 @@ def _schema_in_words(use: SchemaUse) -> str:
     return f"\n  {use.part} {use.schema}: {use.messages} messages{times}"
 
 
-def _as_json(found: Inspection) -> dict[str, Any]:
+def _as_json(inspection: Inspection) -> dict[str, Any]:
     return {
-        "counts": dict(found.counts),
+        "counts": dict(inspection.counts),
         "guesses": [
             {
                 "part": guess.part,
@@ -217,7 +217,7 @@ def _as_json(found: Inspection) -> dict[str, Any]:
                 "reason": guess.reason,
                 "options": dict(guess.options),
             }
-            for guess in found.guesses
+            for guess in inspection.guesses
         ],
         "schemas": [
             {
@@ -227,9 +227,9 @@ def _as_json(found: Inspection) -> dict[str, Any]:
                 "first": None if use.first is None else use.first.isoformat(),
                 "last": None if use.last is None else use.last.isoformat(),
             }
-            for use in found.schemas
+            for use in inspection.schemas
         ],
-        "notes": list(found.notes),
-        "ddl": found.ddl,
-        "tables": dict(found.tables),
+        "notes": list(inspection.notes),
+        "ddl": inspection.ddl,
+        "tables": dict(inspection.tables),
     }

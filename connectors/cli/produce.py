@@ -83,21 +83,21 @@ def produce_command(
 
     echo '{"id": 1, "name": "Anna"}' | kvformat produce users.sql
     """
-    found = of_ddl(ddl, table, with_bootstrap(options, bootstrap), metadata)
-    about = _Metadata(found, metadata)
-    topics = found.kv.connector_options("encode")["topic"] or ()
+    shown_table = of_ddl(ddl, table, with_bootstrap(options, bootstrap), metadata)
+    about = _Metadata(shown_table, metadata)
+    topics = shown_table.kv.connector_options("encode")["topic"] or ()
     if len(topics) != 1 and not about.names("topic"):
         raise OptionError(
             "the table has several topics: choose one with -o topic=NAME, or use -m topic and a topic in each row",
             option="topic",
         )
-    if delivery_guarantee(found.kv.connector_options("encode"))[1] == "exactly-once":
+    if delivery_guarantee(shown_table.kv.connector_options("encode"))[1] == "exactly-once":
         note("records are written at least once, without transactions")
-    partitions = partitions_of(found.kv.options, topics, None)
-    batch_size = min([LARGEST_BATCH, *largest_messages(found.kv.options, topics)])
-    with _producing(found.kv.options, batch_size) as producer:
-        sink = _Topic(producer, found.kv.options, topics, partitions, stop=errors == "stop")
-        encoder = Encoder(found, sink, stop=errors == "stop", about=about.of)
+    partitions = partitions_of(shown_table.kv.options, topics, None)
+    batch_size = min([LARGEST_BATCH, *largest_messages(shown_table.kv.options, topics)])
+    with _producing(shown_table.kv.options, batch_size) as producer:
+        sink = _Topic(producer, shown_table.kv.options, topics, partitions, stop=errors == "stop")
+        encoder = Encoder(shown_table, sink, stop=errors == "stop", about=about.of)
         read = FilesRead(files)
         with progress("producing", read.total, "rows") as bar:
             encoder.run(read, lambda count: read.show(bar, count))
@@ -114,10 +114,10 @@ def produce_command(
 class _Metadata:
     """Row columns that become record metadata: the columns that the table declares, and those of `-m`."""
 
-    def __init__(self, table: ShownTable, asked: tuple[str, ...]) -> None:
+    def __init__(self, table: ShownTable, requested: tuple[str, ...]) -> None:
         declared = (column for column in table.kv.columns if column.kind == "metadata" and not column.virtual)
         self._keys = {column.name: column.key for column in declared if column.key in _WRITTEN}
-        self._keys |= {key: key for key in asked if key in _WRITTEN}
+        self._keys |= {key: key for key in requested if key in _WRITTEN}
         self._types = {key: parse_type(READABLE[key]) for key in _WRITTEN}
 
     def names(self, key: str) -> list[str]:
@@ -126,16 +126,16 @@ class _Metadata:
 
     def of(self, row: Mapping[str, Any]) -> dict[str, Any]:
         """Return the metadata of a row's record, by key, for a producer; raises `ValueRefused`."""
-        found = {}
+        values = {}
         for name, key in self._keys.items():
             value = python_value(row.get(name), self._types[key], name)
             if value is not None:
-                found[key] = value
-        if "header-list" in found:
-            found["headers"] = [(header["key"], header["value"]) for header in found.pop("header-list")]
-        if "timestamp" in found:
-            found["timestamp"] = _millis(found["timestamp"])
-        return found
+                values[key] = value
+        if "header-list" in values:
+            values["headers"] = [(header["key"], header["value"]) for header in values.pop("header-list")]
+        if "timestamp" in values:
+            values["timestamp"] = _millis(values["timestamp"])
+        return values
 
 
 def _millis(moment: Any) -> int:
@@ -221,12 +221,14 @@ def _producing(options: Mapping[str, str], batch_size: int) -> Iterator[Producer
     """Make a client that writes records. After an interrupt it tries for some time to send its queue."""
     from confluent_kafka import Producer
 
-    given = {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
-    own = {ours: text for name, ours in _SETTINGS.items() if (text := given.get(name, _DEFAULTS.get(name)))}
+    client_properties = {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
+    producer_settings = {
+        ours: text for name, ours in _SETTINGS.items() if (text := client_properties.get(name, _DEFAULTS.get(name)))
+    }
     said: list[str] = []
     settings = {
         **brokers.client_settings(options),
-        **own,
+        **producer_settings,
         "partitioner": "murmur2_random",
         "batch.size": batch_size,
         "log_level": 0,

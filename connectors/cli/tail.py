@@ -118,20 +118,22 @@ def tail_command(
     """
     printer = _Printer(as_json=as_json)
     decoder: Decoder | _Records
-    given = with_bootstrap(options, bootstrap)
+    table_options = with_bootstrap(options, bootstrap)
     if topic is not None:
         if skip_computed:
             raise click.UsageError("--skip-computed names columns of a FILE.sql with a table")
-        found = _of_topic(topic, ddl, table, format_name, schema, given, metadata)
-        settings, wanted, pattern = given, (topic,), None
+        shown_table = _of_topic(topic, ddl, table, format_name, schema, table_options, metadata)
+        settings, wanted, pattern = table_options, (topic,), None
     elif ddl is None or format_name is not None or schema is not None:
         raise click.UsageError("give a FILE.sql, or a --topic, perhaps with --format and --schema")
     else:
-        of_file = found = of_ddl(ddl, table, given, metadata, skip_computed=skip_computed)
+        of_file = shown_table = of_ddl(ddl, table, table_options, metadata, skip_computed=skip_computed)
         values = of_file.kv.connector_options("decode")
         settings, wanted, pattern = dict(of_file.kv.options), values["topic"], values["topic-pattern"]
-    if found is not None:
-        decoder = Decoder(found, print_rows=printer.rows, print_error=printer.bad, wants=Conditions(where, found).hold)
+    if shown_table is not None:
+        decoder = Decoder(
+            shown_table, print_rows=printer.rows, print_error=printer.bad, wants=Conditions(where, shown_table).hold
+        )
     elif where:
         raise click.UsageError("--where needs the columns of rows: --format and --schema")
     else:
@@ -158,16 +160,16 @@ def _of_topic(
     table: str | None,
     format_name: str | None,
     schema: str | None,
-    given: Mapping[str, str],
+    options: Mapping[str, str],
     metadata: tuple[str, ...],
 ) -> ShownTable | None:
     """Return the values of a topic as a table; None without a format."""
     if ddl is not None or table is not None:
         raise click.UsageError("give --topic or a FILE.sql with a table, not both")
-    if BOOTSTRAP not in given:
+    if BOOTSTRAP not in options:
         raise click.UsageError(f"--topic {topic} needs its broker: --bootstrap host:9092")
     if format_name is not None:
-        of_format_alone = {name: text for name, text in given.items() if not name.startswith(PREFIX)}
+        of_format_alone = {name: text for name, text in options.items() if not name.startswith(PREFIX)}
         return of_format(format_name, schema, of_format_alone, metadata)
     if schema is not None or metadata:
         raise click.UsageError("--schema and --metadata need a --format; without one records are shown as they are")

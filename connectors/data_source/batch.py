@@ -50,12 +50,12 @@ class KafkaBatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Return the tasks of the batch. Raises `OptionError`, `BrokerError`, or `DataLossError` for lost records."""
         plan = OffsetPlan(self._kv)
-        found = plan.batch()
-        for note in found.notes.values():
+        offsets = plan.batch()
+        for note in offsets.notes.values():
             warnings.warn(f"table '{self._kv.name}': {note}", KafkaSourceWarning, stacklevel=1)
-        check_losses(self._kv, self._values, found)
+        check_losses(self._kv, self._values, offsets)
         tasks = self._kv.connector_options("decode")["scan.parallelism"]
-        ranges = found.ranges
+        ranges = offsets.ranges
         if self._filters and isinstance(self._rows, RecordRows):
             ranges = narrowed(ranges, self._filters, keys_of(self._rows.input.metadata), plan.at)
         return tasks_of(ranges, self._values, tasks)
@@ -105,13 +105,13 @@ def _divided(
             start, end = (number * len(ranges) // most_tasks for number in (task, task + 1))
             yield tuple(ranges[start:end])
         return
-    total = sum(one.count for one in ranges)
+    total = sum(partition.count for partition in ranges)
     least, most_records = values["minPartitions"] or 0, values["maxRecordsPerPartition"]
-    for one in ranges:
-        parts = max(1, round(one.count * least / total)) if least > len(ranges) else 1
+    for partition in ranges:
+        parts = max(1, round(partition.count * least / total)) if least > len(ranges) else 1
         if most_records:
-            parts = max(parts, -(-one.count // most_records))
+            parts = max(parts, -(-partition.count // most_records))
         for part in range(parts):
-            start, end = (one.start + one.count * number // parts for number in (part, part + 1))
+            start, end = (partition.start + partition.count * number // parts for number in (part, part + 1))
             if start < end:
-                yield (replace(one, start=start, end=end),)
+                yield (replace(partition, start=start, end=end),)

@@ -50,40 +50,42 @@ def narrowed(
     `keys` are the metadata keys by column. `first_at` returns the offset of the first record of each partition that is
     not older than a time in milliseconds.
     """
-    found = list(ranges)
-    for one in filters:
-        path: tuple[str, ...] = getattr(one, "attribute", ())
-        value: Any = getattr(one, "value", None)
+    passing = list(ranges)
+    for condition in filters:
+        path: tuple[str, ...] = getattr(condition, "attribute", ())
+        value: Any = getattr(condition, "value", None)
         key = keys.get(path[0]) if len(path) == 1 else None
-        if key is None or type(one) not in _PASSES or value is None:
+        if key is None or type(condition) not in _PASSES or value is None:
             continue
         if key in ("topic", "partition"):
-            passes = _PASSES[type(one)]
-            found = [at for at in found if passes(at.topic if key == "topic" else at.partition, value)]
+            passes = _PASSES[type(condition)]
+            passing = [at for at in passing if passes(at.topic if key == "topic" else at.partition, value)]
         elif key == "offset":
-            found = [_bounded(at, one, value) for at in found]
-        elif isinstance(one, EqualTo | GreaterThan | GreaterThanOrEqual) and _is_instant(value):
+            passing = [_bounded(at, condition, value) for at in passing]
+        elif isinstance(condition, EqualTo | GreaterThan | GreaterThanOrEqual) and _is_instant(value):
             offsets = first_at((value - _EPOCH) // dt.timedelta(milliseconds=1))
-            found = [replace(at, start=max(at.start, offsets.get((at.topic, at.partition), at.start))) for at in found]
-    return tuple(at for at in found if at.count)
+            passing = [
+                replace(at, start=max(at.start, offsets.get((at.topic, at.partition), at.start))) for at in passing
+            ]
+    return tuple(at for at in passing if at.count)
 
 
 def _is_instant(value: Any) -> bool:
     return isinstance(value, dt.datetime) and value.tzinfo is not None
 
 
-def _bounded(at: PartitionRange, one: Filter, value: Any) -> PartitionRange:
+def _bounded(at: PartitionRange, condition: Filter, value: Any) -> PartitionRange:
     """Return the part of a range whose offsets pass a filter."""
     start, end = at.start, at.end
-    if isinstance(one, In):
+    if isinstance(condition, In):
         numbers = [number for number in value if number is not None]
         start, end = max(start, min(numbers, default=end)), min(end, max(numbers, default=start - 1) + 1)
-    if isinstance(one, EqualTo | GreaterThanOrEqual):
+    if isinstance(condition, EqualTo | GreaterThanOrEqual):
         start = max(start, value)
-    if isinstance(one, GreaterThan):
+    if isinstance(condition, GreaterThan):
         start = max(start, value + 1)
-    if isinstance(one, EqualTo | LessThanOrEqual):
+    if isinstance(condition, EqualTo | LessThanOrEqual):
         end = min(end, value + 1)
-    if isinstance(one, LessThan):
+    if isinstance(condition, LessThan):
         end = min(end, value)
     return replace(at, start=start, end=end)

@@ -147,11 +147,11 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     """
     if _CATALOG in given or not given:
         raise no_options()
-    own = {spec.name.lower(): spec for spec in OPTIONS}
+    specs = {spec.name.lower(): spec for spec in OPTIONS}
     values = {spec.name: spec.default for spec in OPTIONS}
     table: dict[str, str] = {}
     for key, text in given.items():
-        spec = own.get(key.lower())
+        spec = specs.get(key.lower())
         if key.startswith(f"{REGISTRY}."):
             values[REGISTRY] = {**values[REGISTRY], key.removeprefix(f"{REGISTRY}."): text}
         elif spec is not None:
@@ -210,13 +210,13 @@ def _check_name(key: str) -> None:
     of_tables = {spec.name for connector in (KAFKA, UPSERT_KAFKA) for spec in options_of(connector)}
     if "." in key or "-" in key or key in of_tables:
         return  # the table checks it, with the options of its formats
-    own = [spec.name for spec in OPTIONS]
+    names = [spec.name for spec in OPTIONS]
     hint = ""
     if key in ("path", "paths"):
         hint = " A table has no path: name its topic with option 'topic', and call load() without an argument."
     raise OptionError(
-        f"data source '{NAME}' has no option '{key}'.{did_you_mean(key, (*own, *of_tables))}{hint} Its options: "
-        f"{listed(own)}, and those of a table of Flink, such as 'topic', 'format' and 'properties.bootstrap.servers'",
+        f"data source '{NAME}' has no option '{key}'.{did_you_mean(key, (*names, *of_tables))}{hint} Its options: "
+        f"{listed(names)}, and those of a table of Flink, such as 'topic', 'format' and 'properties.bootstrap.servers'",
         option=key,
     )
 
@@ -224,9 +224,9 @@ def _check_name(key: str) -> None:
 def _metadata(text: str) -> Mapping[str, str]:
     if text.lstrip().startswith("{"):
         try:
-            found = json.loads(text)
+            keys = json.loads(text)
         except ValueError as cause:
             raise OptionError(f"option 'metadata' is not a JSON object: {cause}", option="metadata") from None
-        return {str(column): str(key) for column, key in found.items()}
+        return {str(column): str(key) for column, key in keys.items()}
     pairs = (entry.rpartition(":") for entry in split_list(text, ",") if entry)
     return {(column or key).strip(): key.strip() for column, _, key in pairs}

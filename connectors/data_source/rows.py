@@ -93,9 +93,9 @@ def task_zone() -> str:
     from pyspark import TaskContext
 
     context = TaskContext.get()
-    found = None if context is None else context.getLocalProperty(_ZONE)
-    if found:
-        return str(found)
+    zone = None if context is None else context.getLocalProperty(_ZONE)
+    if zone:
+        return str(zone)
     # A session without the setting has the time zone of the machine.
     place = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
     return os.environ.get("TZ", "") or place or "UTC"

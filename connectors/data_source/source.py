@@ -40,8 +40,8 @@ class KvformatDataSource(DataSource):
     def _parsed(self) -> SourceOptions:
         from kvformat.connectors.data_source.options import parse
 
-        given = dict(self.options)
-        return parse(given if self._proposed is None else {**given, DDL: self._proposed})
+        options = dict(self.options)
+        return parse(options if self._proposed is None else {**options, DDL: self._proposed})
 
     def _table(self, schema: T.StructType) -> tuple[KeyValueFormat, SourceOptions]:
         from kvformat.connectors.data_source.tables import table_of

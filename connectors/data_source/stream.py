@@ -51,7 +51,7 @@ class _Stream(DataSourceStreamReader):
     def __getstate__(self) -> dict[str, Any]:
         return {"_rows": self._rows}  # tasks need nothing else
 
-    def _asked(self, question: Callable[[OffsetPlan], _Answer]) -> _Answer:
+    def _answer(self, question: Callable[[OffsetPlan], _Answer]) -> _Answer:
         """Ask the brokers, and again while none answers. Raises `BrokerError`."""
 
         def answer() -> _Answer:
@@ -61,7 +61,7 @@ class _Stream(DataSourceStreamReader):
 
         return patiently(answer)
 
-    def _own(self, offsets: dict[str, Any]) -> TopicOffsets:
+    def _topic_offsets(self, offsets: dict[str, Any]) -> TopicOffsets:
         """Return offsets of Spark's checkpoint. Raises `ConfigurationError` for those of Spark's Kafka source."""
         if offsets and TOPIC_IDS not in offsets:
             raise ConfigurationError(
@@ -73,12 +73,12 @@ class _Stream(DataSourceStreamReader):
 
     def _json(self, offsets: TopicOffsets, start: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return offsets for Spark's checkpoint. With ranges as rows, they count the offsets since `start`."""
-        found = offsets.as_json()
+        members = offsets.as_json()
         if self._counts:
-            first = TopicOffsets.from_json(start or found)
+            first = TopicOffsets.from_json(start or members)
             read = sum(max(0, end - _begin(first, offsets, at)) for at, end in offsets.offsets.items())
-            found[RANGES] = (start or {}).get(RANGES, 0) + read
-        return found
+            members[RANGES] = (start or {}).get(RANGES, 0) + read
+        return members
 
     def initialOffset(self) -> dict[str, Any]:
         """Return the offsets at which a query without a checkpoint starts."""
@@ -88,11 +88,11 @@ class _Stream(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch. Raises `DataLossError` for lost records, `BrokerError`."""
-        first, last = self._own(start), self._own(end)
-        found = self._asked(lambda plan: plan.between(first, last))
-        check_losses(self._kv, self._values, found)
+        first, last = self._topic_offsets(start), self._topic_offsets(end)
+        batch = self._answer(lambda plan: plan.between(first, last))
+        check_losses(self._kv, self._values, batch)
         tasks = self._kv.connector_options("decode")["scan.parallelism"]
-        return tasks_of(found.ranges, self._values, tasks)
+        return tasks_of(batch.ranges, self._values, tasks)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's ranges."""
@@ -120,8 +120,8 @@ if HAS_READ_LIMITS:
 
         def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
             """Return the end of the next micro-batch: `start` if there are no newer records."""
-            first = self._own(start)
-            self._latest = latest = self._asked(lambda plan: plan.latest(first))
+            first = self._topic_offsets(start)
+            self._latest = latest = self._answer(lambda plan: plan.latest(first))
             if self._until is not None:
                 latest = up_to(first, latest, self._until)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -129,7 +129,7 @@ if HAS_READ_LIMITS:
 
         def prepareForTriggerAvailableNow(self) -> None:
             """Note the offsets at which the query ends."""
-            self._until = self._asked(lambda plan: plan.latest(_NOTHING))
+            self._until = self._answer(lambda plan: plan.latest(_NOTHING))
 
         def reportLatestOffset(self) -> dict[str, Any] | None:
             """Return the newest offsets, as they are known, for the progress of the query."""
@@ -142,7 +142,7 @@ else:
 
         def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
             """Return the end of the next micro-batch."""
-            return self._json(self._asked(lambda plan: plan.latest(_NOTHING)))
+            return self._json(self._answer(lambda plan: plan.latest(_NOTHING)))
 
 
 def limited(start: TopicOffsets, latest: TopicOffsets, most: int) -> TopicOffsets:

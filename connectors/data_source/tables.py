@@ -43,22 +43,22 @@ def table_of(options: SourceOptions, schema: T.StructType | None = None) -> KeyV
     if values[DDL] is not None:
         if values["primary_key"]:
             raise OptionError("'primary_key' is for tables without a 'ddl': write PRIMARY KEY there", option=DDL)
-        found = KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
+        kv = KeyValueFormat.from_ddl(values[DDL], table=values["table"], options=options.table)
         if values["skip_computed"]:
-            found = found.without_computed(*values["skip_computed"])
+            kv = kv.without_computed(*values["skip_computed"])
         # The columns of `metadata` may be among the chosen ones, and are not columns of the table.
         chosen = [name for name in values["columns"] or () if name not in (options.metadata or ())]
-        return found.only(chosen) if values["columns"] is not None else found
+        return kv.only(chosen) if values["columns"] is not None else kv
     if not options.table:
         raise no_options()
     assert schema is not None
     table = {"connector": "kafka", **options.table}
     added = {*(options.metadata or ()), *([ROW_INDEX] if values["row_index"] else [])}
     added |= {ERROR} if values["errors"] == "capture" else set()
-    found = _of_columns(schema, table, values["primary_key"], {*added, ROW_KIND})
-    if ROW_KIND in schema.names and found.changelog_mode is ChangelogMode.INSERT_ONLY:
+    kv = _of_columns(schema, table, values["primary_key"], {*added, ROW_KIND})
+    if ROW_KIND in schema.names and kv.changelog_mode is ChangelogMode.INSERT_ONLY:
         return _of_columns(schema, table, values["primary_key"], added)  # its own column of this name
-    return found
+    return kv
 
 
 def _of_columns(
@@ -76,22 +76,22 @@ def proposed_ddl(options: SourceOptions) -> str:
     The format is that of the options, or a guess. Raises `OptionError` without a topic, `SchemaError` if the messages
     give no columns, `BrokerError`.
     """
-    given = dict(options.table)
+    table_options = dict(options.table)
     for key in ("topic", _SERVERS):
-        if key not in given:
+        if key not in table_options:
             raise OptionError(
                 f"data source '{NAME}': without 'ddl' and without a schema, the columns are proposed from the messages "
                 f"of a topic, which needs '{key}'",
                 option=key,
             )
-    if "key.format" in given:
+    if "key.format" in table_options:
         raise OptionError(
             "with 'key.format' the columns of the key must be declared: in a 'ddl', or with a schema and 'key.fields'; "
             "or leave the formats out, and those of key and value are guessed",
             option="key.format",
         )
-    topic, format = given["topic"], given.get("format") or given.get("value.format")
-    records = _newest(given)
+    topic, format = table_options["topic"], table_options.get("format") or table_options.get("value.format")
+    records = _newest(table_options)
     if not len(records):
         raise SchemaError(
             f"topic '{topic}' has no messages from which columns can be proposed: declare them in a 'ddl', or with "
@@ -102,48 +102,50 @@ def proposed_ddl(options: SourceOptions) -> str:
     headers = [entries or [] for entries in records["headers"].to_pylist()]
     if format is None:
         times = [None if time is None else time // 1000 for time in records["timestamp"].cast(pa.int64()).to_pylist()]
-        found = inspect_topic(
+        inspection = inspect_topic(
             records["value"],
             records["key"],
             headers=headers,
             timestamps=times,
             name=topic,
             topic=topic,
-            bootstrap=given[_SERVERS],
+            bootstrap=table_options[_SERVERS],
             registry=options.values[REGISTRY] or None,
         )
-        ddl, notes = found.ddl, found.notes
+        ddl, notes = inspection.ddl, inspection.notes
         if ddl is None:
-            raise SchemaError(f"no table reads the newest messages of topic '{topic}': {'; '.join(found.notes)}")
+            raise SchemaError(f"no table reads the newest messages of topic '{topic}': {'; '.join(inspection.notes)}")
     else:
         schema = infer_schema(
             records["value"],
             format=format,
             keys=records["key"],
             headers=headers,
-            options=_format_options(given, format),
+            options=_format_options(table_options, format),
         )
-        ddl, notes = schema.create_table(topic, topic=topic, bootstrap=given[_SERVERS]), schema.notes
+        ddl, notes = schema.create_table(topic, topic=topic, bootstrap=table_options[_SERVERS]), schema.notes
     told = "".join(f"\n-- {note}" for note in notes)
     _log.warning("columns of topic '%s' as its newest messages propose them:\n%s%s", topic, ddl, told)
     return ddl
 
 
-def _format_options(given: Mapping[str, str], format: str) -> dict[str, str]:
+def _format_options(table_options: Mapping[str, str], format: str) -> dict[str, str]:
     """Return the options of the value's format without their prefix."""
-    found = {}
-    for key, text in given.items():
+    format_options = {}
+    for key, text in table_options.items():
         name = key.removeprefix("value.")
         if name.startswith(f"{format}."):
-            found[name[len(format) + 1 :]] = text
-    return found
+            format_options[name[len(format) + 1 :]] = text
+    return format_options
 
 
-def _newest(given: Mapping[str, str]) -> pa.Table:
+def _newest(table_options: Mapping[str, str]) -> pa.Table:
     """Return the newest records of each partition, with the columns that proposals are made from."""
-    client = {key: text for key, text in given.items() if key == "topic" or key.startswith("properties.")}
+    client = {key: text for key, text in table_options.items() if key == "topic" or key.startswith("properties.")}
     raw = {"connector": "kafka", "format": "raw", "scan.startup.mode": "earliest-offset"}
     kv = KeyValueFormat("value BYTES", {**client, **raw}).planned()
     settings = reader_settings(kv)
-    batches = [batch for one in OffsetPlan(kv).newest(_SAMPLE) for batch in read_range(settings, one, _FIELDS)]
+    batches = [
+        batch for partition in OffsetPlan(kv).newest(_SAMPLE) for batch in read_range(settings, partition, _FIELDS)
+    ]
     return pa.Table.from_batches(batches, pa.schema([KAFKA_FIELDS.field(name) for name in _FIELDS])).combine_chunks()

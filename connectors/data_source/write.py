@@ -107,10 +107,10 @@ class TaskWriter:
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         if "topic" in records.schema.names:
-            found = [task % self.partitions[topic] for topic in records.column("topic").to_pylist()]
+            numbers = [task % self.partitions[topic] for topic in records.column("topic").to_pylist()]
         else:
-            found = [task % next(iter(self.partitions.values()))] * len(records)
-        return records.append_column("partition", pa.array(found, pa.int32()))
+            numbers = [task % next(iter(self.partitions.values()))] * len(records)
+        return records.append_column("partition", pa.array(numbers, pa.int32()))
 
 
 def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

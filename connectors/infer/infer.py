@@ -50,15 +50,17 @@ def infer_schema(
     """
     if style not in ("table", "ingestion"):
         raise ConfigurationError(f"style must be 'table' or 'ingestion', not {style!r}")
-    given: Mapping[str, Any] = dict(options or {})
+    format_options: Mapping[str, Any] = dict(options or {})
     if style == "ingestion":
-        given = format_class(format).look_options(given)
-    get_format(format, given).validate("decode")
-    found = sample_of(source, keys, sample, headers=headers)
-    messages = found.with_header_ids() if format_class(format).record_headers else found.messages
+        format_options = format_class(format).look_options(format_options)
+    get_format(format, format_options).validate("decode")
+    records = sample_of(source, keys, sample, headers=headers)
+    messages = records.with_header_ids() if format_class(format).record_headers else records.messages
     if style == "ingestion":
-        return InferredSchema.of(format, given, _complete(_looked(messages, format, given), messages, format))
-    return schema_of(messages, format, given)
+        return InferredSchema.of(
+            format, format_options, _complete(_looked(messages, format, format_options), messages, format)
+        )
+    return schema_of(messages, format, format_options)
 
 
 def schema_of(sample: MessageSample, format: str, options: Mapping[str, Any]) -> InferredSchema:
@@ -71,36 +73,36 @@ def proposal_of(sample: MessageSample, format: str, options: Mapping[str, Any]) 
     return _complete(get_format(format, options).propose_schema(sample), sample, format)
 
 
-def _complete(found: SchemaProposal, sample: MessageSample, format: str) -> SchemaProposal:
+def _complete(proposal: SchemaProposal, sample: MessageSample, format: str) -> SchemaProposal:
     """Return a proposal with the note on what the sample omits. Raises `SchemaError` if there are no columns."""
-    notes = (*found.notes, sample.cut) if sample.cut else found.notes
-    if not found.fields:
+    notes = (*proposal.notes, sample.cut) if sample.cut else proposal.notes
+    if not proposal.fields:
         why = "; ".join(notes) or f"there are {len(sample.values)} messages"
         raise SchemaError(f"format '{format}': no columns can be inferred: {why}", format=format, reason=why)
-    return replace(found, notes=notes)
+    return replace(proposal, notes=notes)
 
 
 def _looked(sample: MessageSample, format: str, options: Mapping[str, Any]) -> SchemaProposal:
     """Return the columns that ingestion finds in the messages of one table."""
-    found = get_format(format, options).looker(LookRequest()).look(sample.array(), pa.array([""] * len(sample.values)))
-    if len(found.tables) > 1:
-        names = [".".join(table) for table in found.tables]
+    look = get_format(format, options).looker(LookRequest()).look(sample.array(), pa.array([""] * len(sample.values)))
+    if len(look.tables) > 1:
+        names = [".".join(table) for table in look.tables]
         raise SchemaError(
             f"format '{format}': the messages belong to {len(names)} tables, {listed(names)}: give those of one table",
             format=format,
         )
     fields, notes = [], []
-    for column in found.columns:
+    for column in look.columns:
         if column.types:
             t = functools.reduce(merge_types, map(nullable, column.types))
             fields.append(FlinkField(column.name, t))
             if column.as_text and t != STRING:
                 notes.append(f"{column.name}: the format does not read all values as {t}; ingestion reads their texts")
-    if found.errors:
-        texts, _ = split_codes(pa.array(list(found.errors.values())))
+    if look.errors:
+        texts, _ = split_codes(pa.array(list(look.errors.values())))
         assert texts is not None
         notes.append(f"bad messages, which are left out: {len(texts)}; the first: {texts[0]}")
-    keys = list(dict.fromkeys(key.names for key in found.keys))
+    keys = list(dict.fromkeys(key.names for key in look.keys))
     if len({frozenset(names) for names in keys}) > 1:
         texts = [f"({', '.join(names)})" for names in keys]
         notes.append(f"the messages declare different keys, {listed(texts)}: a query stops at such messages")

@@ -79,7 +79,7 @@ class InferredSchema:
         """
         if self.unreadable or not self.fields:
             raise SchemaError(f"no table reads these messages: {self.unreadable or 'they have no columns'}")
-        given = {
+        table_options = {
             "connector": "kafka",
             "topic": topic,
             "properties.bootstrap.servers": bootstrap,
@@ -88,7 +88,7 @@ class InferredSchema:
             **self.prefixed(f"{self.format}."),
             **(options or {}),
         }
-        return table_text(name, self.fields, self.primary_key, given)
+        return table_text(name, self.fields, self.primary_key, table_options)
 
     def prefixed(self, prefix: str) -> dict[str, str]:
         """Return the options with a prefix, with secrets masked."""
@@ -108,8 +108,8 @@ def table_text(
     parts = [columns_text((column,)) for column in columns]
     if primary_key:
         parts.append(f"PRIMARY KEY ({', '.join(map(quoted, primary_key))}) NOT ENFORCED")
-    given = [f"{_literal(key)} = {_literal(masked(key, str(value)))}" for key, value in options.items()]
-    lines = ",\n  ".join(parts), ",\n  ".join(given)
+    pairs = [f"{_literal(key)} = {_literal(masked(key, str(value)))}" for key, value in options.items()]
+    lines = ",\n  ".join(parts), ",\n  ".join(pairs)
     return f"CREATE TABLE {quoted(name)} (\n  {lines[0]}\n) WITH (\n  {lines[1]}\n)"
 
 

@@ -102,8 +102,8 @@ class _Group:
     def schema(self, sample: MessageSample) -> InferredSchema:
         """The columns that the format proposes for the messages."""
         known = self.recognition
-        found = proposal_of(replace(sample.only(self.indices), cut=""), self.format, known.options)
-        return InferredSchema.of(self.format, known.options, found if known.adapt is None else known.adapt(found))
+        proposal = proposal_of(replace(sample.only(self.indices), cut=""), self.format, known.options)
+        return InferredSchema.of(self.format, known.options, proposal if known.adapt is None else known.adapt(proposal))
 
 
 def inspect_topic(
@@ -210,8 +210,8 @@ def _key_of_type(keys: MessageSample, indices: tuple[int, ...]) -> InferredSchem
     """Return the columns of the keys at these indices; keys of other types are skipped if these have one type."""
     if not keys.values:
         return None
-    own = keys.only(indices)
-    schema = _schema(_groups(own, Notes()), own, Notes())
+    of_type = keys.only(indices)
+    schema = _schema(_groups(of_type, Notes()), of_type, Notes())
     if schema is None:
         return None
     more = options_for_type(keys, indices, schema.format, schema.options)
@@ -222,7 +222,7 @@ def _schema_uses(
     groups: Sequence[_Group], sample: MessageSample, timestamps: Sequence[int | None] | None
 ) -> list[SchemaUse]:
     """Return the schemas of the messages that have the id of one, whether a format reads them or not."""
-    indices = {index for found in sample.computed(confluent_frames).indices.values() for index in found}
+    indices = {index for of_kind in sample.computed(confluent_frames).indices.values() for index in of_kind}
     indices.update(*(indices_of(sample, kind) for kind in (GLUE, APICURIO, APICURIO_LONG_ID)))
     for group in groups:
         if group.readable and format_class(group.format).record_headers:

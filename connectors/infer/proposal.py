@@ -113,43 +113,43 @@ class _Candidate:
         """Return the statement with masked secrets, and the real values of the masked options."""
         value, key = self._value, self._key
         upsert = self.connector == UPSERT_KAFKA
-        given: dict[str, Any] = {"connector": self.connector, **start}
+        options: dict[str, Any] = {"connector": self.connector, **start}
         if not upsert:
-            given["scan.startup.mode"] = "earliest-offset"
+            options["scan.startup.mode"] = "earliest-offset"
         if key is None:
-            given |= {"format": value.format, **value.prefixed(f"{value.format}.")}
-            return table_text(name, value.fields, value.primary_key, given), _secrets(value, given, "")
+            options |= {"format": value.format, **value.prefixed(f"{value.format}.")}
+            return table_text(name, value.fields, value.primary_key, options), _secrets(value, options, "")
         prefix = "" if self._shared else _prefix(value, key)
         keys = tuple(FlinkField(f"{prefix}{column.name}", column.type) for column in key.fields)
-        given |= {"key.format": key.format, **key.prefixed(f"key.{key.format}.")}
+        options |= {"key.format": key.format, **key.prefixed(f"key.{key.format}.")}
         if not upsert:
-            given["key.fields"] = ";".join(_list_entry(column.name) for column in keys)
+            options["key.fields"] = ";".join(_list_entry(column.name) for column in keys)
         if prefix:
-            given["key.fields-prefix"] = prefix
-        given |= {"value.format": value.format, **value.prefixed(f"value.{value.format}.")}
-        secrets = _secrets(key, given, "key.") | _secrets(value, given, "value.")
+            options["key.fields-prefix"] = prefix
+        options |= {"value.format": value.format, **value.prefixed(f"value.{value.format}.")}
+        secrets = _secrets(key, options, "key.") | _secrets(value, options, "value.")
         if self._shared:
-            return table_text(name, value.fields, value.primary_key, given), secrets
+            return table_text(name, value.fields, value.primary_key, options), secrets
         primary = tuple(column.name for column in keys) if upsert else ()
-        given["value.fields-include"] = "EXCEPT_KEY"
-        return table_text(name, (*keys, *value.fields), primary, given), secrets
+        options["value.fields-include"] = "EXCEPT_KEY"
+        return table_text(name, (*keys, *value.fields), primary, options), secrets
 
 
 def _candidates(
     sample: MessageSample, value: InferredSchema, key: InferredSchema | None, deletes: Deletes
 ) -> list[_Candidate]:
-    found = [_Candidate(KAFKA, value, None)]
+    candidates = [_Candidate(KAFKA, value, None)]
     mode = get_format(value.format, value.options).changelog_mode
     is_flat = is_flattened(value.options)
     if key is None or sample.keys is None or (mode is not ChangelogMode.INSERT_ONLY and not is_flat) or deletes.marked:
-        return found
+        return candidates
     upsert = None not in sample.keys
     if is_flat:
-        return [*(_upserts(value, key) if upsert else ()), *found]
-    found.insert(0, _Candidate(KAFKA, value, key))
+        return [*(_upserts(value, key) if upsert else ()), *candidates]
+    candidates.insert(0, _Candidate(KAFKA, value, key))
     if upsert and deletes.tombstones:
-        found = [*_upserts(_with_primary_key(value, key), key), *found]
-    return found
+        candidates = [*_upserts(_with_primary_key(value, key), key), *candidates]
+    return candidates
 
 
 def _with_primary_key(value: InferredSchema, key: InferredSchema) -> InferredSchema:
@@ -183,10 +183,10 @@ def _list_entry(name: str) -> str:
     return "'" + name.replace("'", "''") + "'" if set(name) & set(";'\"") or name != name.strip() else name
 
 
-def _secrets(schema: InferredSchema, given: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+def _secrets(schema: InferredSchema, options: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return the real values of the masked options."""
     real = {f"{prefix}{schema.format}.{key}": value for key, value in schema.options.items()}
-    return {key: value for key, value in real.items() if given.get(key) != str(value)}
+    return {key: value for key, value in real.items() if options.get(key) != str(value)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +212,8 @@ def _try_candidate(
     except SchemaRegistryError as error:
         notes.add(str(error))
         return _Trial(candidate, text)
-    found = [] if errors is None else [error for error in errors.to_pylist() if error]
-    return _Trial(candidate, text, len(found), found[0][:_LONGEST_ERROR] if found else "")
+    texts = [] if errors is None else [error for error in errors.to_pylist() if error]
+    return _Trial(candidate, text, len(texts), texts[0][:_LONGEST_ERROR] if texts else "")
 
 
 def _option_names(format: str) -> set[str]:

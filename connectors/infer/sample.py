@@ -42,10 +42,10 @@ class RecordSample:
         """Return the keys after the ids of schemas that headers have, as a sample of their own."""
         return self._framed(self.messages.keys or (), "key")
 
-    def _framed(self, given: Messages, part: Part) -> MessageSample:
-        found = with_header_ids(given, self.headers if given else None, part)
-        framed = frozenset(index for index, message in enumerate(found) if message != given[index])
-        return MessageSample(found, part=part, framed=framed)
+    def _framed(self, messages: Messages, part: Part) -> MessageSample:
+        with_ids = with_header_ids(messages, self.headers if messages else None, part)
+        framed = frozenset(index for index, message in enumerate(with_ids) if message != messages[index])
+        return MessageSample(with_ids, part=part, framed=framed)
 
 
 def sample_of(source: Any, keys: Any, most: int, *, headers: Any = None, timestamps: Any = None) -> RecordSample:
@@ -71,8 +71,8 @@ def sample_of(source: Any, keys: Any, most: int, *, headers: Any = None, timesta
     return RecordSample(messages, None if headers is None else headers[: len(values)], timestamps)
 
 
-def _as_many(found: Iterable[Any], count: int, what: str, remedy: str) -> tuple[Any, ...]:
-    known = tuple(itertools.islice(found, count))
+def _as_many(values: Iterable[Any], count: int, what: str, remedy: str) -> tuple[Any, ...]:
+    known = tuple(itertools.islice(values, count))
     if len(known) < count:
         raise ConfigurationError(f"there are {len(known)} {what} for {count} messages: {remedy}")
     return known
@@ -103,16 +103,16 @@ def _collected(df: Any, most: int) -> tuple[Any, Any, Any, Any]:
 
 
 def _taken(source: Any, most: int, what: str) -> tuple[tuple[bytes | None, ...], str]:
-    found: list[bytes | None] = []
+    messages: list[bytes | None] = []
     size = 0
     for message in _messages(source, what):
-        if len(found) == most:
-            return tuple(found), f"only the first {most} messages were read"
+        if len(messages) == most:
+            return tuple(messages), f"only the first {most} messages were read"
         size += len(message or b"")
-        if size > MAX_BYTES and found:
-            return tuple(found), f"only the first {len(found)} messages, of {MAX_BYTES >> 20} MiB, were read"
-        found.append(message)
-    return tuple(found), ""
+        if size > MAX_BYTES and messages:
+            return tuple(messages), f"only the first {len(messages)} messages, of {MAX_BYTES >> 20} MiB, were read"
+        messages.append(message)
+    return tuple(messages), ""
 
 
 def _messages(source: Any, what: str) -> Iterator[bytes | None]:

@@ -52,13 +52,13 @@ def schema_uses(sample: MessageSample, timestamps: Sequence[int | None] | None) 
 
     `timestamps` are those of the records, in milliseconds since 1970. Messages without the id of a schema are left out.
     """
-    found: dict[str, list[int | None]] = {}
+    times_of_schema: dict[str, list[int | None]] = {}
     times = [None] * len(sample.values) if timestamps is None else timestamps
     for schema, time in zip(_ids(sample), times, strict=True):
         if schema is not None:
-            found.setdefault(schema, []).append(time)
+            times_of_schema.setdefault(schema, []).append(time)
     uses = []
-    for schema, all_times in found.items():
+    for schema, all_times in times_of_schema.items():
         known = [time for time in all_times if time is not None]
         first, last = (_instant(min(known)), _instant(max(known))) if known else (None, None)
         uses.append(SchemaUse(sample.part, schema, len(all_times), first, last))
@@ -69,15 +69,15 @@ def schema_uses(sample: MessageSample, timestamps: Sequence[int | None] | None) 
 def _ids(sample: MessageSample) -> list[str | None]:
     """Return the id of each message's schema: in a frame, or in a header of the record."""
     messages = sample.array()
-    found: list[str | None] = schema_ids(messages).to_pylist()
+    ids: list[str | None] = schema_ids(messages).to_pylist()
     of_apicurio = [at for at in sample.framed if is_marked(sample.values[at] or b"")]
     of_apicurio += [at for at, message in enumerate(sample.values) if has_long_id(message or b"")]
     frames = read_frames(
         messages.take(pa.array(of_apicurio, pa.int64())), np.ones(len(of_apicurio), np.bool_), AUTO, CONTENT_ID
     )
     for at, schema in zip(of_apicurio, ids_of_frames(frames).to_pylist(), strict=True):
-        found[at] = schema
-    return [schema or glue_version_of(message or b"") for schema, message in zip(found, sample.values, strict=True)]
+        ids[at] = schema
+    return [schema or glue_version_of(message or b"") for schema, message in zip(ids, sample.values, strict=True)]
 
 
 def _instant(millis: int) -> dt.datetime | None:
@@ -94,15 +94,15 @@ def with_header_ids(messages: Messages, headers: pa.Array | None, part: Part) ->
     """
     if headers is None:
         return messages
-    found = checked_headers(headers, len(messages))
-    framed = tuple(_framed(messages, last_header(found, HEADERS[part]).to_pylist()))
-    apicurio = part_headers(found, APICURIO_HEADERS[part])
+    checked = checked_headers(headers, len(messages))
+    framed = tuple(_framed(messages, last_header(checked, HEADERS[part]).to_pylist()))
+    apicurio = part_headers(checked, APICURIO_HEADERS[part])
     if apicurio.null_count == len(apicurio):
         return framed
     marked = add_header(pa.array(messages, pa.binary()), apicurio).to_pylist()
     return tuple(
-        mine if mine != given and is_marked(mine or b"") else other
-        for given, other, mine in zip(messages, framed, marked, strict=True)
+        mine if mine != message and is_marked(mine or b"") else other
+        for message, other, mine in zip(messages, framed, marked, strict=True)
     )
 
 

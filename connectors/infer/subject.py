@@ -40,19 +40,19 @@ def schema_from_subject(
     """
     if version != "latest" and (isinstance(version, bool) or not isinstance(version, int) or version < 1):
         raise OptionError(f"version must be 'latest' or a number, at least 1, not {version!r}", option="version")
-    given = {"url": url, **(options or {})}
-    settings = AvroConfluentFormat(given).settings
-    found = subject_schema(settings, subject, None if version == "latest" else version)
+    format_options = {"url": url, **(options or {})}
+    settings = AvroConfluentFormat(format_options).settings
+    registered = subject_schema(settings, subject, None if version == "latest" else version)
     what = f"subject {subject!r} has no readable version {version!r}"
-    if isinstance(found, Refused):
-        raise SchemaError(f"{what}: {found.reason}", format=_FORMATS[AVRO])
-    schema_id, schema = found
+    if isinstance(registered, Refused):
+        raise SchemaError(f"{what}: {registered.reason}", format=_FORMATS[AVRO])
+    schema_id, schema = registered
     if schema.kind not in _FORMATS:
         kinds = " or ".join(_FORMATS)
         raise SchemaError(f"{what}: the schema of subject {subject!r} is not {kinds} but {schema.kind}")
     format = _FORMATS[schema.kind]
     try:
-        return InferredSchema.of(format, given, _proposal(schema, given))
+        return InferredSchema.of(format, format_options, _proposal(schema, format_options))
     except SchemaError as bad:
         reason = settings.scrubbed(str(bad))
         raise SchemaError(
@@ -95,9 +95,9 @@ def ddl_from_subject(
     The default for `topic` is the subject without `-value`. Comments before the text name fields that are left out.
     `version`, `options` and the exceptions are those of `schema_from_subject`.
     """
-    found = schema_from_subject(url, subject, version=version, options=options)
-    notes = "".join(f"-- {note}\n" for note in found.notes)
+    schema = schema_from_subject(url, subject, version=version, options=options)
+    notes = "".join(f"-- {note}\n" for note in schema.notes)
     if name is None:
-        return notes + found.ddl
+        return notes + schema.ddl
     topic = subject.removesuffix("-value") if topic is None else topic
-    return notes + found.create_table(name, topic=topic, bootstrap=bootstrap)
+    return notes + schema.create_table(name, topic=topic, bootstrap=bootstrap)

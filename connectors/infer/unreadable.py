@@ -60,10 +60,10 @@ def unreadable_messages(sample: MessageSample) -> Iterator[tuple[Recognition, st
     for index, kind in sample.computed(message_kinds).items():
         if kind in _KINDS:
             indices.setdefault(kind, []).append(index)
-    for kind, found in indices.items():
+    for kind, of_kind in indices.items():
         known = _KINDS[kind]
         are = f"{known.description}. {known.remedy}"
-        yield Recognition(tuple(found), known.confidence, are, specificity=0, format=known.name), known.remedy
+        yield Recognition(tuple(of_kind), known.confidence, are, specificity=0, format=known.name), known.remedy
     confluent = sample.computed(frames.confluent_frames)
     for kind, messages in confluent.indices.items():
         if kind == frames.UNKNOWN:

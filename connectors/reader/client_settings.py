@@ -65,13 +65,13 @@ class ReaderSettings:
     def for_client(self) -> dict[str, Any]:
         """Return librdkafka's settings, with secrets. Raises `OptionError` as `brokers.client_settings` does."""
         options = dict(self.options)
-        found = _DEFAULTS | brokers.client_settings(options) | consumer_settings(options)
+        settings = _DEFAULTS | brokers.client_settings(options) | consumer_settings(options)
         if options.get(f"{PREFIX}group.id"):
-            found["group.id"] = options[f"{PREFIX}group.id"]  # permissions may depend on it
+            settings["group.id"] = options[f"{PREFIX}group.id"]  # permissions may depend on it
         for name, (least, most) in _SIZES.items():
-            if name in found:
-                found[name] = str(min(max(number(found, name, least), least), most))
-        return found | _OWN
+            if name in settings:
+                settings[name] = str(min(max(number(settings, name, least), least), most))
+        return settings | _OWN
 
     def without_secrets(self, text: str) -> str:
         """Return a text of librdkafka with the secrets masked."""
@@ -93,10 +93,12 @@ def reader_settings(kv: KeyValueFormat) -> ReaderSettings:
 
 def settings_of(options: Mapping[str, str]) -> ReaderSettings:
     """Return the settings for consumers from `properties.*` among some options; raises as `reader_settings` does."""
-    given = {f"{PREFIX}{name}": text for name, text in properties(options).items()}
-    found = ReaderSettings(tuple(sorted(given.items())), milliseconds(given, "default.api.timeout.ms", _WAIT))
-    found.for_client()
-    return found
+    client_options = {f"{PREFIX}{name}": text for name, text in properties(options).items()}
+    settings = ReaderSettings(
+        tuple(sorted(client_options.items())), milliseconds(client_options, "default.api.timeout.ms", _WAIT)
+    )
+    settings.for_client()
+    return settings
 
 
 def unsupported(kv: KeyValueFormat) -> str | None:

@@ -98,14 +98,14 @@ def _taken(settings: ReaderSettings) -> RangeClient | None:
     """Return an idle consumer with these settings, and close those that were idle for long."""
     now = time.monotonic()
     with _idle.use() as idle:
-        old = [one for one in idle if now - one.since > _LONGEST_IDLE]
-        idle[:] = [one for one in idle if one not in old]
-        found = next((one for one in reversed(idle) if one.settings == settings), None)
-        if found is not None:
-            idle.remove(found)
-    for one in old:
-        one.client.close()
-    return None if found is None else found.client
+        old = [entry for entry in idle if now - entry.since > _LONGEST_IDLE]
+        idle[:] = [entry for entry in idle if entry not in old]
+        taken = next((entry for entry in reversed(idle) if entry.settings == settings), None)
+        if taken is not None:
+            idle.remove(taken)
+    for entry in old:
+        entry.client.close()
+    return None if taken is None else taken.client
 
 
 def _give_back(process: int, settings: ReaderSettings, client: RangeClient) -> None:
@@ -116,8 +116,8 @@ def _give_back(process: int, settings: ReaderSettings, client: RangeClient) -> N
         idle.append(_Idle(settings, client, time.monotonic()))
         old = idle[:-_MOST_KEPT]
         del idle[:-_MOST_KEPT]
-    for one in old:
-        one.client.close()
+    for entry in old:
+        entry.client.close()
 
 
 def close_all() -> None:
@@ -125,8 +125,8 @@ def close_all() -> None:
     with _idle.use() as idle:
         old = idle[:]
         idle.clear()
-    for one in old:
-        one.client.close()
+    for entry in old:
+        entry.client.close()
 
 
 atexit.register(close_all)

@@ -46,9 +46,9 @@ class DirectClient:
 
     def _new(self, settings: ReaderSettings) -> int:
         library, text = self._library, ctypes.create_string_buffer(_TEXT)
-        configured, given = library.conf_new(), settings.for_client()
-        self._token: Callable[[str], tuple[Any, ...]] | None = given.pop("oauth_cb", None)
-        for name, value in given.items():
+        configured, client_settings = library.conf_new(), settings.for_client()
+        self._token: Callable[[str], tuple[Any, ...]] | None = client_settings.pop("oauth_cb", None)
+        for name, value in client_settings.items():
             if library.conf_set(configured, name.encode(), str(value).encode(), text, _TEXT):
                 library.conf_destroy(configured)
                 raise brokers.refused_setting(text.value.decode(errors="replace"), dict(settings.options))
@@ -180,7 +180,7 @@ class DirectClient:
         partitions = library.topic_partition_list_new(1)
         library.topic_partition_list_add(partitions, topic, self._at.partition)
         library.position(self._client, partitions)
-        found = TopicPartitions.from_address(partitions)
-        offset = found.elements[0].offset
+        answered = TopicPartitions.from_address(partitions)
+        offset = answered.elements[0].offset
         library.topic_partition_list_destroy(partitions)
         return int(offset)

@@ -101,10 +101,10 @@ def librdkafka() -> Librdkafka | str:
     try:
         from confluent_kafka import cimpl
 
-        found = Librdkafka(ctypes.CDLL(cimpl.__file__), FUNCTIONS)
+        library = Librdkafka(ctypes.CDLL(cimpl.__file__), FUNCTIONS)
     except (ImportError, OSError, AttributeError) as error:
         return f"confluent-kafka does not give librdkafka's functions: {error}"
-    version = found.version()
+    version = library.version()
     if not _OLDEST <= version < _NEWEST:
         return f"librdkafka has version {version >> 24}.{version >> 16 & 255}, and 2.1 to 2.255 are known"
-    return found
+    return library

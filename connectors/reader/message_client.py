@@ -35,8 +35,10 @@ class MessageClient:
 
         self._settings = settings
         self._said: collections.deque[tuple[str, str]] = collections.deque(maxlen=3)
-        given = settings.for_client() | {"error_cb": lambda error: self._said.append((error.name(), error.str()))}
-        self._consumer: Consumer = brokers.make_client(Consumer, given, dict(settings.options))
+        client_settings = settings.for_client() | {
+            "error_cb": lambda error: self._said.append((error.name(), error.str()))
+        }
+        self._consumer: Consumer = brokers.make_client(Consumer, client_settings, dict(settings.options))
         self._at = PartitionRange("", 0, 0, 0)
         self._fields: tuple[str, ...] = ()
         _open.append(self._consumer)
@@ -59,19 +61,19 @@ class MessageClient:
     def _fetched(self, messages: Sequence[Message]) -> Fetched:
         from confluent_kafka import KafkaError
 
-        found, position, name, reason = [], -1, "", ""
+        records, position, name, reason = [], -1, "", ""
         for message in messages:
             error, offset = message.error(), message.offset()
             if error is None:
                 assert offset is not None
                 position = offset + 1
                 if offset < self._at.end:
-                    found.append(message)
+                    records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 position = max(position, -1 if offset is None else offset)
             else:
                 name, reason = error.name(), error.str()
-        return Fetched(self._batch(found) if found else None, position, name, reason)
+        return Fetched(self._batch(records) if records else None, position, name, reason)
 
     def _batch(self, messages: Sequence[Message]) -> pa.RecordBatch:
         arrays = {name: make(messages) for name, make in _ARRAYS.items() if name in self._fields}
@@ -85,14 +87,14 @@ class MessageClient:
         from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         try:
-            found = self._consumer.get_watermark_offsets(TopicPartition(at.topic, at.partition), timeout=seconds)
+            offsets = self._consumer.get_watermark_offsets(TopicPartition(at.topic, at.partition), timeout=seconds)
         except KafkaException as cause:
             if cause.args[0].code() in (KafkaError._UNKNOWN_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART):
                 return None
             raise ConnectionError(cause.args[0].str()) from cause
-        if found is None:
+        if offsets is None:
             raise ConnectionError("there was no answer in time")
-        return found
+        return offsets
 
     def said(self) -> list[tuple[str, str]]:
         """Return the names and texts of the last errors of the connections."""
@@ -123,11 +125,11 @@ def _named(message: Message) -> list[tuple[str, bytes | None]] | None:
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
-    found = [
+    lists = [
         None if headers is None else [{"key": key, "value": value} for key, value in headers]
         for headers in (_named(message) for message in messages)
     ]
-    return pa.array(found, KAFKA_FIELDS.field("headers").type)
+    return pa.array(lists, KAFKA_FIELDS.field("headers").type)
 
 
 _ARRAYS: Final[dict[str, Callable[[Sequence[Any]], pa.Array]]] = {

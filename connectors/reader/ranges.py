@@ -60,7 +60,7 @@ class TopicOffsets:
 
 def by_topic(offsets: Mapping[tuple[str, int], int]) -> dict[str, dict[str, int]]:
     """Return offsets in the form of Spark's Kafka source: by topic, and by the number of the partition as text."""
-    found: dict[str, dict[str, int]] = {}
+    numbers: dict[str, dict[str, int]] = {}
     for (topic, number), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(number)] = offset
-    return found
+        numbers.setdefault(topic, {})[str(number)] = offset
+    return numbers

@@ -82,10 +82,10 @@ def _read(
         reading = _Reading(settings, at, client, on_loss)
         client.begin(at, names)
         while reading.left.count:
-            found = client.fetch(_POLL)
-            if found.batch is not None:
-                yield found.batch
-            if reading.after(found) and reading.left.count:
+            fetched = client.fetch(_POLL)
+            if fetched.batch is not None:
+                yield fetched.batch
+            if reading.after(fetched) and reading.left.count:
                 client.begin(reading.left, names)
 
 

@@ -43,8 +43,8 @@ def with_header_names(headers: pa.ListArray) -> pa.ListArray:
     entries = headers.values
     names = find_charset("UTF-8").decode(entries.field("key"))
     kind = KAFKA_FIELDS.field("headers").type
-    found = pa.StructArray.from_arrays([names, entries.field("value")], fields=list(kind.value_type))
-    return pa.Array.from_buffers(kind, len(headers), headers.buffers()[:2], headers.null_count, children=[found])
+    structs = pa.StructArray.from_arrays([names, entries.field("value")], fields=list(kind.value_type))
+    return pa.Array.from_buffers(kind, len(headers), headers.buffers()[:2], headers.null_count, children=[structs])
 
 
 def record_batch(

@@ -41,9 +41,11 @@ _DIFFERENT = {
     "scan.check.duplicated.group.id": {"doc": "`true`: the group must have no member when the query starts"},
     "scan.startup.mode": {"doc": "where to begin if there is no checkpoint yet"},
 }
-_INGESTION = (
+_OF_ALL_SOURCES = (
     Option(name="type", required=True, doc="`kafka`; `records` for a stream that `Pipeline.start` gets"),
     Option(name="name", doc="name for people"),
+)
+_OF_INGESTION = (
     Option(
         name="schema.inference.strategy",
         type="enum",
@@ -142,11 +144,11 @@ FORMAT_OPTIONS: Mapping[str, tuple[Option, ...]] = {
 
 
 def _source_options() -> tuple[Option, ...]:
-    specs = [*_INGESTION[:2]]
+    specs = [*_OF_ALL_SOURCES]
     for spec in KAFKA_OPTIONS:
         if spec.name not in _OF_DECLARED_TABLES and not spec.name.startswith("sink."):
             specs.append(replace(spec, **_DIFFERENT.get(spec.name, {}), since="0.1"))  # type: ignore[arg-type]
-    return (*specs, *_INGESTION[2:])
+    return (*specs, *_OF_INGESTION)
 
 
 SOURCE_OPTIONS = _source_options()

@@ -34,19 +34,19 @@ def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[
     @functools.wraps(function)
     def cached(first: _A, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         key = (id(first), args)
-        found = known.get(key)
-        if found is None or found[0] is not first:
+        entry = known.get(key)
+        if entry is None or entry[0] is not first:
             content = (_content_key(first), args)
             result = by_content.get(content, _UNKNOWN)
             is_new = result is _UNKNOWN
             if is_new:
                 result = function(first, *args, **kwargs)
-            found = (first, result)
+            entry = (first, result)
             with _store_lock.use():  # another thread must not change the dict during `next(iter(...))`
-                _store(known, key, found)
+                _store(known, key, entry)
                 if is_new:
                     _store(by_content, content, result)
-        kept: _R = found[1]
+        kept: _R = entry[1]
         return kept
 
     return cached

@@ -47,8 +47,8 @@ class Checker:
         if len(rows) != count:
             raise self._broken(f"rows must have one list per message: {count} messages, but {len(rows)} lists")
         if rows.type.value_type != stored:
-            given = rows.type.value_type
-            raise self._broken(f"rows must be structs of the schema and the metadata, {stored}, not {given}")
+            row_type = rows.type.value_type
+            raise self._broken(f"rows must be structs of the schema and the metadata, {stored}, not {row_type}")
         if batch.row_kinds is not None:
             self._kinds(batch.row_kinds, len(rows.values))
         failed = self._errors(batch.errors, batch.codes, count, "message")
@@ -124,10 +124,10 @@ def _are_both_valid(a: pa.Array, b: pa.Array, *, everywhere: bool = False) -> bo
         if buffer is None or array.offset:
             buffer = pa.py_buffer(np.packbits(np.asarray(array.is_valid()), bitorder="little"))
         bits.append(np.frombuffer(buffer, np.uint8, (len(a) + 7) // 8))
-    found = bits[0] & ~bits[1] if everywhere else bits[0] & bits[1]
-    if len(a) % 8 and len(found):
-        found[-1] &= (1 << len(a) % 8) - 1  # bits after the last value are undefined
-    return not found.any() if everywhere else bool(found.any())
+    in_both = bits[0] & ~bits[1] if everywhere else bits[0] & bits[1]
+    if len(a) % 8 and len(in_both):
+        in_both[-1] &= (1 << len(a) % 8) - 1  # bits after the last value are undefined
+    return not in_both.any() if everywhere else bool(in_both.any())
 
 
 def _are_known(kinds: pa.StringArray) -> bool:
@@ -205,5 +205,5 @@ def _indices_outside(values: pa.Array) -> _Indices:
     if least is None or (least >= 0 and most < _NANOS_OF_A_DAY):
         return np.zeros(0, np.int64)
     wrong = pc.or_(pc.less(numbers, 0), pc.greater_equal(numbers, _NANOS_OF_A_DAY))
-    found: _Indices = np.flatnonzero(wrong.fill_null(False).to_numpy(zero_copy_only=False))
-    return found
+    indices: _Indices = np.flatnonzero(wrong.fill_null(False).to_numpy(zero_copy_only=False))
+    return indices

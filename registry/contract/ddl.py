@@ -108,14 +108,14 @@ def parse_type(text: str) -> FlinkType:
 def _parse(text: str, subject: str) -> FlinkType:
     reader = DdlReader(text)
     if subject == "type":
-        found = reader.type(0)
+        parsed = reader.type(0)
     elif reader.word() in ("ROW", "STRUCT") and reader.peek(1) in ("<", "("):
-        found = replace(reader.type(0), nullable=False)
+        parsed = replace(reader.type(0), nullable=False)
     else:
-        found = FlinkType("ROW", nullable=False, fields=reader.columns("", 0))
+        parsed = FlinkType("ROW", nullable=False, fields=reader.columns("", 0))
     if reader.peek():
         raise reader.error(f"expected the end of the text, found {reader.shown()}")
-    return found
+    return parsed
 
 
 _LOOKALIKES = {
@@ -144,16 +144,16 @@ def literal_text(token: str) -> str:
 
 def _unicode_unescaped(text: str, escape: str) -> str:
     """Replace an escape character and four hexadecimal digits by a character. Raises `ValueError` with the reason."""
-    found, *rest = text.split(escape)
+    unescaped, *rest = text.split(escape)
     after = iter(rest)
     for part in after:
         if not part and (literal := next(after, None)) is not None:  # the escape character twice means itself
-            found += escape + literal
+            unescaped += escape + literal
         elif re.match("[0-9A-Fa-f]{4}", part):
-            found += chr(int(part[:4], 16)) + part[4:]
+            unescaped += chr(int(part[:4], 16)) + part[4:]
         else:
             raise ValueError("an escape character in U&'...' needs exactly four hexadecimal digits after it")
-    return _whole_characters(found)
+    return _whole_characters(unescaped)
 
 
 def _c_unescaped(text: str) -> str:
@@ -394,7 +394,7 @@ class DdlReader:
 
     def numbers(self, most: int) -> list[int]:
         """Parse up to `most` numbers in parentheses; returns [] if no parenthesis is next."""
-        found: list[int] = []
+        numbers: list[int] = []
         if self.skip("("):
             while True:
                 if not (self.peek().isascii() and self.peek().isdecimal()):
@@ -404,32 +404,32 @@ class DdlReader:
                     raise self.error(
                         f"a number of {len(digits)} digits is too large, the limit is {_MOST_DIGITS} digits"
                     )
-                found.append(int(digits or "0"))
+                numbers.append(int(digits or "0"))
                 self.index += 1
-                if len(found) == most or not self.skip(","):
+                if len(numbers) == most or not self.skip(","):
                     break
             self.expect(")")
-        return found
+        return numbers
 
     def type(self, depth: int) -> FlinkType:
         """Parse a type, with its NULL or NOT NULL."""
         if depth > _MAX_DEPTH:
             raise self.error(f"types are nested more than {_MAX_DEPTH} levels deep")
-        found = self._nullability(self._plain_type(depth))
+        parsed = self._nullability(self._plain_type(depth))
         while self.word() in ("ARRAY", "MULTISET") and self.peek(1) != "<":  # `INT ARRAY`, SQL's postfix form
             depth += 1
             if depth > _MAX_DEPTH:
                 raise self.error(f"types are nested more than {_MAX_DEPTH} levels deep")
             root = self.word()
             self.index += 1
-            found = self._nullability(FlinkType(root, fields=(FlinkField("element", found),)))
-        return found
+            parsed = self._nullability(FlinkType(root, fields=(FlinkField("element", parsed),)))
+        return parsed
 
-    def _nullability(self, found: FlinkType) -> FlinkType:
+    def _nullability(self, parsed: FlinkType) -> FlinkType:
         if self.skip("NOT", "NULL"):
-            return replace(found, nullable=False)
+            return replace(parsed, nullable=False)
         self.skip("NULL")
-        return found
+        return parsed
 
     def _plain_type(self, depth: int) -> FlinkType:
         start, word = self.index, self.word()
@@ -456,32 +456,32 @@ class DdlReader:
                 raise self.error(f"{word} VARYING is not a type")
             root, defaults = _SIMPLE_TYPES["VARBINARY" if word == "BINARY" else "VARCHAR"]
         numbers = self.numbers(len(defaults)) if defaults and word not in _NO_PARAMETERS else []
-        found = FlinkType(root, **(defaults | dict(zip(defaults, numbers, strict=False))))  # type: ignore[arg-type]
+        parsed = FlinkType(root, **(defaults | dict(zip(defaults, numbers, strict=False))))  # type: ignore[arg-type]
         if root in ("TIME", "TIMESTAMP") and word != "TIMESTAMP_NTZ":
-            found = self._time_zone(found, start)
-        self._check(found, start)
-        return found
+            parsed = self._time_zone(parsed, start)
+        self._check(parsed, start)
+        return parsed
 
-    def _time_zone(self, found: FlinkType, start: int) -> FlinkType:
+    def _time_zone(self, parsed: FlinkType, start: int) -> FlinkType:
         if self.skip("WITHOUT", "TIME", "ZONE"):
-            return found
-        if found.root == "TIMESTAMP" and self.skip("WITH", "LOCAL", "TIME", "ZONE"):
-            return replace(found, root="TIMESTAMP_LTZ")
+            return parsed
+        if parsed.root == "TIMESTAMP" and self.skip("WITH", "LOCAL", "TIME", "ZONE"):
+            return replace(parsed, root="TIMESTAMP_LTZ")
         if self.word() in ("WITH", "WITHOUT"):
             self.index = start
-            raise self.error(f"no format supports {found.root} WITH TIME ZONE; use TIMESTAMP or TIMESTAMP_LTZ")
-        return found
+            raise self.error(f"no format supports {parsed.root} WITH TIME ZONE; use TIMESTAMP or TIMESTAMP_LTZ")
+        return parsed
 
-    def _check(self, found: FlinkType, start: int) -> None:
+    def _check(self, parsed: FlinkType, start: int) -> None:
         wrong = ""
-        if found.root == "DECIMAL" and not (
-            1 <= (found.precision or 0) <= 38 and (found.scale or 0) <= (found.precision or 0)
+        if parsed.root == "DECIMAL" and not (
+            1 <= (parsed.precision or 0) <= 38 and (parsed.scale or 0) <= (parsed.precision or 0)
         ):
             wrong = "DECIMAL needs a precision from 1 to 38 and a scale from 0 to the precision"
-        elif found.root in ("TIME", "TIMESTAMP", "TIMESTAMP_LTZ") and (found.precision or 0) > 9:
-            wrong = f"{found.root} needs a precision from 0 to 9"
-        elif found.length is not None and not 1 <= found.length <= MAX_LENGTH:
-            wrong = f"{found.root} needs a length from 1 to {MAX_LENGTH}"
+        elif parsed.root in ("TIME", "TIMESTAMP", "TIMESTAMP_LTZ") and (parsed.precision or 0) > 9:
+            wrong = f"{parsed.root} needs a precision from 0 to 9"
+        elif parsed.length is not None and not 1 <= parsed.length <= MAX_LENGTH:
+            wrong = f"{parsed.root} needs a length from 1 to {MAX_LENGTH}"
         if wrong:
             self.index = start
             raise self.error(wrong)

@@ -22,7 +22,7 @@ GROUP = "kvformat.formats"
 _turn: Guarded[None] = Guarded(lambda: None, reentrant=True)
 _registered: dict[str, type[Format]] = {}
 _loaded: dict[str, type[Format]] = {}
-_found: dict[str, list[metadata.EntryPoint]] | None = None
+_points: dict[str, list[metadata.EntryPoint]] | None = None
 
 
 def get_format(identifier: str, options: Mapping[str, Any] | None = None) -> Format:
@@ -89,16 +89,16 @@ def format_class(identifier: str) -> type[Format]:
 
 
 def _entry_points(*, refresh: bool = False) -> Mapping[str, list[metadata.EntryPoint]]:
-    global _found
-    if _found is None or refresh:
-        found: dict[str, list[metadata.EntryPoint]] = {}
+    global _points
+    if _points is None or refresh:
+        points: dict[str, list[metadata.EntryPoint]] = {}
         for point in metadata.entry_points(group=GROUP):
-            same = found.setdefault(point.name, [])
+            same = points.setdefault(point.name, [])
             # a distribution may be listed twice, for example installed and on PYTHONPATH as a zip
             if all(other.value != point.value for other in same):
                 same.append(point)
-        _found = found
-    return _found
+        _points = points
+    return _points
 
 
 def _load(name: str) -> type[Format]:

@@ -113,11 +113,11 @@ def split_codes(errors: pa.StringArray | None) -> tuple[pa.StringArray | None, p
 
 def reason_arrays(reasons: Iterable[Reason | None]) -> tuple[pa.StringArray | None, pa.StringArray | None]:
     """Return error texts and codes, one element per message or row; None and None if there are no errors."""
-    found = list(reasons)
-    if not any(found):
+    per_row = list(reasons)
+    if not any(per_row):
         return None, None
-    texts = pa.array([None if one is None else escape_surrogates(one.text) for one in found], pa.string())
-    return texts, pa.array([None if one is None else one.code.value for one in found], pa.string())
+    texts = pa.array([None if reason is None else escape_surrogates(reason.text) for reason in per_row], pa.string())
+    return texts, pa.array([None if reason is None else reason.code.value for reason in per_row], pa.string())
 
 
 def reasons_of(errors: pa.StringArray | None, codes: pa.StringArray | None, count: int) -> list[Reason | None]:

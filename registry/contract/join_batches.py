@@ -103,17 +103,17 @@ def fail_rows(batch: DecodedBatch, reasons: Mapping[int, Reason]) -> DecodedBatc
     rows = batch.rows
     offsets = rows.offsets.to_numpy()
     owners = np.searchsorted(offsets, np.array(list(reasons)), side="right") - 1
-    found = reasons_of(batch.errors, batch.codes, len(rows))
+    all_reasons = reasons_of(batch.errors, batch.codes, len(rows))
     for owner, reason in zip(owners.tolist(), reasons.values(), strict=True):
         if 0 <= owner < len(rows) and rows[owner].is_valid:
-            found[owner] = found[owner] or reason
-    good = np.array([one is None for one in found], np.bool_) & np.asarray(rows.is_valid())
+            all_reasons[owner] = all_reasons[owner] or reason
+    good = np.array([reason_or_none is None for reason_or_none in all_reasons], np.bool_) & np.asarray(rows.is_valid())
     kinds = batch.row_kinds
     if kinds is not None:
         kept = np.repeat(good, np.diff(offsets))
         kinds = _kinds_in_lists(batch).filter(pa.array(kept))
     rows = rows.take(pa.array(np.arange(len(rows)), mask=~good))
-    errors, codes = reason_arrays(found)
+    errors, codes = reason_arrays(all_reasons)
     return replace(batch, rows=rows, row_kinds=kinds, errors=errors, codes=codes)
 
 
@@ -126,6 +126,6 @@ def insert_failed_rows(batch: EncodedBatch, good: pa.BooleanArray, reasons: Mapp
     is_good = good.to_numpy(zero_copy_only=False)
     places = pa.array(np.cumsum(is_good) - 1, mask=~is_good)
     encoded = iter(reasons_of(batch.errors, batch.codes, len(batch.messages)))
-    found = [next(encoded) if is_one else reasons.get(row) for row, is_one in enumerate(is_good.tolist())]
-    errors, codes = reason_arrays(found)
+    all_reasons = [next(encoded) if is_one else reasons.get(row) for row, is_one in enumerate(is_good.tolist())]
+    errors, codes = reason_arrays(all_reasons)
     return replace(batch, messages=batch.messages.take(places), errors=errors, codes=codes)

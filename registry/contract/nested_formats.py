@@ -25,9 +25,9 @@ def make_nested_format(outer: str, spec: Option, keys: Sequence[str], given: Map
     the keys as they are in `given`.
     """
     if spec.name in keys:
-        found = given[spec.name]
-        if isinstance(found, FormatHooks) and len(keys) == 1:
-            return found
+        inner = given[spec.name]
+        if isinstance(inner, FormatHooks) and len(keys) == 1:
+            return inner
         raise OptionError(
             f"option '{spec.name}' of format '{outer}' must be a Format, without other options for it. As text, set "
             f"its name with '{spec.key}' and its options with '{spec.name}.<format>.<option>'",
@@ -92,7 +92,7 @@ def complete_nested_options(
         except ConfigurationError:
             continue  # creating the format reports the error
         prefix = f"{spec.name}.{given[spec.key]}."
-        own = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
-        whole = cls.complete_options(own, topic=topic, part=part)
+        options = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
+        whole = cls.complete_options(options, topic=topic, part=part)
         completed |= {f"{prefix}{name}": value for name, value in whole.items()}
     return completed

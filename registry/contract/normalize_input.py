@@ -157,9 +157,9 @@ def _without_offset(array: pa.Array) -> pa.Array:
     return array.take(pa.array(range(len(array)), pa.int32())) if array.offset else array
 
 
-def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
+def _is_lossless(source: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
     """Return whether a cast to the wanted type keeps every value of the given type, down to microseconds."""
-    integer: int | None = given.bit_width if pa.types.is_signed_integer(given) else None
+    integer: int | None = source.bit_width if pa.types.is_signed_integer(source) else None
     fits: bool = False
     if t.root in INTEGER_BITS:
         fits = integer is not None and integer <= INTEGER_BITS[t.root]
@@ -168,14 +168,14 @@ def _is_lossless(given: pa.DataType, want: pa.DataType, t: FlinkType) -> bool:
         if integer is not None:
             fits = whole >= _DIGITS_OF_BITS[integer]
         else:
-            fits = pa.types.is_decimal(given) and given.scale <= scale and given.precision - given.scale <= whole
+            fits = pa.types.is_decimal(source) and source.scale <= scale and source.precision - source.scale <= whole
     elif t.root == "VARIANT":
-        fits = pa.types.is_struct(given) and [field.name for field in given] == [field.name for field in want]
-        fits = fits and all(any(test(field.type) for test in (pa.types.is_binary, *_BYTES)) for field in given)
+        fits = pa.types.is_struct(source) and [field.name for field in source] == [field.name for field in want]
+        fits = fits and all(any(test(field.type) for test in (pa.types.is_binary, *_BYTES)) for field in source)
     elif t.root in ("FLOAT", "DOUBLE"):
-        fits = pa.types.is_floating(given) and given.bit_width <= want.bit_width
+        fits = pa.types.is_floating(source) and source.bit_width <= want.bit_width
     elif t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
-        fits = pa.types.is_timestamp(given) and (given.tz is not None) == (want.tz is not None)
+        fits = pa.types.is_timestamp(source) and (source.tz is not None) == (want.tz is not None)
     else:
-        fits = any(test(given) for test in _SAME_KIND.get(t.root, ()))
+        fits = any(test(source) for test in _SAME_KIND.get(t.root, ()))
     return fits

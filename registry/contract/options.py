@@ -191,14 +191,14 @@ def _word_without_userinfo(word: re.Match[str]) -> str:
     return f"{head}{mark}{_MASK}{at}{host}" if at else word[0]
 
 
-def _map_of(spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> dict[str, str]:
+def _map_of(spec: Option, keys: Sequence[str], options: Mapping[str, Any]) -> dict[str, str]:
     """Build a map from its text and its entries."""
     prefix = f"{spec.name}."
     whole: dict[str, str] = {}
     for key in keys:
         if not key.startswith(prefix):
-            whole = spec.parse(_as_text(given[key]))
-    return whole | {key[len(prefix) :]: _as_text(given[key]) for key in keys if key.startswith(prefix)}
+            whole = spec.parse(_as_text(options[key]))
+    return whole | {key[len(prefix) :]: _as_text(options[key]) for key in keys if key.startswith(prefix)}
 
 
 def _as_text(value: Any) -> str:
@@ -335,16 +335,16 @@ def _map(text: str) -> dict[str, str]:
     text = text.strip()
     if text.startswith("{") and text.endswith("}"):
         text = text[1:-1]
-    found: dict[str, str] = {}
+    pairs: dict[str, str] = {}
     for entry in split_list(text, ","):
         key, _, rest = entry.partition(":")
         value, end = _next_entry(rest, 0, ":")
         if not key.strip() or not rest.strip() or end <= len(rest):
             raise ValueError("expected key:value pairs separated by commas")  # the text may be a secret
-        if key.strip() in found:
+        if key.strip() in pairs:
             raise ValueError("a key is set twice")
-        found[key.strip()] = value
-    return found
+        pairs[key.strip()] = value
+    return pairs
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {

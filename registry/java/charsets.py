@@ -111,8 +111,8 @@ class _Utf8(Charset):
         try:
             return messages.cast(pa.string()), {}
         except pa.ArrowInvalid:
-            found = enumerate(-1 if data is None else self._fault_of(data) for data in messages.to_pylist())
-        faults = {place: at for place, at in found if at >= 0}
+            offsets = enumerate(-1 if data is None else self._fault_of(data) for data in messages.to_pylist())
+        faults = {place: at for place, at in offsets if at >= 0}
         return _with_nulls(messages.view(pa.string()), faults), faults
 
     def encode(self, texts: pa.StringArray) -> pa.BinaryArray:
@@ -361,9 +361,9 @@ def _fault_by_pattern(data: bytes, pattern: re.Pattern[bytes], chars: _Chars, re
 
     A charset that has the character U+FFFD encodes it as `replacement`.
     """
-    for found in pattern.finditer(data):
-        if chars[found[0]] == _BAD and found[0] != replacement:
-            return found.start()
+    for match in pattern.finditer(data):
+        if chars[match[0]] == _BAD and match[0] != replacement:
+            return match.start()
     return -1
 
 

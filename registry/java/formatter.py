@@ -88,14 +88,16 @@ class JavaFormat:
         while (percent := text.find("%", at)) >= 0:
             if percent > at:
                 self._pieces.append(text[at:percent])
-            found = _SPECIFIER.match(text, percent)
-            if found is None:
+            match = _SPECIFIER.match(text, percent)
+            if match is None:
                 raise FormatError(f"'{text[percent : percent + 10]}' is not a format specifier")
-            self._pieces.append(_specifier(found))
-            at = found.end()
+            self._pieces.append(_specifier(match))
+            at = match.end()
         self._pieces.append(text[at:])
         specifiers = [piece for piece in self._pieces if not isinstance(piece, str)]
-        self.least_length = len(text) + sum(max(one.width, 0) + max(one.precision, 0) for one in specifiers)
+        self.least_length = len(text) + sum(
+            max(specifier.width, 0) + max(specifier.precision, 0) for specifier in specifiers
+        )
 
     def format(self, arguments: Sequence[Argument]) -> str:
         """Return the formatted text. Raises `FormatError` and `UnsupportedFormatError`."""
@@ -122,14 +124,14 @@ class JavaFormat:
 # --- specifiers ----------------------------------------------------------------------------------------
 
 
-def _specifier(found: re.Match[str]) -> _Specifier:
+def _specifier(match: re.Match[str]) -> _Specifier:
     """Return a format specifier. Raises `FormatError`."""
-    index, flags, width, precision, time, letter = found.groups()
+    index, flags, width, precision, time, letter = match.groups()
     if len(set(flags)) < len(flags):
         raise FormatError("a flag is given twice")
     if not time and letter not in _CONVERSIONS:
         raise FormatError(f"unknown conversion {letter!r}")
-    one = _Specifier(
+    specifier = _Specifier(
         -1 if "<" in flags else 0 if index is None else _number(index),
         flags,
         -1 if width is None else _number(width),
@@ -140,8 +142,8 @@ def _specifier(found: re.Match[str]) -> _Specifier:
     )
     if index is not None and _number(index) < 1:
         raise FormatError("the index of an argument is 0")
-    _check(one)
-    return one
+    _check(specifier)
+    return specifier
 
 
 def _number(digits: str) -> int:
@@ -151,22 +153,22 @@ def _number(digits: str) -> int:
     return number
 
 
-def _check(one: _Specifier) -> None:
+def _check(specifier: _Specifier) -> None:
     """Raise `FormatError` for flags, a width or a precision that the conversion does not accept."""
-    letter, flags = one.conversion, one.flags
-    if one.time and letter not in _TIMES:
+    letter, flags = specifier.conversion, specifier.flags
+    if specifier.time and letter not in _TIMES:
         raise FormatError(f"unknown conversion 't{letter}'")
-    if one.precision >= 0 and (one.time or letter in "cdox%n"):
+    if specifier.precision >= 0 and (specifier.time or letter in "cdox%n"):
         raise FormatError(f"%{letter} has no precision")
-    if letter in "%n" and not one.time:
-        if flags.replace("-" if letter == "%" else "", "") or (letter == "n" and one.width >= 0):
+    if letter in "%n" and not specifier.time:
+        if flags.replace("-" if letter == "%" else "", "") or (letter == "n" and specifier.width >= 0):
             raise FormatError(f"%{letter} has no such flag")
-    elif any(flag in flags for flag in _BAD_FLAGS["t" if one.time else letter]):
+    elif any(flag in flags for flag in _BAD_FLAGS["t" if specifier.time else letter]):
         raise FormatError(f"%{letter} has no such flag")
-    if not one.time and letter in "bh" and "#" in flags:
+    if not specifier.time and letter in "bh" and "#" in flags:
         raise FormatError(f"%{letter} has no flag #")
-    numeric = not one.time and letter in "doxegfa"
-    if one.width < 0 and ("-" in flags or (numeric and "0" in flags)):
+    numeric = not specifier.time and letter in "doxegfa"
+    if specifier.width < 0 and ("-" in flags or (numeric and "0" in flags)):
         raise FormatError("a width is missing")
     if numeric and (("+" in flags and " " in flags) or ("-" in flags and "0" in flags)):
         raise FormatError("flags exclude each other")
@@ -175,69 +177,71 @@ def _check(one: _Specifier) -> None:
 # --- values --------------------------------------------------------------------------------------------
 
 
-def _formatted(one: _Specifier, argument: Argument) -> str:
+def _formatted(specifier: _Specifier, argument: Argument) -> str:
     """Return a formatted value. Raises `FormatError` if the conversion does not accept it."""
-    letter, value = one.conversion, argument.value
-    if letter == "b" and not one.time:
-        return _text(one, "true" if value is not None and (argument.kind != "boolean" or value) else "false")
-    if letter == "s" and not one.time and "#" in one.flags:
+    letter, value = specifier.conversion, argument.value
+    if letter == "b" and not specifier.time:
+        return _text(specifier, "true" if value is not None and (argument.kind != "boolean" or value) else "false")
+    if letter == "s" and not specifier.time and "#" in specifier.flags:
         raise FormatError("the flag # needs a Formattable")
     if value is None:
-        return _text(one, "null")
-    if one.time:
+        return _text(specifier, "null")
+    if specifier.time:
         if argument.kind == "long":
             raise UnsupportedFormatError("%t of a number is not supported")
         raise FormatError("not a time")
     if letter == "s":
-        return _text(one, argument.text)
+        return _text(specifier, argument.text)
     if letter in "ha":
         raise UnsupportedFormatError(f"%{letter} is not supported")
     if letter in "dox" and argument.kind in (*_BITS, "long"):
-        return _integer(one, value, _BITS.get(argument.kind, 64))
+        return _integer(specifier, value, _BITS.get(argument.kind, 64))
     if letter in "efg" and argument.kind == "double":
-        return _double(one, value)
+        return _double(specifier, value)
     if letter == "c" and argument.kind in _BITS and 0 <= value <= 0x10FFFF:
-        return _text(one, chr(value))
+        return _text(specifier, chr(value))
     raise FormatError(f"%{letter} does not accept this value")
 
 
-def _text(one: _Specifier, text: str) -> str:
+def _text(specifier: _Specifier, text: str) -> str:
     """Return a text, cut to the precision."""
-    if one.precision >= 0:
-        text = as_units(text)[: one.precision]
-    return _justified(one, upper(replace_lone_surrogates(text)) if one.upper else text)
+    if specifier.precision >= 0:
+        text = as_units(text)[: specifier.precision]
+    return _justified(specifier, upper(replace_lone_surrogates(text)) if specifier.upper else text)
 
 
-def _justified(one: _Specifier, text: str) -> str:
-    missing = one.width - len(as_units(text))
+def _justified(specifier: _Specifier, text: str) -> str:
+    missing = specifier.width - len(as_units(text))
     if missing <= 0:
         return text
-    return text + " " * missing if "-" in one.flags else " " * missing + text
+    return text + " " * missing if "-" in specifier.flags else " " * missing + text
 
 
-def _integer(one: _Specifier, value: int, bits: int) -> str:
-    if one.conversion == "d":
-        return _justified(one, _signed(one, value < 0, _magnitude(one, str(abs(value)), value < 0, 0)))
-    if any(flag in one.flags for flag in "( +"):
-        raise FormatError(f"%{one.conversion} has no sign")
-    digits = format(value % 2**bits, one.conversion)
-    prefix = ("0x" if one.conversion == "x" else "0") if "#" in one.flags else ""
-    if "0" in one.flags:
-        digits = digits.rjust(one.width - len(prefix), "0")
-    return _justified(one, (prefix + digits).upper() if one.upper else prefix + digits)
+def _integer(specifier: _Specifier, value: int, bits: int) -> str:
+    if specifier.conversion == "d":
+        return _justified(
+            specifier, _signed(specifier, value < 0, _magnitude(specifier, str(abs(value)), value < 0, 0))
+        )
+    if any(flag in specifier.flags for flag in "( +"):
+        raise FormatError(f"%{specifier.conversion} has no sign")
+    digits = format(value % 2**bits, specifier.conversion)
+    prefix = ("0x" if specifier.conversion == "x" else "0") if "#" in specifier.flags else ""
+    if "0" in specifier.flags:
+        digits = digits.rjust(specifier.width - len(prefix), "0")
+    return _justified(specifier, (prefix + digits).upper() if specifier.upper else prefix + digits)
 
 
-def _double(one: _Specifier, value: float) -> str:
+def _double(specifier: _Specifier, value: float) -> str:
     if math.isnan(value):
-        return _justified(one, "NAN" if one.upper else "NaN")
+        return _justified(specifier, "NAN" if specifier.upper else "NaN")
     negative = math.copysign(1, value) < 0
     if math.isinf(value):
-        return _justified(one, _signed(one, negative, "INFINITY" if one.upper else "Infinity"))
+        return _justified(specifier, _signed(specifier, negative, "INFINITY" if specifier.upper else "Infinity"))
     # Java rounds the digits of Double.toString, not the exact value
     number = Decimal(double_text_java17(abs(value)))
-    places = 6 if one.precision < 0 else one.precision
-    scientific = one.conversion == "e"
-    if one.conversion == "g":
+    places = 6 if specifier.precision < 0 else specifier.precision
+    scientific = specifier.conversion == "e"
+    if specifier.conversion == "g":
         places = max(places, 1)
         rounded = _significant(number, places)
         scientific = not rounded.is_zero() and not -4 <= rounded.adjusted() < places
@@ -248,11 +252,13 @@ def _double(one: _Specifier, value: float) -> str:
         number = _significant(number, places + 1)
         power = 0 if number.is_zero() else number.adjusted()
         number = number.scaleb(-power, _ROUNDING)
-        exponent = f"{'E' if one.upper else 'e'}{'-' if power < 0 else '+'}{abs(power):02d}"
+        exponent = f"{'E' if specifier.upper else 'e'}{'-' if power < 0 else '+'}{abs(power):02d}"
     digits = format(number.quantize(Decimal((0, (1,), -places)), context=_ROUNDING), "f")
-    if "#" in one.flags and not places:
+    if "#" in specifier.flags and not places:
         digits += "."
-    return _justified(one, _signed(one, negative, _magnitude(one, digits, negative, len(exponent)) + exponent))
+    return _justified(
+        specifier, _signed(specifier, negative, _magnitude(specifier, digits, negative, len(exponent)) + exponent)
+    )
 
 
 def _significant(number: Decimal, digits: int) -> Decimal:
@@ -260,20 +266,20 @@ def _significant(number: Decimal, digits: int) -> Decimal:
     return Context(prec=digits, rounding=ROUND_HALF_UP).plus(number)
 
 
-def _signed(one: _Specifier, negative: bool, magnitude: str) -> str:
+def _signed(specifier: _Specifier, negative: bool, magnitude: str) -> str:
     if negative:
-        return f"({magnitude})" if "(" in one.flags else f"-{magnitude}"
-    return ("+" if "+" in one.flags else " " if " " in one.flags else "") + magnitude
+        return f"({magnitude})" if "(" in specifier.flags else f"-{magnitude}"
+    return ("+" if "+" in specifier.flags else " " if " " in specifier.flags else "") + magnitude
 
 
-def _magnitude(one: _Specifier, digits: str, negative: bool, after: int) -> str:
+def _magnitude(specifier: _Specifier, digits: str, negative: bool, after: int) -> str:
     """Group the digits, and pad them with zeros; `after` characters of an exponent come after them."""
     whole, point, fraction = digits.partition(".")
-    if "," in one.flags:
+    if "," in specifier.flags:
         whole = f"{int(whole):,}"
     digits = whole + point + fraction
-    if "0" in one.flags:
-        brackets = negative and "(" in one.flags
-        sign = bool(negative or "+" in one.flags or " " in one.flags)
-        digits = digits.rjust(one.width - after - brackets - sign, "0")
+    if "0" in specifier.flags:
+        brackets = negative and "(" in specifier.flags
+        sign = bool(negative or "+" in specifier.flags or " " in specifier.flags)
+        digits = digits.rjust(specifier.width - after - brackets - sign, "0")
     return digits

@@ -19,11 +19,11 @@ _BITS = 0xFFFFFFFF
 @functools.lru_cache(4096)
 def hash_code(text: str) -> int:
     """Return `text.hashCode()` as an unsigned number."""
-    found = 0
+    code = 0
     data = text.encode("utf-16-le", "surrogatepass")
     for low, high in zip(data[::2], data[1::2], strict=True):
-        found = (31 * found + (low | high << 8)) & _BITS
-    return found
+        code = (31 * code + (low | high << 8)) & _BITS
+    return code
 
 
 def in_hash_order(pairs: dict[str, _Value], expected_size: int) -> list[tuple[str, _Value]]:

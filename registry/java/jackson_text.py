@@ -103,10 +103,10 @@ class JacksonText:
     def _decode_loose(self, fault: UnicodeError) -> tuple[str, int]:
         """Decode one loose character: an error handler of `codecs`. Raises the error if the bytes are malformed."""
         assert isinstance(fault, UnicodeDecodeError)
-        found = _LOOSE.match(fault.object, fault.start)
-        if not found or (self.escape_loose and _ends_with_backslash(fault.object, fault.start)):
+        match = _LOOSE.match(fault.object, fault.start)
+        if not match or (self.escape_loose and _ends_with_backslash(fault.object, fault.start)):
             raise fault
-        first, *rest = found.group()
+        first, *rest = match.group()
         number = first & (0x1F, 0x0F, 0x07)[len(rest) - 1]
         for byte in rest:
             number = number << 6 | byte & 0x3F
@@ -114,7 +114,7 @@ class JacksonText:
         if len(rest) == 3:
             number -= 0x10000
             units = [self.combine(0xD800, number >> 10) & 0xFFFF, 0xDC00 | number & 0x3FF]
-        return "".join(f"\\u{unit:04x}" if self.escape_loose else chr(unit) for unit in units), found.end()
+        return "".join(f"\\u{unit:04x}" if self.escape_loose else chr(unit) for unit in units), match.end()
 
 
 def _ends_with_backslash(body: bytes, end: int) -> bool:

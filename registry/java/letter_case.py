@@ -27,10 +27,10 @@ def upper(text: str) -> str:
     """Return `text.toUpperCase()`."""
     if text.isascii():
         return text.upper()
-    found = text.upper()
-    if _NEW.search(found):
+    uppercase = text.upper()
+    if _NEW.search(uppercase):
         return "".join([old if _NEW.search(old + old.upper()) else old.upper() for old in text])
-    return found
+    return uppercase
 
 
 def lower(text: str) -> str:

@@ -61,10 +61,10 @@ def parse_integer(text: str) -> int:
 def python_float_text(text: str) -> str:
     """Convert text that `Double.parseDouble` accepts to text that Python's `float` accepts."""
     text = text.strip(BLANKS)
-    found = _FLOATING.fullmatch(text)
-    if not found:
+    match = _FLOATING.fullmatch(text)
+    if not match:
         raise ValueError
-    end = max(found.end("decimal"), found.end("hex"))
+    end = max(match.end("decimal"), match.end("hex"))
     return text[:end] if end >= 0 else text  # without the suffix
 
 

@@ -249,8 +249,8 @@ class _Translator:
             return self._unsupported(f"with (?x), this is not supported: {reason}")
         return RegexError(f"{reason} at character {self._at + 1}")
 
-    def _note(self, trait: str, found: bool) -> None:
-        if found:
+    def _note(self, trait: str, present: bool) -> None:
+        if present:
             self.traits.add(trait)
 
     def _unsupported(self, reason: str) -> UnsupportedRegexError:

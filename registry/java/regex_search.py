@@ -73,9 +73,9 @@ def find_all(pattern: JavaPattern, text: str) -> list[JavaMatch]:
     _check_words(pattern, text)
     if _has_pairs(text):
         return list(_find_units(pattern, text))
-    found = _find_up_to_an_empty_match(pattern, text)
-    matches = [_of_units(match) for match in found]
-    if found and (start := found[-1].end()) == found[-1].start() < len(text):
+    up_to_empty = _find_up_to_an_empty_match(pattern, text)
+    matches = [_of_units(match) for match in up_to_empty]
+    if up_to_empty and (start := up_to_empty[-1].end()) == up_to_empty[-1].start() < len(text):
         matches += _find_from(pattern, text, start + 1)
     return matches
 
@@ -156,12 +156,12 @@ def _match(pattern: JavaPattern, text: str, start: int) -> Any:
 
 def _find_up_to_an_empty_match(pattern: JavaPattern, text: str) -> list[Any]:
     def find(compiled: Any, limit: Mapping[str, float]) -> list[Any]:
-        found = []
+        up_to_empty = []
         for match in compiled.finditer(text, **limit):
-            found.append(match)
+            up_to_empty.append(match)
             if match.start() == match.end():
                 break
-        return found
+        return up_to_empty
 
     matches: list[Any] = pattern.limited(text, find)
     return matches

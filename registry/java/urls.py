@@ -55,13 +55,13 @@ def parse_url(text: str) -> JavaUrl:
     spec = text.strip(BLANKS)
     if spec[:4].lower() == "url:":
         spec = spec[4:]
-    found = _PROTOCOL.match(spec)
-    protocol = found[1].lower() if found else ""
+    scheme = _PROTOCOL.match(spec)
+    protocol = scheme[1].lower() if scheme else ""
     if protocol in _UNSUPPORTED:
         raise UnsupportedUrlError(f"a URL of the protocol '{protocol}' is not supported")
-    if found is None or protocol not in _PROTOCOLS:
+    if scheme is None or protocol not in _PROTOCOLS:
         raise UrlError("no known protocol")
-    rest, sharp, ref = spec[found.end() :].partition("#")
+    rest, sharp, ref = spec[scheme.end() :].partition("#")
     if protocol == "mailto":
         return _mail(rest, ref if sharp else None)
     return _hierarchical(protocol, rest, ref if sharp else None)

@@ -49,11 +49,11 @@ _SHORT_IDS: dict[str, int | str] = {
 
 def zone_named(name: str) -> Zone:
     """Return the zone with this name. Raises `ValueError` if there is none."""
-    found = find_zone(name)
-    if found is None:
+    zone = find_zone(name)
+    if zone is None:
         hint = did_you_mean(name, _regions())
         raise ValueError(f"there is no such time zone.{hint} Expected a name such as Europe/Berlin, UTC or +02:00")
-    return found
+    return zone
 
 
 @functools.lru_cache(maxsize=1024)
@@ -61,11 +61,11 @@ def find_zone(name: str) -> Zone | None:
     """Return the zone with this name: that of a region, an offset, or UTC, GMT or UT, maybe with an offset."""
     if name in ("Z", "UTC", "GMT", "UT"):
         return 0
-    found = _OFFSET.fullmatch(name)
-    if found:
-        hours, minutes, seconds = (int(found[part] or 0) for part in (2, 3, 4))
+    match = _OFFSET.fullmatch(name)
+    if match:
+        hours, minutes, seconds = (int(match[part] or 0) for part in (2, 3, 4))
         size = (hours * 60 + minutes) * 60 + seconds
-        return None if size > MOST_OFFSET else -size if found[1] == "-" else size
+        return None if size > MOST_OFFSET else -size if match[1] == "-" else size
     return zoneinfo.ZoneInfo(name) if name in _regions() else None
 
 
@@ -85,14 +85,14 @@ def zone_of_id(name: str) -> Zone:
 
 def _zone_offset(text: str) -> int:
     """Return the seconds of an offset as `ZoneOffset.of` reads it."""
-    found = _OFFSET_ID.fullmatch(text)
-    if not found or not _OFFSET_ID_FORMS.fullmatch(text):
+    match = _OFFSET_ID.fullmatch(text)
+    if not match or not _OFFSET_ID_FORMS.fullmatch(text):
         raise ValueError(f"'{text:.60}' is not an offset")
-    hours, minutes, seconds = (int(found[part] or 0) for part in (2, 3, 4))
+    hours, minutes, seconds = (int(match[part] or 0) for part in (2, 3, 4))
     size = (hours * 60 + minutes) * 60 + seconds
     if size > MOST_OFFSET:
         raise ValueError(f"'{text:.60}' is more than 18 hours")
-    return -size if found[1] == "-" else size
+    return -size if match[1] == "-" else size
 
 
 @functools.lru_cache(maxsize=1024)
@@ -109,15 +109,15 @@ def zone_of_util_id(name: str) -> Zone:
     name = name if short is None else short
     if name in _regions() and name not in _NOT_IN_JAVA:
         return zoneinfo.ZoneInfo(name)
-    found = _UTIL_OFFSET.fullmatch(name)
-    if not found:
+    match = _UTIL_OFFSET.fullmatch(name)
+    if not match:
         return 0
-    hours = int(found[2] or found[3] or found[5])
-    minutes = int(found[4] or found[6] or 0)
+    hours = int(match[2] or match[3] or match[5])
+    minutes = int(match[4] or match[6] or 0)
     if hours > 23 or minutes > 59:
         return 0
     size = (hours * 60 + minutes) * 60
-    return -size if found[1] == "-" else size
+    return -size if match[1] == "-" else size
 
 
 @functools.cache

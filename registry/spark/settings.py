@@ -70,14 +70,14 @@ def check_time(columns: Iterable[FlinkField], session: SparkSession | None = Non
     Without `session`, the active session is checked. If there is none, or Spark does not have the setting, nothing is
     checked.
     """
-    found = next(((path, t) for c in columns for path, t in c.type.walk(c.name) if t.root == "TIME"), None)
-    if found is None:
+    time_column = next(((path, t) for c in columns for path, t in c.type.walk(c.name) if t.root == "TIME"), None)
+    if time_column is None:
         return
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession() if session is None else session
     if session is not None and not allows_time(session):
-        path, t = found
+        path, t = time_column
         raise ConfigurationError(
             f"column '{path}' is {t.summary()}, but the Spark session does not allow the type TIME: "
             f"'{_TIME_TYPE}' is false. Set it to true: spark.conf.set('{_TIME_TYPE}', 'true') while the session runs, "

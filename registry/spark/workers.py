@@ -110,11 +110,11 @@ def freeze_modules() -> None:
 
 def _is_ours(python: str) -> bool:
     """Return whether a Python is the driver's Python, in the driver's environment."""
-    found = shutil.which(python)
-    if found is None:
+    executable = shutil.which(python)
+    if executable is None:
         return False
-    same_folder = os.path.dirname(os.path.abspath(found)) == os.path.dirname(os.path.abspath(sys.executable))
-    return same_folder and os.path.realpath(found) == os.path.realpath(sys.executable)
+    same_folder = os.path.dirname(os.path.abspath(executable)) == os.path.dirname(os.path.abspath(sys.executable))
+    return same_folder and os.path.realpath(executable) == os.path.realpath(sys.executable)
 
 
 def _import_error(session: SparkSession, module: str) -> str:
@@ -128,6 +128,6 @@ def _import_error(session: SparkSession, module: str) -> str:
         probe = F.udf(lambda _: __import__(module).__name__, StringType())
         session.range(1).select(probe("id")).collect()
     except PySparkException as error:
-        found = _IMPORT_ERROR.search(str(error))
-        return found[1] if found else ""  # the job reports other errors
+        match = _IMPORT_ERROR.search(str(error))
+        return match[1] if match else ""  # the job reports other errors
     return ""

@@ -183,12 +183,12 @@ class _Translation:
 
     def _choice(self, option: str, default: str, allowed: tuple[str, ...]) -> str:
         """Remove an option and return its value."""
-        found = self._options.pop(option, default).lower()
-        if found not in allowed:
+        value = self._options.pop(option, default).lower()
+        if value not in allowed:
             raise OptionError(
-                f"option '{option}' must be one of {', '.join(allowed)}, not '{masked(option, found)}'", option=option
+                f"option '{option}' must be one of {', '.join(allowed)}, not '{masked(option, value)}'", option=option
             )
-        return found
+        return value
 
     def _refused(self, option: str, value: str, why: str) -> OptionError:
         return OptionError(

@@ -248,14 +248,14 @@ def parse_offsets(key: str, text: str) -> dict[int, int]:
     Of equal partitions the last counts. Raises `OptionError`.
     """
     entries = [_OFFSETS.fullmatch(entry) for entry in text.rstrip(";").split(";")]
-    found = {int(entry[1]): int(entry[2] + entry[3]) for entry in entries if entry}
-    if not all(entries) or any(not 0 <= p < 2**31 or not -(2**63) <= o < 2**63 for p, o in found.items()):
+    offsets = {int(entry[1]): int(entry[2] + entry[3]) for entry in entries if entry}
+    if not all(entries) or any(not 0 <= p < 2**31 or not -(2**63) <= o < 2**63 for p, o in offsets.items()):
         raise OptionError(
             f"Invalid properties '{key}' should follow the format 'partition:0,offset:42;partition:1,offset:300', "
             f"but is '{masked(key, text)}'.",
             option=key,
         )
-    return found
+    return offsets
 
 
 def delivery_guarantee(values: Mapping[str, Any]) -> tuple[str, str]:

@@ -225,9 +225,9 @@ class _JobReader:
         of_bases: dict[str, str] = {}
 
         def base(of: tuple[str, ...]) -> TableDefinition:
-            found = self.followed(index, of)
-            of_bases.update(found.places)
-            return found.table
+            base_table = self.followed(index, of)
+            of_bases.update(base_table.places)
+            return base_table.table
 
         reader = _FollowedReader(self._text, *created.span)
         if _as_what(self._text, created) is not None:
@@ -408,11 +408,11 @@ class _CreateAsReader(_OptionsReader):
         if not self.skip("/*+"):
             return followed
         self.expect("OPTIONS")
-        given = self._options()
+        hinted = self._options()
         self.expect("*/")
         self.quote_from(self.offset())
         places = {key: self.position(offset) for key, offset in self.option_offsets.items()}
-        table = replace(followed.table, options={**followed.table.options, **given})
+        table = replace(followed.table, options={**followed.table.options, **hinted})
         return replace(followed, table=table, places={**followed.places, **places})
 
     def _added(self, table: TableDefinition) -> tuple[ProjectedColumn, ...]:

@@ -179,7 +179,7 @@ class _CreateTableReader(WatermarkReader):
 
     def _strategies(self) -> dict[str, Strategy]:
         """Parse `(EXCLUDING ALL INCLUDING GENERATED)` into a strategy per feature."""
-        found: dict[str, Strategy] = {}
+        strategies: dict[str, Strategy] = {}
         if self.skip("("):
             while True:
                 strategy = next((word for word in STRATEGIES if self.skip(word)), None)
@@ -188,13 +188,13 @@ class _CreateTableReader(WatermarkReader):
                 feature = self.word()
                 if feature not in FEATURES:
                     raise self.error(f"expected one of {', '.join(FEATURES)}, found {self.shown()}")
-                if feature in found:
+                if feature in strategies:
                     raise self.error(f"{feature} is given twice")
                 self.index += 1
-                found[feature] = strategy
+                strategies[feature] = strategy
                 if self.skip(")"):
                     break
-        return found
+        return strategies
 
     def _distribution(self) -> tuple[tuple[str, int], ...]:
         """Parse `BY HASH(id) INTO 6 BUCKETS` after DISTRIBUTED; returns the columns, each with its offset."""
@@ -251,14 +251,14 @@ class _CreateTableReader(WatermarkReader):
     def _names(self) -> tuple[tuple[str, int], ...]:
         """Parse names in parentheses, each with its offset."""
         self.expect("(")
-        found = []
+        names = []
         while True:
             offset = self.offset()
-            found.append((self.name(), offset))
+            names.append((self.name(), offset))
             if not self.skip(","):
                 break
         self.expect(")")
-        return tuple(found)
+        return tuple(names)
 
     def _set_key(self, names: tuple[tuple[str, int], ...], offset: int) -> None:
         if self._key is not None:
@@ -316,20 +316,20 @@ class _CreateTableReader(WatermarkReader):
 
     def _options(self) -> dict[str, str]:
         """Parse `('key' = 'value', ...)`; of equal keys the last counts, as in Flink."""
-        found: dict[str, str] = {}
+        options: dict[str, str] = {}
         self.expect("(")
-        while found or not self.skip(")"):
+        while options or not self.skip(")"):
             start = self.index
             key = self.quoted_text("an option")
             if not self.skip("="):
                 self.index = start + 1  # not after the strings that continue the name
                 raise self.error(f"expected '=' after {shown_option(literal_text(self.peek(-1)))}")
-            found[key] = self.quoted_text("the value of an option")
+            options[key] = self.quoted_text("the value of an option")
             if self.skip(")"):
                 break
             if not self.skip(","):
                 raise self.error(f"expected ',' or ')' after the value of {shown_option(key)}")
-        return found
+        return options
 
     # --- expressions -----------------------------------------------------------------------------------------
 
@@ -340,8 +340,10 @@ class _CreateTableReader(WatermarkReader):
         after = self.index
         for name, at in self._computed.items():
             self.index = at
-            found = self.expression(row)
-            self._columns[name] = TableColumn(name, "computed", found.type, source=found.source, refused=found.refused)
+            expression = self.expression(row)
+            self._columns[name] = TableColumn(
+                name, "computed", expression.type, source=expression.source, refused=expression.refused
+            )
         self.index = after
 
     def _read_watermark(self) -> None:

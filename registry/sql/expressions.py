@@ -118,7 +118,9 @@ def _has_interval(type_: FlinkType) -> bool:
 
 def uses_current_time(text: str) -> bool:
     """Return whether an expression calls a function of the current time."""
-    return any(isinstance(one, Call) and is_of_current_time(one) for one in _walk(_SingleExpressionReader(text).tree()))
+    return any(
+        isinstance(node, Call) and is_of_current_time(node) for node in _walk(_SingleExpressionReader(text).tree())
+    )
 
 
 class ExpressionReader(DdlReader):
@@ -637,17 +639,17 @@ def _levels(tree: Tree) -> int:
     levels, level = 0, [tree]
     while level:
         levels += 1
-        level = [argument for one in level if isinstance(one, Call) for argument in one.arguments]
+        level = [argument for node in level if isinstance(node, Call) for argument in node.arguments]
     return levels
 
 
 def _walk(tree: Tree) -> Iterator[Tree]:
     rest = [tree]
     while rest:
-        one = rest.pop()
-        yield one
-        if isinstance(one, Call):
-            rest += one.arguments
+        node = rest.pop()
+        yield node
+        if isinstance(node, Call):
+            rest += node.arguments
 
 
 def joined(tokens: list[str]) -> str:

@@ -36,9 +36,9 @@ def projected_expression(
     their expressions.
     """
     reader = _ExpressionPart(text, start, end)
-    found = reader.whole(columns, inlined or {})
-    if found.refused or not inlined or not reader.uses(inlined):
-        return found
+    expression = reader.whole(columns, inlined or {})
+    if expression.refused or not inlined or not reader.uses(inlined):
+        return expression
     source = joined(reader.inlined(inlined))
     return replace(_ExpressionPart(source).whole(columns, {}), source=source)
 
@@ -72,9 +72,9 @@ class _ExpressionPart(CreateTableReader):
 
     def inlined(self, inlined: Mapping[str, str]) -> list[str]:
         """Return the tokens, with the expressions of columns in brackets in their place."""
-        found = []
+        tokens = []
         for i, token in enumerate(self.tokens):
             name = token[1:-1].replace("``", "`") if token.startswith("`") else token
             is_column = (i == 0 or self.tokens[i - 1] != ".") and self.tokens[i + 1 : i + 2] != ["("]
-            found.append(f"({inlined[name]})" if is_column and name in inlined else token)
-        return found
+            tokens.append(f"({inlined[name]})" if is_column and name in inlined else token)
+        return tokens

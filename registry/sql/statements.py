@@ -93,16 +93,16 @@ def statements(text: str) -> tuple[Statement, ...]:
     Raises `SchemaError` for a quote or comment that is not closed, and for text that does not begin like a statement.
     """
     _check_text(text)
-    found, start, line, counted = [], 0, 1, 0
+    parsed, start, line, counted = [], 0, 1, 0
     while (begin := _after_blank(text, start, len(text))) < len(text):
         command = _COMMAND.match(text, begin)
         end = _command_end(text, begin, command.end()) if command else _statement_end(text, begin)
         if begin < end:
             line += text.count("\n", counted, begin)
             counted = begin
-            found.append(_statement(text, begin, end, line))
+            parsed.append(_statement(text, begin, end, line))
         start = end + 1
-    return tuple(found)
+    return tuple(parsed)
 
 
 def _statement_end(text: str, begin: int) -> int:
@@ -189,9 +189,9 @@ def find_table(
     tables if there is no such table or more than one.
     """
     table = _Tables(text, choose).table(name)
-    given = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
-    check_not_legacy(table.name, given)
-    return kafka_table(replace(table, options=given))
+    merged = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
+    check_not_legacy(table.name, merged)
+    return kafka_table(replace(table, options=merged))
 
 
 def table_names(text: str, names: Sequence[str] | None = None) -> dict[str, tuple[str, ...]]:
@@ -204,10 +204,10 @@ def table_names(text: str, names: Sequence[str] | None = None) -> dict[str, tupl
     existing = tables._existing(len(tables.statements))
     if not existing:
         raise SchemaError(tables._choice(existing))
-    found = existing if names is None else [tables.full(name) for name in names]
+    paths = existing if names is None else [tables.full(name) for name in names]
     last_parts = [full[-1] for full in existing]
     names_found = {}
-    for full in found:
+    for full in paths:
         is_ambiguous = _shown(full) == full[-1] and last_parts.count(full[-1]) > 1
         names_found[".".join(full[1:]) if is_ambiguous else _shown(full)] = full
     return names_found
@@ -218,7 +218,7 @@ def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:
 
     Raises `SchemaError` with line and column; also for other statements, and for a table that is created twice.
     """
-    found: dict[tuple[str, ...], TableDefinition] = {}
+    tables: dict[tuple[str, ...], TableDefinition] = {}
     for statement in statements(text):
         if statement.kind != "CREATE TABLE":
             raise SchemaError(
@@ -226,12 +226,12 @@ def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:
                 f"{statement.line}"
             )
         table = parse_create_table(text, statement._start, statement._end)
-        if found.setdefault(_names(statement.name), table) is not table:
+        if tables.setdefault(_names(statement.name), table) is not table:
             raise SchemaError(
                 f"cannot read the Flink SQL: table '{statement.name}' is created twice, again at line {statement.line}",
                 field=statement.name,
             )
-    return found
+    return tables
 
 
 class _Tables:

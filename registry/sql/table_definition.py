@@ -99,10 +99,10 @@ def create_table_text(table: TableDefinition, options: Mapping[str, str]) -> str
         parts.append(f"WATERMARK FOR {name} AS {name} - INTERVAL {_interval(table.watermark.delay_ms)}")
     if table.primary_key:
         parts.append(f"PRIMARY KEY ({', '.join(map(_name, table.primary_key))}) NOT ENFORCED")
-    given = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
+    options_text = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in options.items())
     names = ".".join(map(_name, table.name.split(".")))
     by = f" PARTITIONED BY ({', '.join(map(_name, table.partition_keys))})" if table.partition_keys else ""
-    return f"CREATE TABLE {names} ({', '.join(parts)}){by} WITH ({given})"
+    return f"CREATE TABLE {names} ({', '.join(parts)}){by} WITH ({options_text})"
 
 
 def _name(name: str) -> str:

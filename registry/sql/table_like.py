@@ -29,14 +29,14 @@ _OVERWRITABLE = ("GENERATED", "METADATA", "OPTIONS", "WATERMARKS")
 _FEATURE_OF = {"physical": "PHYSICAL", "computed": "GENERATED", "metadata": "METADATA"}
 
 
-def _strategies(given: Mapping[str, Strategy]) -> Mapping[str, Strategy]:
+def _strategies(declared: Mapping[str, Strategy]) -> Mapping[str, Strategy]:
     """Return the strategy of each feature; raises `ValueError` for a combination that Flink refuses."""
-    for feature, strategy in given.items():
+    for feature, strategy in declared.items():
         if strategy == "OVERWRITING" and feature not in _OVERWRITABLE:
             raise ValueError(f"OVERWRITING {feature} is not allowed, only OVERWRITING of {', '.join(_OVERWRITABLE)}")
-    rest: Strategy = given.get("ALL", "INCLUDING")
-    options: Strategy = given.get("ALL", "OVERWRITING")
-    return {**dict.fromkeys(FEATURES, rest), "PHYSICAL": "INCLUDING", "OPTIONS": options, **given}
+    rest: Strategy = declared.get("ALL", "INCLUDING")
+    options: Strategy = declared.get("ALL", "OVERWRITING")
+    return {**dict.fromkeys(FEATURES, rest), "PHYSICAL": "INCLUDING", "OPTIONS": options, **declared}
 
 
 def merge_with_base(base: TableDefinition, own: TableDefinition, given: Mapping[str, Strategy]) -> TableDefinition:
@@ -83,10 +83,10 @@ def merge_with_base(base: TableDefinition, own: TableDefinition, given: Mapping[
     )
 
 
-def _columns(base: TableDefinition, own: TableDefinition, like: Mapping[str, Strategy]) -> dict[str, TableColumn]:
+def _columns(base: TableDefinition, derived: TableDefinition, like: Mapping[str, Strategy]) -> dict[str, TableColumn]:
     """Return the columns taken from the base, then the new ones; an overwritten column keeps its position."""
     columns = {column.name: column for column in base.columns if like[_FEATURE_OF[column.kind]] != "EXCLUDING"}
-    for column in own.columns:
+    for column in derived.columns:
         before = columns.get(column.name)
         if before is not None:
             feature = _FEATURE_OF[column.kind]
@@ -108,12 +108,12 @@ def _check_not_null(base: TableDefinition, key: Sequence[str]) -> None:
             )
 
 
-def _options(base: Mapping[str, str], own: Mapping[str, str], strategy: Strategy) -> Mapping[str, str]:
+def _options(base: Mapping[str, str], derived: Mapping[str, str], strategy: Strategy) -> Mapping[str, str]:
     if strategy == "EXCLUDING":
-        return own
-    if strategy == "INCLUDING" and base.keys() & own.keys():
+        return derived
+    if strategy == "INCLUDING" and base.keys() & derived.keys():
         raise ValueError(f"the base table already has one of the options{_exclude_or_overwrite('OPTIONS')}")
-    return {**base, **own}
+    return {**base, **derived}
 
 
 def _exclude_or_overwrite(feature: str) -> str:

@@ -58,20 +58,20 @@ class WatermarkReader(ExpressionReader):
         self.expect("AS")
         start = self.offset()
         casts: list[tuple[FlinkType, int]] = []
-        found = self._sum(name, casts, 0)
+        terms = self._sum(name, casts, 0)
         if self.peek() not in (",", ")", ""):
             raise self._unsupported(name)
-        if found.columns != 1:
+        if terms.columns != 1:
             raise self.error(
                 f"the WATERMARK of '{name}' must contain {name} exactly once: {_write_instead(name)}", start
             )
-        if found.millis > 0:
+        if terms.millis > 0:
             raise self.error(
-                f"the WATERMARK of '{name}' is {found.millis} ms later than {name}, but a watermark of Spark can't be "
+                f"the WATERMARK of '{name}' is {terms.millis} ms later than {name}, but a watermark of Spark can't be "
                 f"later than its column: {_write_instead(name)}",
                 start,
             )
-        return WatermarkClause(Watermark(name, -found.millis), offset, tuple(casts))
+        return WatermarkClause(Watermark(name, -terms.millis), offset, tuple(casts))
 
     def check_watermark(self, clause: WatermarkClause, column: TableColumn | None) -> None:
         """Check that the column exists and has a timestamp, and that a CAST of it changes nothing."""
@@ -104,32 +104,32 @@ class WatermarkReader(ExpressionReader):
         """Parse terms between `+` and `-`; `depth` is the number of open brackets."""
         if depth > _MOST_NESTED:
             raise self.error(f"brackets are nested more than {_MOST_NESTED} levels deep")
-        found = _Sum()
+        terms = _Sum()
         while True:
             sign = self._sign()
-            found = found.plus(sign, self._term(name, casts, depth))
+            terms = terms.plus(sign, self._term(name, casts, depth))
             if self.peek() not in ("+", "-"):
-                return found
+                return terms
 
     def _term(self, name: str, casts: list[tuple[FlinkType, int]], depth: int) -> _Sum:
         if self.skip("("):
-            found = self._sum(name, casts, depth + 1)
+            terms = self._sum(name, casts, depth + 1)
             self.expect(")")
         elif self.word() in ("CAST", "TRY_CAST") and self.peek(1) == "(":
             at = self.offset()
             self.index += 2
-            found = self._sum(name, casts, depth + 1)
+            terms = self._sum(name, casts, depth + 1)
             self.expect("AS")
             casts.append((self.type(0), at))
             self.expect(")")
         elif self.skip("INTERVAL"):
-            found = _Sum(millis=self._milliseconds())
+            terms = _Sum(millis=self._milliseconds())
         elif self.peek() in (name, f"`{name.replace('`', '``')}`"):
             self.index += 1
-            found = _Sum(columns=1)
+            terms = _Sum(columns=1)
         else:
             raise self._unsupported(name)
-        return found
+        return terms
 
     def _sign(self) -> int:
         """Skip signs; returns 1 or -1."""
@@ -150,14 +150,14 @@ class WatermarkReader(ExpressionReader):
     def _milliseconds(self) -> int:
         """Parse an interval and return its milliseconds."""
         offset = self.offset()
-        found = self.interval()
-        if found.type == MONTHS:
+        interval = self.interval()
+        if interval.type == MONTHS:
             raise self.error(
                 "an INTERVAL of months or years has no fixed length, because months differ, and Spark delays a "
                 "watermark by a fixed time: write days, such as INTERVAL '30' DAY",
                 offset,
             )
-        millis: int = found.value
+        millis: int = interval.value
         return millis
 
 

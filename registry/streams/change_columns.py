@@ -43,16 +43,16 @@ def _existing_column(df: DataFrame, name: str | Column, purpose: str) -> Column:
     """Return the column `name`; raise `SchemaError` with `purpose` if `df` does not have it."""
     from pyspark.errors import AnalysisException
 
-    found = named_column(df, name)
+    column = named_column(df, name)
     if isinstance(name, str) and name not in df.columns:
         try:
-            df.select(found).schema  # noqa: B018 - makes Spark Connect analyse it now
+            df.select(column).schema  # noqa: B018 - makes Spark Connect analyse it now
         except AnalysisException as cause:
             near = did_you_mean(name, df.columns)
             raise SchemaError(
                 f"there is no column {name!r} {purpose}.{near} The columns: {listed(df.columns)}", field=name
             ) from cause
-    return found
+    return column
 
 
 def key_columns(df: DataFrame, keys: Columns | HasKeyColumns) -> list[Column]:

@@ -154,13 +154,13 @@ def _with_old(text: str, last: str, unchanged: Iterable[str], names: list[str]) 
 
 def _members(text: str) -> dict[str, str]:
     """The members of a row as text, name and value as they stand there."""
-    found, at = dict[str, str](), 1
+    members, at = dict[str, str](), 1
     while text[at] != "}":
         name, end = _JSON.raw_decode(text, at)
         _, end = _JSON.raw_decode(text, end + 1)
-        found[name] = text[at:end]
+        members[name] = text[at:end]
         at = end + (text[end] == ",")
-    return found
+    return members
 
 
 # --- order -----------------------------------------------------------------------------------------------

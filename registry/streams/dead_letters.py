@@ -122,8 +122,8 @@ def letter_records(bad: DataFrame) -> DataFrame:
             added.append(F.struct(F.lit(HEADER + name), text.cast("string").cast("binary")).cast(header))
     headers = F.filter(F.array(*added), lambda header: header["value"].isNotNull())
     if "headers" in names:
-        given = exact_column("headers").cast(T.ArrayType(header))
-        headers = F.concat(F.coalesce(given, F.array().cast(T.ArrayType(header))), headers)
+        record_headers = exact_column("headers").cast(T.ArrayType(header))
+        headers = F.concat(F.coalesce(record_headers, F.array().cast(T.ArrayType(header))), headers)
     key = exact_column("key") if "key" in names else F.lit(None)
     columns = [key.cast("binary").alias("key"), exact_column(value).cast("binary").alias("value")]
     return bad.select(*columns, headers.cast(T.ArrayType(header)).alias("headers"))
@@ -169,8 +169,8 @@ def _content(bad: DataFrame) -> tuple[int, str]:
     from pyspark.sql import functions as F
 
     row_hash = F.xxhash64(*(exact_column(name) for name in _RECORD_COLUMNS if name in bad.columns))
-    found = bad.agg(F.count(F.lit(1)), F.hex(F.bit_xor(row_hash))).collect()[0]
-    return found[0], found[1]
+    totals = bad.agg(F.count(F.lit(1)), F.hex(F.bit_xor(row_hash))).collect()[0]
+    return totals[0], totals[1]
 
 
 def _write_folder(bad: DataFrame, path: str, batch_id: int | None) -> None:

@@ -39,10 +39,10 @@ def rows_below(reader: DataFrameReader, folder: str, *columns: str) -> list[Row]
     from pyspark.errors import AnalysisException
 
     folder = literal_path(folder)
-    found = reader.options(recursiveFileLookup="true", ignoreMissingFiles="true")
+    recursive = reader.options(recursiveFileLookup="true", ignoreMissingFiles="true")
     try:
         # In one path, Spark looks for the log of a streaming sink, and logs a stack trace if there is no folder.
-        return found.load([folder, folder]).select(*columns or "*").collect()
+        return recursive.load([folder, folder]).select(*columns or "*").collect()
     except AnalysisException as error:
         if error.getCondition() != "PATH_NOT_FOUND":
             raise

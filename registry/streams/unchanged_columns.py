@@ -40,10 +40,10 @@ def latest_with_unchanged(
     columns, missing = dict[str, Column](), list[Column]()
     for n, name in enumerate(values):
         at = F.col(f"_kvformat_known{n}.at")
-        found = F.coalesce(at.isNotNull() & (deleted.isNull() | (at > deleted)), F.lit(False))
+        is_known = F.coalesce(at.isNotNull() & (deleted.isNull() | (at > deleted)), F.lit(False))
         of_row, unchanged = row.getField(name), _is_unchanged(row.getField(UNCHANGED), name)
-        columns[name] = F.when(~unchanged, of_row).when(found, F.col(f"_kvformat_known{n}.value"))
-        missing.append(F.when(unchanged & ~found, F.lit(name)))
+        columns[name] = F.when(~unchanged, of_row).when(is_known, F.col(f"_kvformat_known{n}.value"))
+        missing.append(F.when(unchanged & ~is_known, F.lit(name)))
     left = F.array_compact(F.array(*missing))
     is_row = row.getField(ROW_KIND).isin(*ADDED_KINDS)
     columns[UNCHANGED] = F.when(is_row & (F.size(left) > 0), left)

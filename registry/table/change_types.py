@@ -53,22 +53,22 @@ def kinds_of_changes() -> Column:
     """Return the row kinds of the column `_change_type` as a Column; an unknown type fails the job."""
     from pyspark.sql import functions as F
 
-    given = F.col(CHANGE_TYPE).cast("string")
+    change = F.col(CHANGE_TYPE).cast("string")
     kind = None
     for change_type, row_kind in KINDS.items():
-        is_type = given == change_type
+        is_type = change == change_type
         kind = F.when(is_type, row_kind) if kind is None else kind.when(is_type, row_kind)
     assert kind is not None
     before, after = F.lit(ErrorCode.UNKNOWN_OPERATION.marked(_BEFORE)), F.lit(_AFTER)
-    return kind.otherwise(F.raise_error(F.concat(before, F.coalesce(given, F.lit("NULL")), after)))
+    return kind.otherwise(F.raise_error(F.concat(before, F.coalesce(change, F.lit("NULL")), after)))
 
 
 def kinds_of(change_types: pa.Array) -> pa.StringArray:
     """Return the row kinds of change types. Raises `EncodeError` for an unknown type, and for null."""
-    given = change_types.cast(pa.string())
-    places = pc.index_in(given, pa.array(KINDS, pa.string()))
+    texts = change_types.cast(pa.string())
+    places = pc.index_in(texts, pa.array(KINDS, pa.string()))
     if places.null_count:
-        wrong = given[pc.index(places.is_null(), True).as_py()].as_py()
+        wrong = texts[pc.index(places.is_null(), True).as_py()].as_py()
         raise EncodeError(f"{_BEFORE}{wrong or 'NULL'}{_AFTER}", code=ErrorCode.UNKNOWN_OPERATION)
     return pa.array(KINDS.values(), pa.string()).take(places)
 

@@ -91,8 +91,8 @@ def _evaluated(bound: Bound, rows: Rows, where: str) -> tuple[pa.Array, dict[int
         starts = accumulate((len(array) for array, _ in parts), initial=0)
         failures = {
             start + index: reason
-            for start, (_, found) in zip(starts, parts, strict=False)
-            for index, reason in found.items()
+            for start, (_, part_failures) in zip(starts, parts, strict=False)
+            for index, reason in part_failures.items()
         }
         return pa.concat_arrays([array for array, _ in parts]), failures
 
@@ -102,11 +102,11 @@ def _evaluated(bound: Bound, rows: Rows, where: str) -> tuple[pa.Array, dict[int
 @functools.lru_cache(maxsize=64)
 def _bind_all(
     columns: tuple[tuple[str, str], ...],
-    given: tuple[tuple[str, FlinkType], ...],
+    input_types: tuple[tuple[str, FlinkType], ...],
     declared: tuple[tuple[str, FlinkType], ...],
 ) -> tuple[Bound, ...]:
     """Return the typed expressions. A worker binds them once, not for each batch."""
-    types, row = dict(given), dict(declared)
+    types, row = dict(input_types), dict(declared)
     casts = {name: bind_cast(_column(name, types[name]), type_) for name, type_ in row.items() if types[name] != type_}
     return tuple(read_expression(source, row, casts) for _, source in columns)
 
@@ -137,13 +137,13 @@ def computed_columns(table: TableDefinition, metadata: Sequence[MetadataColumn],
             option="spark.sql.session.timeZone",
         ) from None
     declared = {c.name: nullable(c.type) for c in table.columns if c.kind == "physical" and c.type is not None}
-    given = dict(declared)
+    input_types = dict(declared)
     declared |= {column.name: nullable(column.declared) for column in metadata}
-    given |= {column.name: nullable(column.given) for column in metadata}
+    input_types |= {column.name: nullable(column.given) for column in metadata}
     return ComputedColumns(
         table.name,
         tuple((column.name, column.source) for column in columns),
-        tuple(given.items()),
+        tuple(input_types.items()),
         tuple(declared.items()),
         zone,
     )

@@ -107,14 +107,14 @@ def finished(stage: DecodeStage, decoded: DataFrame, *, streaming: bool) -> Data
 def _with_final_types(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
     """Return the decoder's rows with the columns of the result in order, and with their final types."""
     columns = []
-    for found in stage.columns:
-        column = exact_column(found.wire_name)
-        if isinstance(found.final, T.YearMonthIntervalType):
+    for decoded_column in stage.columns:
+        column = exact_column(decoded_column.wire_name)
+        if isinstance(decoded_column.final, T.YearMonthIntervalType):
             column = F.make_ym_interval(F.lit(0), column)
-        elif found.wire != found.final:
-            column = column.cast(found.final)
-        same = found.wire == found.final and found.wire_name == found.name
-        columns.append(column if same else column.alias(found.name))
+        elif decoded_column.wire != decoded_column.final:
+            column = column.cast(decoded_column.final)
+        same = decoded_column.wire == decoded_column.final and decoded_column.wire_name == decoded_column.name
+        columns.append(column if same else column.alias(decoded_column.name))
     return decoded.select([*columns, *map(F.col, stage.last)])
 
 

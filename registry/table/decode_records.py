@@ -112,8 +112,8 @@ def decode_record_batch(
     `metadata` maps column names of the result to keys of the value format. `headers` are all headers of the records.
     """
     names = {} if headers is None else layout.record_headers
-    found = {part: part_headers(headers, name) for part, name in names.items()}
-    rows = decode_records(layout, keys, values, tuple(metadata.values()), headers=found)
+    headers_of_parts = {part: part_headers(headers, name) for part, name in names.items()}
+    rows = decode_records(layout, keys, values, tuple(metadata.values()), headers=headers_of_parts)
     fields = [*arrow_type(nullable(layout.physical))]
     added = (*metadata, *layout.value_format.own_columns)
     fields += [pa.field(name, column.type) for name, column in zip(added, rows.columns[len(fields) :], strict=True)]
@@ -175,15 +175,15 @@ class _RowAssembler:
 
     def _tombstones(self) -> _Bools:
         """Return which values delete their key: nulls, and messages that the format reads as a tombstone."""
-        found: _Bools = np.array(self.value.messages.is_null())
+        tombstones: _Bools = np.array(self.value.messages.is_null())
         known: dict[bytes, bool] = {}  # the tombstones of a table are mostly equal
         for i in np.flatnonzero(self.value.skipped()).tolist():
             message = self.value.messages[i].as_py()
             if message not in known:
                 known = known if len(known) < _KNOWN_TOMBSTONES else {}
                 known[message] = self.layout.value_format.is_tombstone(message)
-            found[i] = known[message]
-        return found
+            tombstones[i] = known[message]
+        return tombstones
 
     # --- errors --------------------------------------------------------------------------------------------
 
@@ -246,26 +246,28 @@ class _RowAssembler:
 
         The part of a record with two errors is 'record', and its code is that of the key, if the key has an error.
         """
-        found = {part: reasons for part, reasons in self.reasons.items() if reasons is not None and any_valid(reasons)}
-        if not found:
+        by_part = {
+            part: reasons for part, reasons in self.reasons.items() if reasons is not None and any_valid(reasons)
+        }
+        if not by_part:
             return None, None, None
-        if len(found) == 1:
-            (part, reasons) = next(iter(found.items()))
+        if len(by_part) == 1:
+            (part, reasons) = next(iter(by_part.items()))
             return reasons, pc.if_else(reasons.is_valid(), part, pa.scalar(None, pa.string())), self.codes[part]
         null = pa.scalar(None, pa.string())
-        several = np.sum([np.asarray(reasons.is_valid()) for reasons in found.values()], axis=0) > 1
+        several = np.sum([np.asarray(reasons.is_valid()) for reasons in by_part.values()], axis=0) > 1
         both = [
-            "; ".join(f"{part}: {reasons[at]}" for part, reasons in found.items() if reasons[at].is_valid)
+            "; ".join(f"{part}: {reasons[at]}" for part, reasons in by_part.items() if reasons[at].is_valid)
             for at in np.flatnonzero(several).tolist()
         ]
         mask = pa.array(several)
-        parts = pc.coalesce(*(pc.if_else(reasons.is_valid(), part, null) for part, reasons in found.items()))
-        reasons = pc.replace_with_mask(pc.coalesce(*found.values()), mask, pa.array(both, pa.string()))
-        return reasons, pc.if_else(mask, "record", parts), pc.coalesce(*(self.codes[part] for part in found))
+        parts = pc.coalesce(*(pc.if_else(reasons.is_valid(), part, null) for part, reasons in by_part.items()))
+        reasons = pc.replace_with_mask(pc.coalesce(*by_part.values()), mask, pa.array(both, pa.string()))
+        return reasons, pc.if_else(mask, "record", parts), pc.coalesce(*(self.codes[part] for part in by_part))
 
     def add_null_key_errors(self, rows: TableRows) -> bool:
         """Add an error to each record with a NULL in its PRIMARY KEY; return whether there are any."""
-        found = False
+        has_errors = False
         for i in self.layout.row_key:
             if rows.columns[i].null_count:
                 null = np.asarray(rows.columns[i].is_null())
@@ -275,8 +277,8 @@ class _RowAssembler:
                 if rows.reasons is not None:
                     where &= ~np.asarray(rows.reasons.is_valid())
                 text = f"column '{self.layout.physical.fields[i].name}' of the PRIMARY KEY is NULL"
-                found |= self._add_error("record", where, text, ErrorCode.NULL_KEY)
-        return found
+                has_errors |= self._add_error("record", where, text, ErrorCode.NULL_KEY)
+        return has_errors
 
     def add_row_errors(self, rows: TableRows, failed: Mapping[int, str]) -> bool:
         """Add an error to each record with a failed row; return whether there are any."""
@@ -290,9 +292,9 @@ class _RowAssembler:
             return False
         texts = pa.array([reasons.get(i) for i in range(self.length)], pa.string())
         codes = pc.if_else(texts.is_valid(), ErrorCode.COMPUTED_COLUMN.value, pa.scalar(None, pa.string()))
-        for found, new in ((self.reasons, texts), (self.codes, codes)):
-            old = found["record"]
-            found["record"] = new if old is None else pc.coalesce(old, new)
+        for of_part, new in ((self.reasons, texts), (self.codes, codes)):
+            old = of_part["record"]
+            of_part["record"] = new if old is None else pc.coalesce(old, new)
         return True
 
     # --- rows ----------------------------------------------------------------------------------------------
@@ -365,16 +367,16 @@ class _RowAssembler:
         """Return the kind of each row, null for bad records; None if the table has no kinds."""
         if not self.layout.has_kinds:
             return None
-        given = self.value.batch.row_kinds
+        row_kinds = self.value.batch.row_kinds
         if self.layout.upsert:
             deleted = tombstone
-            if given is not None:  # a format with kinds may have deletes of its own
-                kinds = given if value_indexes is None else given.take(value_indexes)
+            if row_kinds is not None:  # a format with kinds may have deletes of its own
+                kinds = row_kinds if value_indexes is None else row_kinds.take(value_indexes)
                 deleted = tombstone | np.asarray(pc.equal(kinds, "-D").fill_null(False))
             return pa.array(["+U", "-D"]).take(pa.array(deleted.astype(np.int8), mask=bad))
-        if given is None:
-            given = pa.repeat(pa.scalar("+I"), len(self.value.batch.rows.values))
-        kinds = given if value_indexes is None else given.take(value_indexes)
+        if row_kinds is None:
+            row_kinds = pa.repeat(pa.scalar("+I"), len(self.value.batch.rows.values))
+        kinds = row_kinds if value_indexes is None else row_kinds.take(value_indexes)
         return pc.if_else(pa.array(tombstone), "-D", kinds) if tombstone.any() else kinds
 
 

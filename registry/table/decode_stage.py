@@ -105,14 +105,14 @@ class DecodeStage(RecordDecoding):
 
     def last_fields(self) -> list[T.StructField]:
         """Return the columns after those of the table: row kind, row index and error."""
-        found = T.StructType()
+        struct = T.StructType()
         if self.layout.has_kinds:
-            found.add(ROW_KIND, T.StringType(), metadata=self._known_kinds())
+            struct.add(ROW_KIND, T.StringType(), metadata=self._known_kinds())
         if self.row_index:
-            found.add(ROW_INDEX, T.IntegerType())
+            struct.add(ROW_INDEX, T.IntegerType())
         if self.capture:
-            found.add(ERROR, self._error_column())
-        return found.fields
+            struct.add(ERROR, self._error_column())
+        return struct.fields
 
     def _known_kinds(self) -> dict[str, str] | None:
         """Return the metadata of `row_kind`: the kinds that can occur, if it is known that not all can."""
@@ -121,11 +121,11 @@ class DecodeStage(RecordDecoding):
         return {KINDS_KEY: "+I,+U,-D"} if self.layout.by_key else None
 
     def _error_column(self) -> T.StructType:
-        found = T.StructType([T.StructField(name, T.StringType()) for name in ("part", "reason")])
-        found.add("key", T.BinaryType()).add("value", T.BinaryType())
+        struct = T.StructType([T.StructField(name, T.StringType()) for name in ("part", "reason")])
+        struct.add("key", T.BinaryType()).add("value", T.BinaryType())
         for name in self.error_columns:
-            found.add(name, _nullable(self.input_types[name]))
-        return found.add("code", T.StringType())
+            struct.add(name, _nullable(self.input_types[name]))
+        return struct.add("code", T.StringType())
 
 
 def _is_kafkas(name: str, types: Mapping[str, T.DataType]) -> bool:
@@ -135,8 +135,8 @@ def _is_kafkas(name: str, types: Mapping[str, T.DataType]) -> bool:
 
 def has_headers(types: Mapping[str, T.DataType]) -> bool:
     """Return whether there is a column `headers` of the type that Spark's Kafka source gives it."""
-    found = types.get("headers")
-    entry = found.elementType if isinstance(found, T.ArrayType) else None
+    type_ = types.get("headers")
+    entry = type_.elementType if isinstance(type_, T.ArrayType) else None
     if not isinstance(entry, T.StructType) or entry.names != ["key", "value"]:
         return False
     key, value = (field.dataType for field in entry.fields)

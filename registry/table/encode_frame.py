@@ -148,15 +148,15 @@ def declared_columns(
     `table` is the name for errors, `event_time` the column of the watermark. Raises `SchemaError` for a missing column,
     for one that is there twice, and for a cast that may lose something.
     """
-    given = checked_columns(df.schema, fields, table=table, primary_key=primary_key, event_time=event_time)
+    existing = checked_columns(df.schema, fields, table=table, primary_key=primary_key, event_time=event_time)
     columns = []
-    for field, found in zip(fields, given, strict=True):
-        if _is_event_time(field, found, event_time):
+    for field, existing_field in zip(fields, existing, strict=True):
+        if _is_event_time(field, existing_field, event_time):
             columns.append(
                 exact_column(field.name).cast(T.TimestampNTZType())
             )  # `decode` of a stream returns TIMESTAMP
         else:
-            columns.append(_cast_column(field, found))
+            columns.append(_cast_column(field, existing_field))
     return columns
 
 
@@ -169,8 +169,8 @@ def checked_columns(
     event_time: str | None = None,
 ) -> list[T.StructField]:
     """Return the columns of rows for the columns of a table; raises `SchemaError` as `declared_columns` does."""
-    given = schema.fields
-    names = [field.name for field in given]
+    existing = schema.fields
+    names = [field.name for field in existing]
     missing = [field.name for field in fields if field.name not in names]
     if missing:
         raise SchemaError(
@@ -180,28 +180,28 @@ def checked_columns(
         )
     columns = []
     for field in fields:
-        found = [column for column in given if column.name == field.name]
-        if len(found) > 1:
+        same_name = [column for column in existing if column.name == field.name]
+        if len(same_name) > 1:
             raise SchemaError(f"the DataFrame has column '{field.name}' more than once", field=field.name)
-        if not _is_event_time(field, found[0], event_time):
-            _check_cast(field, found[0], key=field.name in primary_key)
-        columns.append(found[0])
+        if not _is_event_time(field, same_name[0], event_time):
+            _check_cast(field, same_name[0], key=field.name in primary_key)
+        columns.append(same_name[0])
     return columns
 
 
-def _is_event_time(field: FlinkField, found: T.StructField, event_time: str | None) -> bool:
+def _is_event_time(field: FlinkField, existing: T.StructField, event_time: str | None) -> bool:
     """Return whether a column is the local time of the watermark, which Spark's streams have with a time zone."""
     is_local = field.name == event_time and field.type.root == "TIMESTAMP"
-    return is_local and isinstance(found.dataType, T.TimestampType)
+    return is_local and isinstance(existing.dataType, T.TimestampType)
 
 
-def _check_cast(field: FlinkField, found: T.StructField, *, key: bool) -> None:
+def _check_cast(field: FlinkField, existing: T.StructField, *, key: bool) -> None:
     """Raise `SchemaError` if the cast of a column to its declared type could lose something."""
-    if isinstance(found.dataType, T.NullType):
+    if isinstance(existing.dataType, T.NullType):
         if key:
             raise SchemaError(f"column '{field.name}' of the PRIMARY KEY is always NULL", field=field.name)
         return
-    row = row_of_spark(T.StructType([T.StructField(field.name, found.dataType)]))
+    row = row_of_spark(T.StructType([T.StructField(field.name, existing.dataType)]))
     declared = FlinkType("ROW", nullable=False, fields=(FlinkField(field.name, nullable(field.type)),))
     try:
         normalize_rows(pa.array([], arrow_type(row)), arrow_schema(declared))
@@ -212,13 +212,13 @@ def _check_cast(field: FlinkField, found: T.StructField, *, key: bool) -> None:
         ) from None
 
 
-def _cast_column(field: FlinkField, found: T.StructField) -> Column:
+def _cast_column(field: FlinkField, existing: T.StructField) -> Column:
     """Return a column cast to its declared type, after `_check_cast`."""
     column = exact_column(field.name)
     wanted = spark_type(nullable(field.type))
-    if isinstance(found.dataType, T.NullType):
+    if isinstance(existing.dataType, T.NullType):
         return column.cast(wanted)
-    return column.cast(wanted) if field.type.root in _CASTABLE_ROOTS and found.dataType != wanted else column
+    return column.cast(wanted) if field.type.root in _CASTABLE_ROOTS and existing.dataType != wanted else column
 
 
 def _with_row_kinds(plan: TablePlan, df: DataFrame) -> DataFrame:

@@ -105,15 +105,15 @@ def _null_key_errors(
     layout: RecordLayout, columns: Sequence[pa.Array]
 ) -> tuple[pa.StringArray | None, pa.StringArray | None]:
     """Return the errors and codes of rows with a NULL in their PRIMARY KEY; None if there are none."""
-    found = None
+    texts = None
     for i in layout.key_indexes:
         if columns[i].null_count:
             text = f"column '{layout.physical.fields[i].name}' of the PRIMARY KEY is NULL"
             reasons = pc.if_else(columns[i].is_null(), text, pa.scalar(None, pa.string()))
-            found = reasons if found is None else pc.coalesce(found, reasons)
-    if found is None:
+            texts = reasons if texts is None else pc.coalesce(texts, reasons)
+    if texts is None:
         return None, None
-    return found, pc.if_else(found.is_valid(), ErrorCode.NULL_KEY.value, pa.scalar(None, pa.string()))
+    return texts, pc.if_else(texts.is_valid(), ErrorCode.NULL_KEY.value, pa.scalar(None, pa.string()))
 
 
 def _without_update_before(keys: pa.BinaryArray | None, kinds: pa.StringArray) -> pa.BooleanArray | None:
@@ -130,8 +130,8 @@ def _without_update_before(keys: pa.BinaryArray | None, kinds: pa.StringArray) -
 
 def _first_errors(errors: Sequence[pa.StringArray | None]) -> pa.StringArray | None:
     """Return the first error of each row from several arrays; None if there are no errors."""
-    found = [texts for texts in errors if any_valid(texts)]
-    return pc.coalesce(*found) if found else None
+    present = [texts for texts in errors if any_valid(texts)]
+    return pc.coalesce(*present) if present else None
 
 
 def checked_kinds(column: pa.Array) -> pa.StringArray:

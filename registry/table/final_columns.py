@@ -77,10 +77,10 @@ class FinalColumns:
 
         def cast(batch: pa.RecordBatch, zone: str) -> pa.RecordBatch:
             columns = batch.columns
-            found = [
+            arrays = [
                 final_array(columns[place], type_, zone) for place, type_ in zip(self.places, schema.types, strict=True)
             ]
-            return pa.RecordBatch.from_arrays(found, schema=schema)
+            return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
         return cast
 
@@ -90,8 +90,8 @@ def spark_arrow_schema(types: T.StructType) -> pa.Schema:
     from pyspark.sql.pandas.types import to_arrow_schema
 
     more: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
-    found: pa.Schema = to_arrow_schema(types, **more)
-    return found
+    schema: pa.Schema = to_arrow_schema(types, **more)
+    return schema
 
 
 def _check_type(column: DecodedColumn, table: str) -> None:
@@ -107,17 +107,17 @@ def _check_type(column: DecodedColumn, table: str) -> None:
 
 def check_cast(column: DecodedColumn, table: str) -> None:
     """Raise `SchemaError` for a column with a cast that only Spark does."""
-    given, declared = column.given, column.declared
-    same = given.root == declared.root and (not given.fields or nullable(given) == nullable(declared))
-    same = same or {given.root, declared.root} <= {*_TEXTS}
-    numbers = given.root in _NUMBERS and declared.root in _NUMBERS
-    text = given.root in INTEGER_BITS and declared.root in _TEXTS
-    instants = given.root in _INSTANTS and declared.root in _INSTANTS
-    if same or numbers or text or instants or {given.root, declared.root} <= {"BINARY", "VARBINARY"}:
+    source, declared = column.given, column.declared
+    same = source.root == declared.root and (not source.fields or nullable(source) == nullable(declared))
+    same = same or {source.root, declared.root} <= {*_TEXTS}
+    numbers = source.root in _NUMBERS and declared.root in _NUMBERS
+    text = source.root in INTEGER_BITS and declared.root in _TEXTS
+    instants = source.root in _INSTANTS and declared.root in _INSTANTS
+    if same or numbers or text or instants or {source.root, declared.root} <= {"BINARY", "VARBINARY"}:
         return
     raise SchemaError(
-        f"column '{column.name}' of table '{table}' is declared as {declared}, but its metadata key gives {given}: "
-        f"only Spark casts that. Declare {given} and cast the column in the query, or read the table with "
+        f"column '{column.name}' of table '{table}' is declared as {declared}, but its metadata key gives {source}: "
+        f"only Spark casts that. Declare {source} and cast the column in the query, or read the table with "
         "KafkaTable.from_ddl(...).read(spark)",
         field=column.name,
     )

@@ -57,12 +57,12 @@ def _source(df: DataFrame) -> Any:
 
 def binary_column(types: Mapping[str, T.DataType], name: str) -> Column:
     """Return a BINARY or STRING column as BINARY; raises `SchemaError` for any other type."""
-    found = types[name]
-    if isinstance(found, T.BinaryType):
+    type_ = types[name]
+    if isinstance(type_, T.BinaryType):
         return F.col(name)
-    if isinstance(found, T.StringType | T.NullType):
+    if isinstance(type_, T.StringType | T.NullType):
         return F.col(name).cast("binary")
-    raise SchemaError(f"column '{name}' must be BINARY (or STRING), not {found.simpleString().upper()}", field=name)
+    raise SchemaError(f"column '{name}' must be BINARY (or STRING), not {type_.simpleString().upper()}", field=name)
 
 
 def metadata_column(column: MetadataColumn, types: Mapping[str, T.DataType]) -> Column:
@@ -114,9 +114,9 @@ def header_column(names: HeaderNames) -> Column:
     """
     if isinstance(names, str):
         return _last_header(names)
-    found = [_last_header(name) for name in names]
-    fields = (column.alias(f"h{number}") for number, column in enumerate(found))
-    return F.when(F.coalesce(*found).isNotNull(), F.struct(*fields))
+    headers = [_last_header(name) for name in names]
+    fields = (column.alias(f"h{number}") for number, column in enumerate(headers))
+    return F.when(F.coalesce(*headers).isNotNull(), F.struct(*fields))
 
 
 def _last_header(name: str) -> Column:
@@ -127,11 +127,11 @@ def _last_header(name: str) -> Column:
 def _check_headers(types: Mapping[str, T.DataType], column: MetadataColumn) -> None:
     """Raise `SchemaError` if the column `headers` does not have the type that Spark's Kafka source gives it."""
     if not has_headers(types):
-        given = types["headers"].simpleString().upper()
+        headers_type = types["headers"].simpleString().upper()
         raise SchemaError(
             f"metadata column '{column.name}' is read from the column 'headers', which must be "
-            f"ARRAY<STRUCT<key: STRING, value: BINARY>> as in Spark's Kafka source, not {given}: cast it first, or "
-            "drop it and read with option('includeHeaders', 'true')",
+            f"ARRAY<STRUCT<key: STRING, value: BINARY>> as in Spark's Kafka source, not {headers_type}: cast it first, "
+            "or drop it and read with option('includeHeaders', 'true')",
             field=column.name,
         )
 

@@ -101,13 +101,13 @@ def writable(table: str, columns: Sequence[TableColumn], topics: Sequence[str] |
     """
     keys = _WRITABLE if topics is not None and len(topics) == 1 else ("topic", *_WRITABLE)
     known = {key: READABLE[key] for key in keys}
-    found = tuple(_resolve(table, column, known, "writing") for column in columns if not column.virtual)
-    if {"headers", "header-list"} <= {column.key for column in found}:
+    resolved = tuple(_resolve(table, column, known, "writing") for column in columns if not column.virtual)
+    if {"headers", "header-list"} <= {column.key for column in resolved}:
         raise MetadataError(
             "The writable metadata is ambiguous. Please use either metadata key 'headers' or 'header-list'.",
             field="header-list",
         )
-    return found
+    return resolved
 
 
 def _resolve(table: str, column: TableColumn, known: Mapping[str, str], purpose: str) -> MetadataColumn:
@@ -118,8 +118,8 @@ def _resolve(table: str, column: TableColumn, known: Mapping[str, str], purpose:
             f"{', '.join(known)}",
             field=column.name,
         )
-    given = connector_type(column.key, column.type) if column.key in READABLE else parse_type(known[column.key])
-    declared = column.type if column.type is not None else given
+    key_type = connector_type(column.key, column.type) if column.key in READABLE else parse_type(known[column.key])
+    declared = column.type if column.type is not None else key_type
     if column.key in RAW and declared.root not in (*_TEXTS, *_BYTES):
         raise SchemaError(
             f"Invalid data type for metadata column '{column.name}' with metadata key '{column.key}' of table "
@@ -127,15 +127,15 @@ def _resolve(table: str, column: TableColumn, known: Mapping[str, str], purpose:
             f"not '{declared}'. A format reads other types",
             field=column.name,
         )
-    source, target = (given, declared) if purpose == "reading" else (declared, given)
+    source, target = (key_type, declared) if purpose == "reading" else (declared, key_type)
     if not castable(source, target):
         raise SchemaError(
             f"Invalid data type for metadata column '{column.name}' with metadata key '{column.key}' of table "
             f"'{table}'. The column cannot be declared as '{declared}' because the type must be castable "
-            f"{'from' if purpose == 'reading' else 'to'} metadata type '{given}'.",
+            f"{'from' if purpose == 'reading' else 'to'} metadata type '{key_type}'.",
             field=column.name,
         )
-    return MetadataColumn(column.name, column.key, given, declared)
+    return MetadataColumn(column.name, column.key, key_type, declared)
 
 
 def check_raw(table: str, columns: Sequence[MetadataColumn], layout: RecordLayout) -> None:

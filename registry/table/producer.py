@@ -44,5 +44,5 @@ def producer_risks(given: Mapping[str, str]) -> Iterator[str]:
         )
 
 
-def _properties(given: Mapping[str, str]) -> dict[str, str]:
-    return {key.removeprefix(_PREFIX): text for key, text in given.items() if key.startswith(_PREFIX)}
+def _properties(options: Mapping[str, str]) -> dict[str, str]:
+    return {key.removeprefix(_PREFIX): text for key, text in options.items() if key.startswith(_PREFIX)}

@@ -66,7 +66,7 @@ def raw_messages(rows: pa.StructArray, columns: Sequence[MetadataColumn]) -> dic
     A column may be text or binary. Raises `SchemaError` for another type and for a missing column.
     """
     names = [field.name for field in rows.type]
-    found: dict[Part, pa.BinaryArray] = {}
+    messages: dict[Part, pa.BinaryArray] = {}
     for column in columns:
         if column.raw_part is None:
             continue
@@ -77,7 +77,7 @@ def raw_messages(rows: pa.StructArray, columns: Sequence[MetadataColumn]) -> dic
                 field=column.name,
             )
         try:
-            found[column.raw_part] = binary_messages(rows.flatten()[names.index(column.name)])
+            messages[column.raw_part] = binary_messages(rows.flatten()[names.index(column.name)])
         except SchemaError as error:
             raise add_context(error, f"column '{column.name}', written as metadata '{column.key}': ") from None
-    return found
+    return messages

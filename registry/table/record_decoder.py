@@ -43,9 +43,9 @@ class _Computation:
         metadata = self.kafka_metadata
         if rows.records is not None:
             metadata = [column.take(pa.array(rows.records)) for column in metadata]
-        given = [*rows.columns, *metadata]
+        arrays = [*rows.columns, *metadata]
         length = int(rows.counts.sum())
-        self._columns, failed = self.computed.evaluate([given[i] for i in self.inputs], length, self.now)
+        self._columns, failed = self.computed.evaluate([arrays[i] for i in self.inputs], length, self.now)
         self._of = rows
         return failed
 
@@ -106,8 +106,8 @@ class TaskDecoder:
         key = binary_messages(columns[0]) if self.has_key else None
         value, *others = columns[int(self.has_key) :]
         value = binary_messages(value)
-        found = zip(self.record_headers, others, strict=False)
-        headers = {part: plain_headers(column, names) for (part, names), column in found}
+        header_columns = zip(self.record_headers, others, strict=False)
+        headers = {part: plain_headers(column, names) for (part, names), column in header_columns}
         others = others[len(headers) :]
         capture = self.policy == "capture"
         now = 0

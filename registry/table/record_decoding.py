@@ -116,20 +116,20 @@ class RecordDecoding:
 
     # --- result --------------------------------------------------------------------------------------------
 
-    def _given(self) -> dict[str, FlinkType]:
+    def _decoder_types(self) -> dict[str, FlinkType]:
         """Return the columns of the decoder in their order, with their types there, without `last`."""
-        found = {field.name: field.type for field in self.layout.physical.fields}
-        found |= {column.name: column.given for column in (*self.value_metadata, *self.kafka_metadata)}
+        types = {field.name: field.type for field in self.layout.physical.fields}
+        types |= {column.name: column.given for column in (*self.value_metadata, *self.kafka_metadata)}
         computed = (column for column in self.plan.table.columns if column.kind == "computed")
-        return found | {column.name: column.type for column in computed if column.type is not None}
+        return types | {column.name: column.type for column in computed if column.type is not None}
 
     def _columns(self) -> list[DecodedColumn]:
         """Return the columns of the result in order, without `last`."""
-        given = self._given()
-        wire_names = self._wire_names(given)
+        types = self._decoder_types()
+        wire_names = self._wire_names(types)
         declared = {column.name: column.type for column in self.plan.table.columns if column.type is not None}
         declared |= {column.name: column.declared for column in self.metadata}
-        return [DecodedColumn(name, wire_names[name], given[name], type_) for name, type_ in declared.items()]
+        return [DecodedColumn(name, wire_names[name], types[name], type_) for name, type_ in declared.items()]
 
     def _wire_names(self, names: Mapping[str, FlinkType]) -> dict[str, str]:
         """Return the names of the decoder's columns: the final ones, so that Spark need not copy rows to rename them.
@@ -143,7 +143,7 @@ class RecordDecoding:
     def names(self) -> tuple[str, ...]:
         """The names of the decoder's columns, in order."""
         by_name = {column.name: column.wire_name for column in self.columns}
-        return (*(by_name[name] for name in self._given()), *self.last)
+        return (*(by_name[name] for name in self._decoder_types()), *self.last)
 
     def arrow_fields(self) -> list[pa.Field]:
         """Return the columns of the result, and those after them, as fields of Arrow."""
@@ -160,14 +160,14 @@ class RecordDecoding:
     # --- decoder -------------------------------------------------------------------------------------------
 
     def _decoder(self) -> TaskDecoder:
-        own = self.layout.value_format.own_columns
+        own_columns = self.layout.value_format.own_columns
         count = len(self.kafka_metadata)
         return replace(
             self.counter(),
             policy=self.policy,
             has_key=self.sends_key,
             names=self.names,
-            metadata=tuple(str(c.of_value) for c in self.value_metadata if c.of_value not in own),
+            metadata=tuple(str(c.of_value) for c in self.value_metadata if c.of_value not in own_columns),
             metadata_count=count,
             error_columns=tuple(self.error_columns),
             row_index=self.row_index,

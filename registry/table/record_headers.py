@@ -25,8 +25,8 @@ def checked_headers(headers: pa.Array | pa.ChunkedArray, count: int) -> pa.ListA
     if len(headers) != count:
         raise SchemaError(f"there are headers of {len(headers)} records, but {count} values", field="headers")
     try:
-        found = headers.cast(HEADERS_TYPE)
-        return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+        cast = headers.cast(HEADERS_TYPE)
+        return cast.combine_chunks() if isinstance(cast, pa.ChunkedArray) else cast
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as cause:
         raise SchemaError(f"headers must be {HEADERS_TYPE}, not {headers.type}", field="headers") from cause
 
@@ -35,12 +35,12 @@ def last_header(headers: pa.ListArray, name: str) -> pa.BinaryArray:
     """Return the bytes of each record's last header with a name, null if the record does not have it."""
     entries = headers.flatten()
     values = pc.struct_field(entries, "value")
-    found = pc.fill_null(pc.and_(pc.equal(pc.struct_field(entries, "key"), name), values.is_valid()), False)
+    is_named = pc.fill_null(pc.and_(pc.equal(pc.struct_field(entries, "key"), name), values.is_valid()), False)
     counts = np.asarray(pc.list_value_length(headers).fill_null(0))  # a null list may hide entries
-    places = np.repeat(np.arange(len(headers)), counts)[np.asarray(found)]
+    places = np.repeat(np.arange(len(headers)), counts)[np.asarray(is_named)]
     numbers = np.full(len(headers), -1)
     numbers[places] = np.arange(len(places))  # of equal places the last one counts
-    return values.filter(found).take(pa.array(numbers, mask=numbers < 0))
+    return values.filter(is_named).take(pa.array(numbers, mask=numbers < 0))
 
 
 def part_headers(headers: pa.ListArray, names: HeaderNames) -> Headers:

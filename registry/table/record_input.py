@@ -73,14 +73,14 @@ def field_of(column: MetadataColumn) -> str:
 
 def metadata_array(column: MetadataColumn, records: pa.RecordBatch) -> pa.Array:
     """Return the values of a connector's metadata key, of the type `column.given`."""
-    found = records.column(field_of(column))
+    array = records.column(field_of(column))
     if column.key in RAW:
-        return raw_array(found, column.given)
+        return raw_array(array, column.given)
     if column.key == "timestamp-type":
-        return _timestamp_types(found)
+        return _timestamp_types(array)
     if column.key == "header-list":
-        return pc.if_else(found.is_valid(), found, pa.scalar([], HEADERS_TYPE)) if found.null_count else found
-    return _last_by_key(found) if column.key == "headers" else found
+        return pc.if_else(array.is_valid(), array, pa.scalar([], HEADERS_TYPE)) if array.null_count else array
+    return _last_by_key(array) if column.key == "headers" else array
 
 
 def _timestamp_types(numbers: pa.Int32Array) -> pa.StringArray:

@@ -62,8 +62,8 @@ class RowEncoder:
 
         from kvformat.registry.table.encode_frame import check_metadata, checked_columns
 
-        names, own = schema.names, [column.name for column in plan.table.columns]
-        if ERROR in names and ERROR not in own and isinstance(schema[ERROR].dataType, T.StructType):
+        names, declared = schema.names, [column.name for column in plan.table.columns]
+        if ERROR in names and ERROR not in declared and isinstance(schema[ERROR].dataType, T.StructType):
             raise ConfigurationError(
                 "the rows hold bad records too, in their column 'error': good, bad = split_errors(df), write the good "
                 "rows, and keep the bad ones elsewhere"
@@ -72,7 +72,7 @@ class RowEncoder:
         event_time = None if watermark is None else watermark.column
         key = plan.table.primary_key or ()
         fields = plan.layout.physical.fields
-        given = checked_columns(schema, fields, table=plan.table.name, primary_key=key, event_time=event_time)
+        existing = checked_columns(schema, fields, table=plan.table.name, primary_key=key, event_time=event_time)
         metadata = (*plan.metadata, *extra)
         for column in metadata:
             if column.name not in names:
@@ -90,16 +90,16 @@ class RowEncoder:
                 )
         local = next(
             (
-                found.name
-                for field, found in zip(fields, given, strict=True)
+                existing_field.name
+                for field, existing_field in zip(fields, existing, strict=True)
                 if field.name == event_time
                 and field.type.root == "TIMESTAMP"
-                and isinstance(found.dataType, T.TimestampType)
+                and isinstance(existing_field.dataType, T.TimestampType)
             ),
             None,
         )
         return cls(
-            plan.layout.for_encoding(), metadata, kinds_column(names, own), local, plan.topics, plan.topic_pattern
+            plan.layout.for_encoding(), metadata, kinds_column(names, declared), local, plan.topics, plan.topic_pattern
         )
 
     def records(self, batches: Iterator[pa.RecordBatch], zone: str) -> Iterator[pa.RecordBatch]:
@@ -129,20 +129,20 @@ class RowEncoder:
             columns[self.event_time] = _local(columns[self.event_time], zone)
         rows = pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
         physical = normalize_rows(rows, arrow_schema(nullable(self.layout.physical)))
-        found = encode_records(self.layout, physical, kinds, raw=raw_messages(rows, self.metadata))
-        if found.errors is not None:
-            assert found.codes is not None
-            reason, code = found.errors.drop_null()[0].as_py(), found.codes.drop_null()[0].as_py()
+        records = encode_records(self.layout, physical, kinds, raw=raw_messages(rows, self.metadata))
+        if records.errors is not None:
+            assert records.codes is not None
+            reason, code = records.errors.drop_null()[0].as_py(), records.codes.drop_null()[0].as_py()
             raise EncodeError(f"cannot encode a row: {reason}", reason=reason, code=code)
-        keys = pa.nulls(len(batch), pa.binary()) if found.keys is None else found.keys
-        result = {"key": keys, "value": found.values}
+        keys = pa.nulls(len(batch), pa.binary()) if records.keys is None else records.keys
+        result = {"key": keys, "value": records.values}
         result |= {
             "headers" if column.key == "header-list" else column.key: self._metadata(column, columns[column.name])
             for column in self.metadata
             if column.raw_part is None
         }
         written = pa.RecordBatch.from_arrays(list(result.values()), list(result))
-        return written if found.kept is None else written.filter(found.kept)
+        return written if records.kept is None else written.filter(records.kept)
 
     def _checked_kinds(self, column: pa.Array) -> pa.StringArray:
         kinds = checked_kinds(column)

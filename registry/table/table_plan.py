@@ -62,17 +62,17 @@ class _TablePlanner:
 
     def __init__(self, table: TableDefinition, strict: bool, direction: Direction) -> None:
         self.table, self.strict, self.direction = table, strict, direction
-        self.given = table.options
-        checks.check_case(self.given)
-        if strict and "connector" not in self.given:
+        self.options = table.options
+        checks.check_case(self.options)
+        if strict and "connector" not in self.options:
             raise OptionError(
                 "Table options do not contain an option key 'connector' for discovering a connector.",
                 option="connector",
             )
-        self.connector = self.given.get("connector", KAFKA)
+        self.connector = self.options.get("connector", KAFKA)
         self.known = {spec.name for spec in options_of(self.connector)}
         self.upsert = self.connector == UPSERT_KAFKA
-        self.values = _ParsedOptions(self.connector, self.given)
+        self.values = _ParsedOptions(self.connector, self.options)
         self.physical = table.physical()
 
     def plan(self) -> TablePlan:
@@ -81,7 +81,7 @@ class _TablePlanner:
         if not reading:
             checks.check_topic(self.values, required=self.strict)
         key_format = self._key_format()
-        value_key = "format" if "format" in self.given and not self.upsert else "value.format"
+        value_key = "format" if "format" in self.options and not self.upsert else "value.format"
         value_format = self._format(value_key, "value")
         self._check_options()
         self._check_connector(reading, key_format, value_format)
@@ -114,25 +114,25 @@ class _TablePlanner:
     # --- formats -------------------------------------------------------------------------------------------
 
     def _key_format(self) -> Format | None:
-        if "key.format" not in self.given and not self.upsert:
+        if "key.format" not in self.options and not self.upsert:
             return None
-        found = self._format("key.format", "key")
-        if not self.upsert and found.changelog_mode is not ChangelogMode.INSERT_ONLY:
-            kinds = ", ".join(kind.name for kind in RowKind if found.changelog_mode.contains(kind))
+        key_format = self._format("key.format", "key")
+        if not self.upsert and key_format.changelog_mode is not ChangelogMode.INSERT_ONLY:
+            kinds = ", ".join(kind.name for kind in RowKind if key_format.changelog_mode.contains(kind))
             raise OptionError(
-                f"A key format should only deal with INSERT-only records. But {found.identifier} has a changelog mode "
-                f"of [{kinds}]. ('key.format')",
-                format=found.identifier,
+                f"A key format should only deal with INSERT-only records. But {key_format.identifier} has a changelog "
+                f"mode of [{kinds}]. ('key.format')",
+                format=key_format.identifier,
                 option="key.format",
             )
-        return found
+        return key_format
 
     def _format(self, option: str, part: Part) -> Format:
         """Return the format that an option names, with its own options, which begin with the format's name."""
         purpose = "scan" if self.direction == "decode" else "sink"
-        if option not in self.given:
+        if option not in self.options:
             raise OptionError(f"Could not find required {purpose} format '{option}'.", option=option)
-        identifier = self.given[option]
+        identifier = self.options[option]
         if masked(option, identifier) != identifier:  # a quote is missing, so the name contains other options
             raise OptionError(f"option '{option}': there is no format of this name", option=option)
         try:
@@ -140,27 +140,27 @@ class _TablePlanner:
         except ConfigurationError as error:
             raise add_context(error, f"option '{option}': ") from error
         prefix = f"{option.removesuffix('format')}{identifier}."
-        given = {key.removeprefix(prefix): key for key in self.given if key.startswith(prefix)}
-        own = {short: key for short, key in given.items() if find_option(cls.option_specs, short) is not None}
-        self.known |= {f"{prefix}{spec.key}" for spec in cls.option_specs} | set(own.values())
-        options: Mapping[str, Any] = {short: self.given[key] for short, key in own.items()}
+        keys = {key.removeprefix(prefix): key for key in self.options if key.startswith(prefix)}
+        known_keys = {short: key for short, key in keys.items() if find_option(cls.option_specs, short) is not None}
+        self.known |= {f"{prefix}{spec.key}" for spec in cls.option_specs} | set(known_keys.values())
+        options: Mapping[str, Any] = {short: self.options[key] for short, key in known_keys.items()}
         topics: tuple[str, ...] = self.values["topic"] or ()
         if len(topics) == 1:
             options = cls.complete_options(options, topic=topics[0], part=part)
         try:
-            found = cls(options)
-            found.prepare(self.direction, _NO_COLUMNS)
+            created = cls(options)
+            created.prepare(self.direction, _NO_COLUMNS)
         except ConfigurationError as error:
             where = f"Error creating {purpose} format '{identifier}' in option space '{prefix}': "
             key = f" (option '{prefix}{error.option}')" if error.option else ""
             raise add_context(error, where, key) from error
-        return found
+        return created
 
     # --- connector -----------------------------------------------------------------------------------------
 
     def _check_options(self) -> None:
         """Check for missing, malformed and unknown options, in this order."""
-        if self.strict and "properties.bootstrap.servers" not in self.given:
+        if self.strict and "properties.bootstrap.servers" not in self.options:
             raise OptionError(
                 "One or more required options are missing.\n\nMissing required options are:\n\n"
                 "properties.bootstrap.servers",
@@ -168,7 +168,7 @@ class _TablePlanner:
             )
         for key in self.values:
             self.values[key]  # raises if the value is malformed
-        checks.check_unknown(self.connector, self.given, self.known)
+        checks.check_unknown(self.connector, self.options, self.known)
         checks.check_alignment(self.connector, self.values)
         checks.check_tolerance(self.values)
 
@@ -232,7 +232,7 @@ class _TablePlanner:
         if not reading and topic == ():
             raise OptionError("Either Topic or Topic Pattern must be set. ('topic' is empty)", option="topic")
         if reading:
-            checks.check_group(self.values, self.given)
+            checks.check_group(self.values, self.options)
 
     # --- schemas -------------------------------------------------------------------------------------------
 
@@ -274,12 +274,12 @@ class _TablePlanner:
 class _ParsedOptions(Mapping[str, Any]):
     """The connector's options, each parsed when it is read, because Flink reports errors in the order it reads them."""
 
-    def __init__(self, connector: str, given: Mapping[str, str]) -> None:
+    def __init__(self, connector: str, options: Mapping[str, str]) -> None:
         self._specs = {spec.name: spec for spec in options_of(connector)}
-        self._given = given
+        self._options = options
 
     def __getitem__(self, key: str) -> Any:
-        return parse_option(self._specs[key], self._given)
+        return parse_option(self._specs[key], self._options)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._specs)

@@ -24,12 +24,12 @@ def with_watermark(
     if watermark is None:
         return decoded
     name = watermark.column
-    found = types[name]
-    if not isinstance(found, T.TimestampType | T.TimestampNTZType):
+    type_ = types[name]
+    if not isinstance(type_, T.TimestampType | T.TimestampNTZType):
         raise ConfigurationError(
-            f"column '{name}' of the WATERMARK is {found.simpleString().upper()}, but must be a timestamp", field=name
+            f"column '{name}' of the WATERMARK is {type_.simpleString().upper()}, but must be a timestamp", field=name
         )
-    if isinstance(found, T.TimestampNTZType):
+    if isinstance(type_, T.TimestampNTZType):
         columns = {column: exact_column(column) for column in (*types, *others)}
         columns[name] = exact_column(name).cast(T.TimestampType()).alias(name)
         decoded = decoded.select(list(columns.values()))

@@ -121,17 +121,17 @@ def _requested_columns(subject: Subject, samples: _SampleTable) -> list[Any]:
     return [*decoded, *([] if subject.declared.direction == "decode" else samples.encoded("auto"))]
 
 
-def _compare(subject: Subject, samples: _SampleTable, found: Mapping[str, pa.Array], where: str) -> None:
+def _compare(subject: Subject, samples: _SampleTable, arrays: Mapping[str, pa.Array], where: str) -> None:
     """Compare Spark's results with the results of `decode_batch` and `encode_batch`."""
     for at, case in enumerate(samples.cases):
-        if f"d{at}" in found:
-            pairs, expected = _read_captured(found[f"d{at}"], case), _decode_without_spark(case, samples.messages[at])
+        if f"d{at}" in arrays:
+            pairs, expected = _read_captured(arrays[f"d{at}"], case), _decode_without_spark(case, samples.messages[at])
             results, wanted = [result for result, _ in pairs], [result for result, _ in expected]
             subject.check_decoded(f"{case.name}, {where}", samples.messages[at], results, wanted)
             codes = [code for _, code in expected]
             subject.check_equal(f"{case.name}, {where}, error codes", [code for _, code in pairs], codes)
-        if f"e{at}" in found:
-            rows, messages = samples.rows[at], [EncodeResult(message, None) for message in found[f"e{at}"].to_pylist()]
+        if f"e{at}" in arrays:
+            rows, messages = samples.rows[at], [EncodeResult(message, None) for message in arrays[f"e{at}"].to_pylist()]
             expected_messages = case.encode(rows, None if case.kinds is None else samples.kinds[at])
             subject.check_encoded(f"{case.name}, {where}", rows, messages, expected_messages)
 
@@ -143,8 +143,8 @@ def _read_captured(captured: pa.StructArray, case: Case) -> list[tuple[DecodeRes
     reasons = [None if value is None else str(value["reason"]).removeprefix(prefix) for value in error.to_pylist()]
     codes = [None if value is None else value["code"] for value in error.to_pylist()]
     rows = select_columns(lists, range(1, lists.type.value_type.num_fields))
-    found = decode_results(DecodedBatch(rows, lists.values.field(0), pa.array(reasons, pa.string())))
-    return list(zip(found, codes, strict=True))
+    results = decode_results(DecodedBatch(rows, lists.values.field(0), pa.array(reasons, pa.string())))
+    return list(zip(results, codes, strict=True))
 
 
 def _decode_without_spark(case: Case, messages: pa.Array) -> list[tuple[DecodeResult, str | None]]:
@@ -178,8 +178,8 @@ def time_zones(subject: Subject, spark: Any, _: Path) -> None:
     zone = next(zone for zone in _ZONES if zone != spark.conf.get("spark.sql.session.timeZone"))
     subject.context, samples = f"in Spark, in the time zone {zone}", _sample_table(subject)
     with _time_zone(spark, zone):
-        found = _collected(samples.frame(spark), *_requested_columns(subject, samples))
-    _compare(subject, samples, found, f"in the time zone {zone}")
+        arrays = _collected(samples.frame(spark), *_requested_columns(subject, samples))
+    _compare(subject, samples, arrays, f"in the time zone {zone}")
 
 
 @rule("spark")
@@ -222,11 +222,13 @@ def engines(subject: Subject, spark: Any, _: Path) -> None:
                 ]
     if not encoded and not decoded:
         raise NotApplicable("the format has no native engine for the samples")
-    asked = [*encoded, *(column for pair in decoded.values() for column in pair)]
-    found = _collected(samples.frame(spark), *asked)
-    _compare(subject, samples, {name: array for name, array in found.items() if name[0] == "e"}, "by the native engine")
+    requested = [*encoded, *(column for pair in decoded.values() for column in pair)]
+    arrays = _collected(samples.frame(spark), *requested)
+    _compare(
+        subject, samples, {name: array for name, array in arrays.items() if name[0] == "e"}, "by the native engine"
+    )
     for at in decoded:
-        native, arrow = row_texts(found[f"native{at}"]), row_texts(found[f"arrow{at}"])
+        native, arrow = row_texts(arrays[f"native{at}"]), row_texts(arrays[f"arrow{at}"])
         for message, result, wanted in zip(samples.messages[at].to_pylist(), native, arrow, strict=True):
             where = f"{samples.cases[at].name}, message {hex_text(message)}, by the native engine"
             subject.check_equal(where, result, wanted)
@@ -248,9 +250,9 @@ def streams(subject: Subject, spark: Any, folder: Path) -> None:
     query = stream.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
     query.awaitTermination()
     table = spark.table(name)
-    found = _collected(table, *(column for column in table.columns if column != "n"))
+    arrays = _collected(table, *(column for column in table.columns if column != "n"))
     spark.catalog.dropTempView(name)
-    _compare(subject, samples, found, "in a stream")
+    _compare(subject, samples, arrays, "in a stream")
 
 
 def _plan(frame: Any) -> str:
@@ -289,8 +291,8 @@ def secrets_in_plans(subject: Subject, spark: Any, _: Path) -> None:
         try:
             value = f"a:{SECRET}" if spec.type == "map" else SECRET
             format = subject.make({**subject.declared.options, spec.name: value})
-            asked = _requested_columns(subject, replace(samples, cases=[replace(samples.cases[0], format=format)]))
+            requested = _requested_columns(subject, replace(samples, cases=[replace(samples.cases[0], format=format)]))
         except ConfigurationError:
             continue
-        for name, text in (("the plan", _plan(frame.select(*asked))), ("the columns", str(asked))):
+        for name, text in (("the plan", _plan(frame.select(*requested))), ("the columns", str(requested))):
             subject.check(f"option '{spec.name}'", SECRET not in text, f"{name} shows the secret")

@@ -76,18 +76,18 @@ def check_format(
     rule.
     """
     sample = Sample(schema, rows, row_kinds=row_kinds, messages=messages)
-    options = {name: format._given[name] for name in format._given}
+    options = {name: format._raw_options[name] for name in format._raw_options}
     if "types" not in declared:
         declared["types"] = _types_of(schema)
     subject = Subject(Declaration(type(format), options=options, samples=[sample], **declared))
-    found = [check_rule(rule, subject) for rule in RULES.values() if rule.part != "spark"]
-    broken = [outcome for outcome in found if outcome.broken is not None]
+    outcomes = [check_rule(rule, subject) for rule in RULES.values() if rule.part != "spark"]
+    broken = [outcome for outcome in outcomes if outcome.broken is not None]
     if broken:
         raise BrokenRules(broken, format=format.identifier)
     return Report(
         format.identifier,
-        {outcome.rule.name: outcome.compared for outcome in found if outcome.left_out is None},
-        {outcome.rule.name: outcome.left_out for outcome in found if outcome.left_out is not None},
+        {outcome.rule.name: outcome.compared for outcome in outcomes if outcome.left_out is None},
+        {outcome.rule.name: outcome.left_out for outcome in outcomes if outcome.left_out is not None},
         speed(subject),
     )
 
@@ -103,7 +103,7 @@ def _types_of(schema: str) -> tuple[str, ...]:
 def speed(subject: Subject) -> dict[str, int]:
     """Measure messages and rows per CPU second with the repeated first sample. One run gives only an estimate."""
     case = subject.cases[0]
-    found, times = {}, _MESSAGES // max(len(case.messages), 1) + 1
+    speeds, times = {}, _MESSAGES // max(len(case.messages), 1) + 1
     calls: dict[str, Callable[[], Any]] = {}
     if subject.declared.direction != "encode":
         messages = pa.concat_arrays([case.messages] * times)
@@ -114,8 +114,8 @@ def speed(subject: Subject) -> dict[str, int]:
     for name, call in calls.items():
         start = time.process_time()
         call()
-        found[name] = int(times * len(case.messages) / max(time.process_time() - start, 1e-9))
-    return found
+        speeds[name] = int(times * len(case.messages) / max(time.process_time() - start, 1e-9))
+    return speeds
 
 
 class _Contract:
@@ -150,13 +150,13 @@ class _Contract:
 
     def check(self, rule: Rule, *further: Any) -> None:
         """Check one rule. Raises `BrokenRules` if the format breaks it; skips the test if it does not apply."""
-        found = check_rule(rule, self.subject(), *further)
-        if found.left_out is not None:
+        outcome = check_rule(rule, self.subject(), *further)
+        if outcome.left_out is not None:
             import pytest
 
-            pytest.skip(found.left_out)
-        if found.broken is not None:
-            raise BrokenRules([found], format=self.subject().identifier)
+            pytest.skip(outcome.left_out)
+        if outcome.broken is not None:
+            raise BrokenRules([outcome], format=self.subject().identifier)
 
 
 class FormatContract(_Contract):
@@ -171,8 +171,8 @@ class FormatContract(_Contract):
 
     def test_speed_is_reported(self) -> None:
         """Print the speed for `pytest -s`. The test never fails."""
-        for name, found in speed(self.subject()).items():
-            print(f"\nformat '{self.subject().identifier}': {name} {found:,} per CPU second")
+        for name, per_second in speed(self.subject()).items():
+            print(f"\nformat '{self.subject().identifier}': {name} {per_second:,} per CPU second")
 
 
 class SparkContract(_Contract):

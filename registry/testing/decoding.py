@@ -117,8 +117,8 @@ def errors_have_no_rows(subject: Subject) -> None:
             if result.error is not None or result.rows is None:
                 subject.check_equal(where, result, DecodeResult(None, (), result.error))
                 is_error = message is not None or subject.declared.null_is_error
-                given, expected = ("an error" if yes else "no error" for yes in (result.error is not None, is_error))
-                subject.check_equal(where, given, expected)
+                actual, expected = ("an error" if yes else "no error" for yes in (result.error is not None, is_error))
+                subject.check_equal(where, actual, expected)
 
 
 @rule("decode", page="plugins.md#checks-of-the-kit")

@@ -131,12 +131,12 @@ def known_type(text: str) -> str:
     text that is not a type.
     """
     try:
-        found = str(parse_type(text))
+        spelled = str(parse_type(text))
     except KvFormatError as cause:
         raise ConfigurationError(
             f"the test kit cannot test the type {text!r}: {cause}. Write a type as in a schema: 'MAP<STRING, INT>'"
         ) from cause
-    return _SPELLED.get(found, found)
+    return _SPELLED.get(spelled, spelled)
 
 
 def rows_of(flink: str) -> pa.StructArray:

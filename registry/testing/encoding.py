@@ -45,8 +45,8 @@ def null_rows(subject: Subject) -> None:
         columns = [case.rows.field(at) for at in range(case.rows.type.num_fields)]
         for name, mask in (("all rows", [True] * count), ("every other row", [at % 2 == 0 for at in range(count)])):
             rows = pa.StructArray.from_arrays(columns, fields=list(case.rows.type), mask=pa.array(mask, pa.bool_()))
-            found = case.encode(rows, case.kinds)
-            nulls = [result for result, is_null in zip(found, mask, strict=True) if is_null]
+            results = case.encode(rows, case.kinds)
+            nulls = [result for result, is_null in zip(results, mask, strict=True) if is_null]
             subject.check_encoded(f"{case.name}, {name} null", rows, nulls, [_NULL] * len(nulls))
 
 
@@ -64,17 +64,17 @@ def rows_alone(subject: Subject) -> None:
         subject.check_encoded(f"{case.name}, in one batch", case.rows, case.encode(case.rows, case.kinds), alone)
         indices = rng.sample(range(len(alone)), len(alone))
         mixed, kinds = case.rows.take(pa.array(indices)), case.kinds and case.kinds.take(pa.array(indices))
-        found = case.encode(mixed, kinds)
-        subject.check_encoded(f"{case.name}, in another order", mixed, found, [alone[at] for at in indices])
+        results = case.encode(mixed, kinds)
+        subject.check_encoded(f"{case.name}, in another order", mixed, results, [alone[at] for at in indices])
     for flink in subject.served:
         subject.context = f"the edge values of {flink}"
         rows, schema = rows_of(flink), resolve_schema(f"v {flink}")
-        found = encode_results(subject.format.encode_batch(rows, schema))
+        results = encode_results(subject.format.encode_batch(rows, schema))
         part = encode_results(subject.format.encode_batch(rows[1:], schema))
-        subject.check_encoded(f"the edge values of {flink} without the first", rows[1:], part, found[1:])
+        subject.check_encoded(f"the edge values of {flink} without the first", rows[1:], part, results[1:])
         for at in rng.sample(range(len(rows)), min(len(rows), 6)):
             single = encode_results(subject.format.encode_batch(rows[at : at + 1], schema))
-            subject.check_encoded(f"an edge value of {flink}", rows[at : at + 1], single, found[at : at + 1])
+            subject.check_encoded(f"an edge value of {flink}", rows[at : at + 1], single, results[at : at + 1])
 
 
 @rule("encode")
@@ -105,12 +105,12 @@ def row_kinds(subject: Subject) -> None:
         for kind in RowKind:
             if not mode.contains(kind) and mode is not ChangelogMode.INSERT_ONLY:
                 continue
-            found = case.encode(case.rows, pa.array([str(kind)] * len(case.rows), pa.string()))
+            results = case.encode(case.rows, pa.array([str(kind)] * len(case.rows), pa.string()))
             where = f"{case.name}, rows of kind {kind}"
             if mode is ChangelogMode.INSERT_ONLY:
-                subject.check_encoded(where, case.rows, found, plain)
+                subject.check_encoded(where, case.rows, results, plain)
             elif subject.declared.direction == "both":
-                messages = [result.message for result in found]
+                messages = [result.message for result in results]
                 for message, decoded in zip(messages, case.decode(messages), strict=True):
                     if message is not None:
                         removed = [RowKind(of) in _REMOVED for of in decoded.kinds]

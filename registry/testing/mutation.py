@@ -14,13 +14,13 @@ _PIECES = (
 
 def changed(rng: random.Random, messages: Sequence[bytes], count: int) -> list[bytes]:
     """Return `count` messages. Each is one of `messages` with one to four changes."""
-    found = []
+    copies = []
     for _ in range(count):
         message = rng.choice(messages)
         for _ in range(rng.choice([1, 1, 1, 2, 4])):
             message = change(rng, message, messages)
-        found.append(message)
-    return found
+        copies.append(message)
+    return copies
 
 
 def change(rng: random.Random, message: bytes, others: Sequence[bytes]) -> bytes:

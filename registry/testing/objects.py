@@ -56,7 +56,7 @@ def repr_is_a_call(subject: Subject) -> None:
     """The repr of a format is a constructor call that creates an equal format."""
     for format in _formats(subject):
         text = subject.context = repr(format)
-        missing = {name: value for name, value in format._given.items() if str(value) not in text}
+        missing = {name: value for name, value in format._raw_options.items() if str(value) not in text}
         if any(not _is_masked(subject, name) for name in missing):
             raise RuleBroken(f"{text}: the repr lacks options that are not secrets: {', '.join(missing)}")
         if missing:
@@ -82,14 +82,14 @@ def values(subject: Subject) -> None:
     for format in _formats(subject):
         subject.context = repr(format)
         unpickled = pickle.loads(pickle.dumps(format))
-        copy = type(format)(dict(reversed(list(format._given.items()))))
+        copy = type(format)(dict(reversed(list(format._raw_options.items()))))
         for name, equal in (("the unpickled format", unpickled), ("a format with the same options", copy)):
             subject.check(repr(format), equal == format, f"{name} is not equal")
             subject.check_equal(f"{format!r}, the hash of {name}", hash(equal), hash(format))
             subject.check_equal(f"{format!r}, the options of {name}", dict(equal.options), dict(format.options))
         subject.check(repr(format), not format == None, "it equals None")  # noqa: E711, SIM201 - this tests __eq__
     for different in (_with_option(subject, spec) for spec in subject.cls.option_specs):
-        if different is not None and dict(different._given) != dict(subject.format._given):
+        if different is not None and dict(different._raw_options) != dict(subject.format._raw_options):
             problem = f"it equals {subject.format!r}, which has other options"
             subject.check(repr(different), not different == subject.format, problem)  # noqa: SIM201 - this tests __eq__
 
@@ -137,15 +137,15 @@ def secrets(subject: Subject) -> None:
 
 def _errors_of(subject: Subject, format: Format) -> dict[str, str]:
     """Return the texts of errors of bad messages and of a wrong call."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for case in subject.cases[:1]:
         try:
             batch = format.decode_batch(as_array(subject.bad[case.name][:20]), case.schema)
-            found |= {"an error of a message": str(batch.errors)}
+            texts |= {"an error of a message": str(batch.errors)}
             format.decode_batch(as_array([]), case.schema, metadata=["no-such-key"])
         except Exception as error:
-            found[type(error).__name__] = str(error)
-    return found
+            texts[type(error).__name__] = str(error)
+    return texts
 
 
 @rule("object")
@@ -192,11 +192,11 @@ def _option_error(subject: Subject, name: str, value: str) -> str:
 @rule("object")
 def immutable(subject: Subject) -> None:
     """A format is immutable. Changing the dict of its options, or using the format, does not change it."""
-    given = dict(subject.declared.options)
-    format = subject.cls(given)
+    options = dict(subject.declared.options)
+    format = subject.cls(options)
     before, state = repr(format), (hash(format), dict(format.options))
-    given["a-later-option"] = "x"
-    given.update(dict.fromkeys(subject.declared.options, "changed"))
+    options["a-later-option"] = "x"
+    options.update(dict.fromkeys(subject.declared.options, "changed"))
     try:
         format.options["a-later-option"] = "x"  # type: ignore[index]
     except TypeError:
@@ -233,8 +233,8 @@ def _rotated(values: list[Any], count: int) -> list[Any]:
     return [*values[count:], *values[:count]]
 
 
-def _compare_both(subject: Subject, where: str, found: tuple[list[Any], ...], expected: tuple[list[Any], ...]) -> None:
-    for part, results, wanted in zip(("decoded", "encoded"), found, expected, strict=True):
+def _compare_both(subject: Subject, where: str, actual: tuple[list[Any], ...], expected: tuple[list[Any], ...]) -> None:
+    for part, results, wanted in zip(("decoded", "encoded"), actual, expected, strict=True):
         for result, want in zip(results, wanted, strict=True):
             subject.check_equal(f"{where}, {part}", result, want)
 
@@ -278,9 +278,9 @@ def threads(subject: Subject) -> None:
             return _decode_and_encode(subject, case, case.format, shift)
 
         with ThreadPoolExecutor(_THREADS) as pool:
-            for shift, found in enumerate(pool.map(run, range(_THREADS * 2))):
+            for shift, actual in enumerate(pool.map(run, range(_THREADS * 2))):
                 wanted = tuple(_rotated(part, shift) for part in expected)
-                _compare_both(subject, f"{case.name}, by thread {shift}", found, wanted)
+                _compare_both(subject, f"{case.name}, by thread {shift}", actual, wanted)
 
 
 @rule("object")
@@ -298,10 +298,10 @@ def one_way(subject: Subject) -> None:
             expected = "no error" if subject.declared.direction in ("both", direction) else "DirectionError"
             try:
                 call(case)
-                found = "no error"
+                outcome = "no error"
             except (DirectionError, OptionError):
-                found = "DirectionError"
-            subject.check_equal(subject.context, found, expected)
+                outcome = "DirectionError"
+            subject.check_equal(subject.context, outcome, expected)
 
 
 @contextmanager
@@ -338,7 +338,7 @@ def kafka_table(subject: Subject, case: Case, part: str) -> KeyValueFormat:
         f"{other}.format": "raw",
         "value.fields-include": "EXCEPT_KEY",
     }
-    options |= {f"{part}.{name}.{key}": value for key, value in case.format._given.items()}
+    options |= {f"{part}.{name}.{key}": value for key, value in case.format._raw_options.items()}
     options["key.fields"] = ";".join(case.schema.names) if part == "key" else _spare_name(case)
     return KeyValueFormat(", ".join([*columns, raw_column]), options)
 
@@ -368,8 +368,8 @@ def key_and_value(subject: Subject) -> None:
                 raw = as_array([b"x"] * len(good))
                 keys, values = (as_array(good), raw) if part == "key" else (raw, as_array(good))
                 batch = kafka_table(subject, case, part).decode_batch(keys, values)
-                found = decode_results(replace(batch, rows=select_columns(batch.rows, range(len(case.schema.names)))))
-                subject.check_decoded(subject.context, good, found, expected)
+                results = decode_results(replace(batch, rows=select_columns(batch.rows, range(len(case.schema.names)))))
+                subject.check_decoded(subject.context, good, results, expected)
 
 
 def _check_key_error(subject: Subject, case: Case) -> None:

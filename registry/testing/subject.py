@@ -64,8 +64,8 @@ class Case:
     def null_answer(self, declared: Declaration) -> DecodeResult:
         """Return the expected result of a null message. An error has the format's own text."""
         if declared.null_is_error:
-            (found,) = self.decode([None])
-            return DecodeResult(None, (), found.error or "an error")
+            (null_result,) = self.decode([None])
+            return DecodeResult(None, (), null_result.error or "an error")
         nulls = ", ".join(f"{name!r}: None" for name in self.schema.names)
         return DecodeResult(f"[{{{nulls}}}]", ("+I",), None) if declared.null_is_row else DecodeResult(None, (), None)
 
@@ -149,12 +149,12 @@ class Subject:
     @cached_property
     def bad(self) -> dict[str, list[bytes]]:
         """Declared and changed messages that are errors, by the case's name."""
-        found = {}
+        messages_of_cases = {}
         for at, case in enumerate(self.cases):
             maybe = [*(self.declared.bad if at == 0 else ()), *self.changed[case.name]]
             tried = zip(maybe, case.decode(maybe), strict=True)
-            found[case.name] = [message for message, answer in tried if answer.error is not None]
-        return found
+            messages_of_cases[case.name] = [message for message, answer in tried if answer.error is not None]
+        return messages_of_cases
 
     # --- types -------------------------------------------------------------------------------------------
 
@@ -172,7 +172,7 @@ class Subject:
     def refuses(self, flink: str) -> dict[str, SchemaError | None]:
         """Return, for each direction of the format, the `SchemaError` of an empty batch of the type, or None."""
         schema = resolve_schema(f"v {flink}")
-        found: dict[str, SchemaError | None] = {}
+        errors: dict[str, SchemaError | None] = {}
         empty: dict[str, Callable[[], object]] = {
             "encode": lambda: self.format.encode_batch(rows_of(flink)[:0], schema),
             "decode": lambda: self.format.decode_batch(pa.array([], pa.binary()), schema),
@@ -181,10 +181,10 @@ class Subject:
             if self.declared.direction in ("both", direction):
                 try:
                     call()
-                    found[direction] = None
+                    errors[direction] = None
                 except SchemaError as error:
-                    found[direction] = error
-        return found
+                    errors[direction] = error
+        return errors
 
     # --- comparing -----------------------------------------------------------------------------------------
 

@@ -139,7 +139,7 @@ def test_no_format_returns_invalid_text(tmp_path: Path, lenient: bool) -> None:
     tried = 0
     for name, (format, schema, metadata, messages) in _cases(tmp_path).items():
         if lenient and any(option.name == "ignore-parse-errors" for option in format.option_specs):
-            format = get_format(name, {**format._given, "ignore-parse-errors": "true"})
+            format = get_format(name, {**format._raw_options, "ignore-parse-errors": "true"})
         for bad in (b"a\xffb", _HALF, b"\xc3", b"\xf0\x9f\x98", b"\xc0\xaf\x80"):
             made = [message.replace(_long(b"BAD"), _long(bad)) for message in messages]
             made = [m.replace(b"\x03BAD", bytes([len(bad)]) + bad).replace(b"BAD", bad) for m in made]

@@ -46,17 +46,17 @@ class DataFile:
 def write_file(storage: TableStorage, rows: pa.Table) -> DataFile:
     """Write rows to a new file."""
     name = f"{PREFIX}{uuid.uuid4()}.parquet"
-    found: list[Any] = []
+    collector: list[Any] = []
     files = storage.files()
     try:
         with files.open_output_stream(name) as sink:
-            pq.write_table(rows, sink, compression="snappy", store_schema=False, metadata_collector=found)
+            pq.write_table(rows, sink, compression="snappy", store_schema=False, metadata_collector=collector)
             size = sink.tell()
     except OSError:  # the disk may be full, and a part of the file would stay
         with suppress(OSError):
             files.delete_file(name)
         raise
-    return DataFile(name, size, rows.num_rows, stats=_statistics(found[0]), written=int(time.time() * 1000))
+    return DataFile(name, size, rows.num_rows, stats=_statistics(collector[0]), written=int(time.time() * 1000))
 
 
 def write_files(storage: TableStorage, rows: pa.Table, keys: Sequence[str], size: int) -> list[DataFile]:
@@ -145,15 +145,15 @@ def _statistics(file: Any) -> str:
             name = file.schema.column(number)
             if name.max_repetition_level or name.path != name.name:
                 continue
-            found = column.statistics
-            if found is None or not found.has_null_count:
+            statistics = column.statistics
+            if statistics is None or not statistics.has_null_count:
                 silent.add(name.name)
                 uncounted.add(name.name)
                 continue
-            nulls[name.name] = nulls.get(name.name, 0) + found.null_count
-            if found.null_count == column.num_values:
+            nulls[name.name] = nulls.get(name.name, 0) + statistics.null_count
+            if statistics.null_count == column.num_values:
                 continue
-            ends = _ends(found)
+            ends = _ends(statistics)
             if not all(map(_is_shown, ends)):
                 silent.add(name.name)
                 continue
@@ -169,10 +169,10 @@ def _statistics(file: Any) -> str:
     return json.dumps(stats, ensure_ascii=False)
 
 
-def _ends(found: Any) -> tuple[Any, Any]:
+def _ends(statistics: Any) -> tuple[Any, Any]:
     """Return the least and the greatest value. Without them, or outside of Python's years 1 to 9999: None for both."""
     try:
-        return (found.min, found.max) if found.has_min_max else (None, None)
+        return (statistics.min, statistics.max) if statistics.has_min_max else (None, None)
     except (OverflowError, ValueError):
         return None, None
 

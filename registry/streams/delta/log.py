@@ -109,8 +109,8 @@ class DeltaLog:
 
     def position(self, writer: str) -> int:
         """Return the position of the last commit of a writer, or -1."""
-        found = self._table.transaction_version(writer)
-        return -1 if found is None else found
+        version = self._table.transaction_version(writer)
+        return -1 if version is None else version
 
     def files(self) -> list[DataFile]:
         """Return the files of the table."""
@@ -134,8 +134,8 @@ class DeltaLog:
 
     def unwritable(self) -> str:
         """Return what the table has that can't be written here, or ""."""
-        if found := self.unreadable():
-            return found
+        if unreadable := self.unreadable():
+            return unreadable
         features = {*(self._table.protocol().writer_features or ())} - _WRITABLE
         if features:
             return f"features ({', '.join(sorted(features))})"
@@ -278,10 +278,10 @@ def checked(log: DeltaLog | None, where: str) -> DeltaLog:
     """Return the log of a table that can be written here. Raises `ConfigurationError`."""
     if log is None:
         raise ConfigurationError(f"there is no Delta table at {where}")
-    found = log.unwritable()
-    if found:
+    obstacle = log.unwritable()
+    if obstacle:
         raise ConfigurationError(
-            f"the Delta table at {where} has {found}, which only Spark with Delta's package writes: use a sink with "
+            f"the Delta table at {where} has {obstacle}, which only Spark with Delta's package writes: use a sink with "
             "'catalog', or another path"
         )
     return log

@@ -170,8 +170,8 @@ class DeltaFolder:
                 continue  # the table has another version by now
             added = []
             if log.files():
-                found = transferred(rows(log), schema_of(columns), self.driver_bytes, self.storage)
-                added = self._written(found, ())
+                transfer = transferred(rows(log), schema_of(columns), self.driver_bytes, self.storage)
+                added = self._written(transfer, ())
             try:
                 log.replace(added, None, columns)
                 return
@@ -183,9 +183,9 @@ class DeltaFolder:
 
         Raises `ConfigurationError` for a table whose files alone are not its rows.
         """
-        if found := log.unreadable():
+        if obstacle := log.unreadable():
             raise ConfigurationError(
-                f"the Delta table at {self.where} has {found}: read it with Spark and Delta's package, or deltalake"
+                f"the Delta table at {self.where} has {obstacle}: read it with Spark and Delta's package, or deltalake"
             )
         return read_files(spark, self.storage, log.files(), log.columns)
 
@@ -227,8 +227,10 @@ class DeltaFolder:
     def _merged_by_tasks(
         self, log: DeltaLog, files: list[DataFile], changes: DataFrame, keys: Sequence[str]
     ) -> _Change:
-        removed, found = merged_by_tasks(self.storage, files, log.columns, log.schema, changes, keys, self.driver_bytes)
-        return self._written(found, keys), removed
+        removed, transfer = merged_by_tasks(
+            self.storage, files, log.columns, log.schema, changes, keys, self.driver_bytes
+        )
+        return self._written(transfer, keys), removed
 
     def attempts(self, first: DeltaLog | None = None) -> Iterator[DeltaLog]:
         """Yield the newest version for each attempt to commit. Raises `ConfigurationError` if there are too many."""
@@ -237,9 +239,9 @@ class DeltaFolder:
     def _is_there(self, file: DataFile) -> bool:
         return not self.storage.is_local or self.storage.files().get_file_info(file.name).size == file.size
 
-    def _written(self, found: Transferred, keys: Sequence[str]) -> list[DataFile]:
+    def _written(self, transfer: Transferred, keys: Sequence[str]) -> list[DataFile]:
         """Return the files of tasks, and those with the other rows."""
-        return [*found.files, *write_files(self.storage, found.rows, keys, expected_size(found.rows))]
+        return [*transfer.files, *write_files(self.storage, transfer.rows, keys, expected_size(transfer.rows))]
 
 
 @dataclass(frozen=True)
@@ -340,8 +342,9 @@ def _columns_of(changes: pa.Table, log: DeltaLog) -> StructType:
 
 def _schema_of(changes: DataFrame, table: pa.Schema) -> pa.Schema:
     """Return the columns of changes, with the types of the table."""
-    own = {ROW_KIND: pa.string(), UNCHANGED: pa.list_(pa.string())}
+    added = {ROW_KIND: pa.string(), UNCHANGED: pa.list_(pa.string())}
     fields = [
-        pa.field(name, own[name]) if name in own else pa.field(name, table.field(name).type) for name in changes.columns
+        pa.field(name, added[name]) if name in added else pa.field(name, table.field(name).type)
+        for name in changes.columns
     ]
     return pa.schema(fields)

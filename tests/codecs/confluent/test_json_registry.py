@@ -246,7 +246,9 @@ def test_the_latest_schema_must_have_the_columns(registry: Registry) -> None:
 
     def written(schema: dict[str, Any]) -> Any:
         registry.ids[3] = json.dumps({"type": "object", "properties": {"a": {}, "b": {}}, **schema})
-        fresh = get_format("json-registry", {**dict(fmt._given), "registry-retries": str(len(registry.requests) + 4)})
+        fresh = get_format(
+            "json-registry", {**dict(fmt._raw_options), "registry-retries": str(len(registry.requests) + 4)}
+        )
         return fresh.encode_batch(_rows("a INT", {"a": 1}), "a INT").messages[0].as_py()
 
     assert written({}) == b'\0\0\0\0\3{"a":1}'

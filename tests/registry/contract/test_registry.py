@@ -36,9 +36,9 @@ def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Remove the formats that a test registers or installs."""
     monkeypatch.setattr(discovery, "_registered", {})
     monkeypatch.setattr(discovery, "_loaded", {})
-    monkeypatch.setattr(discovery, "_found", None)
+    monkeypatch.setattr(discovery, "_points", None)
     yield
-    discovery._found = None
+    discovery._points = None
 
 
 def _install(folder: Path, distribution: str, entries: str) -> None:

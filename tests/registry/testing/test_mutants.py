@@ -364,7 +364,7 @@ class TellsSecrets(Good):
     rule = "secrets"
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({dict(self._given)!r})"
+        return f"{type(self).__name__}({dict(self._raw_options)!r})"
 
 
 class SecretInAnError(Good):
@@ -405,7 +405,7 @@ class KeepsWhatIsGiven(Good):
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
-        self._given = options or {}  # type: ignore[assignment]
+        self._raw_options = options or {}  # type: ignore[assignment]
 
 
 class OptionsCanBeSet(Good):

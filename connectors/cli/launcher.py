@@ -7,14 +7,15 @@ from pathlib import Path
 
 import click
 
-from kvformat.connectors.cli._output import show
+from kvformat.connectors.cli._output import json_option, show, write_json
 from kvformat.registry.contract.errors import ConfigurationError
 
 _TWO_LINES = "from kvformat.__main__ import main\nmain()"
 
 
 @click.command()
-def launcher_command() -> None:
+@json_option("The path in a line of JSON.")
+def launcher_command(as_json: bool) -> None:
     """Print the path of a file for spark-submit, which takes a file *.py and no program.
 
     spark-submit --master spark://host:7077 $(kvformat launcher) ingest pipeline.yaml
@@ -26,4 +27,7 @@ def launcher_command() -> None:
         raise ConfigurationError(
             f"spark-submit can't read a file in {folder}: write these two lines to a file of your own:\n{_TWO_LINES}"
         )
-    show(str(file))
+    if as_json:
+        write_json([{"file": str(file)}])
+    else:
+        show(str(file))

@@ -188,16 +188,22 @@ def test_each_job_without_an_id_is_new() -> None:
 
 
 class Files:
-    """Files of a checkpoint for `spark.read.text`. `read` has the paths that were asked for."""
+    """Files of a checkpoint for Spark's reader. `paths` has those that were read."""
 
     def __init__(self, files: Mapping[str, Sequence[str]]) -> None:
         self.files, self.paths = files, list[str]()
         self.read = self
 
-    def text(self, path: str) -> Any:
+    def same(self, *_: Any, **__: Any) -> Files:
+        return self
+
+    option = options = schema = format = same
+
+    def load(self, paths: Sequence[str]) -> Any:
+        (path,) = set(paths)
         self.paths.append(path)
-        rows = [SimpleNamespace(value=line) for line in self.files[path.rpartition("/c/")[2]]]
-        return SimpleNamespace(collect=lambda: rows)
+        rows = [{"value": line} for line in self.files.get(path.rpartition("/c/")[2], ())]
+        return SimpleNamespace(select=lambda _: SimpleNamespace(collect=lambda: rows))
 
 
 def test_the_id_of_a_query_is_that_of_its_checkpoint() -> None:
@@ -212,6 +218,8 @@ def test_the_time_of_a_batch_is_that_of_its_plan_in_milliseconds() -> None:
     assert exactly_once._planned(files, "/c", 12) == 1_700_000_000.123  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="the checkpoint '/c' has no time of batch 13"):
         exactly_once._planned(files, "/c", 13)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="the checkpoint '/c' has lost the id of its query: 'metadata'"):
+        exactly_once._checkpoint_id(files, "/c")  # type: ignore[arg-type]
 
 
 # --- varying values --------------------------------------------------------------------------------------------

@@ -163,6 +163,8 @@ def test_a_job_id_needs_transactions(written: list[Any]) -> None:
 class Stream:
     """A stream that keeps its settings."""
 
+    columns = ("id",)
+
     def __init__(self) -> None:
         self.set: list[Any] = []
         self.writeStream = self

@@ -29,7 +29,8 @@ def _started(
     more.setdefault("checkpoint_location", "/c")
     start_query(pipeline, spark, records=records, target=ValuesTarget(), probe=False, **more)
     calls = records.writeStream.foreachBatch.mock_calls
-    (batch,) = calls[0].args
+    (function,) = calls[0].args
+    batch = function.batch
     assert isinstance(batch, IngestBatch)
     found: dict[str, Any] = {"settings": batch.settings}
     for call in calls[1:]:

@@ -225,7 +225,7 @@ class _Writer:
         self.noted: dict[str, Any] = {}
 
     def foreachBatch(self, batch: Any) -> _Writer:
-        self.noted["batch"] = batch
+        self.noted["batch"] = batch.batch
         return self
 
     def option(self, name: str, value: str) -> _Writer:

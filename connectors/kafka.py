@@ -28,9 +28,9 @@ from kvformat.connectors.explain import explain
 from kvformat.connectors.replay import Replayed, replay
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
-from kvformat.registry.streams.batch_errors import CauseFirst
 from kvformat.registry.streams.changes import observe_table
 from kvformat.registry.streams.dead_letters import DeadLetters, write_dead_letters
+from kvformat.registry.streams.foreach_batch import foreach_batch
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
@@ -374,7 +374,7 @@ class KafkaTable:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
         else:
             counted = df if writer.dead_letters is None else observe_table(df, self._kv.name)
-            stream = counted.writeStream.foreachBatch(CauseFirst(writer))
+            stream = foreach_batch(counted, writer)
         stream = stream.option("checkpointLocation", checkpoint_location)
         stream = stream.trigger(**trigger) if trigger else stream
         stream = stream.outputMode(output_mode) if output_mode else stream

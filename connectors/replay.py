@@ -22,9 +22,9 @@ from kvformat.connectors import topics
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.properties import client_options
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.streams.batch_errors import CauseFirst
 from kvformat.registry.streams.changes import observe_records, split_errors
 from kvformat.registry.streams.dead_letters import content_name, is_topic, original_records, write_dead_letters
+from kvformat.registry.streams.foreach_batch import foreach_batch
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def _from_topic(
     decoded = kv.decode(original_records(letters), metadata=metadata, errors="capture")
     writer = Replay(kv, topic, to)
     query = (
-        observe_records(decoded, _COUNTS)
-        .writeStream.foreachBatch(CauseFirst(writer))
+        foreach_batch(observe_records(decoded, _COUNTS), writer)
         .option("checkpointLocation", checkpoint_location)
         .trigger(availableNow=True)
         .start()

@@ -36,7 +36,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.registry.contract.errors import ConfigurationError, SchemaError, did_you_mean, listed
 from kvformat.registry.contract.types import quoted
-from kvformat.registry.streams.batch_errors import own_reason
+from kvformat.registry.streams.foreach_batch import own_reason
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -34,8 +34,8 @@ from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
 from kvformat.ingestion.targets.discovery import target_of
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning, MissingExtraError, listed
 from kvformat.registry.sql.connector_options import is_client_property
-from kvformat.registry.streams.batch_errors import CauseFirst
 from kvformat.registry.streams.dead_letters import DeadLetters
+from kvformat.registry.streams.foreach_batch import foreach_batch
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def start_query(
     for note in pipeline.notes:
         _LOG.warning("%s", note)
     batch = IngestBatch(pipeline, target, settings, step)
-    writer = records.writeStream.foreachBatch(CauseFirst(batch)).option("checkpointLocation", checkpoint)
+    writer = foreach_batch(records, batch).option("checkpointLocation", checkpoint)
     trigger = trigger or pipeline.settings.trigger or _bounded(pipeline)
     writer = writer.trigger(**trigger) if trigger else writer
     name = query_name or pipeline.settings.values["name"]

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, too_many_bad
-from kvformat.registry.streams.batch_errors import CauseFirst
 from kvformat.registry.streams.change_columns import HasKeyColumns
 from kvformat.registry.streams.changes import latest_by_key, observe_table, split_errors
 from kvformat.registry.streams.current_table import CurrentTable
 from kvformat.registry.streams.dead_letters import DeadLetters
+from kvformat.registry.streams.foreach_batch import foreach_batch
 from kvformat.registry.table.producer import producer_options
 
 if TYPE_CHECKING:
@@ -90,8 +90,7 @@ def start_maintaining(
         target = CurrentTable.at(target, table.key_columns)
     batch = MaintainedBatch(table, target, letters)
     batch.check()
-    writer = batch.decoded(stream).writeStream.foreachBatch(CauseFirst(batch))
-    writer = writer.option("checkpointLocation", checkpoint_location)
+    writer = foreach_batch(batch.decoded(stream), batch).option("checkpointLocation", checkpoint_location)
     writer = writer.trigger(**trigger) if trigger else writer
     return (writer.queryName(query_name) if query_name else writer).start()
 

@@ -1,4 +1,4 @@
-"""Functions for `foreachBatch` whose errors begin with their cause.
+"""Streams with a function for each micro-batch: what is checked before, and errors that begin with their cause.
 
 Spark puts the error of such a function after its own text and a traceback: 125 lines, if the error has causes.
 """
@@ -12,13 +12,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvformat.registry.contract.errors import KvFormatError
+from kvformat.registry.spark.workers import check_batch_python
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _LOG = logging.getLogger("kvformat.batches")
 _OWN_ERROR = re.compile(r"^(?:[\w.]+: )*kvformat\.[\w.]+: (.+)", re.MULTILINE)
 _MOST = 500  # characters of an error that is not ours
+
+
+def foreach_batch(stream: DataFrame, batch: Callable[[DataFrame, int], object]) -> DataStreamWriter:
+    """Return the writer of a stream that calls `batch` with each micro-batch; raises as `check_batch_python` does."""
+    check_batch_python(stream.sparkSession)
+    return stream.writeStream.foreachBatch(CauseFirst(batch))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from kvformat.registry import ConfigurationError
-from kvformat.registry.streams.batch_errors import CauseFirst, own_reason, reason_of
+from kvformat.registry.streams.foreach_batch import CauseFirst, own_reason, reason_of
 
 _OF_A_WORKER = """Job aborted: Traceback (most recent call last):
   File "worker.py", line 1, in main

@@ -15,6 +15,11 @@ from kvformat.registry.contract.errors import ConfigurationError
 from tests.connectors.test_sink_steps import Frame, table
 
 
+@pytest.fixture(autouse=True)
+def _workers_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvformat.registry.streams.foreach_batch.check_batch_python", lambda session: None)
+
+
 @pytest.mark.parametrize("failing", ["", "letters", "rows"])
 def test_a_replay_keeps_bad_letters_before_it_writes_rows(failing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """After an error nothing is lost: the checkpoint does not have the batch, and the next replay repeats both."""

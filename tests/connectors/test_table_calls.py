@@ -17,6 +17,11 @@ READING = {"metadata": ["offset"], "errors": "capture", "row_index": True, "spar
 READING |= {"source": "spark"}
 
 
+@pytest.fixture(autouse=True)
+def _workers_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvformat.registry.streams.foreach_batch.check_batch_python", lambda session: None)
+
+
 def table(**options: str) -> KafkaTable:
     return KafkaTable("id INT", GIVEN | options)
 
@@ -163,7 +168,7 @@ def test_a_job_id_needs_transactions(written: list[Any]) -> None:
 class Stream:
     """A stream that keeps its settings."""
 
-    columns = ("id",)
+    columns = ("id", "row_kind")
 
     def __init__(self) -> None:
         self.set: list[Any] = []

@@ -19,8 +19,15 @@ from kvformat.registry.streams.maintain import MaintainedBatch, start_maintainin
 _BROKERS = {"properties.bootstrap.servers": "b:1"}
 
 
+@pytest.fixture(autouse=True)
+def _workers_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kvformat.registry.streams.foreach_batch.check_batch_python", lambda session: None)
+
+
 class _Frame:
     """A DataFrame of bad records, as (reason, code), or of rows."""
+
+    sparkSession = None
 
     def __init__(self, rows: list[Any], steps: list[str]) -> None:
         self.rows, self.steps, self.isStreaming, self.writeStream = rows, steps, True, _Writer()

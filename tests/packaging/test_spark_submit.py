@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import make_zip
+from tests.support.environments import make_zip
 
 JOB = """
 import json, os

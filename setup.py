@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -19,6 +20,7 @@ from setuptools import setup
 from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_py import build_py
 from setuptools.command.editable_wheel import editable_wheel
+from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).resolve().parent
 sys.path.append(str(ROOT))
@@ -46,6 +48,11 @@ def packages() -> list[str]:
         for file in (ROOT / top).rglob("*.py"):
             found.add(".".join((package, *file.parent.relative_to(ROOT / top).parts)))
     return sorted(found)
+
+
+def write_identity(folder: str) -> None:
+    """Write the version and the commit of this build to a folder that has `build.py`."""
+    subprocess.run([sys.executable, "-P", str(ROOT / "registry" / "build.py"), folder], check=True)
 
 
 def editable_tree() -> Path:
@@ -110,7 +117,7 @@ def kernel() -> dict[str, Path]:
 
 
 class BuildPy(build_py):
-    """Adds the .pth file and the kernel's extension modules to the wheel."""
+    """Adds the .pth file, the identity of the build and the kernel's extension modules to the wheel."""
 
     def run(self) -> None:
         if not self.editable_mode:
@@ -119,8 +126,13 @@ class BuildPy(build_py):
         super().run()
         if not self.editable_mode:
             Path(self.build_lib, PTH).write_text(START_UP, encoding="utf-8")
+            write_identity(os.path.dirname(self.identity()))
             for file, target in self.extensions().items():
                 shutil.copyfile(file, target)
+
+    def identity(self) -> str:
+        """Return the target path of the file with the identity of the build."""
+        return os.path.join(self.build_lib, "kvformat", "registry", "build.json")
 
     def extensions(self) -> dict[Path, str]:
         """Return the target path of each extension module: beside its source, which Python then ignores."""
@@ -131,7 +143,7 @@ class BuildPy(build_py):
         outputs: list[str] = super().get_outputs(include_bytecode)
         if self.editable_mode:
             return outputs
-        return [*outputs, os.path.join(self.build_lib, PTH), *self.extensions().values()]
+        return [*outputs, os.path.join(self.build_lib, PTH), self.identity(), *self.extensions().values()]
 
 
 class BdistWheel(bdist_wheel):
@@ -141,6 +153,14 @@ class BdistWheel(bdist_wheel):
         self.root_is_pure = not kernel()
         self.distribution.has_ext_modules = lambda: bool(kernel())
         super().run()
+
+
+class Sdist(sdist):
+    """Adds the identity of the checkout: what is built from a source distribution has no git to ask."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        super().make_release_tree(base_dir, files)
+        write_identity(os.path.join(base_dir, "registry"))
 
 
 class EditableWheel(editable_wheel):
@@ -163,6 +183,6 @@ setup(
     package_data={"": ["py.typed"], "kvformat.registry.java": ["*.xz"], "kvformat.connectors.cli": ["template/*"]},
     # Nobody else can use these files: code that includes them must be compiled with the same Cython and source.
     exclude_package_data={"": ["*.pxd"]},
-    cmdclass={"bdist_wheel": BdistWheel, "build_py": BuildPy, "editable_wheel": EditableWheel},
+    cmdclass={"bdist_wheel": BdistWheel, "build_py": BuildPy, "editable_wheel": EditableWheel, "sdist": Sdist},
     options={"egg_info": {"egg_base": "build"}},
 )

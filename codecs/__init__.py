@@ -20,6 +20,7 @@ if TYPE_CHECKING:  # the names of _MODULES, for editors and type checkers
     from kvformat.connectors import register_tables as register_tables
     from kvformat.registry import KeyValueFormat as KeyValueFormat
     from kvformat.registry import available_formats as available_formats
+    from kvformat.registry import build_identity as build_identity
     from kvformat.registry import current_table as current_table
     from kvformat.registry import explode_changes as explode_changes
     from kvformat.registry import get_format as get_format
@@ -35,6 +36,7 @@ _MODULES: Final = {
     "KafkaTable": "kvformat.connectors",
     "KeyValueFormat": "kvformat.registry",
     "available_formats": "kvformat.registry",
+    "build_identity": "kvformat.registry",
     "current_table": "kvformat.registry",
     "explode_changes": "kvformat.registry",
     "get_format": "kvformat.registry",

@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from kvformat.connectors.topics import is_connect
 from kvformat.connectors.transaction_client import KafkaBrokers, TransactionSettings, broker_settings
 from kvformat.connectors.transactions import (
     Mark,
@@ -46,6 +45,7 @@ from kvformat.registry.contract.errors import (
     MissingExtraError,
     listed,
 )
+from kvformat.registry.spark.sessions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -28,6 +28,7 @@ from kvformat.connectors.explain import explain
 from kvformat.connectors.replay import Replayed, replay
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.spark.workers import check_batch_python
 from kvformat.registry.streams.dead_letters import DeadLetters, write_dead_letters
 from kvformat.registry.table.producer import producer_options
 
@@ -371,6 +372,7 @@ class KafkaTable:
         if writer.dead_letters is None and writer.once is None and not feed:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
         else:
+            check_batch_python(df.sparkSession)
             stream = df.writeStream.foreachBatch(writer)
         stream = stream.option("checkpointLocation", checkpoint_location)
         stream = stream.trigger(**trigger) if trigger else stream

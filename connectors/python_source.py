@@ -44,7 +44,7 @@ def decoded(
     row_index: bool = False,
 ) -> DataFrame:
     """Return the rows of a table; `metadata`, `errors`, `row_index` and exceptions are those of `kv.decode`."""
-    check_workers()
+    check_workers(spark)
     check_time((FlinkField(c.name, c.type) for c in kv.columns if c.type is not None), spark)
     zone = spark.conf.get("spark.sql.session.timeZone") or "UTC"
     stage = kv.decode_stage(metadata=metadata, errors=errors, row_index=row_index, zone=zone)
@@ -65,7 +65,7 @@ def records(
     spark: SparkSession, kv: KeyValueFormat, spark_options: Mapping[str, Any] | None, *, streaming: bool
 ) -> DataFrame:
     """Return the records of a table, with the columns of Spark's Kafka source and `headers`."""
-    check_workers()
+    check_workers(spark)
     from kvformat.registry.table.decode_stage import record_schema  # imports PySpark
 
     return _loaded(spark, kv, record_schema(), {**(spark_options or {}), RECORDS: True}, streaming=streaming)
@@ -75,7 +75,7 @@ def ranges(
     spark: SparkSession, kv: KeyValueFormat, spark_options: Mapping[str, Any] | None, *, streaming: bool
 ) -> DataFrame:
     """Return the ranges of a table's offsets, with `RANGE_COLUMNS`: `RangeRecords.read_rows` reads their records."""
-    check_workers()
+    check_workers(spark)
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = from_arrow_schema(pa.schema([*RANGE_COLUMNS.items()]))

@@ -22,6 +22,7 @@ from kvformat.connectors import topics
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.properties import client_options
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.spark.workers import check_batch_python
 from kvformat.registry.streams.changes import observe_records, split_errors
 from kvformat.registry.streams.dead_letters import content_name, is_topic, original_records, write_dead_letters
 from kvformat.registry.table.producer import producer_options
@@ -96,6 +97,7 @@ def _from_topic(
     topics.check(kv, [topic], spark)
     decoded = kv.decode(original_records(letters), metadata=metadata, errors="capture")
     writer = Replay(kv, topic, to)
+    check_batch_python(spark)
     query = (
         observe_records(decoded, _COUNTS)
         .writeStream.foreachBatch(writer)

@@ -22,6 +22,7 @@ from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import TOPIC_IDS
 from kvformat.registry.contract.errors import ConfigurationError, install_extra
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.spark.sessions import is_connect
 from kvformat.registry.spark.workers import missing_module, spark_version
 
 if TYPE_CHECKING:
@@ -172,7 +173,7 @@ def planned(
     choice = choose(kv, wanted, streaming=streaming, spark=spark, spark_options=spark_options, checkpoint=lines)
     in_python = choice.source == "python"
     # With Spark Connect, the client may not reach the brokers; the data source asks them where Spark's driver is.
-    ask = not (in_python and topics.is_connect(spark))
+    ask = not (in_python and is_connect(spark))
     resumed = bool(lines)
     plan = source.planned(
         kv, streaming=streaming, headers=headers, resumed=resumed, ask=ask, spark_options=spark_options

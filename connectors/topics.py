@@ -19,6 +19,7 @@ from kvformat.registry.contract.errors import (
 )
 from kvformat.registry.java.regex import compile_java
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.spark.sessions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,11 +142,6 @@ def _asked_of_spark(kv: KeyValueFormat, ask_spark: Callable[[], object], hint: s
             option=f"{PREFIX}bootstrap.servers",
             reason=said,
         ) from cause
-
-
-def is_connect(spark: object) -> bool:
-    """Return whether a session or a DataFrame is one of Spark Connect, whose client may not reach the brokers."""
-    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _topics_seen(client: Any, kv: Named, spark: object) -> dict[str, Any]:

@@ -33,6 +33,7 @@ from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
 from kvformat.ingestion.targets.discovery import target_of
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning, MissingExtraError, listed
+from kvformat.registry.spark.workers import check_batch_python
 from kvformat.registry.sql.connector_options import is_client_property
 from kvformat.registry.streams.dead_letters import DeadLetters
 from kvformat.registry.table.producer import producer_options
@@ -95,6 +96,7 @@ def start_query(
     for note in pipeline.notes:
         _LOG.warning("%s", note)
     batch = IngestBatch(pipeline, target, settings, step)
+    check_batch_python(spark)
     writer = records.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint)
     trigger = trigger or pipeline.settings.trigger or _bounded(pipeline)
     writer = writer.trigger(**trigger) if trigger else writer

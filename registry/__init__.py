@@ -5,6 +5,7 @@ This package contains no format. Importing it does not import PySpark and does n
 
 from __future__ import annotations
 
+from kvformat.registry.build import build_identity
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode, RowKind
 from kvformat.registry.contract.discovery import available_formats, get_format, register_format
@@ -92,6 +93,7 @@ __all__ = [
     "UncompiledKernelWarning",
     "UnknownFormatError",
     "available_formats",
+    "build_identity",
     "current_table",
     "explode_changes",
     "get_format",

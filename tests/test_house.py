@@ -90,7 +90,7 @@ def test_all_locks_are_safe_after_a_fork() -> None:
 
 _FLOORS = {
     "registry": (
-        *("contract", "java", "expressions", "sql", "spark", "format", "table", "streams", "key_value_format"),
+        *("build", "contract", "java", "expressions", "sql", "spark", "format", "table", "streams", "key_value_format"),
         *("authoring", "testing"),
     ),
     "codecs": (

@@ -152,12 +152,22 @@ class _Refused(click.ClickException):
         return None
 
 
+def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not ctx.resilient_parsing:
+        from kvformat.registry.build import build_identity
+
+        click.echo(f"kvformat {build_identity()}")
+        ctx.exit()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(package_name="kvformat", message="%(prog)s %(version)s")
+@click.option(
+    "--version", is_flag=True, expose_value=False, is_eager=True, callback=_show_version, help="Show who this build is."
+)
 def _group() -> None:
     """Flink's Kafka formats on the command line: decode messages, explain tables, check an installation.
 
-    Only `ingest` and `schemas` start Spark.
+    Only `ingest` and `schemas` start Spark, and `doctor` with --master or --remote.
     """
 
 

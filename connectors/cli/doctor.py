@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.metadata
 import importlib.util
+import itertools
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 import pyarrow as pa
@@ -32,16 +35,25 @@ from kvformat.connectors.cli._table import (
 )
 from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli.formats import missing_extras
+from kvformat.registry.build import build_identity
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import KvFormatError, install_extra
 from kvformat.registry.contract.options import mask_userinfo, mask_userinfo_in_text
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.spark.workers import SHIP, batch_python_refused
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS, parse_option
 from kvformat.registry.sql.create_as_table import following_tables, read_job
 from kvformat.registry.sql.statements import statements
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kvformat.registry.spark.probe import PythonReport
+
 _TIMEOUT: Final = 60
 """Seconds that another program may take to print its version."""
+_CLUSTER_TIMEOUT: Final = 120
+"""Seconds that a cluster may take to run a small job."""
 _REGISTRY_TIMEOUT: Final = "10 s"
 _UNKNOWN_ID: Final = b"\x00\x7f\xff\xff\xff\x00"
 """A message with a schema id so large that no registry has assigned it."""
@@ -87,6 +99,8 @@ class Finding:
 @bootstrap_option
 @option_option("How brokers and --registry are asked, `properties.*` and `avro-confluent.*`; else a table's option.")
 @click.option("--registry", metavar="URL", help="A schema registry to check.")
+@click.option("--master", metavar="URL", help="Start Spark with this master, such as spark://..., and ask executors.")
+@click.option("--remote", metavar="URL", help="A Spark Connect server, sc://...: ask executors, and its own Python.")
 @json_option("A line of JSON for each finding.")
 def doctor_command(
     ddl: Path | None,
@@ -94,17 +108,23 @@ def doctor_command(
     bootstrap: str | None,
     options: Mapping[str, str],
     registry: str | None,
+    master: str | None,
+    remote: str | None,
     as_json: bool,
 ) -> None:
     """Check what jobs need: Python, Java, Spark and its packages, the compiled kernel, brokers, topics, registries.
 
-    With a DDL, the brokers, topics and registries of its tables are asked, with its settings. Spark is not started, and
-    the settings of a cluster are not checked. The exit status is 1 if a check failed. Secrets are not shown.
+    With a DDL, the brokers, topics and registries of its tables are asked, with its settings. With --master or
+    --remote, a small job asks the executors of a cluster which build of kvformat they have; without them, Spark is not
+    started. The exit status is 1 if a check failed. Secrets are not shown.
     """
+    if master is not None and remote is not None:
+        raise click.UsageError("--master and --remote can't be given together")
     if table is not None and ddl is None:
         raise click.UsageError("--table names a table of a FILE.sql, which is missing")
     failed = False
-    for finding in _findings(ddl, table, with_bootstrap(options, bootstrap), registry):
+    findings = _findings(ddl, table, with_bootstrap(options, bootstrap), registry)
+    for finding in itertools.chain(findings, _cluster(master, remote)):
         failed = failed or finding.status == "failed"
         if as_json:
             write_json([asdict(finding)])
@@ -118,6 +138,7 @@ def doctor_command(
 def _findings(
     ddl: Path | None, table: str | None, options: Mapping[str, str], registry: str | None
 ) -> Iterator[Finding]:
+    yield Finding("ok", "kvformat", build_identity())
     yield Finding("ok", "Python", f"{platform.python_version()}, {sys.executable}")
     yield _kernel()
     yield from _extras()
@@ -291,6 +312,72 @@ def _jar(what: str, package: str, without: str, home: Path, version: str, config
     )
 
 
+# --- a cluster ---------------------------------------------------------------------------------------------
+
+
+def _cluster(master: str | None, remote: str | None) -> Iterator[Finding]:
+    """Check the executors of a cluster with a small job, and the own Python of a Spark Connect server."""
+    if master is None and remote is None:
+        return
+    from kvformat.registry.spark.probe import ask_executors, ask_server
+
+    try:
+        session = _session(master, remote)
+    except Exception as cause:  # PySpark's, or Java's
+        yield Finding("failed", "cluster", f"Spark did not start: {_first_line(cause)}", "check the URL")
+        return
+    cancel = session.sparkContext.cancelAllJobs if remote is None else session.interruptAll
+    timer = threading.Timer(_CLUSTER_TIMEOUT, cancel)
+    timer.start()
+    try:
+        for report in ask_executors(session):
+            yield _python(f"executor on {report.host}", report, SHIP)
+        if remote is not None:
+            yield _server(ask_server(session))
+    except Exception as cause:
+        why = f"it did not end within {_CLUSTER_TIMEOUT} seconds" if timer.finished.is_set() else _first_line(cause)
+        yield Finding("failed", "cluster", f"a small job failed: {why}", "check that executors start, and their logs")
+    finally:
+        timer.cancel()
+        session.stop()
+
+
+def _session(master: str | None, remote: str | None) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.remote(remote) if remote is not None else SparkSession.builder.master(str(master))
+    if remote is None:
+        builder = builder.appName("kvformat doctor").config("spark.ui.showConsoleProgress", "false")
+        builder = builder.config("spark.log.level", "ERROR")
+    return builder.getOrCreate()
+
+
+def _python(what: str, report: PythonReport, advice: str) -> Finding:
+    """Return the finding for a Python elsewhere: whether it has this build."""
+    where = f"{report.version}, {report.executable}"
+    if report.problem:
+        return Finding("failed", what, f"{where} can't import kvformat: {report.problem}", advice)
+    text = f"{where}, kernel {report.kernel}, PyArrow {report.pyarrow}, kvformat {report.build or 'of this build'}"
+    if report.build:
+        return Finding("failed", what, f"{text}; here it is {build_identity()}", advice)
+    if report.why_uncompiled:
+        text = f"{text}; the kernel runs as Python, many times slower: {report.why_uncompiled}"
+        return Finding("warning", what, text, "build the wheel or the zip for this platform and this minor version")
+    return Finding("ok", what, text)
+
+
+def _server(report: PythonReport) -> Finding:
+    """Return the finding for the own Python of a Spark Connect server, which runs `foreachBatch`."""
+    what, refused = "Python of the server", batch_python_refused(report)
+    if refused is None:
+        return _python(what, report, "")
+    return Finding("warning", what, f"streams with foreachBatch can't run: {refused[0]}", refused[1])
+
+
+def _first_line(cause: Exception) -> str:
+    return mask_userinfo_in_text(next(iter(str(cause).splitlines()), type(cause).__name__))[:300]
+
+
 # --- services ----------------------------------------------------------------------------------------------
 
 
@@ -309,14 +396,24 @@ def _tables(text: str, table: str | None, options: Mapping[str, str]) -> Iterato
             continue
         try:
             kv = KeyValueFormat.from_ddl(text, table=name, options=options)
-            values = kv.connector_options("decode")
+            values, verdict = _checked_options(kv)
         except KvFormatError as error:
             yield Finding("failed", f"table {name}", str(error))
             continue
-        yield Finding("ok", f"table {name}", "its DDL is valid")
+        yield Finding("ok", f"table {name}", verdict)
         yield _brokers(kv.options, name, values["topic"], values["topic-pattern"])
         for part, given in _registries(kv.options):
             yield _registry(given, f"{name} ({part})")
+
+
+def _checked_options(kv: KeyValueFormat) -> tuple[Mapping[str, Any], str]:
+    """Return the connector's options and what is to be said of them; a table may be declared only to be written."""
+    try:
+        return kv.connector_options("decode"), "its DDL is valid"
+    except KvFormatError as reading:
+        with contextlib.suppress(KvFormatError):
+            return kv.connector_options("encode"), f"its DDL is valid to write it, but not to read it: {reading}"
+        raise
 
 
 def _followed(name: str, options: Mapping[str, str]) -> Iterator[Finding]:

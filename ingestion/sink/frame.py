@@ -25,7 +25,7 @@ from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.contract.types import arrow_type, nullable
 from kvformat.registry.spark.decoded_columns import ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
-from kvformat.registry.spark.workers import check_workers
+from kvformat.registry.spark.workers import check_workers, for_workers
 from kvformat.registry.table.encode_records import checked_kinds, hold_back
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def records_frame(
 
     writer = make()
     fields = schema.row_type().fields
-    check_workers()
+    check_workers(df.sparkSession)
     check_time(fields, df.sparkSession)
     check_errors_split(df)
     columns = declared_columns(df, fields, table=table, primary_key=schema.primary_key)
@@ -70,7 +70,8 @@ def records_frame(
         unknown = F.raise_error(F.concat(F.lit(ErrorCode.NULL_VALUE.marked(text)), F.array_join(UNCHANGED, ", ")))
         wire[0] = F.when(F.size(UNCHANGED) > 0, unknown).otherwise(wire[0]).alias("c0")
     result = T.StructType([T.StructField("key", T.BinaryType()), T.StructField("value", T.BinaryType())])
-    records = df.select(*wire).mapInArrow(RecordStage(table, schema, make).mapped(), result)
+    write = for_workers(RecordStage(table, schema, make).mapped(), df.sparkSession)
+    records = df.select(*wire).mapInArrow(write, result)
     headers = [F.struct(F.lit(name).alias("key"), F.lit(value).alias("value")) for name, value in writer.headers]
     return records.select(
         "key",

@@ -24,7 +24,7 @@
 
     DebeziumTypesWarning (RuntimeWarning)    a column is read as Flink reads it, not as Debezium wrote it
     NewSchemaWarning (RuntimeWarning)        the schema of messages has fields that the table does not show
-    UncompiledKernelWarning (RuntimeWarning) many messages are read without the compiled kernel
+    UncompiledKernelWarning (RuntimeWarning) messages are read without the compiled kernel
     KafkaSinkWarning (UserWarning)           Spark's Kafka sink will not write records as the table declares
     KafkaSourceWarning (UserWarning)         Spark's Kafka source will not read records as the table declares
 
@@ -216,7 +216,7 @@ class NewSchemaWarning(RuntimeWarning):
 
 
 class UncompiledKernelWarning(RuntimeWarning):
-    """Many messages are read by the kernel's Python source; a compiled kernel is many times as fast."""
+    """Messages are read by the kernel's Python source, here or in executors; compiled, it is many times as fast."""
 
 
 class KafkaSinkWarning(UserWarning):

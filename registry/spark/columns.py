@@ -31,7 +31,7 @@ from kvformat.registry.contract.types import (
     with_time_digits,
 )
 from kvformat.registry.spark.settings import check_time
-from kvformat.registry.spark.workers import check_workers
+from kvformat.registry.spark.workers import check_workers, for_workers
 
 try:
     from pyspark.sql import functions as F
@@ -173,10 +173,12 @@ def _decode_column(
     if errors == "capture":
         result = FlinkType("ROW", fields=(FlinkField(name, result), FlinkField("error", _ERROR)))
 
-    def udf(messages: pa.Array) -> pa.Array:
-        return kernel(messages)
-
     check_workers()
+    decode = for_workers(kernel)
+
+    def udf(messages: pa.Array) -> pa.Array:
+        return decode(messages)
+
     _set_name(udf, format, "decode")
     wire, plain = spark_type(result, wire=True), spark_type(nullable(with_time_digits(result, format.time_digits)))
     decoded: Column = arrow_udf(udf, wire).asNondeterministic()(_checked_message(format, _column(message)))
@@ -288,14 +290,16 @@ def _encode_function(format: Format, schema: pa.Schema | None) -> Callable[..., 
             )
         return batch.messages
 
-    def of_rows(rows: pa.Array) -> pa.Array:
-        return messages(rows, None)
-
-    def of_changes(rows: pa.Array, row_kinds: pa.Array) -> pa.Array:
-        return messages(rows, row_kinds)
-
     def call(row: Column, *row_kind: Column) -> Column:
         check_workers()
+        encode = for_workers(messages)
+
+        def of_rows(rows: pa.Array) -> pa.Array:
+            return encode(rows, None)
+
+        def of_changes(rows: pa.Array, row_kinds: pa.Array) -> pa.Array:
+            return encode(rows, row_kinds)
+
         function = of_changes if row_kind else of_rows
         _set_name(function, format, "encode")
         encoded: Column = arrow_udf(function, BinaryType()).asNondeterministic()(row, *row_kind)

@@ -1,72 +1,213 @@
-"""Spark's Python workers: whether they can import the library, and what their garbage collection costs.
+"""Spark's Python workers: whether they have the driver's build of the library, and what their garbage collection costs.
 
-Local workers may run a different Python than the driver. Clusters and Spark Connect are not checked: only a job on the
-cluster could tell, and with Spark Connect the driver runs elsewhere.
+    check_workers        once a session, before its first job: the executors have this build
+    check_batch_python   before a query with `foreachBatch`: the same, and with Spark Connect the server's own Python
+    for_workers          a function that says in a worker why it can't run there: executors may come later
+
+Nothing is asked if the workers are local and run the driver's own Python, nor in a function of a declarative pipeline,
+where Spark allows no jobs. A session that was refused is asked again by the next call: an artifact may have come.
 """
 
 from __future__ import annotations
 
 import gc
 import itertools
-import os
+import pickle
 import re
-import shutil
 import sys
-import weakref
-from typing import TYPE_CHECKING, Final
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.build import build_identity, sources_digest
+from kvformat.registry.contract.errors import ConfigurationError, UncompiledKernelWarning
+from kvformat.registry.spark.sessions import (
+    active_session,
+    has_drivers_python,
+    in_pipeline,
+    is_connect,
+    is_local,
+    workers_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_IMPORT_ERROR = re.compile(r"^(?:ModuleNotFound|Import)Error: (.+)", re.MULTILINE)
+    from kvformat.registry.spark.probe import PythonReport
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _OLDEST: Final = 2
 """The generation of a full collection."""
 _FREEZES: Final = (1, 8, 64)
 """The numbers of the full collections after which all objects that are left are exempt from the next ones."""
-_missing: dict[str, str] = {}
-"""Import errors of workers by the path of their Python; "" if the import succeeded."""
-_modules: weakref.WeakKeyDictionary[SparkSession, dict[str, str]] = weakref.WeakKeyDictionary()
-"""Import errors of other modules by session."""
+SHIP: Final = (
+    "install the driver's wheel for the executors, or ship the driver's kvformat.zip (scripts/zip): spark-submit "
+    "--py-files kvformat.zip; in a running session spark.sparkContext.addPyFile('kvformat.zip'), or with Spark "
+    "Connect spark.addArtifacts('kvformat.zip', pyfile=True)"
+)
+"""What to do about executors without the driver's build."""
+_ARTIFACT: Final = re.compile(r"userFiles-[^/]+/[0-9a-f]{8}-[0-9a-f-]{27}/")
+"""In the path of a file that is an artifact of a session, on the server."""
+_checked: set[tuple[str, str]] = set()
+"""The sessions whose workers fit: a classic one by its application and Python, one of Spark Connect by its id."""
+_have: set[tuple[str, str, str]] = set()
+"""The sessions whose workers can import a module, and the module."""
 
 
-def check_workers() -> None:
-    """Raise `ConfigurationError` if Spark's local workers can't import the library.
+def check_workers(session: SparkSession | None = None) -> None:
+    """Raise `ConfigurationError` if Spark's executors lack the library, or have another build of it.
 
-    Workers that run a different Python than the driver are tested once, with a job of one row, so `--py-files` and
-    similar options are respected.
+    Without `session`, the active session is checked. A job asks all executors, once. A kernel that is not compiled
+    there gives an `UncompiledKernelWarning`.
     """
-    from pyspark.sql import SparkSession
-    from pyspark.sql.utils import is_remote
-
-    session = None if is_remote() else SparkSession.getActiveSession()
-    if session is None or not (session.conf.get("spark.master", "") or "").startswith("local"):
+    session = session or active_session()
+    if session is None or in_pipeline() or has_drivers_python(session):
         return
-    python = session.sparkContext.pythonExec
-    if _is_ours(python):
+    key = workers_of(session)
+    if key in _checked:
         return
-    if python not in _missing:
-        _missing[python] = _import_error(session, "kvformat.registry")
-    if _missing[python]:
-        raise ConfigurationError(
-            f"Spark's workers run the Python {python!r}, which can't import kvformat: {_missing[python]}. The driver "
-            f"runs {sys.executable!r}: set PYSPARK_PYTHON to it in the environment before the session is created, or "
-            "install kvformat for the workers"
+    reports = _reports(session)
+    for report in reports:
+        _check(report, session)
+    if reports:
+        _checked.add(key)
+    slow = next((report for report in reports if report.why_uncompiled), None)
+    if slow is not None:
+        warnings.warn(
+            f"the kernel of Spark's executors ({slow.place}) is not compiled, and reads many times slower: "
+            f"{slow.why_uncompiled}. Build the wheel or the zip for their platform and their minor version of Python "
+            "(docs/clusters.md)",
+            UncompiledKernelWarning,
+            stacklevel=3,
         )
+
+
+def _check(report: PythonReport, session: SparkSession) -> None:
+    if report.problem and not is_connect(session) and is_local(session):
+        raise ConfigurationError(
+            f"Spark's workers run the Python {report.executable!r}, which can't import kvformat: {report.problem}. The "
+            f"driver runs {sys.executable!r}: set PYSPARK_PYTHON to it in the environment before the session is "
+            "created, or install kvformat for the workers"
+        )
+    if report.problem:
+        raise ConfigurationError(
+            f"Spark's executors can't import kvformat: {report.problem} ({report.place}). To use it there, {SHIP}"
+        )
+    if report.build:
+        raise ConfigurationError(
+            f"Spark's executors have another kvformat than the driver: {report.build} ({report.place}), and the driver "
+            f"{build_identity()}. To have the same, {SHIP}"
+        )
+
+
+def check_batch_python(session: SparkSession) -> None:
+    """Check the executors, and raise `ConfigurationError` if Spark Connect can't run the library's `foreachBatch`.
+
+    The server's own Python runs it. It is a client of the server, and needs what each client needs. In a classic
+    session the driver runs it.
+    """
+    check_workers(session)
+    if not is_connect(session) or in_pipeline():
+        return
+    from pyspark.errors import PySparkException
+
+    from kvformat.registry.spark.probe import ask_server
+
+    try:
+        report = ask_server(session)
+    except PySparkException:
+        return  # Spark says itself what is wrong
+    refused = batch_python_refused(report)
+    if refused is not None:
+        raise ConfigurationError(
+            f"a stream with foreachBatch can't run: {refused[0]}. The server of Spark Connect runs it with its own "
+            f"Python: {refused[1]}"
+        )
+
+
+def batch_python_refused(report: PythonReport) -> tuple[str, str] | None:
+    """Return why the own Python of a server can't run the library's `foreachBatch`, and what to do; None if it can."""
+    if report.lacks:
+        lacks = " ".join(f"'{requirement}'" for requirement in report.lacks)
+        return f"{report.place} lacks {lacks}", f"there, {report.executable} -m pip install {lacks}"
+    install = "install the client's wheel there"
+    if report.problem:
+        return f"{report.place} can't import kvformat: {report.problem}", install
+    if _ARTIFACT.search(report.location):
+        return f"{report.place} has kvformat only in an artifact, which Spark passes to no stream", install
+    if report.build:
+        here = build_identity()
+        return f"{report.place} has another kvformat than the client: {report.build}, and the client {here}", install
+    return None
 
 
 def missing_module(session: SparkSession, name: str) -> str | None:
     """Return why a module can't be imported by Spark's Python workers; None if it can.
 
-    Workers with the driver's own Python have what it has. Others are asked once for a session, by a job of one row.
+    Workers with the driver's own Python have what it has. Others are asked by a job, until they have it.
     """
-    if _has_drivers_python(session):
+    if in_pipeline() or has_drivers_python(session):
         return None
-    known = _modules.setdefault(session, {})
-    if name not in known:
-        known[name] = _import_error(session, name)
-    return known[name] or None
+    key = (*workers_of(session), name)
+    if key in _have:
+        return None
+    reports = _reports(session, name)
+    missing = next((report.missing[name] for report in reports if name in report.missing), None)
+    if reports and missing is None:
+        _have.add(key)
+    return missing
+
+
+def _reports(session: SparkSession, *modules: str) -> list[PythonReport]:
+    """Return the reports of the executors; none if the job fails for a reason that the next one tells, too."""
+    from pyspark.errors import PySparkException
+
+    from kvformat.registry.spark.probe import ask_executors
+
+    try:
+        return ask_executors(session, modules)
+    except PySparkException:
+        return []
+
+
+def for_workers(function: _Function, session: SparkSession | None = None) -> _Function:
+    """Return a function that does the same in a worker with the driver's build, and in others says what is wrong there.
+
+    `check_workers` asks the executors that are there. Others may come later, with another installation. There the
+    function would fail while it is unpickled, or run the code of the other build. The result is pickled by value, and
+    unpickles the function when it is first called.
+    """
+    session = session or active_session()
+    if session is None or has_drivers_python(session):
+        return function
+    from pyspark import cloudpickle
+
+    pickler: Any = cloudpickle  # it has no types
+    checking: Any = _checking(pickler.dumps(function), sources_digest(), build_identity())
+    checking.__name__ = function.__name__  # plans show it
+    return checking  # type: ignore[no-any-return]
+
+
+def _checking(pickled: bytes, sources: str, driver: str) -> Callable[..., Any]:
+    loaded: list[Callable[..., Any]] = []
+
+    def run(*arguments: Any) -> Any:
+        if not loaded:
+            import platform
+            import sys
+
+            at = f"{sys.executable} on {platform.node()}"
+            try:
+                from kvformat.registry.build import build_identity, sources_digest
+            except ImportError as cause:
+                text = f"this executor ({at}) has no kvformat, or an older one than the driver's {driver}: {cause}"
+                raise RuntimeError(text) from None
+            if sources_digest() != sources:
+                raise RuntimeError(f"this executor ({at}) has kvformat {build_identity()}, and the driver {driver}")
+            loaded.append(pickle.loads(pickled))
+        return loaded[0](*arguments)
+
+    return run
 
 
 def spark_version(session: SparkSession | None) -> str:
@@ -81,14 +222,6 @@ def spark_version(session: SparkSession | None) -> str:
         return str(pyspark.__version__ if session is None else session.version)
     except PySparkException:
         return str(pyspark.__version__)
-
-
-def _has_drivers_python(session: SparkSession) -> bool:
-    from pyspark.sql.utils import is_remote
-
-    if is_remote() or not (session.conf.get("spark.master", "") or "").startswith("local"):
-        return False
-    return _is_ours(session.sparkContext.pythonExec)
 
 
 def freeze_modules() -> None:
@@ -106,28 +239,3 @@ def freeze_modules() -> None:
             gc.freeze()
 
     gc.callbacks.append(after_collection)
-
-
-def _is_ours(python: str) -> bool:
-    """Return whether a Python is the driver's Python, in the driver's environment."""
-    found = shutil.which(python)
-    if found is None:
-        return False
-    same_folder = os.path.dirname(os.path.abspath(found)) == os.path.dirname(os.path.abspath(sys.executable))
-    return same_folder and os.path.realpath(found) == os.path.realpath(sys.executable)
-
-
-def _import_error(session: SparkSession, module: str) -> str:
-    """Return a worker's error when it imports a module; "" if the import succeeds."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import StringType
-
-    try:
-        # a lambda is pickled by value, so it does not need the library
-        probe = F.udf(lambda _: __import__(module).__name__, StringType())
-        session.range(1).select(probe("id")).collect()
-    except PySparkException as error:
-        found = _IMPORT_ERROR.search(str(error))
-        return found[1] if found else ""  # the job reports other errors
-    return ""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, too_many_bad
+from kvformat.registry.spark.workers import check_batch_python
 from kvformat.registry.streams.change_columns import HasKeyColumns
 from kvformat.registry.streams.changes import latest_by_key, split_errors
 from kvformat.registry.streams.current_table import CurrentTable
@@ -89,6 +90,7 @@ def start_maintaining(
         target = CurrentTable.at(target, table.key_columns)
     batch = MaintainedBatch(table, target, letters)
     batch.check(stream)
+    check_batch_python(stream.sparkSession)
     writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint_location)
     writer = writer.trigger(**trigger) if trigger else writer
     return (writer.queryName(query_name) if query_name else writer).start()

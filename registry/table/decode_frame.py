@@ -16,7 +16,7 @@ from kvformat.registry.contract.errors import ConfigurationError, MissingExtraEr
 from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.spark.decoded_columns import exact_column
 from kvformat.registry.spark.settings import check_time
-from kvformat.registry.spark.workers import check_workers
+from kvformat.registry.spark.workers import check_workers, for_workers
 from kvformat.registry.table.decode_stage import DecodeStage
 
 try:
@@ -59,7 +59,7 @@ def decode_frame(
 
     `extra` is the metadata that the caller asks for. Raises `ConfigurationError` or `SchemaError` if `df` does not fit.
     """
-    check_workers()
+    check_workers(df.sparkSession)
     check_time((FlinkField(c.name, c.type) for c in plan.table.columns if c.type is not None), df.sparkSession)
     zone = df.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     types = column_types(df, input_schema)
@@ -77,15 +77,16 @@ def _decoded(stage: DecodeStage, df: DataFrame) -> DataFrame:
     if stage.uses_now:
         columns["now"] = F.current_timestamp()
     records = df.select([column.alias(name) for name, column in columns.items()])
+    decode = for_workers(stage.decoder.mapped(), df.sparkSession)
     try:
-        return records.mapInArrow(stage.decoder.mapped(), stage.wire)
+        return records.mapInArrow(decode, stage.wire)
     except PySparkException as error:
         # A client of Spark Connect asks for the names of the columns, and a declarative pipeline refuses to tell them.
         if _REFUSED not in str(error):
             raise
         known: Any = records
         known._cached_schema = T.StructType([T.StructField(name, T.BinaryType()) for name in columns])
-        return records.mapInArrow(stage.decoder.mapped(), stage.wire)
+        return records.mapInArrow(decode, stage.wire)
 
 
 def _input(stage: DecodeStage, *, sends_key: bool) -> dict[str, Column]:
@@ -130,6 +131,7 @@ def _check_error_count(stage: DecodeStage, df: DataFrame) -> None:
     decoder = stage.counter()
     columns = _input(stage, sends_key=decoder.has_key)
     records = df.select([column.alias(name) for name, column in columns.items()])
-    faults = records.mapInArrow(decoder.mapped(), "reason STRING, code STRING").limit(most + 1).collect()
+    count = for_workers(decoder.mapped(), df.sparkSession)
+    faults = records.mapInArrow(count, "reason STRING, code STRING").limit(most + 1).collect()
     if len(faults) > most:
         raise too_many_bad(most, *faults[0])

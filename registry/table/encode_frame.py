@@ -34,7 +34,7 @@ from kvformat.registry.contract.types import INTEGER_BITS, FlinkField, FlinkType
 from kvformat.registry.spark.columns import wire_column
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
-from kvformat.registry.spark.workers import check_workers
+from kvformat.registry.spark.workers import check_workers, for_workers
 from kvformat.registry.sql.connector_options import delivery_guarantee
 from kvformat.registry.table.change_types import CHANGE_TYPE, kinds_column, kinds_of_changes
 from kvformat.registry.table.encode_records import checked_kinds, encode_records, hold_back
@@ -65,7 +65,7 @@ def encode_frame(
     `extra` is the metadata that the caller asks to write. Raises `ConfigurationError` or `SchemaError` if `df` does not
     fit.
     """
-    check_workers()
+    check_workers(df.sparkSession)
     layout = plan.layout
     check_time(layout.physical.fields, df.sparkSession)
     if ERROR not in [column.name for column in plan.table.columns]:
@@ -109,7 +109,7 @@ def _records(
     result = T.StructType([T.StructField("key", T.BinaryType()), T.StructField("value", T.BinaryType())])
     for field in rows.schema.fields[len(wire) + 1 :]:
         result.add(field.name, field.dataType)
-    return rows.mapInArrow(_UpsertEncoder(layout.for_encoding()).mapped(), result)
+    return rows.mapInArrow(for_workers(_UpsertEncoder(layout.for_encoding()).mapped(), df.sparkSession), result)
 
 
 def _warn_about_sink(plan: TablePlan, metadata: Sequence[str]) -> None:

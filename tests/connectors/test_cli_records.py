@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,7 +16,10 @@ from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaExcep
 
 from kvformat.connectors import brokers
 from kvformat.connectors.cli import _framing, _topics, doctor, produce, tail
+from kvformat.registry.build import build_identity
 from kvformat.registry.contract.errors import BrokerError, OptionError
+from kvformat.registry.spark import probe
+from kvformat.registry.spark.probe import PythonReport
 from tests.connectors.test_cli import lines, run
 
 SERVERS = {"properties.bootstrap.servers": "b:1"}
@@ -618,3 +622,102 @@ def test_doctor_checks_the_topics_of_each_table(tmp_path: Path, monkeypatch: pyt
     only = {finding["what"] for finding in lines(run("doctor", file, "--table", "good", "--json").stdout)}
     assert {"table good", "brokers of good"} <= only
     assert "table bad" not in only
+
+
+@pytest.mark.usefixtures("there")
+def test_doctor_asks_the_brokers_of_a_table_that_is_only_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(doctor, "_spark", lambda: iter(()))
+    file = tmp_path / "t.sql"
+    with_ = "'connector' = 'kafka', 'properties.bootstrap.servers' = 'b:1', 'format' = 'json', 'topic' ="
+    file.write_text(
+        f"CREATE TABLE good (id INT) WITH ({with_} 'orders'); CREATE TABLE bad (id INT) WITH ({with_} 'ordesr');"
+    )
+    result = run("doctor", file, "--json")
+    found = {finding["what"]: finding for finding in lines(result.stdout)}
+    told = found["table good"]
+    assert told["status"] == "ok"
+    assert told["text"].startswith("its DDL is valid to write it, but not to read it: ")
+    assert "group.id" in told["text"]
+    assert found["brokers of good"]["text"] == "b:1 answer; topics orders (2 partitions)"
+    assert (found["brokers of bad"]["status"], result.exit_code) == ("failed", 1)
+
+
+# --- doctor of a cluster -----------------------------------------------------------------------------------------
+
+
+HERE = PythonReport("node1", "/opt/python", "3.11.9", "20.0.0", kernel="compiled")
+
+
+class Session:
+    """A session whose executors and server give these reports, or this error."""
+
+    def __init__(self, executors: list[PythonReport] | Exception, server: PythonReport = HERE) -> None:
+        self.executors, self.server, self.stopped = executors, server, 0
+        self.sparkContext = SimpleNamespace(cancelAllJobs=lambda: None)
+
+    def interruptAll(self) -> None:
+        pass
+
+    def stop(self) -> None:
+        self.stopped += 1
+
+
+@pytest.fixture
+def of_cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[dict[str, str]], int]]:
+    """Return the findings of a cluster that gives these reports, and the exit status."""
+
+    def ask_executors(session: Session) -> list[PythonReport]:
+        if isinstance(session.executors, Exception):
+            raise session.executors
+        return session.executors
+
+    def findings(*arguments: str, **reports: Any) -> tuple[list[dict[str, str]], int]:
+        session = Session(**reports)
+        monkeypatch.setattr(doctor, "_findings", lambda *_: iter(()))
+        monkeypatch.setattr(doctor, "_session", lambda *_: session)
+        monkeypatch.setattr(probe, "ask_executors", ask_executors)
+        monkeypatch.setattr(probe, "ask_server", lambda session: session.server)
+        result = run("doctor", "--json", *arguments)
+        assert session.stopped == 1
+        return lines(result.stdout), result.exit_code
+
+    return findings
+
+
+def test_doctor_asks_executors(of_cluster: Callable[..., tuple[list[dict[str, str]], int]]) -> None:
+    (found,), status = of_cluster("--master", "spark://m:7077", executors=[HERE])
+    assert (found["status"], found["what"], status) == ("ok", "executor on node1", 0)
+    assert found["text"] == "3.11.9, /opt/python, kernel compiled, PyArrow 20.0.0, kvformat of this build"
+    without = PythonReport("node2", "/opt/python", "3.11.9", problem="No module named 'kvformat'")
+    other = replace(HERE, build="0.0.9 (sources 0123456789ab)")
+    slow = replace(HERE, kernel="python", why_uncompiled="no compiler")
+    found, status = of_cluster("--master", "spark://m:7077", executors=[without, other, slow])
+    assert ([finding["status"] for finding in found], status) == (["failed", "failed", "warning"], 1)
+    assert "can't import kvformat: No module named 'kvformat'" in found[0]["text"]
+    assert "spark-submit --py-files kvformat.zip" in found[0]["advice"]
+    assert found[1]["text"].endswith(f"kvformat 0.0.9 (sources 0123456789ab); here it is {build_identity()}")
+    assert found[2]["text"].endswith("the kernel runs as Python, many times slower: no compiler")
+
+
+def test_doctor_asks_the_python_of_a_connect_server(
+    of_cluster: Callable[..., tuple[list[dict[str, str]], int]],
+) -> None:
+    found, status = of_cluster("--remote", "sc://s:15002", executors=[HERE], server=HERE)
+    assert [finding["what"] for finding in found] == ["executor on node1", "Python of the server"]
+    assert status == 0
+    lacking = replace(HERE, lacks=("grpcio>=1.48.1", "zstandard>=0.25.0"))
+    (_, server), status = of_cluster("--remote", "sc://s:15002", executors=[HERE], server=lacking)
+    assert (server["status"], status) == ("warning", 0)
+    assert "foreachBatch can't run: /opt/python on node1 lacks 'grpcio>=1.48.1' 'zstandard" in server["text"]
+    assert server["advice"] == "there, /opt/python -m pip install 'grpcio>=1.48.1' 'zstandard>=0.25.0'"
+
+
+def test_doctor_tells_why_a_cluster_does_not_answer(
+    of_cluster: Callable[..., tuple[list[dict[str, str]], int]],
+) -> None:
+    (found,), status = of_cluster("--remote", "sc://s:15002", executors=RuntimeError("no way to sc://u:secret@s\nat x"))
+    assert (found["what"], found["status"], status) == ("cluster", "failed", 1)
+    assert found["text"] == "a small job failed: no way to sc://******@s"
+    assert run("doctor", "--master", "local", "--remote", "sc://s").exit_code == 2

@@ -52,6 +52,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
     assert packed == modules | typed | template | others | {
         "_kvformat_alias.py",
         "kvformat.pth",
+        "kvformat/registry/build.json",
         "pyspark_kvformat/__init__.py",
     }
 

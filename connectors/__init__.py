@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     )
     from kvformat.connectors.infer.inspection import inspect_topic
     from kvformat.connectors.kafka import KafkaTable
+    from kvformat.connectors.metrics import MetricsListener, export_metrics
     from kvformat.connectors.progress import ProgressListener, log_progress
     from kvformat.connectors.replay import Replayed
     from kvformat.connectors.views import register_tables
@@ -26,9 +27,11 @@ __all__ = [
     "InferredSchema",
     "Inspection",
     "KafkaTable",
+    "MetricsListener",
     "ProgressListener",
     "Replayed",
     "ddl_from_subject",
+    "export_metrics",
     "infer_schema",
     "inspect_topic",
     "log_progress",
@@ -38,8 +41,10 @@ __all__ = [
 ]
 _HOMES = {
     "KafkaTable": "kafka",
+    "MetricsListener": "metrics",
     "ProgressListener": "progress",
     "Replayed": "replay",
+    "export_metrics": "metrics",
     "log_progress": "progress",
     "register": "data_source.source",
     "register_tables": "views",

@@ -29,6 +29,7 @@ from kvformat.connectors.replay import Replayed, replay
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.workers import check_batch_python
+from kvformat.registry.streams.changes import observe_table
 from kvformat.registry.streams.dead_letters import DeadLetters, write_dead_letters
 from kvformat.registry.table.producer import producer_options
 
@@ -373,7 +374,8 @@ class KafkaTable:
             stream = writer.records(df).writeStream.format("kafka").options(**writer.options)
         else:
             check_batch_python(df.sparkSession)
-            stream = df.writeStream.foreachBatch(writer)
+            counted = df if writer.dead_letters is None else observe_table(df, self._kv.name)
+            stream = counted.writeStream.foreachBatch(writer)
         stream = stream.option("checkpointLocation", checkpoint_location)
         stream = stream.trigger(**trigger) if trigger else stream
         stream = stream.outputMode(output_mode) if output_mode else stream

@@ -4,6 +4,7 @@
     plan.batch()                            the ranges of a batch
     plan.initial(), plan.latest(start)      where a stream begins, and up to where it can read now
     plan.between(start, end)                the ranges of a micro-batch, and the records that were lost
+    plan.unread(start)                      the ranges that a stream has not read yet
 
 offsets.py has the modes of Flink, which Spark's Kafka source follows, too.
 """
@@ -76,12 +77,7 @@ class OffsetPlan:
 
         They are not before `start`, which may be in an open transaction, unless the partition has lost records.
         """
-        asked = self._ask()
-        offsets, last, ids = asked.end(), asked.last(), asked.topic_ids
-        for at, begin in start.offsets.items():
-            if at in offsets and offsets[at] < begin <= last[at] and start.topic_ids.get(at[0]) == ids.get(at[0]):
-                offsets[at] = begin
-        return TopicOffsets(offsets, ids)
+        return _latest(self._ask(), start)
 
     def between(self, start: TopicOffsets, end: TopicOffsets) -> BatchOffsets:
         """Return the ranges from `start` to `end`, as far as their records are there, and what was lost.
@@ -89,21 +85,44 @@ class OffsetPlan:
         `end` is a result of `latest`. A partition that `start` does not have begins at its oldest record. Lost are
         records that the brokers deleted, topics that were deleted or created again, and partitions that are not there.
         """
-        asked = self._ask()
-        first, last = asked.first(), asked.last()
-        ranges, losses = [], []
-        for at in sorted({**start.offsets, **end.offsets}):
-            stop = end.offsets.get(at)
-            if at not in first or stop is None:
-                losses.append(f"{shown([at])} is not there any more, with its records from {start.offsets.get(at, 0)}")
-                continue
-            if end.topic_ids.get(at[0]) != asked.topic_ids.get(at[0]):
-                losses.append(f"{shown([at])}: {_CREATED_AGAIN}, with the records up to {stop}")
-                continue
-            begin, told = _begin(at, start, end, oldest=first[at], newest=last[at])
-            losses += told
-            ranges.append(PartitionRange(*at, begin, min(stop, last[at])))
-        return BatchOffsets(_with_records(ranges), losses=tuple(losses))
+        return _between(self._ask(), start, end)
+
+    def unread(self, start: TopicOffsets) -> tuple[PartitionRange, ...]:
+        """Return the ranges of offsets that a stream that has read to `start` has not read, if their records are there.
+
+        `start` may be that of Spark's Kafka source, which does not note the ids of topics.
+        """
+        asked = BrokerOffsets(self._kv, self._client, ids=bool(start.topic_ids))
+        return _between(asked, start, _latest(asked, start)).ranges
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Return the ids of the topics."""
+        return self._ask().topic_ids
+
+
+def _latest(asked: BrokerOffsets, start: TopicOffsets) -> TopicOffsets:
+    offsets, last, ids = asked.end(), asked.last(), asked.topic_ids
+    for at, begin in start.offsets.items():
+        if at in offsets and offsets[at] < begin <= last[at] and start.topic_ids.get(at[0]) == ids.get(at[0]):
+            offsets[at] = begin
+    return TopicOffsets(offsets, ids)
+
+
+def _between(asked: BrokerOffsets, start: TopicOffsets, end: TopicOffsets) -> BatchOffsets:
+    first, last = asked.first(), asked.last()
+    ranges, losses = [], []
+    for at in sorted({**start.offsets, **end.offsets}):
+        stop = end.offsets.get(at)
+        if at not in first or stop is None:
+            losses.append(f"{shown([at])} is not there any more, with its records from {start.offsets.get(at, 0)}")
+            continue
+        if end.topic_ids.get(at[0]) != asked.topic_ids.get(at[0]):
+            losses.append(f"{shown([at])}: {_CREATED_AGAIN}, with the records up to {stop}")
+            continue
+        begin, told = _begin(at, start, end, oldest=first[at], newest=last[at])
+        losses += told
+        ranges.append(PartitionRange(*at, begin, min(stop, last[at])))
+    return BatchOffsets(_with_records(ranges), losses=tuple(losses))
 
 
 _CREATED_AGAIN = "the topic was deleted and created again"

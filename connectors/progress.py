@@ -4,19 +4,19 @@
     ...
     spark.streams.removeListener(listener)
 
-The lag is computed from the offsets in the query's progress. The lag of a consumer group is meaningless, because Spark
-does not commit offsets to a group.
+The lag is what the brokers have after the micro-batch, and the query has not read. The lag of a consumer group is
+meaningless, because Spark does not commit offsets to a group.
 """
 
 from __future__ import annotations
 
-import ast
-import json
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from kvformat.connectors.reader.ranges import RANGES, TopicOffsets
+from kvformat.connectors.batch_progress import BatchProgress
+from kvformat.connectors.lag import NO_TABLE, Lag, LagWatch
 from kvformat.registry.contract.errors import MissingExtraError
 
 try:
@@ -31,24 +31,32 @@ if TYPE_CHECKING:
         QueryProgressEvent,
         QueryStartedEvent,
         QueryTerminatedEvent,
-        StreamingQueryProgress,
     )
 
+    from kvformat.connectors.kafka import KafkaTable
+
 LOGGER = logging.getLogger("kvformat.progress")
-_MOST_PARTITIONS = 5  # in a line; those with the largest lag
+_MOST_NAMED = 5  # partitions or topics in a line; those with the largest lag
 _MOST_CHARACTERS = 300  # of the error that ended a query
+_MOMENT = 0.05  # seconds between two looks at the queries that run
 _ALWAYS = ("rows", "bad")
 
 
-def log_progress(spark: SparkSession, *, logger: logging.Logger | None = None) -> ProgressListener:
+def log_progress(
+    spark: SparkSession, *, logger: logging.Logger | None = None, tables: Sequence[KafkaTable] = ()
+) -> ProgressListener:
     """Log the progress of all queries of a session from now on; returns the listener, for `removeListener`.
 
     `logger` is `logging.getLogger("kvformat.progress")` by default. Lines have the level INFO, or WARNING if a
     micro-batch had bad records or found new partitions of a topic, or ERROR if a query failed. Counts come from
-    `observe_records` in the query; zeros are left out, except for `rows` and `bad`. Works in classic sessions and with
-    Spark Connect, where the listener runs in the client.
+    `observe_records` in the query; zeros are left out, except for `rows` and `bad`.
+
+    After each micro-batch the brokers are asked, for at most five seconds, how many records the query has not read, and
+    how old the oldest of them is. Their addresses are those of the tables that this process reads as streams. `tables`
+    are those of other queries, such as `spark.readStream.format("kafka")`. A lag that nobody can tell is called
+    unknown. Works in classic sessions and with Spark Connect, where the listener runs in the client.
     """
-    listener = ProgressListener(LOGGER if logger is None else logger)
+    listener = ProgressListener(LOGGER if logger is None else logger, tables)
     spark.streams.addListener(listener)
     return listener
 
@@ -56,8 +64,15 @@ def log_progress(spark: SparkSession, *, logger: logging.Logger | None = None) -
 class ProgressListener(StreamingQueryListener):
     """The listener that `log_progress` adds to a session."""
 
-    def __init__(self, logger: logging.Logger = LOGGER) -> None:
-        self._logger = logger
+    def __init__(
+        self,
+        logger: logging.Logger = LOGGER,
+        tables: Sequence[KafkaTable] = (),
+        *,
+        told: Callable[[BatchProgress], None] = lambda _: None,
+    ) -> None:
+        """Make a listener; `told` is called with each micro-batch, after its line."""
+        self._logger, self._told, self._watch = logger, told, LagWatch([table.kv for table in tables])
         self._names: dict[str, str] = {}
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
@@ -67,9 +82,10 @@ class ProgressListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         """Log a micro-batch."""
-        counts = observed_counts(event.progress)
-        warn = any(count.get("bad") for count in counts.values()) or _grown(event.progress)
-        self._logger.log(logging.WARNING if warn else logging.INFO, "%s", described(event.progress))
+        batch = BatchProgress.of(event.progress, self._watch)
+        warn = any(count.get("bad") for count in batch.counts.values()) or batch.new_partitions
+        self._logger.log(logging.WARNING if warn else logging.INFO, "%s", described(batch))
+        self._told(batch)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """Log nothing: there was no micro-batch."""
@@ -83,114 +99,66 @@ class ProgressListener(StreamingQueryListener):
             first = next(iter(event.exception.strip().splitlines()), "")
             self._logger.error("query %s: failed: %s", name, first[:_MOST_CHARACTERS])
 
+    def await_ends(self, seconds: float) -> None:
+        """Wait until the ends of all queries that began are logged: Spark reports them some moments later."""
+        deadline = time.monotonic() + seconds
+        while self._names and time.monotonic() < deadline:
+            time.sleep(_MOMENT)
 
-def described(progress: StreamingQueryProgress) -> str:
+
+def described(batch: BatchProgress) -> str:
     """Describe a micro-batch in one line."""
-    took = (progress.batchDuration or 0) / 1000
-    parts = [f"{_records(progress)} records in {took:.1f} s"]
-    lags = [lag for source in progress.sources if (lag := lag_of(source.endOffset, source.latestOffset)) is not None]
-    if lags:
-        parts.append(_lag_described({name: behind for lag in lags for name, behind in lag.items()}))
-    if grown := _grown(progress):
-        parts.append(f"new partitions {_named(grown)}: keys may have moved to others")
-    for name, counts in observed_counts(progress).items():
+    parts = [f"{batch.records} records in {batch.seconds:.1f} s"]
+    if batch.lag is not None:
+        parts.append(_unknown_lag(batch.lag, batch.planned) if batch.lag.unknown else _lag(batch.lag))
+    if batch.new_partitions:
+        parts.append(f"new partitions {_named(batch.new_partitions)}: keys may have moved to others")
+    for name, counts in batch.counts.items():
         shown = [f"{key} {count}" for key, count in counts.items() if count or key in _ALWAYS]
         parts.append(f"{name}: {', '.join(shown)}")
-    return f"query {progress.name or progress.id}, batch {progress.batchId}: {'; '.join(parts)}"
+    if batch.tables:
+        slowest = max(batch.tables, key=lambda name: batch.tables[name].seconds)
+        parts.append(f"{len(batch.tables)} tables, the slowest {slowest} {batch.tables[slowest].seconds:.1f} s")
+    return f"query {batch.query}, batch {batch.batch}: {'; '.join(parts)}"
 
 
-def _records(progress: StreamingQueryProgress) -> int:
-    """Return the number of records; of offsets, if the rows of the stream are their ranges (ingestion)."""
-    read = [(_ranges(source.startOffset), _ranges(source.endOffset)) for source in progress.sources]
-    counted = [end - (start or 0) for start, end in read if end is not None]
-    return sum(counted) if counted else progress.numInputRows or 0
+def _lag(lag: Lag) -> str:
+    """Return the lag in words, with the age of the oldest record of each topic."""
+    total = sum(lag.partitions.values())
+    text = f"lag {total} records{_farthest(lag.partitions)}"
+    if not total:
+        return text
+    ages = {topic: max(0.0, time.time() - millis / 1000) for topic, millis in lag.oldest.items()}
+    topics = sorted((topic for topic, count in lag.topics.items() if count), key=lambda at: (-ages.get(at, 0.0), at))
+    several = len(lag.topics) > 1
+    named = [(f"{at} " if several else "") + (_age(ages[at]) if at in ages else "unknown") for at in topics]
+    return f"{text}, the oldest waits {_named(named)}" if ages else f"{text}, the age of the oldest is unknown"
 
 
-def _ranges(text: str | None) -> int | None:
-    """Return how many offsets a stream of ranges has read so far; None for another stream."""
-    found = _parsed(text)
-    return found.get(RANGES) if isinstance(found, dict) else None
+def _unknown_lag(lag: Lag, planned: Mapping[str, int] | None) -> str:
+    """Return that the lag is unknown, why, and what was left when the batch was planned."""
+    why = f"{NO_TABLE}: log_progress(spark, tables=[...])" if lag.unknown == NO_TABLE else lag.unknown
+    least = sum((planned or {}).values())
+    if not least:
+        return f"lag unknown ({why})"
+    return f"lag at least {least} records{_farthest(planned or {})} when it was planned, now unknown ({why})"
 
 
-def _lag_described(lag: Mapping[str, int]) -> str:
-    farthest = sorted(((behind, name) for name, behind in lag.items() if behind), key=lambda pair: (-pair[0], pair[1]))
-    named = _named([f"{name} {behind}" for behind, name in farthest])
-    return f"lag {sum(lag.values())} records" + (f" ({named})" if farthest else "")
+def _farthest(partitions: Mapping[str, int]) -> str:
+    """Return the partitions with the largest lag."""
+    ordered = sorted(((behind, name) for name, behind in partitions.items() if behind), key=lambda p: (-p[0], p[1]))
+    return f" ({_named([f'{name} {behind}' for behind, name in ordered])})" if ordered else ""
 
 
-def _named(partitions: Sequence[str]) -> str:
-    """Return the first partitions, and the number of the others."""
-    more = f" and {len(partitions) - _MOST_PARTITIONS} more" if len(partitions) > _MOST_PARTITIONS else ""
-    return ", ".join(partitions[:_MOST_PARTITIONS]) + more
+def _age(seconds: float) -> str:
+    """Return a time in seconds, or in hours and minutes if it is long."""
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    minutes = int(seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"
 
 
-def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
-    """Return the lag of each partition (`orders-0`) in offsets; None if the source is not Kafka.
-
-    `end` has the offsets after the micro-batch, `latest` the latest offsets when it was planned, as JSON of a progress.
-    """
-    ends, last = _offsets(end), _offsets(latest)
-    if ends is None or last is None:
-        return None
-    return {at: max(0, offset - ends.get(at, 0)) for at, offset in last.items()}
-
-
-def _grown(progress: StreamingQueryProgress) -> list[str]:
-    """Return the partitions that were added to topics since the last micro-batch."""
-    return [at for source in progress.sources for at in new_partitions(source.startOffset, source.endOffset)]
-
-
-def new_partitions(start: str | None, end: str | None) -> list[str]:
-    """Return the partitions (`orders-3`) that a micro-batch found, of topics that were already known.
-
-    `start` and `end` are the offsets before and after the micro-batch, as JSON of a progress.
-    """
-    before, after = _offsets(start), _offsets(end)
-    if before is None or after is None:
-        return []
-    topics = {at.rpartition("-")[0] for at in before}
-    return [at for at in after if at not in before and at.rpartition("-")[0] in topics]
-
-
-def _offsets(text: str | None) -> dict[str, int] | None:
-    """Parse offsets by partition; None if they are not those of Kafka."""
-    try:
-        offsets = TopicOffsets.from_json(_parsed(text)).offsets
-        return {f"{topic}-{number}": offset for (topic, number), offset in offsets.items()}
-    except (ValueError, AttributeError, TypeError):
-        return None
-
-
-def _parsed(text: str | None) -> Any:
-    """Parse an offset; a listener of Spark Connect 4.1 gets it as the text of a Python dictionary."""
-    try:
-        return ast.literal_eval(text) if text and text.startswith("{'") else json.loads(text or "")
-    except (ValueError, SyntaxError):
-        return None
-
-
-def observed_counts(progress: StreamingQueryProgress) -> dict[str, dict[str, Any]]:
-    """Return the observed numbers of a progress, by the name of the observation.
-
-    The records of a schema have the name `schema <id>`.
-    """
-    observed: Iterable[tuple[str, Any]] = (progress.observedMetrics or {}).items()
-    return {name: dict(_numbers(row)) for name, row in observed}
-
-
-def _numbers(row: Any) -> Iterator[tuple[str, int]]:
-    for key, value in _members(row):
-        if isinstance(value, int):
-            yield key, value
-        elif key == "schemas":
-            for one in value:
-                known = dict(_members(one))
-                yield f"schema {known['id']}", known["records"]
-
-
-def _members(row: Any) -> Iterable[tuple[str, Any]]:
-    """Names and values of a row; a query of Spark Connect gives both apart, as `values` and `schema`."""
-    found: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
-    if found.keys() == {"values", "schema"}:
-        return zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True)
-    return found.items()
+def _named(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more

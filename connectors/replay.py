@@ -106,7 +106,7 @@ def _from_topic(
         .start()
     )
     query.awaitTermination()
-    from kvformat.connectors.progress import observed_counts  # imports PySpark's listeners
+    from kvformat.connectors.batch_progress import observed_counts  # imports PySpark's listeners
 
     batches = [progress for progress in query.recentProgress if progress.numInputRows]
     counts = [observed_counts(progress).get(_COUNTS, {}) for progress in batches]

@@ -10,6 +10,7 @@ Rules: Flink's `KafkaDynamicSink`, `ReducingUpsertWriter`, `FlinkFixedPartitione
 from __future__ import annotations
 
 import contextlib
+import logging
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from kvformat.registry.table.metadata import MetadataKeys
 
 ExtraColumns: TypeAlias = Literal["warn", "error", "ignore"]
+_LOG = logging.getLogger("kvformat.progress")
 _PREFIX = "sink.transactional-id-prefix"
 _MOST_NAMED = 20  # columns in a warning
 # The error class, in PySpark 4.1 to 4.3, of an output mode that a plan does not support.
@@ -296,6 +298,8 @@ class Writer:
                 self.save(good, batch_id)
             else:
                 self.once.write(self._with_letters(good, bad), batch_id or 0, self._placed)
+            if batch_id is None:  # the progress of a stream has its counts
+                _warn_of(bad, self.kv.name)
         finally:
             df.unpersist()
 
@@ -317,3 +321,12 @@ class Writer:
             self.save(batch, batch_id)
         else:
             self.save_parted(batch, batch_id)
+
+
+def _warn_of(bad: DataFrame, table: str) -> None:
+    """Log how many bad records of a job went to dead letters, by code."""
+    counts = sorted((str(code), count) for code, count in bad.groupBy("code").count().collect())
+    if counts:
+        codes = ", ".join(f"{code} {count}" for code, count in counts)
+        total = sum(count for _, count in counts)
+        _LOG.warning("table %s: %d bad records went to the dead letters: %s", table, total, codes)

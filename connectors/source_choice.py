@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from kvformat.connectors import offsets, python_source, source, topics
+from kvformat.connectors import lag, offsets, python_source, source, topics
 from kvformat.connectors.data_source import NAME
 from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import TOPIC_IDS
@@ -175,6 +175,8 @@ def planned(
     # With Spark Connect, the client may not reach the brokers; the data source asks them where Spark's driver is.
     ask = not (in_python and is_connect(spark))
     resumed = bool(lines)
+    if streaming:
+        lag.watched(kv)
     plan = source.planned(
         kv, streaming=streaming, headers=headers, resumed=resumed, ask=ask, spark_options=spark_options
     )

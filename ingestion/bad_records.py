@@ -49,7 +49,7 @@ class BadRecords:
     batch_id: int
     cached: Callable[[DataFrame], DataFrame]
 
-    def checked(self, rows: BatchRows, quarantined: Iterable[TableId]) -> tuple[BatchRows, Callable[[], None]]:
+    def checked(self, rows: BatchRows, quarantined: Iterable[TableId]) -> tuple[BatchRows, Summary, Callable[[], None]]:
         """Count the bad records. Returns the rows of the good ones, and a function that writes the dead letters.
 
         Raises `TableFailedError` for tables that need a key, and `DecodeError` if there are more bad records than the
@@ -60,13 +60,13 @@ class BadRecords:
         if errors is None:
             if self.settings.on_table_error == "stop" and looked.decoders.keys() <= rows.returned.keys():
                 looked.lines.unpersist()  # its records are decoded, and go to no dead letters
-            return rows, lambda: None
+            return rows, Summary(), lambda: None
         errors = self.cached(errors)
         summary = Summary.of(errors, quarantined)
         if summary.tables_without_key:
             raise self._without_key(summary.tables_without_key)
         if summary.is_empty:
-            return rows, lambda: None
+            return rows, summary, lambda: None
         if summary.first is not None and not self.source.values["ingestion.ignore-errors"]:
             raise first_error(summary.first)
 
@@ -90,7 +90,7 @@ class BadRecords:
                 for frame in rows.frames
             ]
             rows = replace(rows, frames=frames)
-        return rows, write_letters
+        return rows, summary, write_letters
 
     def _without_key(self, tables: Collection[TableId]) -> TableFailedError:
         table, stops = min(tables), self.settings.on_table_error == "stop"
@@ -168,7 +168,8 @@ class Summary:
     """The bad records of a batch in numbers.
 
     count: the records that count, without those of quarantined tables and those that a format skips. first: the one
-    with the lowest topic, partition and offset. of_rows: whether any record was decoded and has a bad row.
+    with the lowest topic, partition and offset. of_rows: whether any record was decoded and has a bad row. codes: all
+    bad records by code.
     """
 
     count: int = 0
@@ -176,6 +177,7 @@ class Summary:
     first: Mapping[str, Any] | None = None
     of_rows: bool = False
     tables_without_key: frozenset[TableId] = field(default_factory=frozenset)
+    codes: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, errors: DataFrame, quarantined: Iterable[TableId]) -> Summary:
@@ -193,12 +195,16 @@ class Summary:
         names = {looking.table_name(table) for table in quarantined}
         counted = [g for g in groups if g["code"] != ErrorCode.SKIPPED.value and g[_TABLE] not in names]
         firsts = [group["first"] for group in counted]
+        codes: dict[str, int] = {}
+        for group in groups:
+            codes[group["code"]] = codes.get(group["code"], 0) + group["count"]
         return cls(
             sum(group["count"] for group in counted),
             not groups,
             min(firsts, key=lambda error: tuple(error[name] for name in POSITION), default=None),
             any(group["first"]["part"] == "record" for group in groups),
             frozenset(looking.table_of(group[_TABLE]) for group in groups if group["code"] == NO_KEY),
+            codes,
         )
 
 

@@ -1,11 +1,14 @@
 """`kvformat ingest` and `kvformat schemas`: run a pipeline, and show what it knows of its tables.
 
-Both start Spark, or use the session of `spark-submit` or of a Spark Connect server (`SPARK_REMOTE`). `ingest --explain`
-starts nothing.
+`ingest` starts Spark, or uses the session of `spark-submit` or of a Spark Connect server (`SPARK_REMOTE`); so does
+`schemas` for a checkpoint that is not on this machine. `ingest --explain` starts nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from kvformat.connectors.cli._output import json_option, note, show, table, write_json
+from kvformat.connectors.cli._output import json_option, note, show, table, tell, write_json
+from kvformat.connectors.cli._progress import progress
 from kvformat.connectors.cli._table import FILE
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.pipeline.from_sql import checkpoint_folder
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from kvformat.connectors.batch_progress import BatchProgress
     from kvformat.ingestion.store import SchemaStore
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -47,6 +52,10 @@ _SQL = re.compile(
     r"(?:\s|--[^\n]*\n|//[^\n]*\n|/\*.*?\*/)*(?:CREATE|SET|USE|BEGIN|EXECUTE|DROP)\s", re.IGNORECASE | re.DOTALL
 )
 """The beginning of a text of SQL, if the name of its file does not tell."""
+_LONGEST_WAIT = 10.0  # seconds for the progress of the last batches, after the queries have ended
+_REMOTE = "SPARK_REMOTE"
+_ELSEWHERE = (_REMOTE, "SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_CONF_DIR")
+"""Variables of the environment that can make a path one of another machine or file system."""
 
 
 def _conf_option(function: _F) -> _F:
@@ -65,6 +74,9 @@ def _conf_option(function: _F) -> _F:
 @click.option("--set", "variables", multiple=True, metavar="NAME=VALUE", help="A value of ${NAME}; may be repeated.")
 @click.option("--table", metavar="NAME", help="Of a job, only the query that follows this Kafka table.")
 @_conf_option
+@click.option("--metrics-port", type=click.IntRange(0, 65535), metavar="PORT", help="An endpoint for Prometheus.")
+@click.option("--metrics-file", metavar="FILE.prom", help="A file with metrics for Prometheus's node_exporter.")
+@click.option("--statsd", metavar="HOST:PORT", help="A StatsD server that gets the metrics.")
 @click.option("--explain", "only_explain", is_flag=True, help="Describe the pipeline; start nothing.")
 @json_option("Errors and the description as lines of JSON.")
 def ingest_command(
@@ -74,6 +86,9 @@ def ingest_command(
     variables: tuple[str, ...],
     table: str | None,
     conf: tuple[str, ...],
+    metrics_port: int | None,
+    metrics_file: str | None,
+    statsd: str | None,
     only_explain: bool,
     as_json: bool,
 ) -> None:
@@ -81,8 +96,9 @@ def ingest_command(
 
     A job has CREATE TABLE ... AS TABLE statements. It is a query for each Kafka table that they follow, with a folder
     of this name below the checkpoint. `-` is stdin. Values of ${name} that are not given by --set come from the
-    environment. Secrets belong there: other users can see the arguments of a process. With --explain, asks no broker
-    and starts no Spark; the exit status is 2 if the pipeline can't be started.
+    environment. Secrets belong there: other users can see the arguments of a process. The progress of its batches goes
+    to stderr. With --explain, asks no broker and starts no Spark; the exit status is 2 if the pipeline can't be
+    started.
     """
     pipelines = _pipelines(file, _pairs("--set", variables), table)
     if only_explain:
@@ -99,17 +115,82 @@ def ingest_command(
     trigger = {"availableNow": True} if once else None
     queries: dict[str, StreamingQuery] = {}
     spark.streams.resetTerminated()  # of earlier queries of this session
-    try:
-        for name, pipeline in pipelines.items():
-            queries[name] = pipeline.start(spark, checkpoint_location=folders[name], trigger=trigger)
-        _await(spark, list(queries.values()))
-    finally:
-        for query in queries.values():
-            query.stop()
+    with _exporting(spark, metrics_port, metrics_file, statsd), _telling(spark, as_json=as_json):
+        try:
+            for name, pipeline in pipelines.items():
+                queries[name] = pipeline.start(spark, checkpoint_location=folders[name], trigger=trigger)
+            _await(spark, list(queries.values()))
+        finally:
+            for query in queries.values():
+                query.stop()
     for name, query in queries.items():
         progress = query.lastProgress
         which = f" that follows '{name}'" if len(queries) > 1 else ""
         note(f"the query{which} has stopped" + (f" after batch {progress['batchId']}" if progress else ""))
+
+
+@contextlib.contextmanager
+def _telling(spark: SparkSession, *, as_json: bool) -> Iterator[None]:
+    """Write the log of the library to stderr, with the progress of the session's queries."""
+    from kvformat.connectors.progress import ProgressListener
+
+    logger, handler = logging.getLogger("kvformat"), _LogHandler(as_json=as_json)
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(min(level or logging.INFO, logging.INFO))
+    read: dict[str, int] = {}
+    waiting: dict[str, int] = {}
+    with progress("ingesting", None, "records") as bar:
+
+        def show(batch: BatchProgress) -> None:
+            read[batch.query] = read.get(batch.query, 0) + batch.records
+            if batch.lag is not None and not batch.lag.unknown:
+                waiting[batch.query] = sum(batch.lag.partitions.values())
+            total = sum(read.values())
+            bar.to(total, total=total + sum(waiting.values()) if waiting else None)
+
+        listener = ProgressListener(told=show)
+        spark.streams.addListener(listener)
+        try:
+            yield
+        finally:
+            listener.await_ends(_LONGEST_WAIT)
+            spark.streams.removeListener(listener)
+            logger.setLevel(level)
+            logger.removeHandler(handler)
+
+
+class _LogHandler(logging.Handler):
+    """Writes lines of a log to stderr, without the errors of failed queries, which the command raises."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__(logging.INFO)
+        self._as_json = as_json
+        self.addFilter(lambda record: (record.name, record.levelno) != ("kvformat.progress", logging.ERROR))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        level, text = record.levelname.lower(), record.getMessage()
+        if self._as_json:
+            tell({"level": level, "message": text})
+        else:
+            note(text if record.levelno <= logging.INFO else f"{level}: {text}")
+
+
+@contextlib.contextmanager
+def _exporting(spark: SparkSession, port: int | None, file: str | None, statsd: str | None) -> Iterator[None]:
+    """Export metrics as the options say."""
+    if port is None and file is None and statsd is None:
+        yield
+        return
+    from kvformat.connectors.metrics import export_metrics
+
+    metrics = export_metrics(spark, prometheus_port=port, textfile=file, statsd=statsd)
+    if metrics.port is not None:
+        note(f"metrics are at http://localhost:{metrics.port}/metrics")
+    try:
+        yield
+    finally:
+        metrics.close()
 
 
 def _pipelines(file: Path, variables: Mapping[str, str], table: str | None) -> dict[str, Pipeline]:
@@ -206,13 +287,12 @@ def schemas_command(
 ) -> None:
     """Show the source and target tables of an ingestion, from its CHECKPOINT, or one TABLE with its columns.
 
-    The query may run meanwhile, but not for --release.
+    The query may run meanwhile, but not for --release. Spark is only started for a checkpoint that is not on this
+    machine.
     """
     if history + ddl + (release is not None) > 1:
         raise click.UsageError("--history, --ddl and --release can't be given together")
-    from kvformat.ingestion.store import SchemaStore
-
-    store = SchemaStore(_session(_pairs("--conf", conf)), checkpoint)
+    store = _store(checkpoint, _pairs("--conf", conf))
     state, _ = store.load()
     if not state.sources and not state.schemas.targets:
         raise ConfigurationError(
@@ -227,6 +307,19 @@ def schemas_command(
         _show_ddl(state, name, as_json)
     else:
         _show_tables(state, name, as_json)
+
+
+def _store(checkpoint: str, settings: Mapping[str, str]) -> SchemaStore:
+    """Return the store of a checkpoint: without Spark if it is on this machine."""
+    from kvformat.ingestion.local_store import LocalSchemaStore
+    from kvformat.ingestion.store import SchemaStore
+
+    # A path may be that of another file system or machine, where Spark looks for it.
+    local = None if _REMOTE in os.environ else LocalSchemaStore.at(checkpoint)
+    elsewhere = "://" in checkpoint or settings or any(name in os.environ for name in _ELSEWHERE)
+    if local is None and not elsewhere:
+        local = LocalSchemaStore(checkpoint)
+    return local or SchemaStore(_session(settings), checkpoint)
 
 
 def _table(name: str, tables: Mapping[str, TableId], where: str = "known") -> TableId:

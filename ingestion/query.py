@@ -10,13 +10,16 @@ that fails before that adds its records to them.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from kvformat.connectors.batch_tallies import tell
 from kvformat.ingestion import looking
 from kvformat.ingestion.bad_records import BadRecords
 from kvformat.ingestion.batch_decoder import BatchDecoder
+from kvformat.ingestion.batch_report import BatchReport
 from kvformat.ingestion.decode import decodable_records
 from kvformat.ingestion.query_memory import QueryMemory
 from kvformat.ingestion.range_reader import RangeReader
@@ -90,6 +93,7 @@ class _BatchRun:
 
     def __init__(self, batch: IngestBatch, memory: QueryMemory, records: DataFrame, batch_id: int) -> None:
         self.batch, self.memory, self.records, self.id = batch, memory, records, batch_id
+        self.begun = time.monotonic()
         zone = batch.pipeline.settings.values["local-time-zone"]
         self.zone = str(zone or self.spark.conf.get("spark.sql.session.timeZone"))
         source = batch.pipeline.source
@@ -135,19 +139,21 @@ class _BatchRun:
         """Decode the records for a plan, and write the rows and the dead letters."""
         memory, settings = self.memory, self.batch.settings
         decoder = BatchDecoder(self.batch.pipeline, memory, plan.state, self.zone, self.metadata, self._cached)
-        writer = TargetWriter(memory, plan, self.id, self._done)
+        report = BatchReport(self.id, looked.news.records, self.begun)
+        report.was_read()
+        writer = TargetWriter(memory, plan, report, self._done)
         rows = decoder.rows(looked, lambda: replace(self._look({}), news=looked.news), writer.truncations())
         self._done("decoded")
         bad = BadRecords(self.batch.pipeline.source, settings, memory, self.id, self._cached)
-        rows, write_letters = bad.checked(rows, plan.state.quarantined)
+        rows, summary, write_letters = bad.checked(rows, plan.state.quarantined)
         self._done("checked")
-        targets = writer.write(self.spark, rows)
+        writer.write(self.spark, rows)
         self._done("written")
         memory.store.check_driver()
         write_letters()
         self._done("letters")
         memory.keep_decoders(decoder.reusable(rows), without=looked.news.changed_tables())
-        _LOG.info("batch %d: wrote %d tables (%d source tables)", self.id, targets, len(rows.decoders))
+        tell(self.spark, self.id, report.done(summary.codes, len(rows.decoders)))
 
     def _look(self, decoders: Mapping[TableId, PickledDecoder]) -> Looking:
         """Return the look at the records, whose lines are kept until the end of the batch."""

@@ -8,9 +8,10 @@
     <checkpoint>/kvformat/released/              tables that were released from quarantine
     <checkpoint>/kvformat/drivers/0 1 2          the last drivers of the query, counted; the newest one runs it
 
-Spark writes and reads all of it, so the store works wherever checkpoints do. A folder has one text file with one JSON
-object per line, sorted and without secrets. The first line has the version, the number of lines, a checksum, and the
-number of the plan before, so a file that was changed, cut off or lost is found.
+Spark writes and reads all of it, so the store works wherever checkpoints do; local_store.py reads a local one without
+Spark. A folder has one text file with one JSON object per line, sorted and without secrets. The first line has the
+version, the number of lines, a checksum, and the number of the plan before, so a file that was changed, cut off or lost
+is found.
 
 The plan of a batch is written before a target is touched. A batch that runs again takes the stored plan.
 """
@@ -55,8 +56,8 @@ class _StoreFile:
 class SchemaStore:
     """The store of one checkpoint. It remembers the numbers of the files that it has read or written."""
 
-    def __init__(self, spark: SparkSession, checkpoint: str) -> None:
-        self._spark, self.checkpoint, self.folder = spark, checkpoint, f"{checkpoint.rstrip('/')}/kvformat"
+    def __init__(self, spark: SparkSession | None, checkpoint: str) -> None:
+        self._session, self.checkpoint, self.folder = spark, checkpoint, f"{checkpoint.rstrip('/')}/kvformat"
         self._plans: set[int] | None = None
         self._full: set[int] = set()
         self._since_full = 0
@@ -64,7 +65,12 @@ class SchemaStore:
 
     def use(self, spark: SparkSession) -> None:
         """Use another session."""
-        self._spark = spark
+        self._session = spark
+
+    @property
+    def _spark(self) -> SparkSession:
+        assert self._session is not None, "a store without a session reads its files by itself"
+        return self._session
 
     # --- reading -------------------------------------------------------------------------------------------
 

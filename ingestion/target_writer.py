@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.ingestion.batch_decoder import BatchRows, SourceRows
+from kvformat.ingestion.batch_report import BatchReport
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.events import DropTable, TruncateTable
@@ -43,11 +45,11 @@ class TableFailedError(Exception):
 
 @dataclass(frozen=True)
 class TargetWriter:
-    """Writes the rows of one batch. done: called with the name of each step that is done."""
+    """Writes the rows of one batch. report: is told of each table. done: called with the name of each finished step."""
 
     memory: QueryMemory
     plan: BatchPlan
-    batch_id: int
+    report: BatchReport
     done: Callable[[str], None]
 
     def truncations(self) -> dict[TableId, PlannedChange]:
@@ -55,8 +57,8 @@ class TargetWriter:
         changes = [c for c in self.plan.changes if isinstance(c.caused.event, TruncateTable | DropTable)]
         return {change.caused.event.table: change for change in sorted(changes, key=lambda change: change.place())}
 
-    def write(self, spark: SparkSession, rows: BatchRows) -> int:
-        """Write the rows to their targets, and return how many targets there are."""
+    def write(self, spark: SparkSession, rows: BatchRows) -> None:
+        """Write the rows to their targets."""
         self.memory.store.check_driver()
         changes = self.truncations()
         frames: dict[TableId, list[SourceRows]] = {}
@@ -71,11 +73,11 @@ class TargetWriter:
             writes = [
                 pool.submit(self._write, t, frames.get(t, []), returned.get(t, {}), changes.get(t)) for t in targets
             ]
+            self.report.wait(writes)
         records = [left for write in writes for left in write.result()]
         if records:
-            batch = BatchWrite(self.memory.query, self.batch_id)
+            batch = BatchWrite(self.memory.query, self.report.batch_id)
             self.memory.target.write_together(records, batch, self.memory.store)
-        return len(targets)
 
     def _write(
         self,
@@ -91,7 +93,7 @@ class TargetWriter:
         memory, wanted = self.memory, self.plan.state.schemas.targets[target]
         sources = {*returned, *(rows.source for rows in frames)}
         change = change if memory.target.has_tables else None
-        options = self._options(sources)
+        options, begun = self._options(sources), time.monotonic()
         if not returned:  # a commit of a Delta table at a path keeps older drivers away by itself
             memory.store.check_driver()
         records: list[DataFrame] = []
@@ -107,13 +109,14 @@ class TargetWriter:
                 after = [replace(rows, rows=rows.rows.where(~_is_before(change))) for rows in frames]
                 records += self._write_part(target, written, before, 0)
                 self.done(f"written {target} before")
-                memory.tables.change(change.caused.event, wanted, BatchWrite(memory.query, self.batch_id, 1))
+                memory.tables.change(change.caused.event, wanted, BatchWrite(memory.query, self.report.batch_id, 1))
                 self.done(f"truncated {target}")
                 if isinstance(change.caused.event, DropTable):
                     after = [rows for rows in after if not rows.rows.isEmpty()]
                 if after:
                     written = memory.tables.ready(target, wanted, options)
                 records += self._write_part(target, written, after, 1)
+            self.report.wrote(target, sources, time.monotonic() - begun)
             self.done(f"written {target}")
         except SchemaChangeError as error:
             state = self.plan.state
@@ -137,7 +140,7 @@ class TargetWriter:
         rows = in_order(rows, (*POSITION, ROW_INDEX))
         if self.memory.target.rows == "latest":
             rows = latest_rows(rows.drop_columns([ROW_INDEX, *POSITION]), schema.primary_key)
-        self.memory.target.write_rows(target, schema, rows, BatchWrite(self.memory.query, self.batch_id))
+        self.memory.target.write_rows(target, schema, rows, BatchWrite(self.memory.query, self.report.batch_id))
 
     def _write_part(
         self, target: TableId, schema: TableSchema, frames: Sequence[SourceRows], part: int
@@ -155,7 +158,7 @@ class TargetWriter:
                 rows = latest_by_key(rows, keys, order, deletes=True).drop(*POSITION)
             else:
                 rows = rows.drop(ROW_KIND, ROW_INDEX, *POSITION)
-        batch = BatchWrite(self.memory.query, self.batch_id, part)
+        batch = BatchWrite(self.memory.query, self.report.batch_id, part)
         records = self.memory.target.write(target, schema, rows, batch)
         return [] if records is None else [records]
 

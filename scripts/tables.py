@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
+from kvformat.connectors.metric_declarations import METRICS
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.options import Option, display_value
 from kvformat.registry.testing.rules import RULES, Part
@@ -70,6 +71,12 @@ def codes_table() -> str:
     """Return the error codes as a table in Markdown."""
     lines = [f"| `{code}` | {code.doc} |" for code in ErrorCode]
     return "\n".join(["| code | when |", "| --- | --- |", *lines])
+
+
+def metrics_table() -> str:
+    """Return the exported metrics as a table in Markdown."""
+    lines = [f"| `{m.name}` | {m.kind} | {', '.join(f'`{label}`' for label in m.labels)} | {m.doc} |" for m in METRICS]
+    return "\n".join(["| metric | type | labels | meaning |", "| --- | --- | --- | --- |", *lines])
 
 
 def rules_table() -> str:

@@ -100,9 +100,10 @@ _FLOORS = {
     "connectors": (
         *("change_feeds", "header_filter", "infer", "jars", "latest_rows", "msk_iam", "option_effects", "properties"),
         *("table_rows", "token_function", "transactions", "java_settings", "brokers", "producer_settings", "topics"),
-        *("buffer", "broker_offsets", "reader", "transaction_client", "progress", "range_records", "record_producer"),
-        *("exactly_once", "offsets", "replay", "offset_plan", "sink", "source", "arrow_rows", "data_source"),
-        *("python_source", "source_choice", "explain", "kafka", "views", "cli"),
+        *("buffer", "broker_offsets", "reader", "transaction_client", "range_records", "record_producer"),
+        *("exactly_once", "offsets", "offset_plan", "sink", "source", "arrow_rows", "data_source"),
+        *("lag", "batch_tallies", "batch_progress", "progress", "metric_declarations", "metric_sinks", "metrics"),
+        *("replay", "python_source", "source_choice", "explain", "kafka", "views", "cli"),
     ),
 }
 """Folders and modules, each of which imports only from itself and from those before it.

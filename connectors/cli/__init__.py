@@ -167,7 +167,8 @@ def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
 def _group() -> None:
     """Flink's Kafka formats on the command line: decode messages, explain tables, check an installation.
 
-    Only `ingest` and `schemas` start Spark, and `doctor` with --master or --remote.
+    Only `ingest` starts Spark, `schemas` if its checkpoint is not on this machine, and `doctor` with --master or
+    --remote.
     """
 
 

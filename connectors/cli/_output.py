@@ -22,7 +22,9 @@ JSON_ERRORS: Final = f"{__name__}.json"
 _F = TypeVar("_F", bound=Callable[..., Any])
 _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
 """Unicode categories that are escaped: control, format, surrogate, line separator, paragraph separator."""
-_START_OF_LINE = "\r\x1b[K"
+_START_OF_LINE, _SHOW_CURSOR = "\r\x1b[K", "\x1b[?25h"
+_hides: list[Callable[[], None]] = []
+"""Functions that hide what is at the bottom of a terminal while text is written."""
 _HEAD = 100
 """Maximum number of bytes of a bad message in the output."""
 
@@ -96,6 +98,8 @@ def _echo(words: Iterable[Words], *, err: bool = False, before: str = "", end: s
         for word in words
     )
     if err:
+        for hide in _hides:
+            hide()
         click.echo(f"{before}{shown}{end}", nl=False, err=True)
         return
     with _stdout():
@@ -157,6 +161,21 @@ def complain(*words: Words) -> None:
 def status(text: str) -> None:
     """Replace the status line at the bottom of a terminal; an empty text removes it."""
     _echo([text], err=True, before=_START_OF_LINE, end="")
+
+
+def clear_line(*, cursor: bool = False) -> None:
+    """Remove what is in the line of a terminal's cursor; with `cursor`, show the cursor again."""
+    click.echo(f"{_START_OF_LINE}{_SHOW_CURSOR if cursor else ''}", nl=False, err=True)
+
+
+@contextlib.contextmanager
+def while_shown(hide: Callable[[], None]) -> Iterator[None]:
+    """Call a function before text goes to stderr, until the end of the context."""
+    _hides.append(hide)
+    try:
+        yield
+    finally:
+        _hides.remove(hide)
 
 
 def head(message: bytes | None) -> str | None:

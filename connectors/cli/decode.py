@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
 
 import click
 
 from kvformat.connectors.cli._decoding import Decoder
 from kvformat.connectors.cli._framing import FRAMINGS, read_messages
 from kvformat.connectors.cli._output import ClosedPipe, errors_option, json_option, note, tell
+from kvformat.connectors.cli._progress import FilesRead, progress
 from kvformat.connectors.cli._table import chosen, framing_option, skip_computed_option, table_options
 
 files_argument = click.argument(
@@ -52,8 +52,12 @@ def decode_command(
     found = chosen(format_name, schema, options, ddl, table, metadata, skip_computed=skip_computed)
     decoder = Decoder(found, stop=errors == "stop")
     how = framing or found.framing
-    with contextlib.suppress(ClosedPipe):
-        all(map(decoder.batch, read_messages(opened(files), how)))
+    read = FilesRead(files)
+    with contextlib.suppress(ClosedPipe), progress("decoding", read.total, "messages", beside_rows=True) as bar:
+        for batch in read_messages(read, how):
+            if not decoder.batch(batch):
+                break
+            read.show(bar, decoder.counts["messages"])
     counts = decoder.counts
     if as_json:
         tell(counts)
@@ -65,10 +69,3 @@ def decode_command(
     if framing is None and decoder.may_have_other_framing:
         note(f"messages were read as {how}: perhaps another --framing is right, one of {', '.join(FRAMINGS)}")
     raise SystemExit(1 if counts["bad"] else 0)
-
-
-def opened(files: tuple[str, ...]) -> Iterator[IO[bytes]]:
-    """Open the files one after the other; `-`, or no files, means stdin."""
-    for name in files or ("-",):
-        with click.open_file(name, "rb") as file:
-            yield file

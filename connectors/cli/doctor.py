@@ -68,6 +68,7 @@ _EXTRAS: Final = {
     "glue": ("boto3", "avro-glue can't ask AWS for schemas"),
     "ingest": ("yaml", "kvformat ingest can't read pipelines"),
     "kafka": ("confluent_kafka", "brokers can't be asked: for topics, records and offsets of groups"),
+    "metrics": ("prometheus_client", "export_metrics can't export to Prometheus"),
     "protobuf": ("google.protobuf", "the format protobuf can't be set up"),
     "state": ("google.protobuf", "normalize_changes can't be used on streams"),
 }

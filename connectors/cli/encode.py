@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from kvformat.connectors.cli._framing import frame, read_messages
 from kvformat.connectors.cli._output import ClosedPipe, errors_option, head, json_option, note, tell, write
+from kvformat.connectors.cli._progress import FilesRead, progress
 from kvformat.connectors.cli._table import ShownTable, chosen, framing_option, table_options
 from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
-from kvformat.connectors.cli.decode import files_argument, opened
+from kvformat.connectors.cli.decode import files_argument
 from kvformat.registry.contract.changelog import RowKind
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
@@ -53,7 +54,9 @@ def encode_command(
     found = chosen(format_name, schema, options, ddl, table)
     encoder = Encoder(found, _Framed(framing or found.framing, with_key=found.has_key), stop=errors == "stop")
     with contextlib.suppress(ClosedPipe):
-        encoder.run(opened(files))
+        read = FilesRead(files)
+        with progress("encoding", read.total, "rows", beside_rows=True) as bar:
+            encoder.run(read, lambda count: read.show(bar, count))
     counts = encoder.counts
     if as_json:
         tell(counts)
@@ -133,12 +136,16 @@ class Encoder:
         self._held: list[tuple[int, bytes]] = []  # a -U at the end of a batch: a following +U may replace it
         self.counts = {"rows": 0, "messages": 0, "bad": 0}
 
-    def run(self, files: Iterator[IO[bytes]]) -> None:
-        """Encode all lines of all files; with `stop`, end at the first bad line."""
+    def run(self, files: Iterable[IO[bytes]], told: Callable[[int], None] = lambda _: None) -> None:
+        """Encode all lines of all files; with `stop`, end at the first bad line.
+
+        `told` is called with the number of rows so far.
+        """
         for batch in read_messages(files, "lines"):
             lines = [(batch.first + i, line) for i, line in enumerate(batch.values) if line is not None]
             if not self._batch([*self._held, *lines], last=False):
                 return
+            told(self.counts["rows"])
         self._batch(self._held, last=True)
 
     def _batch(self, lines: list[tuple[int, bytes]], *, last: bool) -> bool:

@@ -11,6 +11,7 @@ import click
 
 from kvformat.connectors.cli._framing import FRAMINGS, MessageBatch, read_messages
 from kvformat.connectors.cli._output import Words, json_option, note, printable, show, styled, write_json
+from kvformat.connectors.cli._progress import FilesRead, shown_batches
 from kvformat.connectors.cli._table import (
     BOOTSTRAP,
     OF_REGISTRIES,
@@ -21,7 +22,7 @@ from kvformat.connectors.cli._table import (
     with_bootstrap,
 )
 from kvformat.connectors.cli._topics import Topics, partitions_of, reading
-from kvformat.connectors.cli.decode import files_argument, opened
+from kvformat.connectors.cli.decode import files_argument
 
 if TYPE_CHECKING:
     from kvformat.connectors.infer import Inspection, SchemaUse
@@ -87,9 +88,9 @@ def inspect_command(
             raise click.UsageError("a --topic needs its broker: --bootstrap host:9092")
         partitions = partitions_of(given, [topic], None)
         with reading(given, partitions, "earliest") as topics:
-            sample = _sample(topics.batches(most=most, until_end=True), most)
+            sample = _sample(shown_batches(topics.batches(most=most, until_end=True), "reading", most), most)
     else:
-        sample = _sample(read_messages(opened(files), framing), most)
+        sample = _sample(read_messages(FilesRead(files), framing), most)
     from kvformat.connectors.infer import inspect_topic
 
     stem = Path(files[0]).stem if files and files[0] != "-" else "topic"
@@ -166,7 +167,7 @@ def _with_schemas_over_time(found: Inspection, topics: Topics) -> Inspection:
     from kvformat.connectors.infer.sample import sample_of
     from kvformat.connectors.infer.schema_uses import schema_uses
 
-    batches = list(topics.spread(_PLACES, _EACH))
+    batches = list(shown_batches(topics.spread(_PLACES, _EACH), "reading other parts", _PLACES * _EACH))
     sample = _sample(iter(batches), sum(len(batch.values) for batch in batches))
     read = sample_of(sample.values, sample.keys, len(sample.values), headers=_headers(sample))
     of = {"value": read.with_header_ids(), "key": read.keys()}

@@ -12,6 +12,7 @@ import click
 
 from kvformat.connectors import brokers
 from kvformat.connectors.cli._output import errors_option, head, json_option, note, tell
+from kvformat.connectors.cli._progress import FilesRead, progress
 from kvformat.connectors.cli._table import (
     FILE,
     ShownTable,
@@ -22,7 +23,7 @@ from kvformat.connectors.cli._table import (
 )
 from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli._values import python_value
-from kvformat.connectors.cli.decode import files_argument, opened
+from kvformat.connectors.cli.decode import files_argument
 from kvformat.connectors.cli.encode import EncodedRow, Encoder
 from kvformat.connectors.producer_settings import LARGEST_BATCH, largest_messages
 from kvformat.connectors.properties import PREFIX
@@ -97,8 +98,10 @@ def produce_command(
     with _producing(found.kv.options, batch_size) as producer:
         sink = _Topic(producer, found.kv.options, topics, partitions, stop=errors == "stop")
         encoder = Encoder(found, sink, stop=errors == "stop", about=about.of)
-        encoder.run(opened(files))
-        sink.wait()
+        read = FilesRead(files)
+        with progress("producing", read.total, "rows") as bar:
+            encoder.run(read, lambda count: read.show(bar, count))
+            sink.wait()
     counts = encoder.counts
     told = {"rows": counts["rows"], "delivered": sink.delivered, "bad": counts["bad"], "failed": sink.failed}
     if as_json:

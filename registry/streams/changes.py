@@ -37,6 +37,8 @@ _ROWS, _ROW = "_kvformat_rows", "_kvformat_row"
 _SHOWN_SCHEMAS = 100
 _KEPT_KEY = "kvformat.kept"
 """Key in the metadata of `error`: the columns of the input that are kept beside a bad message."""
+OBSERVED = "kvformat."
+"""The beginning of the names of observations that are made without the user."""
 
 
 def explode_changes(df: DataFrame, rows: Column | str, *, keep: Columns = (), outer: bool = False) -> DataFrame:
@@ -143,6 +145,14 @@ def observe_records(df: DataFrame, observation: Observation | str, *, schema_id:
         ids = F.when(good & is_first, exact_column(schema_id)).cast("string")
         metrics.append(_counted(ids).alias("schemas"))
     return df.observe(observation, *metrics)
+
+
+def observe_table(df: DataFrame, table: str) -> DataFrame:
+    """Return a stream with bad records, and count it as `observe_records` does, under the name of a table.
+
+    The name begins with `OBSERVED`, so that users may count the same stream under the same name.
+    """
+    return observe_records(df, f"{OBSERVED}{table}")
 
 
 def _counted(values: Column) -> Column:

@@ -1,7 +1,7 @@
 """Keep a table current from a stream of Kafka records: the implementation of `KeyValueFormat.maintain`.
 
-    micro-batch -> decode once -> bad records -> dead letters
-                               -> the last row of each key -> merge(changes, batch_id), or a Delta table at a path
+    stream -> decode once, count -> bad records -> dead letters
+                                 -> the last row of each key -> merge(changes, batch_id), or a Delta table at a path
 
 Spark repeats a failed batch with the same records, so each step gives the same result when it is repeated. The dead
 letters of a batch are written before its rows: once the rows are in the table, the bad records are safe.
@@ -18,7 +18,7 @@ from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, too_many_bad
 from kvformat.registry.spark.workers import check_batch_python
 from kvformat.registry.streams.change_columns import HasKeyColumns
-from kvformat.registry.streams.changes import latest_by_key, split_errors
+from kvformat.registry.streams.changes import latest_by_key, observe_table, split_errors
 from kvformat.registry.streams.current_table import CurrentTable
 from kvformat.registry.streams.dead_letters import DeadLetters
 from kvformat.registry.table.producer import producer_options
@@ -89,9 +89,9 @@ def start_maintaining(
     elif not callable(target):
         target = CurrentTable.at(target, table.key_columns)
     batch = MaintainedBatch(table, target, letters)
-    batch.check(stream)
+    batch.check()
     check_batch_python(stream.sparkSession)
-    writer = stream.writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint_location)
+    writer = batch.decoded(stream).writeStream.foreachBatch(batch).option("checkpointLocation", checkpoint_location)
     writer = writer.trigger(**trigger) if trigger else writer
     return (writer.queryName(query_name) if query_name else writer).start()
 
@@ -104,21 +104,28 @@ class MaintainedBatch:
     merge: Merge
     dead_letters: DeadLetters | None
 
-    def check(self, stream: DataFrame) -> None:
-        """Raise `ConfigurationError` or `SchemaError` for errors in the table or the stream's columns."""
+    def check(self) -> None:
+        """Raise `ConfigurationError` if the table has no key."""
         if not self.table.key_columns:
             raise ConfigurationError(f"table '{self.table.name}' has no key: give it a PRIMARY KEY or 'key.fields'")
-        self.table.decode(stream, metadata=_KAFKA_METADATA, errors="capture", row_index=True)
 
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+    def decoded(self, stream: DataFrame) -> DataFrame:
+        """Return the stream of decoded records that the micro-batches are made of.
+
+        With dead letters its rows and bad records are counted. Raises `ConfigurationError` or `SchemaError` for errors
+        in the table or the stream's columns.
+        """
+        errors: Errors = "capture" if self._captures() else "raise"
+        decoded = self.table.decode(stream, metadata=_KAFKA_METADATA, errors=errors, row_index=True)
+        return decoded if self.dead_letters is None else observe_table(decoded, self.table.name)
+
+    def __call__(self, decoded: DataFrame, batch_id: int) -> None:
         """Write the dead letters, then the rows. After an error Spark repeats both."""
         most = self._most_errors()
-        capture = self.dead_letters is not None or most is not None
-        errors: Errors = "capture" if capture else "raise"
-        decoded = self.table.decode(batch, metadata=_KAFKA_METADATA, errors=errors, row_index=True).persist()
+        decoded = decoded.persist()
         try:
             good = decoded
-            if capture:
+            if self._captures():
                 good, bad = split_errors(decoded)
                 if self.dead_letters is not None:
                     self.dead_letters.write(bad, batch_id)
@@ -129,6 +136,10 @@ class MaintainedBatch:
                 self.merge(changes.drop(*_KAFKA_METADATA), batch_id)
         finally:
             decoded.unpersist()
+
+    def _captures(self) -> bool:
+        """Return whether bad records are kept apart, and are no error."""
+        return self.dead_letters is not None or self._most_errors() is not None
 
     def _most_errors(self) -> int | None:
         """Return how many bad records of a batch may be dropped; None if they are not counted."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kvformat.connectors.batch_progress import observed_counts
 from kvformat.registry import ConfigurationError, explode_changes, get_format, split_errors, write_dead_letters
 from tests.connectors.tables import upsert
 
@@ -32,14 +34,17 @@ def test_streams_separate_good_rows_and_dead_letters(spark: Any, broker: Any, tm
     target = upsert(broker.bootstrap, broker.create("letters-target", 1))
     broker.create("letters-dead", 1)
     stream = source.read_stream(spark, errors="capture")
-    run(
-        target.write_stream(
-            stream,
-            checkpoint_location=str(tmp_path / "c"),
-            trigger={"availableNow": True},
-            dead_letters="letters-dead",
-        )
+    query = target.write_stream(
+        stream,
+        checkpoint_location=str(tmp_path / "c"),
+        trigger={"availableNow": True},
+        dead_letters="letters-dead",
     )
+    run(query)
+    # The progress has the counts without `observe_records`.
+    counted = [counts for batch in query.recentProgress if (counts := observed_counts(batch))]
+    told = [{name: n for name, n in counts[target.kv.name].items() if n} for counts in counted]
+    assert told == [{"rows": 5, "bad": 3, "update_after": 5, "MALFORMED": 2, "NULL_KEY": 1}]
     assert [(m.key(), m.value()) for m in broker.records("letters-target")] == GOOD
     dead = broker.records("letters-dead")
     assert [(m.key(), m.value()) for m in dead] == BAD
@@ -100,11 +105,16 @@ def test_rewriting_a_batch_replaces_its_folder(spark: Any, tmp_path: Path) -> No
     assert sorted(row.offset for row in spark.read.parquet(path).collect()) == [1, 2, 3, 9, 10]
 
 
-def test_write_bad_records_of_a_batch_in_one_call(spark: Any, broker: Any, tmp_path: Path) -> None:
+def test_write_bad_records_of_a_batch_in_one_call(
+    spark: Any, broker: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     table = upsert(broker.bootstrap, broker.create("letters-batch", 1), **{"scan.bounded.mode": "latest-offset"})
     broker.send("letters-batch", [*GOOD, *BAD])
     target = upsert(broker.bootstrap, broker.create("letters-batch-target", 1))
-    target.write(table.read(spark, changelog=True, errors="capture"), dead_letters=tmp_path / "dead")
+    with caplog.at_level(logging.WARNING, "kvformat.progress"):
+        target.write(table.read(spark, changelog=True, errors="capture"), dead_letters=tmp_path / "dead")
+    told = f"table {target.kv.name}: 3 bad records went to the dead letters: MALFORMED 2, NULL_KEY 1"
+    assert [record.getMessage() for record in caplog.records if record.name == "kvformat.progress"] == [told]
     assert len(broker.records("letters-batch-target")) == len(GOOD)
     rows = spark.read.parquet(str(tmp_path / "dead")).orderBy("offset").collect()
     assert [(row.key, row.value, row.topic) for row in rows] == [(key, value, "letters-batch") for key, value in BAD]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,10 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from kvformat.connectors.progress import ProgressListener, described, lag_of, new_partitions, observed_counts
+from kvformat.connectors.batch_progress import BatchProgress, lag_of, new_partitions, observed_counts
+from kvformat.connectors.lag import NO_TABLE, Lag
+from kvformat.connectors.progress import ProgressListener
+from kvformat.connectors.progress import described as described_batch
 
 pytestmark = [pytest.mark.once]
 
@@ -61,6 +66,22 @@ def source(start: Any, end: Any, latest: Any) -> Any:
     return SimpleNamespace(**dict(zip(("startOffset", "endOffset", "latestOffset"), texts, strict=True)))
 
 
+class Watch:
+    """Answers with a lag for all topics, and notes the offsets that it was asked about."""
+
+    def __init__(self, lag: Lag) -> None:
+        self.lag, self.asked = lag, list[Any]()
+
+    def after(self, end: Any) -> Lag:
+        self.asked.append(end.offsets)
+        return self.lag
+
+
+def described(of: Any, lag: Lag | None = None) -> str:
+    watch: Any = Watch(Lag({}) if lag is None else lag)
+    return described_batch(BatchProgress.of(of, watch))
+
+
 def test_a_micro_batch_without_numbers_is_described() -> None:
     assert described(progress()) == "query orders, batch 7: 5 records in 1.2 s"
     nameless = progress(name=None, numInputRows=None, batchDuration=None)
@@ -75,24 +96,49 @@ def test_a_stream_of_ranges_counts_their_offsets() -> None:
         assert "batch 7: 1200 records in" in text
 
 
-def test_lags_of_all_sources_are_added_and_the_largest_are_named() -> None:
-    """Of equal ones the first by name; a partition that is read to its end is not named."""
-    first = source(None, {"a": {"0": 1, "1": 5, "2": 0}}, {"a": {"0": 3, "1": 5, "2": 9}})
-    second = source(None, {"b": {"0": 2}}, {"b": {"0": 4}})
-    other = source(None, {"logOffset": 1}, {"logOffset": 2})
-    text = described(progress(sources=[second, other, first]))
-    assert text.endswith("; lag 13 records (a-2 9, a-0 2, b-0 2)")
-    done = described(progress(sources=[source(None, {"a": {"0": 3}}, {"a": {"0": 3}})]))
+def test_the_lag_is_that_after_the_batch_and_not_when_it_was_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of equal partitions the first by name; a partition that is read to its end is not named."""
+    monkeypatch.setattr("time.time", lambda: 1000.0)
+    read = source(None, {"a": {"0": 1, "1": 5, "2": 0}}, {"a": {"0": 1, "1": 5, "2": 0}})
+    lag = Lag({"a-0": 2, "a-1": 0, "a-2": 12_598}, {"a": 940_000})
+    text = described(progress(sources=[source(None, {"logOffset": 1}, {"logOffset": 2}), read]), lag)
+    assert text.endswith("; lag 12600 records (a-2 12598, a-0 2), the oldest waits 60.0 s")
+    done = described(progress(sources=[read]), Lag({"a-0": 0, "a-1": 0}))
     assert done.endswith("; lag 0 records")
+    late = described(progress(sources=[read]), Lag({"a-0": 1, "b-0": 2, "c-0": 0}, {"a": 1, "b": -8_000_000}))
+    assert late.endswith("; lag 3 records (b-0 2, a-0 1), the oldest waits b 2 h 30 min, a 16 min")
+    assert described(progress(sources=[read]), Lag({"a-0": 1})).endswith("(a-0 1), the age of the oldest is unknown")
+    assert "lag" not in described(progress(sources=[source(None, {"logOffset": 1}, {"logOffset": 2})]), lag)
+
+
+def test_the_first_batch_after_a_restart_has_a_lag() -> None:
+    """Spark's progress has no latest offset then."""
+    text = described(progress(sources=[source({"a": {"0": 1}}, {"a": {"0": 3}}, None)]), Lag({"a-0": 7}, {}))
+    assert "lag 7 records (a-0 7)" in text
+
+
+def test_a_lag_that_nobody_tells_is_unknown() -> None:
+    read = progress(sources=[source(None, {"a": {"0": 3}}, {"a": {"0": 3}})])
+    assert described(read, Lag(unknown="they sleep")).endswith("; lag unknown (they sleep)")
+    left = progress(sources=[source(None, {"a": {"0": 3}}, {"a": {"0": 8}})])
+    text = described(left, Lag(unknown=NO_TABLE))
+    assert "; lag at least 5 records (a-0 5) when it was planned, now unknown (no table with these topics" in text
+    assert text.endswith("log_progress(spark, tables=[...]))")
+
+
+def test_the_lags_of_all_sources_are_added() -> None:
+    watch: Any = Watch(Lag({"x-0": 4}))
+    sources = [source(None, {"a": {"0": 2}}, None), source(None, {"b": {"1": 3}, "$topic_ids": {"b": "i"}}, None)]
+    assert BatchProgress.of(progress(sources=sources), watch).lag == Lag({"x-0": 4})
+    assert watch.asked == [{("a", 0): 2}, {("b", 1): 3}]
 
 
 @pytest.mark.parametrize(("count", "more"), [(5, ""), (6, " and 1 more")])
 def test_five_partitions_are_named(count: int, more: str) -> None:
-    behind = source(
-        None, {"a": dict.fromkeys(map(str, range(count)), 0)}, {"a": dict.fromkeys(map(str, range(count)), 1)}
-    )
+    behind = source(None, {"a": {"0": 0}}, None)
     named = "a-0 1, a-1 1, a-2 1, a-3 1, a-4 1"
-    assert described(progress(sources=[behind])).endswith(f"; lag {count} records ({named}{more})")
+    text = described(progress(sources=[behind]), Lag({f"a-{n}": 1 for n in range(count)}))
+    assert f"; lag {count} records ({named}{more}), the age" in text
 
 
 def test_zeros_are_left_out_except_for_rows_and_bad_records() -> None:
@@ -135,3 +181,14 @@ def test_a_query_keeps_its_name_until_it_ends(caplog: pytest.LogCaptureFixture) 
         listener.onQueryTerminated(event)  # type: ignore[arg-type]
     told = [record.getMessage() for record in caplog.records if record.name == logger.name]
     assert told == ["query orders: started", "query orders: ended", "query i: ended"]
+
+
+def test_the_ends_of_queries_are_waited_for() -> None:
+    listener = ProgressListener(logging.getLogger("kvformat.tests.ends"))
+    listener.onQueryStarted(SimpleNamespace(runId="r", id="i", name="n"))  # type: ignore[arg-type]
+    begun = time.monotonic()
+    listener.await_ends(0.2)
+    assert time.monotonic() - begun >= 0.2
+    threading.Timer(0.2, listener.onQueryTerminated, [SimpleNamespace(runId="r", id="i", exception=None)]).start()
+    listener.await_ends(60)
+    assert time.monotonic() - begun < 30

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from pathlib import Path
 from typing import Any
@@ -162,5 +163,7 @@ def test_query_progress_is_logged(spark: Any, broker: Any, tmp_path: Path) -> No
     assert lines[0] == (logging.INFO, "query logged: started")
     assert [level for level, _ in batches[:2]] == [logging.INFO, logging.WARNING]
     assert "query logged, batch 0: 3 records in " in batches[0][1]
-    assert "lag 2 records (logged-0 2); orders: rows 3, bad 0, update_after 3" in batches[0][1]
+    assert re.search(
+        r"lag 2 records \(logged-0 2\), the oldest waits [\d.]+ s; orders: rows 3, bad 0, update_after 3", batches[0][1]
+    )
     assert "lag 0 records; orders: rows 1, bad 1, update_after 1, MALFORMED 1" in batches[1][1]

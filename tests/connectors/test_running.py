@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from kvformat.connectors import KafkaTable
+from kvformat.connectors.batch_progress import BatchProgress
+from kvformat.connectors.lag import LagWatch
 from kvformat.connectors.progress import described
 from kvformat.registry import latest_by_key
 from tests.connectors.tables import SCHEMA, Maintained, change, rows, upsert
@@ -162,7 +164,11 @@ def test_added_partitions_are_read_from_their_first_record(spark: Any, broker: A
             send(n)
             query.processAllAvailable()
             assert rows(spark, kept.path) == [(key, n) for key in keys]
-        told = [line for progress in query.recentProgress if "new partitions" in (line := described(progress))]
+        told = [
+            line
+            for progress in query.recentProgress
+            if "new partitions" in (line := described(BatchProgress.of(progress, LagWatch())))
+        ]
         assert len(told) == 1
         assert f"; new partitions {topic}-2: keys may have moved to others" in told[0]
     finally:

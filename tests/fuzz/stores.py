@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from kvformat.ingestion import store
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, CreateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
@@ -22,7 +23,6 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable
-from tests.support.file_store import FileStore
 
 _TYPES = ("BIGINT", "STRING", "DECIMAL(20, 0)", "TIMESTAMP(3)", "ARRAY<STRING>", "ROW<`a` INT>", "VARCHAR(7)")
 _NAMES = ("id", "näme", "a b", "x.y", "`", '"', "\u2028", "1")
@@ -54,7 +54,7 @@ def load_damaged(given: Damage) -> None:
 
 
 def _load_damaged(rng: random.Random, folder: Path) -> None:
-    written, states, plans = FileStore(folder), [IngestState()], []
+    written, states, plans = LocalSchemaStore(folder), [IngestState()], []
     for batch in range(rng.randint(1, 8)):
         plan = _plan(rng, states[-1])
         written.write(batch, states[-1], plan)
@@ -65,7 +65,7 @@ def _load_damaged(rng: random.Random, folder: Path) -> None:
     is_newest_lost = _damaged(rng, file, files) and _number(file) == newest
     for batch in (len(plans) - 1, len(plans), len(plans) + 1):  # Spark repeats the last batch, or goes on
         try:
-            state, plan = FileStore(folder).load(batch)
+            state, plan = LocalSchemaStore(folder).load(batch)
             told = ""
         except SchemaChangeError as error:
             told = str(error)

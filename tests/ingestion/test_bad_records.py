@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.bad_records import Summary, check_count, first_error
+from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.looking import table_name
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import DecodeError
-from tests.support.file_store import FileStore
 
 ORDERS, ITEMS = TableId(("shop", "orders")), TableId(("shop", "items"))
 
@@ -76,7 +76,7 @@ def test_the_error_of_a_bad_record_says_where_it_is() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 5])
 def test_a_query_has_at_most_so_many_bad_records(tmp_path: Path, most: int) -> None:
-    store = FileStore(tmp_path)
+    store = LocalSchemaStore(tmp_path)
     for _ in range(2):  # the batch is repeated
         check_count(store, 0, Summary.of_groups([_group("SCHEMA", most)] if most else [], []), most)
     check_count(store, 1, Summary(), most)
@@ -88,6 +88,6 @@ def test_a_query_has_at_most_so_many_bad_records(tmp_path: Path, most: int) -> N
 
 
 def test_without_a_limit_bad_records_are_only_counted(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
+    store = LocalSchemaStore(tmp_path)
     check_count(store, 0, Summary.of_groups([_group("SCHEMA", 10**6)], []), -1)
     assert store.errors() == 10**6

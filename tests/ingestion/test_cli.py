@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
-from kvformat.ingestion import BatchWrite, DeltaPathTarget, TableOptions, read_table
+from kvformat.ingestion import BatchWrite, DeltaPathTarget, TableOptions, cli, read_table
+from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.pipeline.source import parse_source
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable, DropTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
@@ -19,6 +21,7 @@ from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.store import SchemaStore
+from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.look import KnownTable
 from kvformat.registry.streams.delta.files import write_file
 from kvformat.registry.streams.delta.log import DeltaLog, WriterTransaction
@@ -214,9 +217,21 @@ def checkpoint(spark: Any, tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a command fail that starts Spark."""
+    for name in cli._ELSEWHERE:
+        monkeypatch.delenv(name, raising=False)
+
+    def refused(_: Any) -> Any:
+        raise ConfigurationError("the command starts Spark")
+
+    monkeypatch.setattr(cli, "_session", refused)
+
+
 @pytest.mark.spark
 @pytest.mark.once
-def test_schemas_show_tables_history_and_ddl(checkpoint: Path) -> None:
+def test_schemas_show_tables_history_and_ddl(checkpoint: Path, no_session: None) -> None:
     assert run("schemas", checkpoint).stdout.splitlines() == [
         "kind    table        columns  key  state",
         "source  a.b.c.d      1             quarantined: its key changed",
@@ -266,11 +281,52 @@ def test_the_ddl_is_read_as_first_schemas(checkpoint: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.once
-def test_a_table_is_released_from_quarantine(checkpoint: Path) -> None:
+def test_a_table_is_released_from_quarantine(spark: Any, checkpoint: Path, no_session: None) -> None:
     wrong = run("schemas", checkpoint, "--release", "shop.orders")
     assert (wrong.exit_code, "no table 'shop.orders' is in quarantine" in wrong.stderr) == (2, True)
     assert "table a.b.c.d is released; start the query again" in run("schemas", checkpoint, "--release", NOTES).stderr
     assert "quarantined" not in run("schemas", checkpoint).stdout
+    assert not SchemaStore(spark, str(checkpoint)).load()[0].quarantined
+
+
+@pytest.mark.parametrize(
+    ("path", "variable", "conf", "starts"),
+    [
+        ("here", "", "", False),
+        ("file:{}/here", "", "", False),
+        ("here", "HADOOP_CONF_DIR", "", False),
+        ("here", "SPARK_REMOTE", "", True),  # the server has another file system
+        ("nowhere", "", "", False),
+        ("nowhere", "HADOOP_CONF_DIR", "", True),
+        ("nowhere", "", "spark.hadoop.fs.defaultFS=hdfs://h", True),
+        ("s3a://bucket/here", "", "", True),
+    ],
+)
+def test_only_a_checkpoint_elsewhere_starts_spark(
+    path: str, variable: str, conf: str, starts: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, no_session: None
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if variable:
+        monkeypatch.setenv(variable, "x")
+    schema = _schema("id BIGINT")
+    state = IngestState({}, SchemaState({}, {ORDERS: schema}))
+    LocalSchemaStore("here").write(0, IngestState(), BatchPlan(state, ()))
+    result = run("schemas", path.format(tmp_path), *(["--conf", conf] if conf else []))
+    assert ("the command starts Spark" in result.stderr) == starts
+    if not starts:
+        assert ("shop.orders" in result.stdout) == ("here" in path and "nowhere" not in path)
+        assert result.exit_code == (2 if "nowhere" in path else 0)
+
+
+def test_files_of_jobs_that_have_not_ended_are_not_read(tmp_path: Path) -> None:
+    """Spark leaves them out, too."""
+    store = LocalSchemaStore(tmp_path)
+    store.choose("query", "q")
+    for name in ("_temporary/0/part-0", "_SUCCESS", ".part-0.crc"):
+        file = tmp_path / "kvformat" / "query" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("nonsense")
+    assert LocalSchemaStore(tmp_path).chosen("query") == "q"
 
 
 @pytest.mark.spark
@@ -301,10 +357,16 @@ def test_a_pipeline_runs_once_and_stops_with_a_message(spark: Any, broker: Any, 
     text = "\n".join(line for line in text.splitlines() if "sasl" not in line)
     pipeline.write_text(text + "\npipeline:\n  trigger: available-now\n")
     given = ("ingest", pipeline, "--set", f"kafka.bootstrap={broker.bootstrap}", "--checkpoint", tmp_path / "ck")
+    metrics = tmp_path / "kvformat.prom"
     for run_number in range(2):
-        result = run(*given, *(["--once"] if run_number else []))
+        result = run(*given, *(["--once", "--metrics-file", metrics] if run_number else []))
         assert result.exit_code == 0, result.stderr
         assert "the query has stopped" in result.stderr
+        if run_number == 0:
+            assert "batch 0: 10 records in " in result.stderr
+            assert "lag 0 records; ingestion: bad 0; 1 tables, the slowest shop.t " in result.stderr
+            assert "batch 0: wrote 1 tables (1 source tables), 10 records in " in result.stderr
+    assert re.search(r'kvformat_query_running\{query="[^"]+"\} 0\.0', metrics.read_text())
     assert read_table(spark, tmp_path / "lake", "shop.t").count() == 10
     shown = run("schemas", tmp_path / "ck", "--history").stdout.splitlines()
     assert len(shown) == 2
@@ -314,8 +376,8 @@ def test_a_pipeline_runs_once_and_stops_with_a_message(spark: Any, broker: Any, 
     broker.send(topic, [(None, b'{"before":')])
     result = run(*given)
     assert result.exit_code == 2
-    assert result.stderr.startswith("Error: the query has stopped: ")
-    assert "shop" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("Error: the query has stopped: ")
+    assert "shop" in result.stderr.splitlines()[-1]
     assert len(result.stderr) < 2000
 
 

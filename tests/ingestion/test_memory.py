@@ -10,6 +10,7 @@ from unittest import mock
 import pytest
 
 from kvformat.ingestion import Pipeline, query, query_memory
+from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.query import IngestBatch, QuerySettings
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.table_id import TableId
@@ -17,7 +18,6 @@ from kvformat.ingestion.targets.values import ValuesTarget
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable
 from tests.ingestion.history import SOURCE, KilledError
-from tests.support.file_store import FileStore
 
 SHOP = TableId(("shop",))
 
@@ -28,7 +28,7 @@ class _Batches:
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.folder, self.kill = folder, False
         self.runs: list[tuple[int, list[str], bool]] = []
-        monkeypatch.setattr(query_memory, "SchemaStore", lambda _, checkpoint: FileStore(checkpoint))
+        monkeypatch.setattr(query_memory, "SchemaStore", lambda _, checkpoint: LocalSchemaStore(checkpoint))
         monkeypatch.setattr(query_memory, "allows_time", lambda _: True)
         monkeypatch.setattr(query._BatchRun, "run", lambda run: self._run(run))
         settings = QuerySettings(str(folder))
@@ -52,7 +52,7 @@ class _Batches:
     @property
     def drivers(self) -> int:
         """How often the query began."""
-        return 1 + max(int(driver["number"]) for driver in FileStore(self.folder)._drivers())
+        return 1 + max(int(driver["number"]) for driver in LocalSchemaStore(self.folder)._drivers())
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.schemas.events import CreateTable
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
@@ -23,7 +24,6 @@ from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.look import KnownTable
-from tests.support.file_store import FileStore
 
 NewStore = Callable[[], SchemaStore]
 
@@ -32,7 +32,7 @@ NewStore = Callable[[], SchemaStore]
 def new_store(request: pytest.FixtureRequest, tmp_path: Path) -> NewStore:
     """Returns a function that makes a store of the same checkpoint."""
     if request.param == "files":
-        return lambda: FileStore(tmp_path)
+        return lambda: LocalSchemaStore(tmp_path)
     spark = request.getfixturevalue("spark")
     return lambda: SchemaStore(spark, str(tmp_path))
 
@@ -83,7 +83,7 @@ def test_everything_is_written_now_and_then_also_if_each_batch_has_a_new_start(
 ) -> None:
     monkeypatch.setattr("kvformat.ingestion.store._FULL_EVERY", 3)
     for batch in range(7):
-        store = FileStore(tmp_path)
+        store = LocalSchemaStore(tmp_path)
         state, _ = store.load(batch)
         store.write(batch, state, _plan(state, TableId(("t",)), *[f"c{n}" for n in range(batch + 1)]))
     names = {path.name for path in Path(store.folder, "schemas").iterdir()}
@@ -99,7 +99,7 @@ def test_a_value_is_chosen_once(new_store: NewStore) -> None:
 
 
 def test_a_slash_at_the_end_of_the_checkpoint_changes_nothing(tmp_path: Path) -> None:
-    assert FileStore(tmp_path).make_query_id() == FileStore(f"{tmp_path}/").chosen("query")
+    assert LocalSchemaStore(tmp_path).make_query_id() == LocalSchemaStore(f"{tmp_path}/").chosen("query")
 
 
 def test_a_repeated_batch_counts_its_errors_once(new_store: NewStore) -> None:
@@ -115,7 +115,7 @@ def test_a_repeated_batch_counts_its_errors_once(new_store: NewStore) -> None:
 
 def test_the_last_run_of_a_batch_says_how_many_errors_it_has(tmp_path: Path) -> None:
     """Its first run may have had more or fewer: with another format, or with another setting."""
-    store = FileStore(tmp_path)
+    store = LocalSchemaStore(tmp_path)
     store.add_errors(1, 4)
     for count in (3, 1, 0, 5, 2):
         assert store.add_errors(2, count) == 4 + count
@@ -124,7 +124,7 @@ def test_the_last_run_of_a_batch_says_how_many_errors_it_has(tmp_path: Path) -> 
 
 
 def test_a_count_that_is_cut_off_leaves_those_before_it(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
+    store = LocalSchemaStore(tmp_path)
     for batch in range(5):
         store.add_errors(batch, 1)
     (newest,) = (p for p in Path(store.folder, "errors").glob("*/part-0") if '"count": 5' in p.read_text())
@@ -182,7 +182,7 @@ def test_the_newest_driver_runs_a_query(new_store: NewStore, monkeypatch: pytest
 def test_the_answer_about_drivers_counts_for_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    first, second = FileStore(tmp_path), FileStore(tmp_path)
+    first, second = LocalSchemaStore(tmp_path), LocalSchemaStore(tmp_path)
     first.begin_driver()
     first.check_driver()
     second.begin_driver()
@@ -194,9 +194,9 @@ def test_the_answer_about_drivers_counts_for_a_second(tmp_path: Path, monkeypatc
 
 
 def test_a_driver_that_is_being_written_does_not_count(tmp_path: Path) -> None:
-    first = FileStore(tmp_path)
+    first = LocalSchemaStore(tmp_path)
     first.begin_driver()
-    FileStore(tmp_path).begin_driver()
+    LocalSchemaStore(tmp_path).begin_driver()
     newest = Path(first.folder, "drivers", "1", "part-0")
     newest.write_text(newest.read_text()[:-9])
     first.check_driver()
@@ -204,22 +204,22 @@ def test_a_driver_that_is_being_written_does_not_count(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 def test_a_lost_plan_is_an_error_that_names_it(tmp_path: Path, lost: int) -> None:
-    store, state = FileStore(tmp_path), IngestState()
+    store, state = LocalSchemaStore(tmp_path), IngestState()
     for batch in range(4):
         plan = _plan(state, TableId(("t",)), *[f"c{n}" for n in range(batch + 1)])
         store.write(batch, state, plan)
         state = plan.state
     shutil.rmtree(Path(store.folder, "schemas", f"00000000{lost}"))
     with pytest.raises(SchemaChangeError, match=rf"schemas/00000000{lost}' is lost"):
-        FileStore(tmp_path).load(4)
+        LocalSchemaStore(tmp_path).load(4)
 
 
 def test_a_plan_of_another_batch_is_an_error(tmp_path: Path) -> None:
-    store = FileStore(tmp_path)
+    store = LocalSchemaStore(tmp_path)
     store.write(0, IngestState(), _plan(IngestState(), TableId(("t",)), "x"))
     Path(store.folder, "schemas", "000000000").rename(Path(store.folder, "schemas", "000000001"))
     with pytest.raises(SchemaChangeError, match="schemas/000000001/part-0' is lost, broken"):
-        FileStore(tmp_path).load(2)
+        LocalSchemaStore(tmp_path).load(2)
 
 
 def test_broken_files_are_errors_and_nothing_is_lost(new_store: NewStore) -> None:

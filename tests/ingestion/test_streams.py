@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from kvformat.connectors import source_choice
-from kvformat.ingestion import Pipeline, read_table
+from kvformat.connectors import log_progress, source_choice
+from kvformat.ingestion import DeltaPathTarget, Pipeline, read_table
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.store import FIRST_BATCH, SchemaStore
+from kvformat.ingestion.targets.target import BatchWrite
 from kvformat.registry import ConfigurationError
 from tests.support import services
 from tests.support.cli import run
@@ -381,3 +383,49 @@ def test_both_sources_give_the_same_tables(
     assert len(found[0][0]) == 52
     assert len(found[0][1]) == 8
     assert found[0] == found[1]
+
+
+# --- what is said of its batches -------------------------------------------------------------------------------
+
+
+def test_progress_has_the_lag_the_tables_and_the_bad_records(spark: Any, broker: Any, tmp_path: Path) -> None:
+    """Records arrive while the first batch is written."""
+    topic = broker.create(f"told-{tmp_path.name}", 1)
+    _send(broker, topic, {"id": 1}, {"id": 2})
+    broker.send(topic, [(None, b"{")])
+    stream = Stream(
+        spark, broker, tmp_path, {"topic": topic, "ingestion.ignore-errors": "true"}, pipeline={"name": "told"}
+    )
+    lines: list[tuple[int, str]] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append((record.levelno, record.getMessage()))
+
+    class Target(DeltaPathTarget):
+        def write_rows(self, table: TableId, schema: Any, rows: Any, batch: BatchWrite) -> None:
+            if batch.batch_id == 0:
+                _send(broker, topic, *({"id": n} for n in range(10, 17)))
+            super().write_rows(table, schema, rows, batch)
+
+    logger = logging.getLogger("kvformat.tests.told")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(handler := Kept())
+    listener = log_progress(spark, logger=logger)
+    try:
+        query = stream.start(target=Target(str(stream.lake)))
+        deadline = time.monotonic() + _LONGEST
+        while len([text for _, text in lines if ", batch " in text]) < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        query.stop()
+    finally:
+        spark.streams.removeListener(listener)
+        logger.removeHandler(handler)
+    first, second = [line for line in lines if ", batch " in line[1]][:2]
+    assert first[0] == logging.WARNING
+    assert first[1].startswith("query told, batch 0: 3 records in ")
+    assert f"lag 7 records ({topic}-0 7), the oldest waits" in first[1]
+    assert "; ingestion: bad 1, MALFORMED 1; 1 tables, the slowest " in first[1]
+    assert second[0] == logging.INFO
+    assert "batch 1: 7 records in " in second[1]
+    assert "lag 0 records; ingestion: bad 0; 1 tables" in second[1]

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import Observation
 
-from kvformat.connectors.progress import described, observed_counts
+from kvformat.connectors.batch_progress import BatchProgress, observed_counts
+from kvformat.connectors.lag import LagWatch
+from kvformat.connectors.progress import described
 from kvformat.registry import (
     ConfigurationError,
     ErrorCode,
@@ -150,6 +152,6 @@ def test_messages_are_counted_by_the_id_of_their_schema(spark: Any, tmp_path: Pa
     query.awaitTermination()
     progress = next(one for one in query.recentProgress if one.numInputRows)
     assert observed_counts(progress)["orders"].items() >= {"rows": 10, "bad": 1, "schema 2": 4, "schema 1": 3}.items()
-    assert described(progress).endswith("records 8, MALFORMED 1, schema 2 4, schema 1 3")
+    assert described(BatchProgress.of(progress, LagWatch())).endswith("records 8, MALFORMED 1, schema 2 4, schema 1 3")
     with pytest.raises(SchemaError, match="no column 'schema'"):
         observe_records(table.decode(stream, errors="capture"), "x", schema_id="schema")

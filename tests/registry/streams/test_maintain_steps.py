@@ -23,7 +23,7 @@ class _Frame:
     """A DataFrame of bad records, as (reason, code), or of rows."""
 
     def __init__(self, rows: list[Any], steps: list[str]) -> None:
-        self.rows, self.steps, self.isStreaming = rows, steps, True
+        self.rows, self.steps, self.isStreaming, self.writeStream = rows, steps, True, _Writer()
 
     def persist(self) -> _Frame:
         self.steps.append("persist")
@@ -84,6 +84,17 @@ class _Table:
         return _Frame([self.good, self.bad], self.steps)
 
 
+@pytest.fixture(autouse=True)
+def counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note that a stream is counted."""
+
+    def observe(df: _Frame, table: str) -> _Frame:
+        df.steps.append(f"count {table}")
+        return df
+
+    monkeypatch.setattr(maintain, "observe_table", observe)
+
+
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """Return a function that runs a batch and returns its steps."""
@@ -119,7 +130,8 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
             return called
 
-        MaintainedBatch(table, step("merge"), DeadLetters.of(step("letters"), {}) if letters else None)(df, 7)
+        batch = MaintainedBatch(table, step("merge"), DeadLetters.of(step("letters"), {}) if letters else None)
+        batch(batch.decoded(df), 7)
         return noted
 
     df: Any = _Frame([], [])
@@ -132,7 +144,7 @@ _MERGED = [f"latest by {_ORDER}, deletes=True", f"drop {_ORDER}", "merge 7: 1"]
 
 def test_dead_letters_are_written_before_the_rows_are_merged(run: Any) -> None:
     found = run(["row"], [("why", "MALFORMED")], letters=True)
-    assert found == ["decode capture", "persist", "letters 7: 1", *_MERGED, "unpersist"]
+    assert found == ["decode capture", "count t", "persist", "letters 7: 1", *_MERGED, "unpersist"]
 
 
 def test_without_dead_letters_and_tolerance_the_first_bad_record_is_an_error(run: Any) -> None:
@@ -144,7 +156,7 @@ def test_without_dead_letters_and_tolerance_the_first_bad_record_is_an_error(run
 
 def test_a_batch_without_good_rows_is_not_merged(run: Any) -> None:
     found = run([], [("why", "MALFORMED")], letters=True)
-    assert found == ["decode capture", "persist", "letters 7: 1", "unpersist"]
+    assert found == ["decode capture", "count t", "persist", "letters 7: 1", "unpersist"]
 
 
 @pytest.mark.parametrize(("fails", "last"), [("letters", "letters 7: 1"), ("merge", "merge 7: 1")])
@@ -234,7 +246,7 @@ class _Writer:
 
 def _stream(*, streaming: bool = True) -> Any:
     stream: Any = _Frame([], [])
-    stream.isStreaming, stream.writeStream = streaming, _Writer()
+    stream.isStreaming = streaming
     return stream
 
 

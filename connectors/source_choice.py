@@ -123,8 +123,8 @@ def _reason(
     python = python_missing_here(spark)
     if python is not None:
         return (
-            f"Spark's driver starts the workers' Python too, to plan what is read, and there is no {python!r} here: submit "
-            "the job from the folder that has it (PYSPARK_PYTHON)"
+            f"Spark's driver starts the workers' Python too, to plan what is read, and there is no {python!r} here: "
+            "submit the job from the folder that has it (PYSPARK_PYTHON)"
         )
     missing = missing_module(spark, _CLIENT)
     return None if missing is None else f"Spark's workers lack confluent-kafka ({missing})"

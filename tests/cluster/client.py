@@ -54,6 +54,7 @@ def run(settings: dict[str, str]) -> dict[str, Any]:
         "topic": settings["changes"],
         "properties.bootstrap.servers": bootstrap,
         "scan.startup.mode": "earliest-offset",
+        "key.format": "json",
         "value.format": "debezium-json",
     }
     lake = folder / "lake"

@@ -28,7 +28,7 @@ def change(table: str, key: int, n: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def answer(cluster: Cluster, broker: Any, thin_client: Environment, tmp_path_factory: Any) -> dict[str, Any]:
-    """What the client has read, at its end."""
+    """What the client has read, at its end. The server ends then, because its executors take memory."""
     folder: Path = tmp_path_factory.mktemp("connect")
     topics = {"source": broker.create("connect-source", 4), "target": broker.create("connect-target", 3)}
     topics["changes"] = broker.create("connect-changes", 2)
@@ -39,16 +39,19 @@ def answer(cluster: Cluster, broker: Any, thin_client: Environment, tmp_path_fac
     broker.send(
         topics["changes"],
         [
-            (json.dumps({"table": table, "id": key}).encode(), change(table, key, n))
+            (b'{"id":%d}' % key, change(table, key, n))
             for n in range(CHANGES)
             for key in range(KEYS)
             for table in TABLES
         ],
     )
-    settings = {**topics, "url": cluster.connect_server(), "bootstrap": broker.bootstrap, "folder": str(folder)}
+    url, server = cluster.connect_server()
+    settings = {**topics, "url": url, "bootstrap": broker.bootstrap, "folder": str(folder)}
     command = [thin_client.executable, "-m", "tests.cluster.client", json.dumps(settings)]
     client = cluster.run(command, "client.log", ROOT, PATH=thin_client.folder / "bin", JAVA_HOME="", SPARK_HOME="")
-    (line,) = (line for line in client.end().splitlines() if line.startswith("RESULT "))
+    output = client.end()
+    server.kill()
+    (line,) = (line for line in output.splitlines() if line.startswith("RESULT "))
     return {**json.loads(line.removeprefix("RESULT ")), "target": topics["target"]}
 
 

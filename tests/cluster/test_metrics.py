@@ -69,8 +69,9 @@ def test_the_scraped_lag_is_that_of_the_broker_while_records_arrive(
         PYSPARK_PYTHON=with_wheel.executable,
     )
 
-    def series(name: str, labels: str = "") -> float:
-        return scraped(port).get(f'kvformat_{name}{{query="metered"{labels}}}', -1.0)
+    def series(name: str, **labels: str) -> float:
+        written = ",".join(f'{label}="{value}"' for label, value in sorted({**labels, "query": "metered"}.items()))
+        return scraped(port).get(f"kvformat_{name}{{{written}}}", -1.0)
 
     def read(batch: int) -> int:
         """Return the number of records in all batches up to this one, from Spark's checkpoint."""
@@ -81,22 +82,21 @@ def test_the_scraped_lag_is_that_of_the_broker_while_records_arrive(
         wait(lambda: job.ended() or condition(), job.output)
         assert not job.ended(), job.output()[-6000:]
 
-    lag = f',topic="{topic}"'
     # Records arrive while the first batch is being written: Spark's own numbers are older.
     until((tmp_path / "checkpoint" / "offsets" / "0").exists)
     broker.send(topic, [(b"%d" % n, b'{"id":%d}' % n) for n in range(MORE)])
     (tmp_path / "go-0").touch()
-    until(lambda: series("records_total") > 0 and series("lag_records", lag) >= 0)
+    until(lambda: series("records_total") > 0 and series("lag_records", topic=topic) >= 0)
     assert series("records_total") == read(0) <= BATCH
-    assert series("lag_records", lag) == ends(broker, topic) - read(0) >= RECORDS + MORE - BATCH
-    assert series("oldest_unread_seconds", lag) > 0
+    assert series("lag_records", topic=topic) == ends(broker, topic) - read(0) >= RECORDS + MORE - BATCH
+    assert series("oldest_unread_seconds", topic=topic) > 0
     assert series("query_running") == 1
 
     (tmp_path / "go").touch()
-    until(lambda: series("records_total") == RECORDS + MORE and series("lag_records", lag) == 0)
+    until(lambda: series("records_total") == RECORDS + MORE and series("lag_records", topic=topic) == 0)
     last = max(int(path.name) for path in (tmp_path / "checkpoint" / "offsets").iterdir() if path.name.isdigit())
     assert ends(broker, topic) == read(last) == RECORDS + MORE
-    assert series("bad_records_total", ',code="MALFORMED"') == BAD
-    assert series("table_rows_total", ',table="orders"') == RECORDS + MORE - BAD
+    assert series("bad_records_total", code="MALFORMED") == BAD
+    assert series("table_rows_total", table="orders") == RECORDS + MORE - BAD
     job.kill()
     assert f"lag {RECORDS + MORE - read(0)} records" in job.output()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +14,17 @@ from tests.support.environments import Environment
 OTHER = "0123456789ab"
 
 JOB = """
-import json
+import json, sys
 from kvformat import KafkaTable, get_format
 from kvformat.registry import ConfigurationError, build_identity
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.getOrCreate()
 messages = spark.createDataFrame([(b'{"id":1}',)], "value BINARY")
-options = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "127.0.0.1:1", "format": "json"}
+options = {
+    "connector": "kafka", "topic": sys.argv[1], "properties.bootstrap.servers": sys.argv[2],
+    "scan.startup.mode": "earliest-offset", "format": "json",
+}
 answers = []
 for call in (
     lambda: messages.select(get_format("json").decode("value", "id INT")).collect(),
@@ -47,13 +51,14 @@ def other(new_environment, wheel: Path) -> Environment:
 
 @pytest.fixture(scope="module")
 def jobs(
-    cluster: Cluster, with_wheel: Environment, other: Environment, bare: Environment, tmp_path_factory
+    cluster: Cluster, broker: Any, with_wheel: Environment, other: Environment, bare: Environment, tmp_path_factory
 ) -> dict[str, Program]:
     """Two jobs that run at the same time: executors with another build, and without one."""
     job: Path = tmp_path_factory.mktemp("skew") / "job.py"
     job.write_text(JOB, encoding="utf-8")
+    call = (job, broker.create("skew"), broker.bootstrap)
     return {
-        name: cluster.submit(with_wheel.executable, job, log=f"{name}.log", PYSPARK_PYTHON=workers.executable)
+        name: cluster.submit(with_wheel.executable, *call, log=f"{name}.log", PYSPARK_PYTHON=workers.executable)
         for name, workers in (("other", other), ("bare", bare))
     }
 

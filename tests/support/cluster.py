@@ -184,8 +184,8 @@ class Cluster:
         command = [self._home / "bin" / "spark-submit", *options, *arguments]
         return self.run(command, log, cwd, PYSPARK_DRIVER_PYTHON=python, **environment)
 
-    def connect_server(self) -> str:
-        """Start a server of Spark Connect, whose Python is that of the executors, and return its address."""
+    def connect_server(self) -> tuple[str, Program]:
+        """Start a server of Spark Connect, whose Python is that of the executors, and return its address, too."""
         port = services.free_port()
         binding = "spark.connect.grpc.binding"
         options = ["--conf", f"{binding}.address=127.0.0.1", "--conf", f"{binding}.port={port}"]
@@ -201,7 +201,7 @@ class Cluster:
             return False
 
         wait(listens, "the Connect server does not listen")
-        return f"sc://127.0.0.1:{port}"
+        return f"sc://127.0.0.1:{port}", program
 
     def kill_worker(self, host: str) -> None:
         """Kill a worker; its executors end by themselves when they notice."""

@@ -22,7 +22,7 @@ from kvformat.connectors.reader.client_settings import unsupported
 from kvformat.connectors.reader.ranges import TOPIC_IDS
 from kvformat.registry.contract.errors import ConfigurationError, install_extra
 from kvformat.registry.key_value_format import KeyValueFormat
-from kvformat.registry.spark.sessions import is_connect
+from kvformat.registry.spark.sessions import is_connect, python_missing_here
 from kvformat.registry.spark.workers import missing_module, spark_version
 
 if TYPE_CHECKING:
@@ -118,7 +118,15 @@ def _reason(
         return f"spark_options has '{others[0]}', an option of Spark's source"
     if streaming and _version(spark) < _LIMITS:
         return "PySpark before 4.2 has no limits for the micro-batches of a data source in Python"
-    missing = None if spark is None else missing_module(spark, _CLIENT)
+    if spark is None:
+        return None
+    python = python_missing_here(spark)
+    if python is not None:
+        return (
+            f"Spark's driver starts the workers' Python too, to plan what is read, and there is no {python!r} here: "
+            "submit the job from the folder that has it (PYSPARK_PYTHON)"
+        )
+    missing = missing_module(spark, _CLIENT)
     return None if missing is None else f"Spark's workers lack confluent-kafka ({missing})"
 
 

@@ -44,7 +44,7 @@ def isolate_errors(
     try:
         return run(0, count)
     except Exception as error:
-        if not count or _is_for_caller(error) or _try(run, 0, 0)[1] is not None:
+        if not count or _is_for_caller(error, count) or _try(run, 0, 0)[1] is not None:
             raise
         whole = (0, count, error)
     return join(_run_parts(run, [whole], failed, what))
@@ -63,8 +63,6 @@ def _run_parts(
         halves = []
         for start, count, error in broken:
             if count == 1:
-                if isinstance(error, MemoryError):
-                    raise error
                 done.append((start, failed(1, _reason_of(error, what))))
                 continue
             for at, size in ((start, count // 2), (start + count // 2, count - count // 2)):
@@ -82,13 +80,18 @@ def _try(run: Run[_T], start: int, count: int) -> tuple[Any, Exception | None]:
     try:
         return run(start, count), None
     except Exception as error:
-        if _is_for_caller(error):
+        if _is_for_caller(error, count):
             raise
         return None, error
 
 
-def _is_for_caller(error: Exception) -> bool:
-    """Return whether an error concerns the options, the schema, the registry or the installation, not a message."""
+def _is_for_caller(error: Exception, count: int) -> bool:
+    """Return whether an error concerns the options, the schema, the registry or the installation, not the messages.
+
+    Memory that does not suffice for a single message is short for other reasons: a repeated task may have more.
+    """
+    if isinstance(error, MemoryError):
+        return count <= 1
     return isinstance(error, ImportError) or (isinstance(error, KvFormatError) and not isinstance(error, DataError))
 
 

@@ -33,6 +33,17 @@ def has_drivers_python(session: SparkSession) -> bool:
     return not is_connect(session) and is_local(session) and _is_this(session.sparkContext.pythonExec)
 
 
+def python_missing_here(session: SparkSession) -> str | None:
+    """Return the workers' Python if this machine does not have it; None if it does, and with Spark Connect.
+
+    Spark's driver starts it too, to plan what a data source in Python reads.
+    """
+    if is_connect(session):
+        return None
+    python: str = session.sparkContext.pythonExec
+    return python if shutil.which(python) is None else None
+
+
 def _is_this(python: str) -> bool:
     found = shutil.which(python)
     if found is None:

@@ -30,6 +30,7 @@ from kvformat.registry.streams.delta.log import DeltaLog
 from kvformat.registry.streams.delta.storage import TableStorage
 from tests.connectors.tables import upsert
 from tests.support import services
+from tests.support.cluster import ON_EACH_WORKER, SETTINGS, Cluster, die_with_parent
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,16 +65,26 @@ class Query:
     def __init__(self, folder: Path, what: str, **settings: str) -> None:
         self.folder, self.checkpoint = folder, folder / "checkpoint"
         self._settings: dict[str, object] = {**settings, "what": what, "folder": str(folder)}
+        self._python: str | Path = sys.executable
         self._process: subprocess.Popen[bytes] | None = None
+        self.cluster: Cluster | None = None
+
+    def on_cluster(self, cluster: Cluster, python: Path) -> None:
+        """Run the next processes as drivers of a cluster, with this Python."""
+        self._python, self.cluster = python, cluster
+        self.settings(conf={**SETTINGS, **ON_EACH_WORKER, "spark.master": cluster.url})
 
     def settings(self, **settings: object) -> None:
         """Change settings of the next process."""
         self._settings |= settings
 
     def start(self) -> None:
-        command = [sys.executable, "-m", self.module, "--query", json.dumps(self._settings)]
+        command = [self._python, "-m", self.module, "--query", json.dumps(self._settings)]
+        more: dict[str, Any] = {"start_new_session": True, "preexec_fn": die_with_parent}
+        if self.cluster is not None:
+            more["env"] = self.cluster.environment | {"PYSPARK_DRIVER_PYTHON": str(self._python)}
         with open(self.folder / "query.log", "ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, **more)
 
     def kill(self) -> None:
         """Kill the process and its JVM immediately."""

@@ -54,19 +54,23 @@ class OnceQuery(Query):
         return self._process is not None and self._process.poll() is None
 
     def worker_groups(self) -> set[int]:
-        """Return the process groups of Python workers, which are not in the group of the query."""
+        """Return the process groups of Python workers, which are not in the group of the query or the executor."""
         assert self._process is not None
-        found = set[int]()
-        for process in psutil.Process(self._process.pid).children(recursive=True):
-            with contextlib.suppress(ProcessLookupError):
-                found.add(os.getpgid(process.pid))
-        return found - {self._process.pid}
+        parents = self.cluster.executors() if self.cluster else [psutil.Process(self._process.pid)]
+        groups, others = set[int](), set[int]()
+        for parent in parents:
+            with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
+                others.add(os.getpgid(parent.pid))
+                for process in parent.children(recursive=True):
+                    groups.add(os.getpgid(process.pid))
+        return groups - others
 
 
 def run_query(settings: dict[str, Any]) -> None:
     """Run a query until its process is killed. A failed task is tried again, as on a cluster."""
     conf = {"spark.master": "local[2,8]", "spark.sql.execution.arrow.maxRecordsPerBatch": "50"}
-    spark = session(**conf, **{"spark.default.parallelism": str(settings["tasks"])})
+    conf |= {"spark.default.parallelism": str(settings["tasks"])} | settings.get("conf", {})
+    spark = session(**conf)
     run = {"copy": copy_table, "ingest": ingest}[settings["what"]]
     run(spark, settings, str(Path(settings["folder"], "checkpoint"))).awaitTermination()
 
@@ -74,7 +78,7 @@ def run_query(settings: dict[str, Any]) -> None:
 def copy_table(spark: SparkSession, settings: dict[str, Any], checkpoint: str) -> StreamingQuery:
     """Start a query that copies an upsert table."""
     options = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "crash"}
-    source = upsert(settings["bootstrap"], settings["source"], SCHEMA)
+    source = upsert(settings["bootstrap"], settings["source"], SCHEMA, **settings.get("source_options", {}))
     target = upsert(
         settings["bootstrap"],
         settings["target"],
@@ -83,7 +87,8 @@ def copy_table(spark: SparkSession, settings: dict[str, Any], checkpoint: str) -
         **{"sink.parallelism": settings["tasks"], "properties.transaction.timeout.ms": 120_000},
     )
     records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
-    stream = records.option("maxOffsetsPerTrigger", BATCH).option("includeHeaders", "true").load()
+    most = settings.get("batch", BATCH)
+    stream = records.option("maxOffsetsPerTrigger", most).option("includeHeaders", "true").load()
     return target.write_stream(
         source.kv.decode(stream, errors="capture"),
         checkpoint_location=checkpoint,

@@ -1,6 +1,6 @@
 """Run exactly-once jobs on a Spark cluster of several executors, where attempts of a task overlap.
 
-    cluster = Cluster(folder, ["localhost", "127.0.0.1"])      a standalone master, and a worker for each host
+    cluster = Cluster(folder, ["localhost", "127.0.0.1"])      tests/support/cluster.py
     Job(cluster, folder, ...).run()                            a driver in its own process
 
 Spark does not speculate with the master `local[N]`. With `local-cluster[...]` all executors have the same host, and
@@ -17,110 +17,24 @@ import argparse
 import contextlib
 import json
 import os
-import subprocess
 import sys
 import time
-import urllib.request
-import uuid
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 
 from kvformat.connectors import exactly_once
 from kvformat.connectors.transaction_client import KafkaBrokers, KafkaTransaction
 from kvformat.connectors.transactions import Mark
 from tests.connectors.tables import upsert
-from tests.support import services
+from tests.support.cluster import SETTINGS, Cluster, Program, wait
 
 RECORDS, KEYS, TASKS = 6000, 50, 4
 SLOW_TASK = 1
 """The task whose attempts wait."""
-_LONGEST = 180.0  # seconds that a step may take
-_MARK = "KVFORMAT_TEST_CLUSTER"
-_JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
-
-
-def wait(until: Callable[[], bool], what: str) -> None:
-    """Wait for a condition; raises `TimeoutError`."""
-    deadline = time.monotonic() + _LONGEST
-    while not until():
-        if time.monotonic() > deadline:
-            raise TimeoutError(what)
-        time.sleep(0.05)
-
-
-class Cluster:
-    """A Spark master and a worker for each name of a host, with processes of their own."""
-
-    def __init__(self, folder: Path, hosts: Sequence[str]) -> None:
-        import pyspark
-
-        self._id, self._folder, self._hosts = uuid.uuid4().hex, folder, hosts
-        self._home = Path(pyspark.__file__).parent
-        self.started: list[subprocess.Popen[bytes]] = []
-        self._port, self._ui = services.free_port(), services.free_port()
-        self.url = f"spark://127.0.0.1:{self._port}"
-        self.environment = {
-            **os.environ,
-            _MARK: self._id,
-            "SPARK_HOME": str(self._home),
-            "SPARK_SCALA_VERSION": "2.13",  # set by the scripts of a whole Spark, which this starts without
-            "SPARK_LOCAL_IP": "127.0.0.1",
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        }
-
-    def start(self) -> None:
-        """Start all processes, and wait until the master knows the workers."""
-        address = ["--host", "127.0.0.1", "--port", str(self._port), "--webui-port", str(self._ui)]
-        self._java("master.Master", address)
-        wait(lambda: self._workers() is not None, "the master does not answer")
-        for number, host in enumerate(self._hosts):
-            size = ["--host", host, "--webui-port", "0", "--cores", "2", "--memory", "1g"]
-            self._java("worker.Worker", [*size, "--work-dir", str(self._folder / f"worker-{number}"), self.url])
-        wait(lambda: self._workers() == len(self._hosts), "the workers are missing")
-
-    def _java(self, name: str, arguments: list[str]) -> None:
-        java = [
-            "java",
-            "-Xmx128m",
-            *_JAVA,
-            "-Dspark.master.rest.enabled=false",
-            "-cp",
-            f"{self._home}/jars/*",
-            f"org.apache.spark.deploy.{name}",
-        ]
-        with open(self._folder / f"{name}.log", "ab") as log:
-            command = [*java, *arguments]
-            self.started.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=self.environment))
-
-    def _workers(self) -> int | None:
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self._ui}/json/") as answer:
-            return sum(worker["state"] == "ALIVE" for worker in json.load(answer)["workers"])
-        return None
-
-    def processes(self) -> list[psutil.Process]:
-        """Return all processes of the cluster, of its jobs, and of workers whose executor has ended."""
-        found = []
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(_MARK) == self._id:
-                    found.append(process)
-        return found
-
-    def kill(self) -> None:
-        """Kill all processes, also those that are stopped."""
-        while found := self.processes():
-            for process in found:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            psutil.wait_procs(found, timeout=5)
-        for started in self.started:
-            started.wait()
+_LONGEST = 180.0  # seconds that an attempt waits
 
 
 @dataclass(frozen=True)
@@ -139,14 +53,11 @@ class Job:
         self._cluster, self.folder, self.topic = cluster, folder, topic
         self._settings = {"what": what, "folder": str(folder), "bootstrap": bootstrap, "topic": topic}
         self._settings |= {"master": cluster.url, "conf": {name: str(value) for name, value in conf.items()}}
-        self._process: subprocess.Popen[bytes] | None = None
+        self._program: Program | None = None
 
     def start(self) -> None:
         command = [sys.executable, "-m", "tests.connectors.speculation", json.dumps(self._settings)]
-        environment = self._cluster.environment
-        with open(self.folder / "job.log", "ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
-        self._cluster.started.append(self._process)
+        self._program = self._cluster.run(command, self.folder / "job.log")
 
     def wait(self, *names: str) -> None:
         """Wait until attempts have written files of these names. Raises with the job's log."""
@@ -160,10 +71,8 @@ class Job:
 
     def end(self) -> None:
         """Wait until the job has ended well. Raises with its log."""
-        wait(self._ended, self._said())
-        assert self._process is not None
-        if self._process.returncode:
-            raise RuntimeError(self._said())
+        assert self._program is not None
+        self._program.end()
 
     def told(self) -> dict[str, str]:
         """Return what the attempts have written to files."""
@@ -183,7 +92,7 @@ class Job:
         return list(found.values())
 
     def _ended(self) -> bool:
-        return self._process is not None and self._process.poll() is not None
+        return self._program is not None and self._program.ended()
 
     def _said(self) -> str:
         return f"{sorted(self.told().items())}\n" + (self.folder / "job.log").read_text(errors="replace")[-6000:]
@@ -198,16 +107,9 @@ def run(settings: dict[str, Any]) -> None:
 
     folder = Path(settings["folder"])
     (folder / "events").mkdir()
-    builder = SparkSession.builder.master(settings["master"]).config("spark.ui.enabled", "false")
+    builder = SparkSession.builder.master(settings["master"])
     conf = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": "512m",
-        "spark.driver.extraJavaOptions": " ".join(_JAVA),
-        "spark.executor.extraJavaOptions": " ".join(_JAVA),
-        "spark.executor.memory": "512m",
-        "spark.scheduler.minRegisteredResourcesRatio": "1.0",
-        "spark.locality.wait": "0",
+        **SETTINGS,
         "spark.eventLog.enabled": "true",
         "spark.eventLog.dir": (folder / "events").as_uri(),
         "spark.eventLog.compress": "false",

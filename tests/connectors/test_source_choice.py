@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import types
 from typing import Any
 
@@ -57,19 +58,34 @@ def test_current_times_of_a_stream_are_repeated_by_spark_only() -> None:
     assert choose(kv, "auto", streaming=True).source == "spark"
 
 
+def classic(version: str = "4.3.0", python: str = sys.executable) -> Any:
+    """Return a session whose workers run a Python."""
+    return types.SimpleNamespace(version=version, sparkContext=types.SimpleNamespace(pythonExec=python))
+
+
 @pytest.mark.parametrize(("version", "source"), [("4.1.3", "spark"), ("4.2.0", "python"), ("4.3.0", "python")])
 def test_streams_need_limits(version: str, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_choice, "missing_module", lambda *_: None)
-    session: Any = types.SimpleNamespace(version=version)
+    session = classic(version)
     assert choose(table(), "auto", streaming=True, spark=session).source == source
     assert choose(table(), "auto", streaming=False, spark=session).source == "python"
 
 
 def test_workers_need_the_client(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_choice, "missing_module", lambda *_: "No module named 'confluent_kafka'")
-    found = choose(table(), "auto", streaming=False, spark=types.SimpleNamespace(version="4.3.0"))  # type: ignore[arg-type]
+    found = choose(table(), "auto", streaming=False, spark=classic())
     assert found.source == "spark"
     assert "Spark's workers lack confluent-kafka (No module named 'confluent_kafka')" in found.why
+
+
+def test_the_driver_needs_the_python_of_the_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an archive of an environment, of a job that is submitted from another folder."""
+    monkeypatch.setattr(source_choice, "missing_module", lambda *_: None)
+    session = classic(python="./env/bin/python")
+    found = choose(table(), "auto", streaming=False, spark=session)
+    assert found.source == "spark"
+    assert "there is no './env/bin/python' here: submit the job from the folder that has it" in found.why
+    assert choose(table(), "auto", streaming=False, spark=classic(python="python3")).source == "python"
 
 
 @pytest.mark.parametrize(

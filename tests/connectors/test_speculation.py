@@ -10,7 +10,8 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.connectors.speculation import KEYS, RECORDS, Cluster, Job, wait
+from tests.connectors.speculation import KEYS, RECORDS, Job
+from tests.support.cluster import Cluster, wait
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow, pytest.mark.once]
 

@@ -185,6 +185,7 @@ class Stream:
 def test_a_stream_has_the_given_settings(written: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Stream()
     monkeypatch.setattr(Writer, "records", lambda self, df: stream, raising=False)
+    monkeypatch.setattr("kvformat.connectors.kafka.observe_table", lambda df, name: df)
     given = {"trigger": {"availableNow": True}, "query_name": "q", "output_mode": "update"}
     table().write_stream(stream, checkpoint_location="/c", **given)  # type: ignore[arg-type]
     assert stream.set == [

@@ -17,9 +17,10 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from kvformat.ingestion import DeltaPathTarget, Pipeline, read_table
@@ -174,7 +175,7 @@ def run_query(settings: dict[str, Any]) -> None:
     _KILL.step, _KILL.passes, _KILL.batches = settings["step"], settings["passes"], settings["batches"]
     folder = Path(settings["folder"])
     _pass_a_step_before_commits()
-    spark = session(**lake_settings(settings["target"], folder))
+    spark = session(**lake_settings(settings["target"], folder) | settings.get("conf", {}))
     source = SOURCE | {"topic": settings["topic"], "properties.bootstrap.servers": settings["bootstrap"]}
     query = start_query(
         Pipeline(source, SINK),
@@ -215,14 +216,17 @@ def ingest_with_kills(
     spare: int = 5,
     seconds: float = 3600,
     spark: SparkSession | None = None,
+    place: Callable[[IngestQuery], None] | None = None,
+    others: Mapping[str, Callable[[], None]] = MappingProxyType({}),
 ) -> Report:
     """Ingest a generated database, kill the query at each step and at any time, and compare the tables.
 
     After some `seconds` it is killed no more. `spare` are batches beyond those that must end before a kill: not every
-    batch has every step.
+    batch has every step. `place` says where the query runs. `others` kill something else within a batch, after which
+    the query goes on.
     """
     begun, report = time.monotonic(), Report(target, write_mode)
-    database = generated(chance.randrange(10**6), batch * (spare + kills // 2))
+    database = generated(chance.randrange(10**6), batch * (spare + kills // 2 + len(others)))
     topic = broker.create(f"ingest-{chance.randrange(10**9)}", 3)
     send(broker, database, topic)
     total = len(database.records)
@@ -242,6 +246,8 @@ def ingest_with_kills(
         passes=0,
         batches=0,
     )
+    if place is not None:
+        place(query)
     try:
         for number, step in enumerate(wanted):
             if time.monotonic() - begun > seconds:
@@ -262,6 +268,13 @@ def ingest_with_kills(
             report.mid_batch += query.in_flight() >= 0
         query.settings(step="")
         query.start()
+        for name, kill in others.items():
+            started = query.batches()
+            query.wait(lambda started=started: query.in_flight() >= started)
+            kill()
+            done[name] += 1
+            report.mid_batch += query.in_flight() >= 0
+            query.wait(lambda started=started: query.batches() > started)
         query.wait(lambda: query.read() >= total)
         report.batches = query.batches()
     finally:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import run
+from tests.support.environments import run
 
 ROOT = Path(__file__).resolve().parents[2]
 _FOLDERS = ("registry", "codecs", "connectors", "ingestion")

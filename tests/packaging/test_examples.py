@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import QUICK_JAVA, ROOT, Environment, build_wheel, run
+from tests.support.environments import QUICK_JAVA, ROOT, Environment, build_wheel, run
 
 EXAMPLES = {"kvformat-msgpack": 45, "kvformat-framed": 120}
 """The packages and the minimum number of their passing tests."""

@@ -14,17 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import (
-    BUILT,
-    NO_COMPILER,
-    PAIRS,
-    ROOT,
-    SHARED,
-    Environment,
-    build_wheel,
-    copy_sources,
-    run,
-)
+from tests.packaging.conftest import NO_COMPILER, PAIRS, SHARED
+from tests.support.environments import BUILT, ROOT, Environment, build_wheel, copy_sources, run
 
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 FOLDER = "kvformat/codecs/_kernel"

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import BUILT, PAIRS, ROOT, SHARED, Environment, copy_sources, make_zip, run
+from tests.packaging.conftest import PAIRS, SHARED
+from tests.support.environments import BUILT, ROOT, Environment, copy_sources, make_zip, run
 
 WHERE = """
 import importlib, json, os, pkgutil, sys

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import make_zip, run
+from tests.support.environments import make_zip, run
 
 JOB = """
 import json, os

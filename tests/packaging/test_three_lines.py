@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.packaging.conftest import QUICK_JAVA, ROOT, Environment
+from tests.support.environments import QUICK_JAVA, ROOT, Environment
 
 pytestmark = [pytest.mark.services]
 

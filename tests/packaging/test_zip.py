@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import PAIRS, ROOT, SHARED, Environment, make_zip
+from tests.packaging.conftest import PAIRS, SHARED
+from tests.support.environments import ROOT, Environment, make_zip
 
 SUFFIX = sysconfig.get_config_var("EXT_SUFFIX")
 FOLDER = "kvformat/codecs/_kernel"

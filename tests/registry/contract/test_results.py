@@ -268,6 +268,12 @@ def test_a_batch_is_split_after_a_memory_error() -> None:
         _decoding(_Counted(lambda message: message == b"7", MemoryError())).decode_batch(_numbered(9), "a STRING")
 
 
+def test_a_worker_without_memory_makes_no_bad_records_of_good_ones() -> None:
+    """It has memory for an empty batch. 300 messages are more than those that are tried one by one."""
+    with pytest.raises(MemoryError):
+        _decoding(_Counted(lambda message: True, MemoryError())).decode_batch(_numbered(300), "a STRING")
+
+
 def test_an_exception_shows_no_secret() -> None:
     kernel = _Counted(lambda message: True, ValueError("no answer to hunter22 from http://me:hunter22@host/x"))
     errors = _decoding(kernel, {"password": "hunter22"}).decode_batch(_TWO, "a STRING").errors

@@ -50,6 +50,8 @@ _ARTIFACT: Final = re.compile(r"userFiles-[^/]+/[0-9a-f]{8}-[0-9a-f-]{27}/")
 """In the path of a file that is an artifact of a session, on the server."""
 _checked: set[tuple[str, str]] = set()
 """The sessions whose workers fit: a classic one by its application and Python, one of Spark Connect by its id."""
+_servers: set[tuple[str, str]] = set()
+"""The sessions of Spark Connect whose server can run `foreachBatch`."""
 _have: set[tuple[str, str, str]] = set()
 """The sessions whose workers can import a module, and the module."""
 
@@ -109,7 +111,7 @@ def check_batch_python(session: SparkSession) -> None:
     session the driver runs it.
     """
     check_workers(session)
-    if not is_connect(session) or in_pipeline():
+    if not is_connect(session) or in_pipeline() or workers_of(session) in _servers:
         return
     from pyspark.errors import PySparkException
 
@@ -125,6 +127,7 @@ def check_batch_python(session: SparkSession) -> None:
             f"a stream with foreachBatch can't run: {refused[0]}. The server of Spark Connect runs it with its own "
             f"Python: {refused[1]}"
         )
+    _servers.add(workers_of(session))
 
 
 def batch_python_refused(report: PythonReport) -> tuple[str, str] | None:

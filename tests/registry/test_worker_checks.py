@@ -51,6 +51,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(probe, "ask_executors", ask_executors)
     monkeypatch.setattr(workers, "_checked", set())
     monkeypatch.setattr(workers, "_have", set())
+    monkeypatch.setattr(workers, "_servers", set())
     return Cluster()
 
 
@@ -151,11 +152,15 @@ def test_what_a_server_needs_for_a_stream(
 ) -> None:
     refused = batch_python_refused(report)
     assert (refused is None) == (why is None)
-    monkeypatch.setattr(probe, "ask_server", lambda _: report)
+    asked: list[object] = []
+    monkeypatch.setattr(probe, "ask_server", lambda session: asked.append(session) or report)
     check_batch_python(cluster)  # a classic session has no server
+    assert asked == []
     monkeypatch.setattr(workers, "is_connect", lambda _: True)
     if why is None:
-        check_batch_python(cluster)
+        for _ in range(2):
+            check_batch_python(cluster)
+        assert len(asked) == 1
         return
     with pytest.raises(ConfigurationError) as caught:
         check_batch_python(cluster)

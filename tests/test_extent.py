@@ -16,14 +16,17 @@ _ROOT = Path(__file__).parent.parent
 
 def test_each_extent_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extent, "EXTENT", "quick")
-    assert extent.case_count(quick=3, all=30) == 3
+    assert extent.case_count(quick=3, night=30) == 3
     monkeypatch.setattr(extent, "EXTENT", "all")
-    assert extent.case_count(quick=3, all=30) == 30
+    assert extent.case_count(quick=3, night=30) == 6
+    assert extent.case_count(quick=3, night=5) == 5
+    monkeypatch.setattr(extent, "EXTENT", "night")
+    assert extent.case_count(quick=3, night=30) == 30
 
 
 def test_an_environment_variable_overrides_the_extent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KVFORMAT_TRIES", "7")
-    assert extent.case_count("KVFORMAT_TRIES", quick=3, all=30) == 7
+    assert extent.case_count("KVFORMAT_TRIES", quick=3, night=30) == 7
 
 
 def test_an_unknown_extent_is_refused() -> None:
@@ -31,4 +34,4 @@ def test_an_unknown_extent_is_refused() -> None:
     environment = {**os.environ, "KVFORMAT_TEST_EXTENT": "al"}
     command = [sys.executable, "-c", "import tests.support.extent"]
     done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert "KVFORMAT_TEST_EXTENT is 'al'; allowed: quick, all" in done.stderr
+    assert "KVFORMAT_TEST_EXTENT is 'al'; allowed: quick, all, night" in done.stderr

@@ -20,7 +20,7 @@ from tests.fuzz.properties import PROPERTIES, Batch, kernel
 from tests.fuzz.run import SUBJECTS, TEXTS, Finding, Fuzzer
 from tests.support.extent import case_count
 
-TURNS = case_count(quick=10, all=20)
+TURNS = case_count(quick=10, night=20)
 """Number of batches of each subject. `scripts/fuzz` runs for a given time."""
 
 

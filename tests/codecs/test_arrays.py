@@ -16,7 +16,7 @@ from tests.support.extent import case_count
 
 def test_spread_values_are_those_of_take() -> None:
     rng, kinds, compared = random.Random(5), set[str](), 0
-    for _ in range(case_count(quick=150, all=600)):
+    for _ in range(case_count(quick=150, night=600)):
         row = row_type(resolve_schema(random_rows.schema(rng, columns=3, depth=2)))
         count = rng.choice([0, 1, 7, 30])
         values = random_rows.rows(rng, row, count).cast(arrow_type(nullable(row)))

@@ -232,7 +232,7 @@ class Cluster:
         raise Crash
 
 
-@pytest.mark.parametrize("seed", range(case_count(quick=200, all=800)))
+@pytest.mark.parametrize("seed", range(case_count(quick=200, night=800)))
 def test_each_row_is_written_once_whatever_crashes(seed: int) -> None:
     cluster = Cluster(seed)
     chance = cluster.actors.chance

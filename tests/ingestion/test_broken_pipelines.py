@@ -8,8 +8,8 @@ from collections import Counter
 from tests.fuzz.pipelines import BLOCKS, KEYS, VALUES, blocks, sql_text, use_blocks, use_sql, use_yaml, yaml_text
 from tests.support.extent import case_count
 
-_TEXTS = case_count("KVFORMAT_PIPELINE_TEXTS", quick=600, all=3_000)
-_DOCUMENTS = case_count("KVFORMAT_PIPELINE_DOCUMENTS", quick=600, all=3_000)
+_TEXTS = case_count("KVFORMAT_PIPELINE_TEXTS", quick=600, night=3_000)
+_DOCUMENTS = case_count("KVFORMAT_PIPELINE_DOCUMENTS", quick=600, night=3_000)
 
 
 def test_changed_texts_are_pipelines_or_clear_errors() -> None:
@@ -46,7 +46,7 @@ def test_each_option_with_odd_values_is_a_pipeline_or_a_clear_error() -> None:
     tried = 0
     for key in KEYS:
         for name in ("source", "sink", "pipeline"):
-            for value in rng.sample(VALUES, case_count(quick=2, all=8)):
+            for value in rng.sample(VALUES, case_count(quick=2, night=8)):
                 assert use_blocks({**BLOCKS, name: {**BLOCKS[name], key: value}})
                 tried += 1
     assert tried >= 600

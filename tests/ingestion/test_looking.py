@@ -327,7 +327,7 @@ def test_the_rows_that_tasks_decode_are_added_up() -> None:
     assert (news.decoded, news.tasks) == ({ORDERS: 3}, 2)
 
 
-@pytest.mark.parametrize("seed", range(case_count(quick=20, all=200)))
+@pytest.mark.parametrize("seed", range(case_count(quick=20, night=200)))
 def test_packed_records_come_out_by_table_and_in_their_order(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = Random(seed)
     for name in ("_MOST_BYTES", "_MOST_TOGETHER", "_TOGETHER"):

@@ -21,7 +21,7 @@ def _bytes(value: Any) -> tuple[bytes, bytes] | None:
 
 
 def test_values_are_those_of_parse_json(spark: Any) -> None:
-    rng, count = random.Random(2), case_count(quick=20_000, all=60_000)
+    rng, count = random.Random(2), case_count(quick=20_000, night=60_000)
     documents = [random_document(rng) for _ in range(count)]
     df = spark.createDataFrame([(n, document) for n, document in enumerate(documents)], "n INT, document STRING")
     ours = _JSON.decode("value", "v VARIANT", errors="capture").alias("d")

@@ -59,7 +59,7 @@ def test_a_text_that_is_not_a_variant_is_an_error_of_its_message() -> None:
 
 def test_values_are_those_of_json() -> None:
     rng, compared = random.Random(4), 0
-    documents = [random_document(rng) for _ in range(case_count(quick=1000, all=4000))]
+    documents = [random_document(rng) for _ in range(case_count(quick=1000, night=4000))]
     by_json = answers(decoded(get_format("json"), [f'{{"v":{text}}}'.encode() for text in documents], "v VARIANT"))
     texts = pa.array([{"v": text} for text in documents])
     by_avro = answers(decoded(_AVRO, _AVRO.encode_batch(texts, "v STRING").messages, "v VARIANT"))

@@ -48,7 +48,7 @@ def _metadata_sets(format: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("producer", PRODUCERS, ids=str)
 def test_a_message_gets_the_same_answer_in_a_batch_and_by_itself(producer: Producer) -> None:
     rng = random.Random(11)
-    count = case_count(quick=120, all=300)
+    count = case_count(quick=120, night=300)
     whole = producer.texts(rng, count)
     messages: list[bytes | None] = [*whole, *(mutated(rng, message) for message in whole[: count * 2 // 3])]
     messages += [None, b""] * (count // 12)
@@ -207,7 +207,7 @@ def test_other_messages_between_similar_messages_do_not_change_answers(format: s
         found = _similar_messages(rng, format, count)
         return _wrap(found) if "schema-include" in options else found
 
-    every, count = tuple(fmt.metadata_types), case_count(quick=100, all=300)
+    every, count = tuple(fmt.metadata_types), case_count(quick=100, night=300)
     for metadata in ((), every):
         assert _good(_read(fmt, CHANGED, [*messages(count)], metadata)) == 1
         batch: list[bytes | None] = [*(mutated(rng, text) for text in messages(count)), *messages(count)]

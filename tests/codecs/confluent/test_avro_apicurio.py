@@ -119,7 +119,7 @@ def test_changed_messages_do_not_change_their_neighbours(folder: str) -> None:
     rng, fmt = random.Random(3), _format(folder)
     good = [FOUR + DATUM, EIGHT + DATUM]
     broken = []
-    for _ in range(case_count(quick=400, all=1600)):
+    for _ in range(case_count(quick=400, night=1600)):
         changed = bytearray(rng.choice(good))
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
         broken.append(bytes(changed[: rng.randrange(len(changed) + 1)] if rng.random() < 0.3 else changed))
@@ -692,4 +692,4 @@ def test_a_real_registry(apicurio: services.SchemaRegistry, interface: str) -> N
 @pytest.mark.slow
 def test_a_serializer_for_python_with_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     url = apicurio.url.replace("/apis/ccompat/v7", "/apis/registry/v3")
-    assert _check_peers(url, case_count(quick=40, all=120)) > 200
+    assert _check_peers(url, case_count(quick=40, night=120)) > 200

@@ -145,7 +145,7 @@ def test_changed_messages_do_not_change_their_neighbours(folder: str) -> None:
     rng, fmt = random.Random(3), get_format("avro-glue", {"url": folder, "max-size": "1 kb"})
     good = [_frame(DATUM), _frame(DATUM, compress=True)]
     broken, alone = [], []
-    for _ in range(case_count(quick=400, all=1600)):
+    for _ in range(case_count(quick=400, night=1600)):
         changed = bytearray(rng.choice(good))
         changed[rng.randrange(len(changed))] ^= 1 << rng.randrange(8)
         broken.append(bytes(changed[: rng.randrange(len(changed) + 1)] if rng.random() < 0.3 else changed))
@@ -520,7 +520,7 @@ def test_a_serializer_for_python_reads_and_writes_the_same_bytes(aws: Any) -> No
     registry = SchemaRegistryClient(aws, registry_name="shop")
     writer, reader = KafkaSerializer(registry), KafkaDeserializer(registry)
     rng, compared = random.Random(19), 0
-    for number in range(case_count(quick=30, all=100)):
+    for number in range(case_count(quick=30, night=100)):
         text = random_rows.schema(rng, columns=rng.randint(1, 6), depth=2)
         options = {"schema.name": f"peer-{number}-value", "schema.autoRegistration": "true"}
         fmt, zipped = _format(**options), _format(**options, **{"schema.compression": "ZLIB"})

@@ -156,7 +156,7 @@ def test_ids_and_invalid_bytes_of_neighbours_change_nothing() -> None:
     rng, compared, bad = random.Random(31), 0, 0
     ids = [b"\0\0\0\1", b"\0\1\x86\xca", b"\0\0\xc3\xa9", b"\0\0\0\xc3", b"\0\xe4\xb8\x96", b"\x7f\x7f\x7f\xf0"]
     heads = [b"\0" + some for some in ids] + [b"\1" + rng.randbytes(16), b"\0\0\0", b"\2\0\0\0\1", b""]
-    for _ in range(case_count(quick=300, all=1200)):
+    for _ in range(case_count(quick=300, night=1200)):
         likely = rng.sample(heads, rng.choice([1, 1, 1, 2, 3]))
         messages: list[bytes | None] = []
         for _ in range(rng.randint(1, 12)):
@@ -502,7 +502,7 @@ def _check_peers(url: str, count: int) -> int:
 
 
 def test_confluents_serializers_in_memory() -> None:
-    assert _check_peers("mock://json-registry-peers", case_count(quick=40, all=120)) > 150
+    assert _check_peers("mock://json-registry-peers", case_count(quick=40, night=120)) > 150
 
 
 @pytest.mark.services

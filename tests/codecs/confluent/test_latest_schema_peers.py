@@ -240,11 +240,11 @@ def _without_extra(found: Any, row: Any) -> Any:
 
 
 def test_confluents_serializer(registry: Registry) -> None:
-    assert _check_peers(registry.url, case_count(quick=60, all=240)) > 300
+    assert _check_peers(registry.url, case_count(quick=60, night=240)) > 300
 
 
 def test_confluents_serializer_of_unions(registry: Registry) -> None:
-    assert _check_unions(registry.url, case_count(quick=40, all=160)) > 300
+    assert _check_unions(registry.url, case_count(quick=40, night=160)) > 300
 
 
 @pytest.mark.services

@@ -232,7 +232,7 @@ def test_one_message_of_another_schema_or_none_is_found_anywhere(orders: Registr
     rng, fmt, schema, compared = random.Random(37), _format(orders.url), "id INT, x STRING", 0
     usual = [b"\0\0\0\0\1\0", b"\1" + uuid.UUID(orders.guid(1)).bytes + b"\0"]
     others = [b"\0\0\0\0\2\0", b"\0\0\0\0\1\2\2", b"\0\0\0\0\1", b"\0\0\0", b"\0\0\0\0\x09\0", b"\2\0\0\0\1\0"]
-    for _ in range(case_count(quick=60, all=240)):
+    for _ in range(case_count(quick=60, night=240)):
         first = rng.choice(usual)
         heads = [first] * rng.randint(1, 20)
         if rng.random() < 0.8:
@@ -419,7 +419,7 @@ def test_errors_of_a_text_name_their_line(text: str, error: str) -> None:
 
 def test_any_text_is_parsed_or_an_error() -> None:
     rng, parts, errors = random.Random(5), _ORDERS.split(" "), 0
-    for _ in range(case_count(quick=2000, all=8000)):
+    for _ in range(case_count(quick=2000, night=8000)):
         text = (
             " ".join(rng.choices(parts, k=rng.randint(1, 30))) if rng.random() < 0.5 else _ORDERS[rng.randrange(40) :]
         )
@@ -466,7 +466,7 @@ def _check_peers(url: str, count: int) -> int:
 
 
 def test_confluents_serializers_in_memory() -> None:
-    assert _check_peers("mock://proto-registry-peers", case_count(quick=30, all=100)) > 150
+    assert _check_peers("mock://proto-registry-peers", case_count(quick=30, night=100)) > 150
 
 
 @pytest.mark.services

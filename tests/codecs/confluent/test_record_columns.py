@@ -101,7 +101,7 @@ def test_one_pass_equals_decoding_by_type(registry: Registry, monkeypatch: pytes
         return found
 
     monkeypatch.setattr(AvroConfluentFormat, "decode_at_once", counted)
-    count = case_count(quick=40, all=120)
+    count = case_count(quick=40, night=120)
     for _ in range(count):
         registry.ids.clear()
         case = _Case(rng, registry)

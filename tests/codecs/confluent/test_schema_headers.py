@@ -469,7 +469,7 @@ def _check_peers(format: str, url: str, count: int) -> int:
 
 @pytest.mark.parametrize(("format", "floor"), [("avro-registry", 150), ("json-registry", 150), ("proto-registry", 150)])
 def test_confluents_serializers_in_memory(format: str, floor: int) -> None:
-    assert _check_peers(format, f"mock://schema-headers-{format}", case_count(quick=25, all=100)) > floor
+    assert _check_peers(format, f"mock://schema-headers-{format}", case_count(quick=25, night=100)) > floor
 
 
 @pytest.mark.parametrize("format", _PEERS)

@@ -21,7 +21,7 @@ from tests.support.decoding import alone, answers, decoded
 from tests.support.extent import case_count
 
 _ROOT = Path(__file__).parents[3]
-MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000)
+MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, night=20_000)
 """How many messages both kernels read; more for a night."""
 
 # --- the grammar ----------------------------------------------------------------------------------------

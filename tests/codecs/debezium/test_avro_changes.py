@@ -23,7 +23,7 @@ from tests.support.extent import case_count
 
 _ROOT = Path(__file__).parents[3]
 _SEEDS = st.integers(0, 2**32)
-_MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, all=6_000)  # for a night, set a million
+_MUTATIONS = case_count("KVFORMAT_AVRO_MUTATIONS", quick=2_000, night=6_000)  # for a night, set a million
 
 
 @pytest.mark.parametrize("options", [{}, {"changelog.mode": "upsert"}, {"other-messages": "skip"}])

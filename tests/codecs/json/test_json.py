@@ -102,7 +102,7 @@ def test_values_of_each_type(options: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("options", _SETTINGS, ids=str)
 def test_a_batch_gives_the_rows_of_its_messages_alone(options: dict[str, str]) -> None:
-    rng, count = random.Random(7), case_count(quick=150, all=500)
+    rng, count = random.Random(7), case_count(quick=150, night=500)
     iso = "timestamp-format.standard" in options
     whole = [LAYOUTS[rng.choice(list(LAYOUTS))](rng, order(rng, iso=iso)).encode() for _ in range(count)]
     found = _read(f"{ORDERS}, {MORE}", [*whole, *(mutated(rng, message) for message in whole)], options)
@@ -351,7 +351,7 @@ def test_a_batch_of_all_layouts_gives_the_rows_of_its_messages_alone(options: di
     """Messages that are truncated or changed anywhere, each between valid messages."""
     rng = random.Random(str(options))
     messages = []
-    for _ in range(case_count(quick=150, all=500)):
+    for _ in range(case_count(quick=150, night=500)):
         whole, broken = (LAYOUTS[rng.choice(list(LAYOUTS))](rng, deep(rng)).encode() for _ in range(2))
         cut = rng.random() < 0.5
         messages += [whole, broken[: rng.randrange(1, len(broken))] if cut else mutated(rng, broken)]

@@ -253,7 +253,7 @@ def test_null_is_not_the_null_of_variant() -> None:
 
 def test_documents_are_written_as_they_were_read() -> None:
     rng, compared = random.Random(11), 0
-    for _ in range(case_count(quick=600, all=2000)):
+    for _ in range(case_count(quick=600, night=2000)):
         document = random_document(rng)
         answer = alone(_JSON, [b'{"v":%s}' % document.encode()], "v VARIANT")[0]
         read = None if answer.error else _read(document)
@@ -263,7 +263,7 @@ def test_documents_are_written_as_they_were_read() -> None:
             document, parse_float=_plain, parse_int=_plain
         )
         compared += 1
-    assert compared > case_count(quick=500, all=1700)
+    assert compared > case_count(quick=500, night=1700)
 
 
 def _plain(text: str) -> Any:
@@ -325,7 +325,7 @@ def test_changed_bytes_are_written_or_an_error_and_harm_no_neighbour() -> None:
     assert good
     known = [read for _ in range(150) if (read := _read_or_none(random_document(rng)))]
     failed = written = 0
-    for _ in range(case_count(quick=3000, all=9000)):
+    for _ in range(case_count(quick=3000, night=9000)):
         value, metadata = (bytearray(part) for part in rng.choice(known))
         for _ in range(rng.randint(1, 3)):
             part = rng.choice((value, metadata))

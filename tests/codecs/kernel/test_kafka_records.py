@@ -16,7 +16,7 @@ from tests.support.extent import case_count
 from tests.support.kafka_messages import END_OF_PARTITION, KafkaMessage, MemoryQueue, answers, cases
 
 _ROOT = Path(__file__).parents[3]
-QUEUES = case_count("KVFORMAT_QUEUES", quick=400, all=1_200)
+QUEUES = case_count("KVFORMAT_QUEUES", quick=400, night=1_200)
 """How many queues with random messages both kernels read."""
 _MOST_MICROS = 9_223_372_036_854_775_000
 

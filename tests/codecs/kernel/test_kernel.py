@@ -37,7 +37,7 @@ from tests.support.decoding import Answer, alone, answers, decoded, is_json
 from tests.support.extent import case_count
 
 _ROOT = Path(__file__).parents[3]
-MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000)
+MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, night=20_000)
 """How many messages both kernels read; more for a night."""
 
 _unsanitized = pytest.mark.skipif(
@@ -110,7 +110,7 @@ def test_a_message_does_not_change_its_neighbours(number: int) -> None:
     case, format = json_mutation.CASES[number], json_mutation.CASES[number].made()
     rng = random.Random(number)
     good = [message for message in _good(case) if alone(format, [message], case.schema)[0].rows not in (None, "[]")]
-    changed = [json_mutation.mutated(rng, case.whole(rng)) for _ in range(case_count(quick=50, all=150))]
+    changed = [json_mutation.mutated(rng, case.whole(rng)) for _ in range(case_count(quick=50, night=150))]
     assert len(good) > 9
     together: list[bytes] = []
     for message in changed:
@@ -201,7 +201,7 @@ def test_one_other_byte_than_in_the_message_before_is_seen(format: str) -> None:
     made, envelope = get_format(format), _ENVELOPES[format] % ("%s", "null")
     texts = ['{"a":17,"b":"x\\"y","c":[true,null],"d":{},"e":-1.5}', '{"a":4,"b":"x","c":[17,"z"],"d":{},"e":0}']
     usual = (envelope % texts[0]).encode()
-    compared, bad, step = 0, 0, case_count(quick=3, all=1)
+    compared, bad, step = 0, 0, case_count(quick=3, night=1)
     for text in texts:
         for place in range(len(text) % step, len(text), step):
             edits = ("", *',:{}[]"\\ 0-1.e')
@@ -613,7 +613,7 @@ def test_columns_are_equally_long_whatever_is_repeated_missing_or_bad(options: d
     inner = "x INT, y STRING, l ARRAY<ROW<x INT, y STRING>>"
     schema = f"x INT, y STRING, n ROW<{inner}>, l ARRAY<ROW<x INT, n ROW<x INT>>>, m MAP<STRING, ROW<x INT, y STRING>>"
     messages = []
-    for _ in range(case_count(quick=1000, all=3000)):
+    for _ in range(case_count(quick=1000, night=3000)):
         objects = [
             "{" + ",".join(rng.choices(_MEMBERS, k=rng.randrange(9))) + "}" for _ in range(rng.choice([1, 1, 3]))
         ]

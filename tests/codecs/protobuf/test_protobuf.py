@@ -27,7 +27,7 @@ from tests.support.extent import case_count
 from tests.support.protobuf_types import a_file, a_format, descriptor_set, fields
 
 _ROOT = Path(__file__).parents[3]
-MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, all=20_000) // 5
+MUTATIONS = case_count("KVFORMAT_MUTATIONS", quick=6_000, night=20_000) // 5
 """How many messages both kernels read."""
 
 _EVERY_FIELD = fields(

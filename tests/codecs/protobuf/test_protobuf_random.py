@@ -21,7 +21,7 @@ from tests.support import protobuf_mutation, vectors
 from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
 
-SETS = case_count("KVFORMAT_PROTOBUF_SETS", quick=40, all=150)
+SETS = case_count("KVFORMAT_PROTOBUF_SETS", quick=40, night=150)
 """How many descriptor sets; of each, `MESSAGES` messages and as many changed ones."""
 MESSAGES = 20
 SEED = int(os.environ.get("KVFORMAT_PROTOBUF_SEED", "0")) * 1_000_000

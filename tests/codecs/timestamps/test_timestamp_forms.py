@@ -30,7 +30,7 @@ from tests.support.extent import case_count
 ROOT = Path(__file__).parents[3]
 FIXTURE = ROOT / "fixtures" / "java-17" / "timestamp-forms.tsv.xz"
 PATTERNS, ZONE = "timestamp-format.patterns", "timestamp-format.zone"
-RANDOM = case_count(quick=6_000, all=20_000)
+RANDOM = case_count(quick=6_000, night=20_000)
 _TYPES = ("TIMESTAMP(6)", "TIMESTAMP_LTZ(6)")
 _EPOCH = dt.datetime(1970, 1, 1)
 

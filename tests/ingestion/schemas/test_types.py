@@ -40,13 +40,13 @@ def _random_type(random_source: random.Random, depth: int = 0) -> FlinkType:
 def test_merging_is_commutative_associative_and_idempotent() -> None:
     """So neither the order of messages nor that of tasks can change a type."""
     random_source = random.Random(24)
-    types = list(dict.fromkeys(_random_type(random_source) for _ in range(case_count(quick=250, all=700))))
+    types = list(dict.fromkeys(_random_type(random_source) for _ in range(case_count(quick=250, night=700))))
     triples = 0
     for one in types:
         assert merge_types(one, one) == one
     for one, other in itertools.combinations(types, 2):
         assert merge_types(one, other) == merge_types(other, one)
-    for _ in range(case_count(quick=10_000, all=50_000)):
+    for _ in range(case_count(quick=10_000, night=50_000)):
         a, b, c = random_source.choices(types, k=3)
         assert merge_types(merge_types(a, b), c) == merge_types(a, merge_types(b, c)), f"{a}; {b}; {c}"
         assert merge_types(merge_types(a, b), b) == merge_types(a, b), f"{a}; {b}"

@@ -500,11 +500,11 @@ def test_a_region_of_no_use_is_a_clear_error() -> None:
 
 
 def test_a_server_that_does_not_answer_ends_with_the_timeout(aws: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client.Glue, "schema", lambda *_: time.sleep(5))
+    monkeypatch.setattr(client.Glue, "schema", lambda *_: time.sleep(20))
     begin = time.monotonic()
     with pytest.raises(SchemaRegistryError, match="registry-timeout"):
         _decoded(_format(**{"registry-timeout": "200 ms", "registry.name": "slow"}), _frame(DATUM))
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 15
 
 
 # --- a peer: AWS's frame by another library --------------------------------------------------------------------

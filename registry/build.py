@@ -8,7 +8,7 @@ A folder of sources without git, as in a source distribution, has its commit in 
 
     python -P registry/build.py FOLDER    writes the build of this checkout to FOLDER/build.json, for setup.py
 
-setup.py has no installed library, so this module imports nothing of it.
+This module imports nothing of the library: setup.py has none, and a worker is asked for its build before it imports it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,11 @@ import functools
 import hashlib
 import json
 import os
-import pkgutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 FILE: Final = "build.json"
 FOLDERS: Final = ("package", "registry", "codecs", "connectors", "ingestion", "pyspark_kvformat")
@@ -82,7 +81,8 @@ def _stored() -> Build | None:
     if (root / "pyproject.toml").is_file():
         return None
     try:
-        return Build(**json.loads(pkgutil.get_data(__package__ or "", FILE) or b"{}"))
+        loader: Any = globals()["__loader__"]  # that of a zip reads files, too
+        return Build(**json.loads(loader.get_data(os.path.join(os.path.dirname(__file__), FILE))))
     except (OSError, ValueError, TypeError):  # somebody copied the folders, or packed them
         packed = next(filter(Path.is_file, (root, *root.parents)), None)
         digest = _digest(root) if packed is None else hashlib.sha256(packed.read_bytes()).hexdigest()[:12]

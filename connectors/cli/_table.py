@@ -171,6 +171,14 @@ def option_option(what: str) -> Callable[[_F], _F]:
     return click.option("-o", "--option", "options", multiple=True, metavar="NAME=VALUE", callback=_pairs, help=words)
 
 
+conf_option: Final = click.option(
+    "--conf",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_pairs,
+    help="A setting of the Spark session. Repeatable.",
+)
 FILE: Final = click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 BOOTSTRAP: Final = f"{PREFIX}bootstrap.servers"
 OF_REGISTRIES: Final = "avro-confluent"

@@ -28,6 +28,7 @@ from kvformat.connectors.cli._table import (
     FILE,
     OF_REGISTRIES,
     bootstrap_option,
+    conf_option,
     option_option,
     read_text,
     registry_options,
@@ -54,6 +55,7 @@ _TIMEOUT: Final = 60
 """Seconds that another program may take to print its version."""
 _CLUSTER_TIMEOUT: Final = 120
 """Seconds that a cluster may take to run a small job."""
+_OF_EXECUTORS: Final = "check that executors start (with --conf spark.executor.memory=... if need be), and their logs"
 _REGISTRY_TIMEOUT: Final = "10 s"
 _UNKNOWN_ID: Final = b"\x00\x7f\xff\xff\xff\x00"
 """A message with a schema id so large that no registry has assigned it."""
@@ -102,6 +104,7 @@ class Finding:
 @click.option("--registry", metavar="URL", help="A schema registry to check.")
 @click.option("--master", metavar="URL", help="Start Spark with this master, such as spark://..., and ask executors.")
 @click.option("--remote", metavar="URL", help="A Spark Connect server, sc://...: ask executors, and its own Python.")
+@conf_option
 @json_option("A line of JSON for each finding.")
 def doctor_command(
     ddl: Path | None,
@@ -111,6 +114,7 @@ def doctor_command(
     registry: str | None,
     master: str | None,
     remote: str | None,
+    settings: Mapping[str, str],
     as_json: bool,
 ) -> None:
     """Check what jobs need: Python, Java, Spark and its packages, the compiled kernel, brokers, topics, registries.
@@ -125,7 +129,7 @@ def doctor_command(
         raise click.UsageError("--table names a table of a FILE.sql, which is missing")
     failed = False
     findings = _findings(ddl, table, with_bootstrap(options, bootstrap), registry)
-    for finding in itertools.chain(findings, _cluster(master, remote)):
+    for finding in itertools.chain(findings, _cluster(master, remote, settings)):
         failed = failed or finding.status == "failed"
         if as_json:
             write_json([asdict(finding)])
@@ -316,14 +320,14 @@ def _jar(what: str, package: str, without: str, home: Path, version: str, config
 # --- a cluster ---------------------------------------------------------------------------------------------
 
 
-def _cluster(master: str | None, remote: str | None) -> Iterator[Finding]:
+def _cluster(master: str | None, remote: str | None, settings: Mapping[str, str]) -> Iterator[Finding]:
     """Check the executors of a cluster with a small job, and the own Python of a Spark Connect server."""
     if master is None and remote is None:
         return
     from kvformat.registry.spark.probe import ask_executors, ask_server
 
     try:
-        session = _session(master, remote)
+        session = _session(master, remote, settings)
     except Exception as cause:  # PySpark's, or Java's
         yield Finding("failed", "cluster", f"Spark did not start: {_first_line(cause)}", "check the URL")
         return
@@ -332,24 +336,24 @@ def _cluster(master: str | None, remote: str | None) -> Iterator[Finding]:
     timer.start()
     try:
         for report in ask_executors(session):
-            yield _python(f"executor on {report.host}", report, SHIP)
+            yield _python(f"executor on {report.host}".removesuffix(" on "), report, SHIP)
         if remote is not None:
             yield _server(ask_server(session))
     except Exception as cause:
         why = f"it did not end within {_CLUSTER_TIMEOUT} seconds" if timer.finished.is_set() else _first_line(cause)
-        yield Finding("failed", "cluster", f"a small job failed: {why}", "check that executors start, and their logs")
+        yield Finding("failed", "cluster", f"a small job failed: {why}", _OF_EXECUTORS)
     finally:
         timer.cancel()
         session.stop()
 
 
-def _session(master: str | None, remote: str | None) -> SparkSession:
+def _session(master: str | None, remote: str | None, settings: Mapping[str, str]) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.remote(remote) if remote is not None else SparkSession.builder.master(str(master))
-    if remote is None:
-        builder = builder.appName("kvformat doctor").config("spark.ui.showConsoleProgress", "false")
-        builder = builder.config("spark.log.level", "ERROR")
+    quiet = {"spark.ui.showConsoleProgress": "false", "spark.log.level": "ERROR"} if remote is None else {}
+    for name, value in {**quiet, **settings}.items():
+        builder = builder.config(name, value)
     return builder.getOrCreate()
 
 
@@ -358,9 +362,11 @@ def _python(what: str, report: PythonReport, advice: str) -> Finding:
     where = f"{report.version}, {report.executable}"
     if report.problem:
         return Finding("failed", what, f"{where} can't import kvformat: {report.problem}", advice)
-    text = f"{where}, kernel {report.kernel}, PyArrow {report.pyarrow}, kvformat {report.build or 'of this build'}"
     if report.build:
-        return Finding("failed", what, f"{text}; here it is {build_identity()}", advice)
+        return Finding(
+            "failed", what, f"{where} has another kvformat: {report.build}; here it is {build_identity()}", advice
+        )
+    text = f"{where}, kernel {report.kernel}, PyArrow {report.pyarrow}, kvformat of this build"
     if report.why_uncompiled:
         text = f"{text}; the kernel runs as Python, many times slower: {report.why_uncompiled}"
         return Finding("warning", what, text, "build the wheel or the zip for this platform and this minor version")
@@ -376,7 +382,8 @@ def _server(report: PythonReport) -> Finding:
 
 
 def _first_line(cause: Exception) -> str:
-    return mask_userinfo_in_text(next(iter(str(cause).splitlines()), type(cause).__name__))[:300]
+    text = re.sub(r"(token=)[^;\s]+", r"\1******", str(cause))  # of Spark Connect's URLs
+    return mask_userinfo_in_text(next(iter(text.splitlines()), type(cause).__name__))[:300]
 
 
 # --- services ----------------------------------------------------------------------------------------------

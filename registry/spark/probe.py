@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _ROWS: Final = 10_000
 """The rows of the job. Spark cuts them into a partition for each core, if it has no more of them."""
 _IMPORT_ERROR: Final = re.compile(r"^(?:ModuleNotFound|Import)Error: (.+)", re.MULTILINE)
-_BUILD: Final = "kvformat.registry.build"
 _KERNEL: Final = "kvformat.codecs._kernel"
 
 
@@ -118,10 +117,29 @@ def _first_only(report: Callable[[], str]) -> Callable[[Any], str | None]:
 
 def _reporter(sources: str, modules: Sequence[str], *, of_server: bool = False) -> Callable[[], str]:
     """Return the function that reports as JSON. It is pickled, and uses nothing of this module."""
-    build, kernel = _BUILD, _KERNEL
+    kernel = _KERNEL
+
+    def build_at(package: Any) -> str:
+        # The library is not imported: what a worker has imported stays, also if a zip with another build comes.
+        import os
+        import sys
+        import types
+
+        module = types.ModuleType("_build_of_kvformat")
+        module.__file__ = os.path.join(os.path.dirname(package.origin), "registry", "build.py")
+        module.__loader__ = package.loader
+        try:
+            code = package.loader.get_data(module.__file__)
+        except OSError:
+            return "an older build"
+        sys.modules[module.__name__] = module  # for its dataclass
+        exec(compile(code, module.__file__, "exec"), vars(module))
+        del sys.modules[module.__name__]
+        return "" if module.sources_digest() == sources else str(module.build_identity())
 
     def report() -> str:
         import importlib
+        import importlib.util
         import json
         import platform
         import sys
@@ -138,15 +156,13 @@ def _reporter(sources: str, modules: Sequence[str], *, of_server: bool = False) 
             import pyarrow
 
             values["pyarrow"] = pyarrow.__version__
-            values["location"] = str(importlib.import_module("kvformat").__file__)
-            try:
-                identity = importlib.import_module(build)
-            except ModuleNotFoundError:
-                values["build"] = "an older build"
-            else:
-                values["build"] = "" if identity.sources_digest() == sources else identity.build_identity()
-            loaded = importlib.import_module(kernel)
-            values["kernel"], values["why_uncompiled"] = loaded.KERNEL, "" if loaded.COMPILED else loaded.WHY
+            package: Any = importlib.util.find_spec("kvformat")
+            if package is None:
+                raise ModuleNotFoundError("No module named 'kvformat'")
+            values["location"], values["build"] = package.origin, build_at(package)
+            if not values["build"]:
+                loaded = importlib.import_module(kernel)
+                values["kernel"], values["why_uncompiled"] = loaded.KERNEL, "" if loaded.COMPILED else loaded.WHY
         except Exception as cause:
             values["problem"] = str(cause)
         for name in modules:

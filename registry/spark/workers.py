@@ -60,6 +60,8 @@ def check_workers(session: SparkSession | None = None) -> None:
     Without `session`, the active session is checked. A job asks all executors, once. A kernel that is not compiled
     there gives an `UncompiledKernelWarning`.
     """
+    if "pyspark.worker" in sys.modules:  # a foreachBatch on a server: its client has compared all three
+        return
     session = session or active_session()
     if session is None or in_pipeline() or has_drivers_python(session):
         return

@@ -697,7 +697,7 @@ def test_doctor_asks_executors(of_cluster: Callable[..., tuple[list[dict[str, st
     assert ([finding["status"] for finding in found], status) == (["failed", "failed", "warning"], 1)
     assert "can't import kvformat: No module named 'kvformat'" in found[0]["text"]
     assert "spark-submit --py-files kvformat.zip" in found[0]["advice"]
-    assert found[1]["text"].endswith(f"kvformat 0.0.9 (sources 0123456789ab); here it is {build_identity()}")
+    assert found[1]["text"].endswith(f"kvformat: 0.0.9 (sources 0123456789ab); here it is {build_identity()}")
     assert found[2]["text"].endswith("the kernel runs as Python, many times slower: no compiler")
 
 
@@ -717,7 +717,9 @@ def test_doctor_asks_the_python_of_a_connect_server(
 def test_doctor_tells_why_a_cluster_does_not_answer(
     of_cluster: Callable[..., tuple[list[dict[str, str]], int]],
 ) -> None:
-    (found,), status = of_cluster("--remote", "sc://s:15002", executors=RuntimeError("no way to sc://u:secret@s\nat x"))
+    (found,), status = of_cluster(
+        "--remote", "sc://s:15002", executors=RuntimeError("no sc://u:secret@s/;token=abc\nat x")
+    )
     assert (found["what"], found["status"], status) == ("cluster", "failed", 1)
-    assert found["text"] == "a small job failed: no way to sc://******@s"
+    assert found["text"] == "a small job failed: no sc://******@s/;token=******"
     assert run("doctor", "--master", "local", "--remote", "sc://s").exit_code == 2

@@ -123,6 +123,12 @@ def test_local_workers_with_this_python_and_pipelines_run_no_job(cluster: Any, m
     assert cluster.jobs == 1
 
 
+def test_a_batch_on_a_server_asks_nothing_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyspark.worker", SimpleNamespace())  # type: ignore[arg-type]
+    check_workers(cluster)
+    assert cluster.jobs == 0
+
+
 # --- the server's own Python -------------------------------------------------------------------------------------
 
 ARTIFACT = "/tmp/spark-1/userFiles-9d6e0dfc-c6dd-4996-8748-872af964aba7/40c93efa-b580-4e93-8c30-105bef75fe4b/k.zip/k.py"

@@ -56,7 +56,7 @@ from _orders import SCHEMA, SEED, orders
 from deltalake import DeltaTable, write_deltalake
 
 from kvformat.connectors import python_source
-from kvformat.connectors.progress import lag_of
+from kvformat.connectors.batch_progress import lag_of
 from kvformat.ingestion import DeltaPathTarget, Pipeline, ingest, read_table
 from kvformat.ingestion.planning import BatchNews, NewColumn, Planner
 from kvformat.ingestion.query import IngestBatch, QuerySettings
@@ -342,7 +342,10 @@ def measure_maintain(records: int, rounds: int) -> dict[str, Any]:
         maintained = MaintainedBatch(declared, CurrentTable.at(folder / "maintained", declared.key_columns), None)
         numbers, query = itertools.count(), _Query(spark, folder / "ingest", frame)
         query()  # the first batch finds the columns; a later one is decoded while it is looked at
-        tasks: dict[str, Task] = {"maintain": lambda: maintained(frame, next(numbers)), "ingest": query}
+        tasks: dict[str, Task] = {
+            "maintain": lambda: maintained(maintained.decoded(frame), next(numbers)),
+            "ingest": query,
+        }
         speeds = measure(tasks, records=records, rounds=rounds)
         ours, theirs = folder / "ingest" / "out", folder / "maintained"
         one = read_table(spark, ours, "inventory.orders").select(*_TYPES)

@@ -129,6 +129,7 @@ class LagWatch:
         self._asking.start()
         try:
             lag = answers.get(timeout=LONGEST)
+            self._asking = None
         except queue.Empty:
             lag = Lag(unknown=f"the brokers did not answer within {LONGEST:g} s")
         if lag.unknown and lag.unknown != NO_TABLE:

@@ -891,6 +891,7 @@ def test_doctor_finds_nothing_wrong(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         "Python of local workers",
         "extra kafka",
         "extra ingest",
+        "extra metrics",
         "kernel",
     ):
         assert found[what]["status"] in ("ok", "warning"), found[what]

@@ -128,6 +128,13 @@ def test_errors_are_reasons_without_secrets(monkeypatch: pytest.MonkeyPatch) -> 
     assert time.monotonic() - begun < lag.LONGEST + 2
 
 
+def test_answers_do_not_hinder_the_next_question(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query may have several sources: they are asked for one after the other."""
+    _times(monkeypatch)
+    watch = LagWatch([table(admin, monkeypatch, {})])
+    assert [watch.after(END).unknown for _ in range(200)] == [""] * 200
+
+
 @pytest.mark.services
 def test_the_brokers_numbers(broker: Any) -> None:
     topic = broker.create("lag-numbers", 3)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.connectors import Replayed, progress, replay
+from kvformat.connectors import Replayed, batch_progress, replay
 from kvformat.connectors.replay import Replay
 from kvformat.registry.contract.errors import ConfigurationError
 from tests.connectors.test_sink_steps import Frame, table
@@ -64,7 +64,7 @@ def _replayed(batches: list[tuple[int, dict[str, int] | None]], monkeypatch: pyt
     monkeypatch.setattr(replay, "observe_records", lambda df, name: df)
     counted = {"other": {"bad": 99}}
     monkeypatch.setattr(
-        progress,
+        batch_progress,
         "observed_counts",
         lambda one: counted | ({} if one.counts is None else {"kvformat_replay": one.counts}),
     )

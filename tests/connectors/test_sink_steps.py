@@ -144,8 +144,9 @@ def test_rows_are_not_written_if_dead_letters_fail(monkeypatch: pytest.MonkeyPat
 def test_transactions_write_rows_and_letters_of_a_topic_together(monkeypatch: pytest.MonkeyPatch) -> None:
     made, done = _parted("dead", monkeypatch, once=True)
     made(Frame("batch", [], []), 4)  # type: ignore[arg-type]
+    monkeypatch.setattr(sink, "_warn_of", lambda bad, table: done.append(("warned", bad.name, table)))
     made.save_parted(Frame("batch", [], []), None)  # type: ignore[arg-type]
-    assert done == [("once", "both", 4), ("once", "both", 0)]
+    assert done == [("once", "both", 4), ("once", "both", 0), ("warned", "bad", made.kv.name)], "a batch alone is told"
     made, done = _parted("./dead", monkeypatch, once=True)
     made(Frame("batch", [], []), 4)  # type: ignore[arg-type]
     assert done == [("letters", "bad", 4), ("rows", "good", 4)], "a path has no transactions"

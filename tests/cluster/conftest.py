@@ -13,6 +13,7 @@ from tests.support.environments import (  # noqa: F401 - fixtures
     bare,
     dependencies,
     link_all,
+    link_thin_pyspark,
     new_environment,
     source,
     variables,
@@ -60,9 +61,7 @@ def thin_client(
     """An environment with what the package `pyspark-client` has of PySpark: neither jars nor a classic session."""
     packages = tmp_path_factory.mktemp("thin_dependencies")
     link_all(dependencies, packages, ["pyspark", "py4j"])
-    (packages / "pyspark").mkdir()
-    classic = ("bin", "core", "data", "examples", "jars", "licenses", "python", "sbin")
-    link_all(dependencies / "pyspark", packages / "pyspark", classic)
+    link_thin_pyspark(dependencies / "pyspark", packages / "pyspark")
     environment: Environment = new_environment("thin_client", packages)
     environment.install(wheel)
     return environment

@@ -30,17 +30,12 @@ class Faults:
     def executors(self) -> None:
         """Kill the executors with their Python, as a machine that fails; Spark starts others."""
         for executor in self._cluster.executors():
-            for process in (executor, *executor.children(recursive=True)):
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-
-    def memory(self) -> None:
-        """Give the Python of the executors no more memory than it has; the next tasks get a new one."""
-        for executor in self._cluster.executors():
-            for daemon in executor.children():
-                for process in daemon.children():
+            with contextlib.suppress(psutil.NoSuchProcess):  # it has just ended
+                python = executor.children(recursive=True)
+                executor.kill()
+                for process in python:
                     with contextlib.suppress(psutil.NoSuchProcess):
-                        process.rlimit(psutil.RLIMIT_AS, (process.memory_info().vms, process.memory_info().vms))
+                        process.kill()
 
     def worker(self) -> None:
         """Kill a worker, which takes its executor with it, and start it again after some time."""
@@ -53,13 +48,13 @@ def test_a_table_is_copied_exactly_once_over_kills_of_executors_worker_and_drive
     cluster: Cluster, broker: Any, with_wheel: Environment, tmp_path: Path
 ) -> None:
     faults = Faults(cluster)
-    copy = Copy(broker, tmp_path, 7 * BATCH, random.Random(7))
+    copy = Copy(broker, tmp_path, 6 * BATCH, random.Random(7))
     copy.query.on_cluster(cluster, with_wheel.executable)
     copy.query.settings(batch=BATCH)
     broker.send(copy.source, copy.mixed)
     report = Report("exactly once on a cluster")
     try:
-        for fault in (faults.memory, faults.executors, faults.worker, copy.query.kill):
+        for fault in (faults.executors, faults.worker, copy.query.kill):
             done = copy.query.batches()
             copy.wait_for_transaction()
             fault()
@@ -70,9 +65,8 @@ def test_a_table_is_copied_exactly_once_over_kills_of_executors_worker_and_drive
     finally:
         copy.query.kill()
     copy.check(report)
-    assert report.mid_batch >= 3
-    assert report.records >= 7 * BATCH
-    print(report)
+    assert report.mid_batch >= 2
+    assert report.records >= 6 * BATCH
 
 
 def test_tables_are_ingested_over_kills_of_executors_worker_and_driver(
@@ -90,7 +84,6 @@ def test_tables_are_ingested_over_kills_of_executors_worker_and_driver(
         place=lambda query: query.on_cluster(cluster, with_wheel.executable),
         others={"executors": faults.executors, "worker": faults.worker},
     )
-    print(report)
     assert sum(report.kills.values()) == 3
     assert report.mid_batch >= 2
     assert report.rows >= 12

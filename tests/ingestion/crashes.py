@@ -36,6 +36,7 @@ from kvformat.registry.streams.delta.log import DeltaLog
 from tests.connectors.crashes import Query, session
 from tests.ingestion.database import Database, check_tables, generated
 from tests.support import services
+from tests.support.cluster import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,8 +57,6 @@ not in the log yet."""
 _OF_TABLES = ("changed", "committed", "table")
 _ANY_TIME = "any time"
 CHANGES = {column.name for column in CHANGE_COLUMNS}
-QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings for small batches: to compile their plans would take most of the time."""
 
 
 @dataclass

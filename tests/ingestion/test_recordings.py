@@ -9,10 +9,10 @@ import pytest
 
 from kvformat.ingestion import Pipeline, read_table
 from kvformat.ingestion.store import SchemaStore
-from tests.ingestion.crashes import QUICK
 from tests.ingestion.history import SOURCE
 from tests.ingestion.replay import FoldedReplay, final_rows, table_of_recording, together
 from tests.support import recordings
+from tests.support.cluster import QUICK
 
 FEWEST_TABLES = 99
 FEWEST_ROWS = 1350

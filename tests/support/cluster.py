@@ -42,8 +42,10 @@ SETTINGS = {
     "spark.locality.wait": "0",
 }
 """Settings of a small job."""
-ON_EACH_WORKER = {"spark.executor.cores": "1", "spark.cores.max": "2", "spark.sql.shuffle.partitions": "2"}
-"""Settings of a job that has an executor with one core on each of two workers."""
+QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Settings for small batches: to compile their plans would take most of the time."""
+ON_EACH_WORKER = {"spark.executor.cores": "1", "spark.cores.max": "2", "spark.sql.shuffle.partitions": "2", **QUICK}
+"""Settings of a small job that has an executor with one core on each of two workers."""
 _LONGEST = 300.0  # seconds that a step may take
 _MARK = "KVFORMAT_TEST_CLUSTER"
 _LIBC = ctypes.CDLL(None)  # loaded here, because a new process must not

@@ -17,12 +17,10 @@ from pathlib import Path
 
 import _kvformat_alias
 import kvformat
+from tests.support.environments import QUICK_JAVA, link_thin_pyspark
 from tests.support.services import free_port
 
 _LONGEST_START = 240.0
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-_OF_SERVERS = ("__pycache__", "bin", "core", "data", "examples", "jars", "licenses", "python", "sbin")
-"""What PySpark has and its package `pyspark-client` does not."""
 
 
 def environment(folder: Path, *, without: Sequence[str] = (), thin: bool = False) -> Path:
@@ -39,8 +37,7 @@ def environment(folder: Path, *, without: Sequence[str] = (), thin: bool = False
         if not (packages / entry.name).exists():
             (packages / entry.name).symlink_to(entry)
     if thin:
-        _link_children(_spark_home(), packages / "pyspark", without=(*_OF_SERVERS, "sql"))
-        _link_children(_spark_home() / "sql", packages / "pyspark" / "sql", without=("classic", "__pycache__"))
+        link_thin_pyspark(_spark_home(), packages / "pyspark")
     (packages / "_kvformat_alias.py").symlink_to(str(_kvformat_alias.__file__))
     (packages / "kvformat.pth").write_text(f"{Path(str(kvformat.__file__)).parents[1]}\n", encoding="utf-8")
     return folder / "bin" / "python"
@@ -52,13 +49,6 @@ def _spark_home() -> Path:
     return Path(pyspark.__file__).parent
 
 
-def _link_children(source: Path, target: Path, *, without: Sequence[str]) -> None:
-    target.mkdir()
-    for entry in source.iterdir():
-        if entry.name not in without:
-            (target / entry.name).symlink_to(entry)
-
-
 @contextlib.contextmanager
 def connect_server(python: Path, folder: Path) -> Iterator[str]:
     """Run a server whose workers and `foreachBatch` have this Python, and return its URL."""
@@ -67,7 +57,7 @@ def connect_server(python: Path, folder: Path) -> Iterator[str]:
     settings = {"spark.ui.enabled": "false", "spark.connect.grpc.binding.port": str(port)}
     command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    command += ["--driver-java-options", _QUICK_JAVA]
+    command += ["--driver-java-options", QUICK_JAVA]
     command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     variables = {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(_spark_home())}
     hidden = ("PYTHONPATH", "PYSPARK_DRIVER_PYTHON", "SPARK_TESTING")

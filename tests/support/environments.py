@@ -87,6 +87,14 @@ def link_all(folder: Path, target: Path, without: Container[str] = ()) -> None:
             (target / entry.name).symlink_to(entry)
 
 
+def link_thin_pyspark(folder: Path, target: Path) -> None:
+    """Create links to what the package `pyspark-client` has of a PySpark: no jars, no classic sessions."""
+    (target / "sql").mkdir(parents=True)
+    servers = ("__pycache__", "bin", "core", "data", "examples", "jars", "licenses", "python", "sbin")
+    link_all(folder, target, (*servers, "sql"))
+    link_all(folder / "sql", target / "sql", ("__pycache__", "classic"))
+
+
 @pytest.fixture(scope="session")
 def dependencies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Create links to all installed packages except kvformat."""

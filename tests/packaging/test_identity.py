@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kvformat.registry.build import FILE, Build, of_sources
-from tests.packaging.conftest import ROOT, Environment, copy_sources, make_zip, run
+from tests.support.environments import ROOT, Environment, copy_sources, make_zip, run
 
 STORED = f"kvformat/registry/{FILE}"
 

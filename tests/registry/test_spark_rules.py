@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from kvformat.registry.contract.errors import EncodeError
 from kvformat.registry.spark.settings import allows_time, recommended_settings
-from kvformat.registry.spark.workers import _is_ours
+from kvformat.registry.spark.sessions import _is_this
 from kvformat.registry.table.encode_records import checked_kinds
 from kvformat.registry.table.record_decoder import _quoted_bytes
 
@@ -55,7 +55,7 @@ def test_only_the_drivers_own_python_is_known_to_have_the_library(tmp_path: Path
     link = tmp_path / "python"
     link.symlink_to(Path(sys.executable).resolve())
     pythons = {sys.executable: True, str(link): False, str(tmp_path / "missing"): False, "/bin/sh": False}
-    assert {python: _is_ours(python) for python in pythons} == pythons
+    assert {python: _is_this(python) for python in pythons} == pythons
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from kvformat.registry.contract.errors import EncodeError
-from kvformat.registry.spark.settings import allows_time, recommended_settings
 from kvformat.registry.spark.sessions import _is_this
+from kvformat.registry.spark.settings import allows_time, recommended_settings
 from kvformat.registry.table.encode_records import checked_kinds
 from kvformat.registry.table.record_decoder import _quoted_bytes
 

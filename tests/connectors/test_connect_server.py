@@ -1,4 +1,4 @@
-"""A thin client (`pyspark-client`) and a Spark Connect server of its own: streams, and what their Pythons need."""
+"""What the Python of a Spark Connect server needs for streams; `tests/cluster/test_connect.py` has the streams."""
 
 from __future__ import annotations
 
@@ -18,21 +18,12 @@ BEGIN = """
 import json, sys
 from pyspark.sql import SparkSession
 from pyspark.util import is_remote_only
-from kvformat import KafkaTable, ingest, read_table
+from kvformat import KafkaTable
 from kvformat.registry import ConfigurationError
 
 assert is_remote_only()
 remote, bootstrap, folder = sys.argv[1:]
 spark = SparkSession.builder.remote(remote).getOrCreate()
-
-def started(start):
-    for _ in range(4):
-        try:
-            return start()
-        except Exception as error:  # the server waits ten seconds for its Python, which a busy machine exceeds
-            if "failed to connect back" not in str(error):
-                raise
-    return start()
 
 def table(topic, **options):
     options = {"connector": "kafka", "topic": topic, "properties.bootstrap.servers": bootstrap, "format": "json",
@@ -45,16 +36,6 @@ def copy(name, **options):
         rows, checkpoint_location=f"{folder}/{name}", trigger={"availableNow": True})
 
 ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "connect"}
-"""
-STREAMS = f"""{BEGIN}
-query = started(lambda: copy("connect-once", **ONCE))
-assert query.awaitTermination(240) and query.exception() is None, query.exception()
-source = {{"topic": "connect-source", "properties.bootstrap.servers": bootstrap, "value.format": "json",
-          "scan.startup.mode": "earliest-offset"}}
-keys = [{{"source-table": "connect-source", "primary-keys": "id"}}]
-query = started(lambda: ingest(spark, source, f"{{folder}}/lake", checkpoint_location=f"{{folder}}/ingest",
-                               transform=keys, trigger={{"availableNow": True}}))
-assert query.awaitTermination(240) and query.exception() is None, query.exception()
 """
 REFUSED = f"""{BEGIN}
 told = []
@@ -82,16 +63,8 @@ def source(broker: Any) -> str:
     """The address of a broker with a topic of 300 rows with 50 keys."""
     broker.create("connect-source", 2)
     broker.send("connect-source", [(None, b'{"id":%d,"n":%d}' % (n % 50, n)) for n in range(300)])
-    for name in ("connect-once", "connect-refused"):
-        broker.create(name, 2)
+    broker.create("connect-refused", 2)
     return str(broker.bootstrap)
-
-
-@pytest.fixture(scope="module")
-def server(folder: Path) -> Iterator[str]:
-    """A server whose Python has everything."""
-    with connect_server(environment(folder / "full"), folder / "server") as url:
-        yield url
 
 
 @pytest.fixture(scope="module")
@@ -107,20 +80,6 @@ def ran(client: Path, script: str, *arguments: str | Path) -> str:
     done = subprocess.run(command, cwd=client.parent, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout
-
-
-def test_a_thin_client_writes_exactly_once_and_ingests(
-    client: Path, server: str, source: str, broker: Any, tmp_path: Path
-) -> None:
-    ran(client, STREAMS, server, source, tmp_path)
-    written = [json.loads(message.value())["n"] for message in broker.records("connect-once")]
-    assert sorted(written) == list(range(300))
-    from deltalake import DeltaTable
-
-    (found,) = (tmp_path / "lake").rglob("_delta_log")
-    rows = DeltaTable(str(found.parent)).to_pyarrow_table().to_pylist()
-    assert {row["id"]: row["n"] for row in rows} == {number: 250 + number for number in range(50)}
-    assert len(rows) == 50
 
 
 def test_a_server_whose_python_is_no_client_is_an_error_before_the_stream(

@@ -258,7 +258,8 @@ def _planned(spark: SparkSession, checkpoint_location: str, batch: int) -> float
 
 
 def _lines(spark: SparkSession, checkpoint_location: str, name: str) -> list[str]:
-    return [row["value"] for row in note_rows(spark, f"{checkpoint_location}/{name}", "text", "value STRING")]
+    path = f"{checkpoint_location.rstrip('/')}/{name}"
+    return [row["value"] for row in note_rows(spark, path, "text", "value STRING")]
 
 
 def _plan(df: DataFrame) -> str:

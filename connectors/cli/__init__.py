@@ -156,9 +156,10 @@ class _Refused(click.ClickException):
 
 def _show_version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     if wanted and not ctx.resilient_parsing:
+        from kvformat.connectors.cli._output import show
         from kvformat.registry.build import build_identity
 
-        click.echo(f"kvformat {build_identity()}")
+        show(f"kvformat {build_identity()}")
         ctx.exit()
 
 

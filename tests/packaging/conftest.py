@@ -6,11 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.environments import (
+from tests.support.environments import (  # noqa: F401 - fixtures
     ROOT,
     Environment,
+    bare,
     build_wheel,
     copy_sources,
+    dependencies,
+    new_environment,
+    source,
+    wheel,
+    with_wheel,
 )
 
 PAIRS = sorted(file.stem for file in (ROOT / "codecs" / "_kernel").glob("*.pxd") if file.with_suffix(".py").exists())
@@ -30,19 +36,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def pure_wheel(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The wheel that a machine without a compiler builds, and pip's output."""
-    source = copy_sources(tmp_path_factory.mktemp("pure_source"))
+    source = copy_sources(tmp_path_factory.mktemp("pure_source"))  # noqa: F811
     return build_wheel(source, tmp_path_factory.mktemp("pure_wheel"), **NO_COMPILER)
 
 
 @pytest.fixture(scope="session")
-def with_editable(new_environment, source: Path, wheel: Path) -> Environment:  # one build at a time
+def with_editable(new_environment, source: Path, wheel: Path) -> Environment:  # noqa: F811 - one build at a time
     environment = new_environment("with_editable")
     environment.install("-e", source)
     return environment
 
 
 @pytest.fixture(scope="session")
-def with_pure_wheel(new_environment, pure_wheel: tuple[Path, str]) -> Environment:
+def with_pure_wheel(new_environment, pure_wheel: tuple[Path, str]) -> Environment:  # noqa: F811
     environment = new_environment("with_pure_wheel")
     environment.install(pure_wheel[0])
     return environment

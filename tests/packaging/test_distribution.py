@@ -54,6 +54,7 @@ def test_the_wheel_holds_every_module_and_nothing_else(contents: dict[str, str])
         "kvformat.pth",
         "kvformat/registry/build.json",
         "pyspark_kvformat/__init__.py",
+        "pyspark_kvformat/launcher.py",
     }
 
 

@@ -76,6 +76,8 @@ def jobs(
     zipped = make_zip(folder / "zip" / "kvformat.zip", wheel)
 
     def start(name: str, python: str | Path, *options: str | Path) -> Program:
+        # A job waits until both of its executors have come, so that both get tasks.
+        options = ("--conf", "spark.scheduler.maxRegisteredResourcesWaitingTime=300s", *options)
         return cluster.submit(python, *options, job, log=f"{name}.log", cwd=folder, PYSPARK_PYTHON=python)
 
     # The driver runs the Python of the executors too, to plan what is read.

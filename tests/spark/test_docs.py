@@ -28,6 +28,7 @@ ELSEWHERE = {
     "docs/ingestion.md": "tests/ingestion/test_guide.py",
     "docs/operating.md": "tests/connectors/test_guides.py",
     "docs/plugins.md": "tests/packaging/test_examples.py",
+    "docs/sql.md": "tests/connectors/test_sql_page.py",
 }
 """Pages with snippets that need more than a session, and the tests that run them."""
 WITH_PYTHON = [page for page, text in PAGES.items() if "```python\n" in text]

@@ -85,8 +85,8 @@ def _records(progress: StreamingQueryProgress) -> int:
 
 def _ranges(text: str | None) -> int | None:
     """Return how many offsets a stream of ranges has read so far; None for another stream."""
-    found = _parsed(text)
-    return found.get(RANGES) if isinstance(found, dict) else None
+    offsets = _parsed(text)
+    return offsets.get(RANGES) if isinstance(offsets, dict) else None
 
 
 def lag_of(end: str | None, latest: str | None) -> dict[str, int] | None:
@@ -114,8 +114,8 @@ def new_partitions(start: str | None, end: str | None) -> list[str]:
 
 def _offsets(text: str | None) -> dict[str, int] | None:
     """Return offsets by the name of the partition; None if they are not those of Kafka."""
-    found = _topic_offsets(text)
-    return None if found is None else {f"{topic}-{number}": offset for (topic, number), offset in found.offsets.items()}
+    ends = _topic_offsets(text)
+    return None if ends is None else {f"{topic}-{number}": offset for (topic, number), offset in ends.offsets.items()}
 
 
 def _topic_offsets(text: str | None) -> TopicOffsets | None:
@@ -155,7 +155,7 @@ def _numbers(row: Any) -> Iterator[tuple[str, int]]:
 
 def _members(row: Any) -> Iterable[tuple[str, Any]]:
     """Names and values of a row; a query of Spark Connect gives both apart, as `values` and `schema`."""
-    found: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
-    if found.keys() == {"values", "schema"}:
-        return zip((field["name"] for field in found["schema"]["fields"]), found["values"], strict=True)
-    return found.items()
+    values: dict[str, Any] = row if isinstance(row, dict) else row.asDict()
+    if values.keys() == {"values", "schema"}:
+        return zip((field["name"] for field in values["schema"]["fields"]), values["values"], strict=True)
+    return values.items()

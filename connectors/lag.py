@@ -27,7 +27,7 @@ from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.key_value_format import KeyValueFormat
 
 LONGEST: Final = 5.0
-"""Seconds that a listener waits for the brokers. The next batch's progress must not wait long behind it."""
+"""Seconds that a listener waits for the brokers. The next batch's progress must not wait long after it."""
 PAUSE: Final = 30.0
 """Seconds after brokers that did not answer, before they are asked again."""
 _LONGEST_FETCH: Final = 2.0  # seconds for the oldest records; the offsets need some of the time, too
@@ -57,11 +57,11 @@ class Lag:
     @property
     def topics(self) -> dict[str, int]:
         """The records by topic."""
-        found: dict[str, int] = {}
+        records: dict[str, int] = {}
         for name, count in self.partitions.items():
             topic = name.rpartition("-")[0]
-            found[topic] = found.get(topic, 0) + count
-        return found
+            records[topic] = records.get(topic, 0) + count
+        return records
 
 
 class _UnknownLagError(Exception):
@@ -174,10 +174,10 @@ class LagWatch:
 
 def oldest_records(kv: KeyValueFormat, ranges: Sequence[PartitionRange]) -> dict[str, int]:
     """Return the time of the oldest record of ranges by topic, as far as the brokers send it in time."""
-    found: dict[str, int] = {}
+    oldest: dict[str, int] = {}
     for topic, millis in _first_times(kv, ranges):
-        found[topic] = min(millis, found.get(topic, millis))
-    return found
+        oldest[topic] = min(millis, oldest.get(topic, millis))
+    return oldest
 
 
 def _first_times(kv: KeyValueFormat, ranges: Sequence[PartitionRange]) -> Iterator[tuple[str, int]]:

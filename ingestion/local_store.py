@@ -31,11 +31,11 @@ class LocalSchemaStore(SchemaStore):
         return cls(path) if "://" not in path and Path(path, "kvformat").is_dir() else None
 
     def _listed(self, folder: str) -> list[str]:
-        found = []
+        paths = []
         for parent, folders, names in os.walk(folder):
             folders[:] = [name for name in folders if not name.startswith(_HIDDEN)]
-            found += [f"{parent}/{name}" for name in names if not name.startswith(_HIDDEN)]
-        return sorted(found)
+            paths += [f"{parent}/{name}" for name in names if not name.startswith(_HIDDEN)]
+        return sorted(paths)
 
     def _texts(self, paths: list[str]) -> dict[str, str]:
         texts = {}

@@ -17,7 +17,8 @@ from kvformat.ingestion.schemas.events import AlterColumnTypes, DropColumns, Ren
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.targets.delta_path import DeltaPathTarget
-from kvformat.ingestion.targets.sql import LOG, SESSION_CATALOG, SqlTarget, literal
+from kvformat.ingestion.targets.session_catalog import is_session_catalog
+from kvformat.ingestion.targets.sql import LOG, SqlTarget, literal
 from kvformat.ingestion.targets.target import TABLE_PROPERTY, BatchWrite, Target
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import quoted
@@ -116,7 +117,7 @@ class DeltaTarget(SqlTarget):
         """Register a table whose files are in the warehouse: Spark's own catalog is new, or was in memory."""
         from pyspark.errors import PySparkException
 
-        if self.catalog not in (None, SESSION_CATALOG):
+        if not is_session_catalog(self.catalog):
             return False
         namespace = self._namespace(table)
         try:

@@ -43,6 +43,7 @@ from kvformat.ingestion.schemas.events import (
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import STRING
+from kvformat.ingestion.targets.session_catalog import check_keeps_rows, forgets_tables
 from kvformat.ingestion.targets.session_settings import shared_settings
 from kvformat.ingestion.targets.target import (
     OWNER_PROPERTY,
@@ -81,8 +82,6 @@ if TYPE_CHECKING:
 _PARTITIONS = "kvformat.partition-keys"
 _WRITTEN = "kvformat.written"
 LOG = logging.getLogger("kvformat.ingest")
-SESSION_CATALOG = "spark_catalog"
-"""The name of Spark's own catalog."""
 _PLAIN_NAME = re.compile(r"\w+", re.ASCII)  # what Spark's own catalog takes
 VERSIONS_TOGETHER = (
     "Delta Lake 4.4.0 with PySpark 4.1 (io.delta:delta-spark_4.1_2.13 and io.delta:delta-storage) or 4.2 "
@@ -197,8 +196,7 @@ class SqlTarget(Target):
     @property
     def forgets_tables(self) -> bool:
         """Whether it is Spark's own catalog, in memory, which is PySpark's default."""
-        in_session = self.catalog in (None, SESSION_CATALOG)
-        return in_session and self.spark.conf.get("spark.sql.catalogImplementation", "in-memory") == "in-memory"
+        return forgets_tables(self.spark, self.catalog)
 
     def remember(self, tables: Collection[TableId]) -> None:
         """Register the tables again, and name those whose files are not found in a warning."""
@@ -359,7 +357,7 @@ class SqlTarget(Target):
 
         Raises `ConfigurationError` with the versions that go together, and for a catalog that loses its tables.
         """
-        self._check_catalog()
+        check_keeps_rows(self.spark, self.catalog)
         table = TableId((f"kvformat_probe_{uuid.uuid4().hex[:12]}",))
         key = replace(FlinkType("INT"), nullable=False)
         schema = TableSchema((SchemaColumn("id", key), SchemaColumn("v", STRING)), ("id",))
@@ -385,16 +383,6 @@ class SqlTarget(Target):
     def _needs(self) -> str:
         """Return the settings of the session that the target needs, for the error of `probe`."""
         return ""
-
-    def _check_catalog(self) -> None:
-        """Raise `ConfigurationError` for a catalog whose tables end with the session, with their rows."""
-        setting = f"spark.sql.catalog.{self.catalog or SESSION_CATALOG}.catalog-impl"
-        kind = self.spark.conf.get(setting, None) or ""
-        if kind.endswith("InMemoryCatalog"):
-            raise ConfigurationError(
-                f"{setting} is {kind}: its tables end with the session, and the checkpoint would go on after their "
-                "rows. Use a catalog that lasts, such as spark.sql.catalog.<name>.type = hadoop, hive, jdbc or rest"
-            )
 
     # --- statements ------------------------------------------------------------------------------------------------
 

@@ -45,11 +45,11 @@ def python_missing_here(session: SparkSession) -> str | None:
 
 
 def _is_this(python: str) -> bool:
-    found = shutil.which(python)
-    if found is None:
+    executable = shutil.which(python)
+    if executable is None:
         return False
-    same_folder = os.path.dirname(os.path.abspath(found)) == os.path.dirname(os.path.abspath(sys.executable))
-    return same_folder and os.path.realpath(found) == os.path.realpath(sys.executable)
+    same_folder = os.path.dirname(os.path.abspath(executable)) == os.path.dirname(os.path.abspath(sys.executable))
+    return same_folder and os.path.realpath(executable) == os.path.realpath(sys.executable)
 
 
 def workers_of(session: SparkSession) -> tuple[str, str]:

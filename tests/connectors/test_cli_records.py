@@ -647,7 +647,7 @@ def test_doctor_asks_the_brokers_of_a_table_that_is_only_written(
 # --- doctor of a cluster -----------------------------------------------------------------------------------------
 
 
-HERE = PythonReport("node1", "/opt/python", "3.11.9", "20.0.0", kernel="compiled")
+HERE = PythonReport("node1", "env/bin/python", "3.11.9", "20.0.0", kernel="compiled")
 
 
 class Session:
@@ -689,8 +689,8 @@ def of_cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[dict
 def test_doctor_asks_executors(of_cluster: Callable[..., tuple[list[dict[str, str]], int]]) -> None:
     (found,), status = of_cluster("--master", "spark://m:7077", executors=[HERE])
     assert (found["status"], found["what"], status) == ("ok", "executor on node1", 0)
-    assert found["text"] == "3.11.9, /opt/python, kernel compiled, PyArrow 20.0.0, kvformat of this build"
-    without = PythonReport("node2", "/opt/python", "3.11.9", problem="No module named 'kvformat'")
+    assert found["text"] == "3.11.9, env/bin/python, kernel compiled, PyArrow 20.0.0, kvformat of this build"
+    without = PythonReport("node2", "env/bin/python", "3.11.9", problem="No module named 'kvformat'")
     other = replace(HERE, build="0.0.9 (sources 0123456789ab)")
     slow = replace(HERE, kernel="python", why_uncompiled="no compiler")
     found, status = of_cluster("--master", "spark://m:7077", executors=[without, other, slow])
@@ -710,8 +710,8 @@ def test_doctor_asks_the_python_of_a_connect_server(
     lacking = replace(HERE, lacks=("grpcio>=1.48.1", "zstandard>=0.25.0"))
     (_, server), status = of_cluster("--remote", "sc://s:15002", executors=[HERE], server=lacking)
     assert (server["status"], status) == ("warning", 0)
-    assert "foreachBatch can't run: /opt/python on node1 lacks 'grpcio>=1.48.1' 'zstandard" in server["text"]
-    assert server["advice"] == "there, /opt/python -m pip install 'grpcio>=1.48.1' 'zstandard>=0.25.0'"
+    assert "foreachBatch can't run: env/bin/python on node1 lacks 'grpcio>=1.48.1' 'zstandard" in server["text"]
+    assert server["advice"] == "there, env/bin/python -m pip install 'grpcio>=1.48.1' 'zstandard>=0.25.0'"
 
 
 def test_doctor_tells_why_a_cluster_does_not_answer(

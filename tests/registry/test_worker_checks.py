@@ -24,9 +24,9 @@ from kvformat.registry.spark import probe, sessions, workers
 from kvformat.registry.spark.probe import PythonReport
 from kvformat.registry.spark.workers import batch_python_refused, check_batch_python, check_workers, for_workers
 
-HERE = PythonReport("node1", "/opt/python", "3.11.9", "20.0.0", kernel="compiled")
+HERE = PythonReport("node1", "env/bin/python", "3.11.9", "20.0.0", kernel="compiled")
 OTHER = replace(HERE, build="0.0.9 (commit fedcba987654, sources 0123456789ab)")
-WITHOUT = PythonReport("node2", "/opt/python", problem="No module named 'kvformat'")
+WITHOUT = PythonReport("node2", "env/bin/python", problem="No module named 'kvformat'")
 SLOW = replace(HERE, kernel="python", why_uncompiled="the zip has modules for another Python")
 
 
@@ -35,7 +35,7 @@ class Cluster:
 
     def __init__(self, master: str = "spark://m:7077") -> None:
         self.conf = {"spark.master": master}
-        self.sparkContext = SimpleNamespace(applicationId=f"app-{id(self)}", pythonExec="/opt/python")
+        self.sparkContext = SimpleNamespace(applicationId=f"app-{id(self)}", pythonExec="env/bin/python")
         self.reports: list[PythonReport] | Exception = [HERE]
         self.jobs = 0
 
@@ -68,7 +68,7 @@ def test_executors_are_asked_once(cluster: Any) -> None:
 def test_executors_that_do_not_fit_are_asked_again(cluster: Any) -> None:
     cluster.reports = [HERE, WITHOUT]
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match=r"can't import kvformat: No .* \(/opt/python on node2\)\. "):
+        with pytest.raises(ConfigurationError, match=r"can't import kvformat: No .* \(env/bin/python on node2\)\. "):
             check_workers(cluster)
     cluster.reports = [HERE, OTHER]
     told = r"another kvformat than the driver: 0\.0\.9 \(commit fedcba987654, .* on node1\), and the driver "
@@ -92,7 +92,9 @@ def test_a_job_that_fails_for_another_reason_says_nothing_and_is_repeated(cluste
 
 def test_an_uncompiled_kernel_is_a_warning_once(cluster: Any) -> None:
     cluster.reports = [HERE, SLOW]
-    told = r"Spark's executors \(/opt/python on node1\) is not compiled, .*: the zip has modules for another Python\. "
+    told = (
+        r"Spark's executors \(env/bin/python on node1\) is not compiled, .*: the zip has modules for another Python\. "
+    )
     with pytest.warns(UncompiledKernelWarning, match=told):
         check_workers(cluster)
     check_workers(cluster)
@@ -111,7 +113,7 @@ def test_local_workers_with_this_python_and_pipelines_run_no_job(cluster: Any, m
     local = Cluster("local[4]")
     local.sparkContext.pythonExec = sys.executable
     check_workers(local)
-    local.sparkContext.pythonExec = "/opt/python"
+    local.sparkContext.pythonExec = "env/bin/python"
     check_workers(local)
     assert local.jobs == 1
     from pyspark.pipelines.graph_element_registry import graph_element_registration_context

@@ -56,6 +56,7 @@ def test_another_error_passes_with_its_causes(caplog: pytest.LogCaptureFixture) 
     [
         (_OF_A_WORKER, "json: field 'id': cannot read \"x\" as INT"),
         (_OF_A_BATCH, "no 'id'"),
+        (f"{_OF_A_WORKER}\n{_OF_A_BATCH}", "no 'id'"),  # the last one is what the batch raised, because of the first
         ("Lost executor\nmore", None),
     ],
 )

@@ -34,10 +34,10 @@ MOST_DIGITS = 38  # of a DECIMAL
 FINEST = 9  # digits of a second
 
 
-def merge_types(one: FlinkType, other: FlinkType) -> FlinkType:
+def merge_types(left: FlinkType, right: FlinkType) -> FlinkType:
     """Return the least type that holds the values of both; STRING holds all. It is NOT NULL if both types are."""
-    merged = _merge_nullable(replace(one, nullable=True), replace(other, nullable=True))
-    return replace(merged, nullable=one.nullable or other.nullable)
+    merged = _merge_nullable(replace(left, nullable=True), replace(right, nullable=True))
+    return replace(merged, nullable=left.nullable or right.nullable)
 
 
 def holds(known: FlinkType, other: FlinkType) -> bool:
@@ -46,30 +46,30 @@ def holds(known: FlinkType, other: FlinkType) -> bool:
 
 
 @functools.lru_cache(maxsize=4096)
-def _merge_nullable(one: FlinkType, other: FlinkType) -> FlinkType:
-    if one == other:
-        return one
-    roots = {one.root, other.root}
+def _merge_nullable(left: FlinkType, right: FlinkType) -> FlinkType:
+    if left == right:
+        return left
+    roots = {left.root, right.root}
     if roots <= {*TIMESTAMP_ROOTS, "DATE"}:
-        return _merge_timestamps(one, other)
+        return _merge_timestamps(left, right)
     if roots <= INTEGER_DIGITS.keys():
-        return max(one, other, key=lambda t: INTEGER_DIGITS[t.root])
+        return max(left, right, key=lambda t: INTEGER_DIGITS[t.root])
     if roots <= {*INTEGER_DIGITS, "DECIMAL"}:
-        return _merge_decimals(one, other)
+        return _merge_decimals(left, right)
     if roots <= {*INTEGER_DIGITS, *APPROXIMATE_ROOTS}:
         return FlinkType("FLOAT" if roots <= {*_IN_FLOAT} else "DOUBLE")
     return STRING
 
 
-def _merge_timestamps(one: FlinkType, other: FlinkType) -> FlinkType:
-    kind = max((t.root for t in (one, other) if t.root != "DATE"), key=TIMESTAMP_ROOTS.index)
-    digits = [FINEST if t.precision is None else t.precision for t in (one, other)]
+def _merge_timestamps(left: FlinkType, right: FlinkType) -> FlinkType:
+    kind = max((t.root for t in (left, right) if t.root != "DATE"), key=TIMESTAMP_ROOTS.index)
+    digits = [FINEST if t.precision is None else t.precision for t in (left, right)]
     return FlinkType(kind, precision=max(digits))
 
 
-def _merge_decimals(one: FlinkType, other: FlinkType) -> FlinkType:
-    scale = max(t.scale or 0 for t in (one, other))
-    precision = scale + max(whole_digits(t) for t in (one, other))
+def _merge_decimals(left: FlinkType, right: FlinkType) -> FlinkType:
+    scale = max(t.scale or 0 for t in (left, right))
+    precision = scale + max(whole_digits(t) for t in (left, right))
     return STRING if precision > MOST_DIGITS else FlinkType("DECIMAL", precision=precision, scale=scale)
 
 

@@ -18,14 +18,14 @@ from kvformat.registry.contract.format_hooks import FormatHooks, Part
 from kvformat.registry.contract.options import Option, find_option
 
 
-def make_nested_format(outer: str, spec: Option, keys: Sequence[str], given: Mapping[str, Any]) -> FormatHooks:
+def make_nested_format(outer: str, spec: Option, keys: Sequence[str], options: Mapping[str, Any]) -> FormatHooks:
     """Create the format that the option `spec` of the format `outer` declares.
 
-    `keys` are the keys in `given` that belong to the option. Raises `OptionError` and the errors of `get_format`, with
-    the keys as they are in `given`.
+    `keys` are those of `options` that belong to it. Raises `OptionError` and the errors of `get_format`, with the keys
+    as they are in `options`.
     """
     if spec.name in keys:
-        inner = given[spec.name]
+        inner = options[spec.name]
         if isinstance(inner, FormatHooks) and len(keys) == 1:
             return inner
         raise OptionError(
@@ -38,7 +38,7 @@ def make_nested_format(outer: str, spec: Option, keys: Sequence[str], given: Map
         raise OptionError(
             f"format '{outer}' needs the option '{spec.key}' because '{keys[0]}' is set", format=outer, option=spec.key
         )
-    identifier = str(given[spec.key])
+    identifier = str(options[spec.key])
     prefix = f"{spec.name}.{identifier}."
     for key in keys:
         if key != spec.key and not key.startswith(prefix):
@@ -52,7 +52,7 @@ def make_nested_format(outer: str, spec: Option, keys: Sequence[str], given: Map
     except ConfigurationError as error:
         raise add_context(error, f"option '{spec.key}' of format '{outer}': ", option=spec.key) from error
     try:
-        return cls({key.removeprefix(prefix): given[key] for key in keys if key != spec.key})
+        return cls({key.removeprefix(prefix): options[key] for key in keys if key != spec.key})
     except ConfigurationError as error:
         raise nested_error(error, outer, spec.name, identifier) from error
 
@@ -80,19 +80,19 @@ def find_nested_option(specs: Sequence[Option], key: str) -> Option | None:
 
 
 def complete_nested_options(
-    specs: Sequence[Option], given: Mapping[str, Any], *, topic: str, part: Part
+    specs: Sequence[Option], options: Mapping[str, Any], *, topic: str, part: Part
 ) -> Mapping[str, Any]:
     """Return the options with the additions of nested formats for a table of one topic; see `complete_options`."""
-    completed = dict(given)
+    completed = dict(options)
     for spec in specs:
-        if spec.type != "format" or spec.key not in given:
+        if spec.type != "format" or spec.key not in options:
             continue
         try:
-            cls = format_class(str(given[spec.key]))
+            cls = format_class(str(options[spec.key]))
         except ConfigurationError:
             continue  # creating the format reports the error
-        prefix = f"{spec.name}.{given[spec.key]}."
-        options = {key.removeprefix(prefix): value for key, value in given.items() if key.startswith(prefix)}
-        whole = cls.complete_options(options, topic=topic, part=part)
+        prefix = f"{spec.name}.{options[spec.key]}."
+        nested = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
+        whole = cls.complete_options(nested, topic=topic, part=part)
         completed |= {f"{prefix}{name}": value for name, value in whole.items()}
     return completed

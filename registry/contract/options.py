@@ -64,11 +64,11 @@ class Option:
         """Return the value for error texts: quoted, with secrets masked."""
         return repr(self.masked(value))
 
-    def keys(self, given: Mapping[str, Any]) -> list[str]:
-        """Return the given keys that set this option: entries of a map first, then the key of highest priority."""
+    def keys(self, options: Mapping[str, Any]) -> list[str]:
+        """Return the keys in `options` that set this option: entries of a map, then the key of highest priority."""
         has_entries = self.type in ("map", "format")
-        entries = [key for key in given if key.startswith(f"{self.name}.")] if has_entries else []
-        named = [key for key in (self.name, *self.fallback) if key in given]
+        entries = [key for key in options if key.startswith(f"{self.name}.")] if has_entries else []
+        named = [key for key in (self.name, *self.fallback) if key in options]
         return [*entries, *named[:1]]
 
     def parse(self, text: str) -> Any:
@@ -121,16 +121,16 @@ class ParsedOptions:
 def parse_options(
     format: str,
     specs: Sequence[Option],
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     make_nested_format: Callable[[str, Option, Sequence[str], Mapping[str, Any]], Any],
 ) -> ParsedOptions:
     """Check and parse the options of the format named `format`.
 
     `make_nested_format` creates the value of an option of type `format` from the name of the outer format, the
-    declaration, the keys and all given options. Raises `OptionError` for an unknown, missing or malformed option.
+    declaration, the keys and all options. Raises `OptionError` for an unknown, missing or malformed option.
     """
     known = {name: spec for spec in specs for name in (spec.key, *spec.fallback)}
-    for name in given:
+    for name in options:
         if find_option(specs, name) is None:
             raise OptionError(
                 f"format '{format}' has no option {name!r}.{did_you_mean(str(name), known)} "
@@ -141,7 +141,7 @@ def parse_options(
     values: dict[str, Any] = {}
     deferred: dict[Direction, OptionError] = {}
     for spec in specs:
-        keys = spec.keys(given)
+        keys = spec.keys(options)
         if not keys:
             if spec.required:
                 raise OptionError(
@@ -150,11 +150,11 @@ def parse_options(
             values[spec.name] = spec.default
             continue
         if spec.type == "format":
-            values[spec.name] = make_nested_format(format, spec, keys, given)
+            values[spec.name] = make_nested_format(format, spec, keys, options)
             continue
-        text = given[keys[-1]]
+        text = options[keys[-1]]
         try:
-            values[spec.name] = _map_of(spec, keys, given) if spec.type == "map" else spec.parse(_as_text(text))
+            values[spec.name] = _map_of(spec, keys, options) if spec.type == "map" else spec.parse(_as_text(text))
         except ValueError as cause:
             error = OptionError(
                 f"invalid value {spec.shown(str(text))} for option '{spec.name}' of format '{format}': {cause}",

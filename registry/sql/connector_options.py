@@ -227,16 +227,16 @@ def shown_option(key: str) -> str:
     return f"option '{key}'" if known else "an option"
 
 
-def parse_option(spec: Option, given: Mapping[str, str]) -> Any:
+def parse_option(spec: Option, options: Mapping[str, str]) -> Any:
     """Return the value of an option, or its default; raises `OptionError` for an invalid value."""
     key = spec.name
-    if key not in given:
+    if key not in options:
         return spec.default
     try:
-        return spec.parse(given[key])
+        return spec.parse(options[key])
     except ValueError as cause:
         raise OptionError(
-            f"Could not parse value {masked(key, given[key])!r} for option '{key}': {cause}",
+            f"Could not parse value {masked(key, options[key])!r} for option '{key}': {cause}",
             option=key,
             reason=str(cause),
         ) from None

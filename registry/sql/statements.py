@@ -206,11 +206,11 @@ def table_names(text: str, names: Sequence[str] | None = None) -> dict[str, tupl
         raise SchemaError(tables._choice(existing))
     paths = existing if names is None else [tables.full(name) for name in names]
     last_parts = [full[-1] for full in existing]
-    names_found = {}
+    full_names = {}
     for full in paths:
         is_ambiguous = _shown(full) == full[-1] and last_parts.count(full[-1]) > 1
-        names_found[".".join(full[1:]) if is_ambiguous else _shown(full)] = full
-    return names_found
+        full_names[".".join(full[1:]) if is_ambiguous else _shown(full)] = full
+    return full_names
 
 
 def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:

@@ -39,25 +39,27 @@ def _strategies(declared: Mapping[str, Strategy]) -> Mapping[str, Strategy]:
     return {**dict.fromkeys(FEATURES, rest), "PHYSICAL": "INCLUDING", "OPTIONS": options, **declared}
 
 
-def merge_with_base(base: TableDefinition, own: TableDefinition, given: Mapping[str, Strategy]) -> TableDefinition:
-    """Return the table `own` with the parts that it takes from `base`; raises `ValueError` if they conflict.
+def merge_with_base(
+    base: TableDefinition, derived: TableDefinition, strategies: Mapping[str, Strategy]
+) -> TableDefinition:
+    """Return the table `derived` with the parts that it takes from `base`; raises `ValueError` if they conflict.
 
-    `given` are the strategies written in the statement, by feature.
+    `strategies` are those written in the statement, by feature.
     """
-    like = _strategies(given)
-    columns = _columns(base, own, like)
+    like = _strategies(strategies)
+    columns = _columns(base, derived, like)
     key, watermark = base.primary_key, base.watermark
     if like["CONSTRAINTS"] == "EXCLUDING":
         key = None
-    if own.primary_key is not None:
+    if derived.primary_key is not None:
         if key is not None:
             raise ValueError("the base table already has a PRIMARY KEY; write EXCLUDING CONSTRAINTS")
-        _check_not_null(base, own.primary_key)
-        key = own.primary_key
+        _check_not_null(base, derived.primary_key)
+        key = derived.primary_key
     if like["WATERMARKS"] == "EXCLUDING":
         watermark = None
-    if own.watermark is not None:
-        if watermark is not None and watermark.column != own.watermark.column:
+    if derived.watermark is not None:
+        if watermark is not None and watermark.column != derived.watermark.column:
             raise ValueError(
                 f"the base table already has a WATERMARK of '{watermark.column}'; write EXCLUDING WATERMARKS"
             )
@@ -65,21 +67,21 @@ def merge_with_base(base: TableDefinition, own: TableDefinition, given: Mapping[
             raise ValueError(
                 f"the base table already has a WATERMARK of '{watermark.column}'{_exclude_or_overwrite('WATERMARKS')}"
             )
-        watermark = own.watermark
+        watermark = derived.watermark
     elif watermark is not None and watermark.column not in columns:
         raise ValueError(f"the WATERMARK of the base table uses the column '{watermark.column}', which is excluded")
-    if own.partition_keys and base.partition_keys and like["PARTITIONS"] != "EXCLUDING":
+    if derived.partition_keys and base.partition_keys and like["PARTITIONS"] != "EXCLUDING":
         raise ValueError("the base table is already PARTITIONED BY; write EXCLUDING PARTITIONS")
-    if own.distribution is not None and base.distribution is not None and like["DISTRIBUTION"] != "EXCLUDING":
+    if derived.distribution is not None and base.distribution is not None and like["DISTRIBUTION"] != "EXCLUDING":
         raise ValueError("the base table is already DISTRIBUTED; write EXCLUDING DISTRIBUTION")
     return replace(
-        own,
+        derived,
         columns=tuple(columns.values()),
-        options=_options(base.options, own.options, like["OPTIONS"]),
+        options=_options(base.options, derived.options, like["OPTIONS"]),
         primary_key=key,
         watermark=watermark,
-        partition_keys=own.partition_keys or base.partition_keys,
-        distribution=base.distribution if own.distribution is None else own.distribution,
+        partition_keys=derived.partition_keys or base.partition_keys,
+        distribution=base.distribution if derived.distribution is None else derived.distribution,
     )
 
 

@@ -145,5 +145,5 @@ def _converted(value: Column, source: DataType, target: DataType) -> Column:
     return F.to_json(value) if source.typeName() == "variant" else value.cast(target)
 
 
-def _same(one: DataType, other: DataType) -> bool:
-    return _type(one) == _type(other)
+def _same(left: DataType, right: DataType) -> bool:
+    return _type(left) == _type(right)

@@ -61,17 +61,17 @@ def check_offsets(values: Mapping[str, Any], side: str) -> None:
         parse_offsets(key, values[key])
 
 
-def check_group(values: Mapping[str, Any], given: Mapping[str, str]) -> None:
+def check_group(values: Mapping[str, Any], options: Mapping[str, str]) -> None:
     """Check that a scan from committed offsets has a consumer group and a valid `auto.offset.reset`."""
     for side in ("startup", "bounded"):
-        if values.get(f"scan.{side}.mode") == "group-offsets" and "properties.group.id" not in given:
+        if values.get(f"scan.{side}.mode") == "group-offsets" and "properties.group.id" not in options:
             raise OptionError(
                 f"Property group.id is required when using committed offset for offsets initializer: with "
-                f"'scan.{side}.mode' = 'group-offsets'{' (the default)' if f'scan.{side}.mode' not in given else ''} "
+                f"'scan.{side}.mode' = 'group-offsets'{' (the default)' if f'scan.{side}.mode' not in options else ''} "
                 "set 'properties.group.id', or set another mode",
                 option="properties.group.id",
             )
-    reset = given.get(_RESET, "none")
+    reset = options.get(_RESET, "none")
     if values.get("scan.startup.mode") == "group-offsets" and reset.lower() not in ("latest", "earliest", "none"):
         raise OptionError(
             f"auto.offset.reset can not be set to {reset}. Valid values: [latest,earliest,none] ('{_RESET}')",
@@ -148,9 +148,9 @@ def check_tolerance(values: Mapping[str, Any]) -> None:
         )
 
 
-def check_unknown(connector: str, given: Mapping[str, str], known: set[str]) -> None:
+def check_unknown(connector: str, options: Mapping[str, str], known: set[str]) -> None:
     """Check that the connector or a format knows every option; the message is Flink's."""
-    unknown = sorted(key for key in given if key not in known and not is_client_property(key))
+    unknown = sorted(key for key in options if key not in known and not is_client_property(key))
     if unknown:
         supported = sorted(known)
         names = [_shown_name(key, supported) for key in unknown[:_MOST_UNKNOWN]]
@@ -184,10 +184,10 @@ def _hint(connector: str, key: str, supported: list[str]) -> str:
     return did_you_mean(key, supported)
 
 
-def check_case(given: Mapping[str, str]) -> None:
+def check_case(options: Mapping[str, str]) -> None:
     """Check that no two options differ in letter case only: Flink ignores the case."""
     seen: dict[str, str] = {}
-    for key in given:
+    for key in options:
         if key.lower() in seen:
             raise ConfigurationError(
                 f"Property already present: {key.lower()} (as '{seen[key.lower()]}' and '{key}')", option=key

@@ -143,9 +143,9 @@ def has_headers(types: Mapping[str, T.DataType]) -> bool:
     return isinstance(key, T.StringType) and isinstance(value, T.BinaryType)
 
 
-def same_type(one: T.DataType, other: T.DataType) -> bool:
+def same_type(left: T.DataType, right: T.DataType) -> bool:
     """Return whether two types differ at most in what may be null."""
-    return _nullable(one) == _nullable(other)
+    return _nullable(left) == _nullable(right)
 
 
 def _nullable(type_: T.DataType) -> T.DataType:

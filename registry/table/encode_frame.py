@@ -325,25 +325,25 @@ def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> 
     return entries.cast(_HEADERS).alias("headers")
 
 
-def check_metadata(column: MetadataColumn, given: T.DataType, wanted: T.DataType) -> None:
+def check_metadata(column: MetadataColumn, column_type: T.DataType, wanted: T.DataType) -> None:
     """Raise `SchemaError` if Spark cannot cast the column to the type of its metadata key."""
-    fits = isinstance(given, T.NullType) or given.simpleString() == wanted.simpleString()
+    fits = isinstance(column_type, T.NullType) or column_type.simpleString() == wanted.simpleString()
     if column.raw_part is not None:
-        fits = fits or isinstance(given, T.StringType | T.BinaryType)
+        fits = fits or isinstance(column_type, T.StringType | T.BinaryType)
     if column.key == "topic":
-        fits = fits or isinstance(given, T.AtomicType)
+        fits = fits or isinstance(column_type, T.AtomicType)
     elif column.key == "timestamp":
-        fits = fits or isinstance(given, T.TimestampType | T.TimestampNTZType | T.DateType | T.StringType)
-    elif column.key == "headers" and isinstance(given, T.MapType):
-        fits = isinstance(given.keyType, T.StringType) and isinstance(
-            given.valueType, T.StringType | T.BinaryType | T.NullType
+        fits = fits or isinstance(column_type, T.TimestampType | T.TimestampNTZType | T.DateType | T.StringType)
+    elif column.key == "headers" and isinstance(column_type, T.MapType):
+        fits = isinstance(column_type.keyType, T.StringType) and isinstance(
+            column_type.valueType, T.StringType | T.BinaryType | T.NullType
         )
     if fits:
         return
     types = "STRING or BINARY" if column.raw_part is not None else wanted.simpleString().upper()
     raise SchemaError(
         f"column '{column.name}' is written as metadata '{column.key}' and must be {types}, "
-        f"not {given.simpleString().upper()}: cast it first",
+        f"not {column_type.simpleString().upper()}: cast it first",
         field=column.name,
     )
 

@@ -171,14 +171,14 @@ def _rival(part: Part, layout: RecordLayout) -> str:
     return f"the other columns of the value would not be written: {', '.join(names)}" if names else ""
 
 
-def castable(given: FlinkType, wanted: FlinkType) -> bool:
+def castable(source: FlinkType, target: FlinkType) -> bool:
     """Return whether Flink can cast one type to another."""
-    if wanted.root in _TEXTS:
+    if target.root in _TEXTS:
         return True
-    if given.fields or wanted.fields:
-        same = given.root == wanted.root and len(given.fields) == len(wanted.fields)
-        return same and all(castable(a.type, b.type) for a, b in zip(given.fields, wanted.fields, strict=True))
-    return given.root == wanted.root or given.root in _CASTS.get(wanted.root, ())
+    if source.fields or target.fields:
+        same = source.root == target.root and len(source.fields) == len(target.fields)
+        return same and all(castable(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True))
+    return source.root == target.root or source.root in _CASTS.get(target.root, ())
 
 
 def requested_metadata(metadata: MetadataKeys | None) -> list[TableColumn]:

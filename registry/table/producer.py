@@ -14,15 +14,15 @@ _GROUP = "group.id"
 _MOST_IN_FLIGHT = 5  # unanswered requests whose order a broker keeps (Kafka's documentation)
 
 
-def producer_options(given: Mapping[str, str]) -> dict[str, str]:
+def producer_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return `properties.x` as `kafka.x`, without serializers, transactions and the consumer group."""
     left_out = (*_SERIALIZERS, _TRANSACTIONS, _GROUP)
-    return {f"kafka.{name}": text for name, text in _properties(given).items() if name not in left_out}
+    return {f"kafka.{name}": text for name, text in _properties(options).items() if name not in left_out}
 
 
-def producer_risks(given: Mapping[str, str]) -> Iterator[str]:
+def producer_risks(options: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each property that endangers the delivery or the order of records."""
-    properties = {name: text.strip().lower() for name, text in _properties(given).items()}
+    properties = {name: text.strip().lower() for name, text in _properties(options).items()}
     acks = properties.get("acks", "all")
     retries = properties.get("retries", "")
     in_flight = properties.get("max.in.flight.requests.per.connection", str(_MOST_IN_FLIGHT))

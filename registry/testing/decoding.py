@@ -138,8 +138,8 @@ def bad_messages(subject: Subject) -> None:
             "truncated ones, or say in `never_bad` why no message is an error"
         )
     for message, result in zip(declared.bad, case.decode(declared.bad), strict=True):
-        found_text = "an error" if result.error is not None else str(result)
-        subject.check_equal(f"{case.name}, the bad message {hex_text(message)}", found_text, "an error")
+        text = "an error" if result.error is not None else str(result)
+        subject.check_equal(f"{case.name}, the bad message {hex_text(message)}", text, "an error")
 
 
 @rule("decode")

@@ -188,11 +188,11 @@ class Subject:
 
     # --- comparing -----------------------------------------------------------------------------------------
 
-    def check_equal(self, where: str, found: object, expected: object) -> None:
+    def check_equal(self, where: str, actual: object, expected: object) -> None:
         """Count a comparison. Raises `RuleBroken` if the values differ."""
         self.compared += 1
-        if found != expected:
-            texts = _around_difference(str(expected), str(found))
+        if actual != expected:
+            texts = _around_difference(str(expected), str(actual))
             raise RuleBroken(f"{cut(where)}: expected {texts[0]}, got {texts[1]}")
 
     def check(self, where: str, holds: bool, problem: str) -> None:
@@ -205,21 +205,21 @@ class Subject:
         self,
         where: str,
         messages: pa.Array | Sequence[bytes | None],
-        found: Sequence[DecodeResult],
+        results: Sequence[DecodeResult],
         expected: Sequence[DecodeResult],
     ) -> None:
         """Compare the results of decoding, message by message."""
         values = as_array(messages).to_pylist()
-        self.check_equal(f"{where}, the number of lists", len(found), len(expected))
-        for index, (message, result, wanted) in enumerate(zip(values, found, expected, strict=True)):
+        self.check_equal(f"{where}, the number of lists", len(results), len(expected))
+        for index, (message, result, wanted) in enumerate(zip(values, results, expected, strict=True)):
             self.check_equal(f"{where}, message {index} of {len(values)}, {hex_text(message)}", result, wanted)
 
     def check_encoded(
-        self, where: str, rows: pa.StructArray, found: Sequence[EncodeResult], expected: Sequence[EncodeResult]
+        self, where: str, rows: pa.StructArray, results: Sequence[EncodeResult], expected: Sequence[EncodeResult]
     ) -> None:
         """Compare the results of encoding, row by row."""
-        self.check_equal(f"{where}, the number of messages", len(found), len(expected))
-        for index, (result, wanted) in enumerate(zip(found, expected, strict=True)):
+        self.check_equal(f"{where}, the number of messages", len(results), len(expected))
+        for index, (result, wanted) in enumerate(zip(results, expected, strict=True)):
             if result != wanted:
                 self.check_equal(f"{where}, row {index} of {len(rows)}, {self.row(rows, index)}", result, wanted)
             self.compared += 1

@@ -62,10 +62,10 @@ def functions() -> Mapping[str, Function]:
         urls,
     )
 
-    found: dict[str, Function] = {}
+    by_name: dict[str, Function] = {}
     for module in (choices, collections, digests, json_functions, numbers, regexes, texts, time_texts, times, urls):
-        found |= module.FUNCTIONS
-    return found
+        by_name |= module.FUNCTIONS
+    return by_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class _Binder:
 
 def _of_members(tree: Call) -> Call:
     """Return `ROW(a, b) = ROW(c, d)` as Flink plans it, `a = c AND b = d`, and IN likewise, but not `<>`."""
-    values = [one.arguments if isinstance(one, Call) and one.name == "ROW" else () for one in tree.arguments]
+    values = [side.arguments if isinstance(side, Call) and side.name == "ROW" else () for side in tree.arguments]
     first, size = values[0] if values else (), len(values[0]) if values else 0
     if not size or any(len(others) != size for others in values) or tree.name not in ("=", "IN"):
         return tree
@@ -150,20 +150,20 @@ def _in(call: Call, arguments: Sequence[Bound]) -> Bound:
 _OPERATORS: dict[str, Callable[[Call, Sequence[Bound]], Bound]] = {
     **dict.fromkeys(operators.COMPARISONS, _comparison),
     **dict.fromkeys("+-*/%", _arithmetic),
-    "NEGATIVE": lambda call, one: operators.bind_negative(one[0], call.offset),
+    "NEGATIVE": lambda call, values: operators.bind_negative(values[0], call.offset),
     "||": lambda call, both: operators.bind_concat(both[0], both[1], call.offset),
     "AND": lambda call, all_: operators.bind_logic("AND", all_, call.offset),
     "OR": lambda call, all_: operators.bind_logic("OR", all_, call.offset),
-    "NOT": lambda call, one: operators.bind_not(one[0], call.offset),
-    "IS": lambda call, one: operators.bind_is(call.words[0], one[0], call.offset, negated=False),
-    "IS NOT": lambda call, one: operators.bind_is(call.words[0], one[0], call.offset, negated=True),
+    "NOT": lambda call, values: operators.bind_not(values[0], call.offset),
+    "IS": lambda call, values: operators.bind_is(call.words[0], values[0], call.offset, negated=False),
+    "IS NOT": lambda call, values: operators.bind_is(call.words[0], values[0], call.offset, negated=True),
     "IS DISTINCT FROM": lambda call, both: _distinct(call, both, distinct=True),
     "IS NOT DISTINCT FROM": lambda call, both: _distinct(call, both, distinct=False),
     "CASE": _case,
     "CAST": _cast,
     "TRY_CAST": _cast,
     "IN": _in,
-    ".": lambda call, one: operators.bind_field(one[0], call.words[0], call.offset),
+    ".": lambda call, values: operators.bind_field(values[0], call.words[0], call.offset),
     "[]": lambda call, both: operators.bind_item(both[0], both[1], call.offset),
     "COALESCE": lambda call, values: conditions.bind_coalesce(values, call.offset),
 }

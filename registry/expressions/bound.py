@@ -115,7 +115,7 @@ def mapped(rows: Rows, function: Callable[..., Any], columns: Sequence[list[Any]
         return [None if any(v is None for v in row) else function(*row) for row in zip(*columns, strict=True)]
     except RowError:
         pass
-    found: list[Any] = []
+    results: list[Any] = []
     for i, row in enumerate(zip(*columns, strict=True) if columns else [()] * rows.length):
         value = None
         if nulls or not any(v is None for v in row):
@@ -123,8 +123,8 @@ def mapped(rows: Rows, function: Callable[..., Any], columns: Sequence[list[Any]
                 value = function(*row)
             except RowError as error:
                 rows.fail(i, str(error))
-        found.append(value)
-    return found
+        results.append(value)
+    return results
 
 
 def may_be_null(value: Bound) -> bool:

@@ -94,9 +94,9 @@ def bind_cast(value: Bound, target: FlinkType, *, tries: bool = False, offset: i
     def of_rows(rows: Rows) -> Convert:
         convert = factory(rows.session)
 
-        def converted(given: Any) -> Any:
+        def converted(item: Any) -> Any:
             try:
-                return convert(given)
+                return convert(item)
             except RowError as error:
                 if tries:
                     return None
@@ -117,7 +117,7 @@ def bind_cast(value: Bound, target: FlinkType, *, tries: bool = False, offset: i
 def _can_fail(source: FlinkType, target: FlinkType) -> bool:
     """Return whether TRY_CAST gives NULL for a failure: only of texts. Other failures stay failures, as in Flink."""
     if source.fields and len(source.fields) == len(target.fields):
-        return any(_can_fail(one.type, other.type) for one, other in zip(source.fields, target.fields, strict=True))
+        return any(_can_fail(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True))
     return source.root in TEXTS and target.root not in (*TEXTS, *BINARIES)
 
 
@@ -133,7 +133,7 @@ def same_values(source: FlinkType, target: FlinkType) -> bool:
         return (target.precision or 0) >= (source.precision or 0)
     if source.fields:
         return len(source.fields) == len(target.fields) and all(
-            same_values(one.type, other.type) for one, other in zip(source.fields, target.fields, strict=True)
+            same_values(a.type, b.type) for a, b in zip(source.fields, target.fields, strict=True)
         )
     return (source.length, source.precision, source.scale) == (target.length, target.precision, target.scale)
 
@@ -257,7 +257,7 @@ def _plain(
 def _of_members(source: FlinkType, target: FlinkType, offset: int | None) -> Callable[[Session], Convert]:
     """Return the cast of an ARRAY, MAP, MULTISET or ROW: member by member."""
     pairs = zip(source.fields, target.fields, strict=True)
-    factories = [converter(one.type, other.type, offset) for one, other in pairs]
+    factories = [converter(a.type, b.type, offset) for a, b in pairs]
 
     def of_session(session: Session) -> Convert:
         converts = [_with_null(factory(session)) for factory in factories]
@@ -303,19 +303,19 @@ def _to_decimal(source: FlinkType, target: FlinkType) -> Convert | None:
 
 def _decimal_of_text(text: str, precision: int, scale: int) -> int | None:
     """Return `new BigDecimal(text)` as an unscaled number; None if it has too many digits."""
-    found = None
+    decimal = None
     if DECIMAL.fullmatch(text) and is_java_text(text):
         with contextlib.suppress(ValueError):
-            found = parse_decimal(text)
-    if found is None:
+            decimal = parse_decimal(text)
+    if decimal is None:
         raise RowError(f"'{text:.60}' is not a number")
-    if found.is_zero():
+    if decimal.is_zero():
         return 0
-    if found.adjusted() >= precision - scale:
+    if decimal.adjusted() >= precision - scale:
         return None
-    if found.adjusted() < -scale - 1:
+    if decimal.adjusted() < -scale - 1:
         return 0
-    sign, figures, exponent = found.as_tuple()
+    sign, figures, exponent = decimal.as_tuple()
     number = int("".join(map(str, figures)))
     return decimals.fitted(-number if sign else number, -int(exponent), precision, scale)
 

@@ -35,7 +35,7 @@ def bind_case(operands: Sequence[Bound], offset: int | None, *, name: str = "CAS
     for condition in conditions:
         if condition.type.root not in (BOOLEAN.root, NULL.root):
             raise BindError(f"{name}: a condition must be BOOLEAN, not {shown(condition.type)}", offset)
-    conditions = [constant(BOOLEAN, None) if one.type == NULL else one for one in conditions]
+    conditions = [constant(BOOLEAN, None) if condition.type == NULL else condition for condition in conditions]
     results = with_common_type(name, [*operands[1::2], operands[-1]], offset, typed=typed)
 
     def evaluate(rows: Rows) -> Vector:

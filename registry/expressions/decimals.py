@@ -33,8 +33,8 @@ def rescaled(number: int, scale: int, to_scale: int) -> int:
 
 def fitted(number: int, scale: int, precision: int, to_scale: int) -> int | None:
     """Return an unscaled number as one of DECIMAL(precision, to_scale); None if it has too many digits."""
-    found = rescaled(number, scale, to_scale)
-    return found if abs(found) < 10**precision else None
+    unscaled = rescaled(number, scale, to_scale)
+    return unscaled if abs(unscaled) < 10**precision else None
 
 
 def divided(left: int, left_scale: int, right: int, right_scale: int) -> tuple[int, int]:

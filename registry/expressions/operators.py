@@ -69,20 +69,20 @@ def bind_arithmetic(sign: str, left: Bound, right: Bound, offset: int | None) ->
     if left.type.root in times or right.type.root in times:
         return bind_time_arithmetic(sign, left, right, offset)
     left, right = _with_types(left, right)
-    found = None
+    type_ = None
     if left.type.root in NUMBERS and right.type.root in NUMBERS:
-        found = arithmetic_type(sign, left.type, right.type)
-    if found is None:
+        type_ = arithmetic_type(sign, left.type, right.type)
+    if type_ is None:
         raise BindError(
             f"{sign}: Flink does not have this operation for {shown(left.type)} and {shown(right.type)}", offset
         )
-    if found.root == "DECIMAL":
-        return _decimal_arithmetic(sign, left, right, found)
+    if type_.root == "DECIMAL":
+        return _decimal_arithmetic(sign, left, right, type_)
     if sign == "%" and "DECIMAL" in (left.type.root, right.type.root):
-        return bind_cast(_decimal_arithmetic(sign, left, right, _mod_decimal(left.type, right.type)), found)
-    if found.root in FLOATS:
-        return _float_arithmetic(sign, left, right, found)
-    return _integer_arithmetic(sign, left, right, found)
+        return bind_cast(_decimal_arithmetic(sign, left, right, _mod_decimal(left.type, right.type)), type_)
+    if type_.root in FLOATS:
+        return _float_arithmetic(sign, left, right, type_)
+    return _integer_arithmetic(sign, left, right, type_)
 
 
 def _mod_decimal(left: FlinkType, right: FlinkType) -> FlinkType:
@@ -100,12 +100,12 @@ def _with_types(left: Bound, right: Bound) -> tuple[Bound, Bound]:
     return left, right
 
 
-def _integer_arithmetic(sign: str, left: Bound, right: Bound, found: FlinkType) -> Bound:
+def _integer_arithmetic(sign: str, left: Bound, right: Bound, type_: FlinkType) -> Bound:
     """Integers wrap around, a quotient is truncated, and a division by zero fails."""
     # the remainder is computed with the wider type, its result has the type of the divisor
-    wide = common_type((left.type, right.type)) if sign == "%" else found
+    wide = common_type((left.type, right.type)) if sign == "%" else type_
     assert wide is not None
-    dtype, target = DTYPES[wide.root], DTYPES[found.root]
+    dtype, target = DTYPES[wide.root], DTYPES[type_.root]
 
     def evaluate(rows: Rows) -> Vector:
         (a, a_valid), (b, b_valid) = left.evaluate(rows).numbers(), right.evaluate(rows).numbers()
@@ -121,9 +121,9 @@ def _integer_arithmetic(sign: str, left: Bound, right: Bound, found: FlinkType) 
         else:
             with np.errstate(over="ignore"):
                 numbers = _NUMPY[sign](a, b)
-        return Vector.of_numbers(found, numbers.astype(target), valid)
+        return Vector.of_numbers(type_, numbers.astype(target), valid)
 
-    return Bound(found, evaluate)
+    return Bound(type_, evaluate)
 
 
 def _quotient(a: Numbers, b: Numbers) -> Numbers:
@@ -137,21 +137,21 @@ def _quotient(a: Numbers, b: Numbers) -> Numbers:
     return np.where(negated, opposite, quotient)
 
 
-def _float_arithmetic(sign: str, left: Bound, right: Bound, found: FlinkType) -> Bound:
-    left, right = bind_cast(left, found), bind_cast(right, found)
+def _float_arithmetic(sign: str, left: Bound, right: Bound, type_: FlinkType) -> Bound:
+    left, right = bind_cast(left, type_), bind_cast(right, type_)
 
     def evaluate(rows: Rows) -> Vector:
         (a, a_valid), (b, b_valid) = left.evaluate(rows).numbers(), right.evaluate(rows).numbers()
         with np.errstate(all="ignore"):
             numbers = np.divide(a, b) if sign == "/" else _NUMPY[sign](a, b)
-        return Vector.of_numbers(found, numbers, a_valid & b_valid)
+        return Vector.of_numbers(type_, numbers, a_valid & b_valid)
 
-    return Bound(found, evaluate)
+    return Bound(type_, evaluate)
 
 
-def _decimal_arithmetic(sign: str, left: Bound, right: Bound, found: FlinkType) -> Bound:
+def _decimal_arithmetic(sign: str, left: Bound, right: Bound, type_: FlinkType) -> Bound:
     """Exact arithmetic, rounded half up to the scale of the result; too many digits are NULL."""
-    precision, scale = digits(found)
+    precision, scale = digits(type_)
     (_, s1), (_, s2) = digits(left.type), digits(right.type)
     low = max(s1, s2)
     raise1, raise2 = 10 ** (low - s1), 10 ** (low - s2)
@@ -170,7 +170,7 @@ def _decimal_arithmetic(sign: str, left: Bound, right: Bound, found: FlinkType) 
         a, b = a * raise1, b * raise2
         return decimals.fitted(int(math.copysign(1, a)) * (abs(a) % abs(b)), low, precision, scale)
 
-    return by_value(found, compute, [left, right])
+    return by_value(type_, compute, [left, right])
 
 
 def bind_negative(value: Bound, offset: int | None) -> Bound:
@@ -309,12 +309,12 @@ def bind_in(value: Bound, others: Sequence[Bound], offset: int | None) -> Bound:
         raise BindError(f"IN: compares {shown(value.type)} with values of another kind", offset)
     has_null = any(other.literal is None for other in others)
     target = value.type if value.type.root in NUMBERS else STRING
-    convert = [converter(other.type, target, offset)(Session()) for other in others if other.literal is not None]
-    given = [other.literal for other in others if other.literal is not None]
-    known = {_exact_key(one(literal)) for one, literal in zip(convert, given, strict=True)}
+    converts = [converter(other.type, target, offset)(Session()) for other in others if other.literal is not None]
+    literals = [other.literal for other in others if other.literal is not None]
+    known = {_exact_key(convert(literal)) for convert, literal in zip(converts, literals, strict=True)}
 
-    def compute(found: Any) -> bool | None:
-        return True if _exact_key(found) in known else None if has_null else False
+    def compute(item: Any) -> bool | None:
+        return True if _exact_key(item) in known else None if has_null else False
 
     return by_value(BOOLEAN, compute, [value])
 
@@ -388,10 +388,10 @@ def bind_is(test: str, operand: Bound, offset: int | None, *, negated: bool) -> 
         vector = operand.evaluate(rows)
         valid = vector.valid()
         if test in ("TRUE", "FALSE"):
-            found = valid & (vector.numbers()[0] == (test == "TRUE"))
+            truths = valid & (vector.numbers()[0] == (test == "TRUE"))
         else:
-            found = ~valid
-        return Vector.of_numbers(BOOLEAN, ~found if negated else found, np.ones(rows.length, np.bool_))
+            truths = ~valid
+        return Vector.of_numbers(BOOLEAN, ~truths if negated else truths, np.ones(rows.length, np.bool_))
 
     return Bound(BOOLEAN, evaluate)
 
@@ -440,4 +440,4 @@ def _element(array: list[Any], index: int) -> Any:
 
 
 def _map_value(pairs: list[tuple[Any, Any]], key: Any) -> Any:
-    return next((value for found, value in pairs if found == key), None)
+    return next((value for entry_key, value in pairs if entry_key == key), None)

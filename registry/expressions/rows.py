@@ -25,12 +25,12 @@ class RowError(Exception):
     """A value for which Flink would fail the job; the text says why."""
 
 
-def check_length(count: int, *given: str | bytes) -> None:
+def check_length(count: int, *sources: str | bytes) -> None:
     """Raise `RowError` for a text of `count` characters, or bytes, that is much longer than those it is made of.
 
     Flink's limit is the memory of its workers; here a few bytes of a message must not fill it.
     """
-    most = MOST_CHARACTERS + PER_CHARACTER * sum(map(len, given))
+    most = MOST_CHARACTERS + PER_CHARACTER * sum(map(len, sources))
     if count > most:
         raise RowError(f"a text of {count} characters; from these arguments, at most {most} are computed")
 

@@ -83,7 +83,7 @@ def moved(time: Bound, interval: Bound, *, negative: bool = False, result: Flink
     range fails the row; a timestamp that microseconds can't represent is NULL.
     """
     root, by_months = time.type.root, interval.type.root == MONTHS.root
-    found = time.type if result is None else result
+    type_ = time.type if result is None else result
 
     def evaluate(rows: Rows) -> Vector:
         (start, a_valid), (by, b_valid) = time.evaluate(rows).numbers(), interval.evaluate(rows).numbers()
@@ -92,7 +92,7 @@ def moved(time: Bound, interval: Bound, *, negative: bool = False, result: Flink
             by = -by if negative else by
         if root == "TIME":
             numbers = start if by_months else (start + by % DAY_MILLIS) % DAY_MILLIS
-        elif root == DATE.root and found.root == DATE.root:
+        elif root == DATE.root and type_.root == DATE.root:
             days = add_months(start, by) if by_months else start + np.sign(by) * (np.abs(by) // DAY_MILLIS)
             return _dates(rows, days, valid)
         elif by_months:
@@ -102,9 +102,9 @@ def moved(time: Bound, interval: Bound, *, negative: bool = False, result: Flink
             numbers, valid = _micros(start + by // DAY_MILLIS, by % DAY_MILLIS * 1000, valid)
         else:
             numbers, valid = _micros(by // DAY_MILLIS, start + by % DAY_MILLIS * 1000, valid)
-        return Vector.of_numbers(found, numbers, valid)
+        return Vector.of_numbers(type_, numbers, valid)
 
-    return Bound(found, evaluate)
+    return Bound(type_, evaluate)
 
 
 def _dates(rows: Rows, days: Numbers, valid: Bools) -> Vector:

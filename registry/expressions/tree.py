@@ -52,14 +52,14 @@ _RANDOM = ("RAND", "RAND_INTEGER", "UUID")
 
 def names(tree: Tree) -> set[str]:
     """Return the names of the columns that an expression uses."""
-    found, rest = set(), [tree]
+    columns, rest = set(), [tree]
     while rest:
-        one = rest.pop()
-        if isinstance(one, Name):
-            found.add(one.name)
-        elif isinstance(one, Call):
-            rest += one.arguments
-    return found
+        node = rest.pop()
+        if isinstance(node, Name):
+            columns.add(node.name)
+        elif isinstance(node, Call):
+            rest += node.arguments
+    return columns
 
 
 def same_tree(left: Tree, right: Tree) -> bool:
@@ -69,7 +69,7 @@ def same_tree(left: Tree, right: Tree) -> bool:
             left.name not in _RANDOM
             and (left.name, left.words, left.type) == (right.name, right.words, right.type)
             and len(left.arguments) == len(right.arguments)
-            and all(same_tree(one, other) for one, other in zip(left.arguments, right.arguments, strict=True))
+            and all(same_tree(a, b) for a, b in zip(left.arguments, right.arguments, strict=True))
         )
     if isinstance(left, Literal) and isinstance(right, Literal):
         return left.type == right.type and repr(left.value) == repr(right.value)

@@ -86,15 +86,15 @@ def common_type(types: Sequence[FlinkType], *, typed: Typed = "operator") -> Fli
     Operators and CASE follow Calcite, the newer functions of Flink `LogicalTypeMerging`. They differ for FLOAT with
     DOUBLE and with DECIMAL.
     """
-    found = NULL
+    common = NULL
     for type_ in types:
-        if type_ in (NULL, found):
+        if type_ in (NULL, common):
             continue
-        merged = type_ if found == NULL else _merged(found, type_, typed)
+        merged = type_ if common == NULL else _merged(common, type_, typed)
         if merged is None:
             return None
-        found = merged
-    return found
+        common = merged
+    return common
 
 
 def _merged(left: FlinkType, right: FlinkType, typed: Typed) -> FlinkType | None:
@@ -114,11 +114,11 @@ def _merged(left: FlinkType, right: FlinkType, typed: Typed) -> FlinkType | None
         return replace(left, precision=max(left.precision or 0, right.precision or 0))
     if left.fields and len(left.fields) == len(right.fields):
         fields = []
-        for one, other in zip(left.fields, right.fields, strict=True):
-            common = common_type((one.type, other.type), typed=typed)
+        for a, b in zip(left.fields, right.fields, strict=True):
+            common = common_type((a.type, b.type), typed=typed)
             if common is None:
                 return None
-            fields.append(FlinkField(one.name, common))
+            fields.append(FlinkField(a.name, common))
         return FlinkType(left.root, fields=tuple(fields))
     return left if replace(left, nullable=True) == replace(right, nullable=True) else None
 

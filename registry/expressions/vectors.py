@@ -95,10 +95,10 @@ class Vector:
         if self._values is None:
             if self.type.root in DTYPES:
                 numbers, valid = self.numbers()
-                found = numbers.tolist()
+                values = numbers.tolist()
                 if not valid.all():
-                    found = [value if ok else None for value, ok in zip(found, valid.tolist(), strict=True)]
-                self._values = found
+                    values = [value if ok else None for value, ok in zip(values, valid.tolist(), strict=True)]
+                self._values = values
             else:
                 assert self._array is not None
                 self._values = values_of_array(self.type, self._array)
@@ -186,29 +186,29 @@ def values_of_array(type_: FlinkType, array: pa.Array) -> list[Any]:
     root = type_.root
     if root in DTYPES:
         return Vector.of_array(type_, array).values()
-    found: list[Any]
+    values: list[Any]
     if root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY"):
-        found = _pieces(array, text=root in ("CHAR", "VARCHAR"))
+        values = _pieces(array, text=root in ("CHAR", "VARCHAR"))
     elif root == "DECIMAL":
-        found = _decimals(array)
+        values = _decimals(array)
     elif root == "ARRAY":
         items = values_of_array(type_.fields[0].type, array.values)
         ends = array.offsets.to_numpy().tolist()
-        found = [items[start:end] for start, end in itertools.pairwise(ends)]
+        values = [items[start:end] for start, end in itertools.pairwise(ends)]
     elif root in ("MAP", "MULTISET"):
         keys = values_of_array(type_.fields[0].type, array.keys)
         items = values_of_array(_map_value(type_), array.items)
         ends = array.offsets.to_numpy().tolist()
         pairs = list(zip(keys, items, strict=True))
-        found = [pairs[start:end] for start, end in itertools.pairwise(ends)]
+        values = [pairs[start:end] for start, end in itertools.pairwise(ends)]
     elif root == "ROW":
         fields = [values_of_array(f.type, array.field(i)) for i, f in enumerate(type_.fields)]
-        found = list(zip(*fields, strict=True)) if fields else [()] * len(array)
+        values = list(zip(*fields, strict=True)) if fields else [()] * len(array)
     else:
         return list(array.to_pylist())
     if array.null_count:
-        return [value if ok else None for value, ok in zip(found, validity(array).tolist(), strict=True)]
-    return found
+        return [value if ok else None for value, ok in zip(values, validity(array).tolist(), strict=True)]
+    return values
 
 
 def _map_value(type_: FlinkType) -> FlinkType:
@@ -254,8 +254,8 @@ def _array_of_numbers(type_: FlinkType, numbers: Numbers, valid: Bools) -> pa.Ar
     target, unit = arrow_type(type_), _UNITS.get(type_.root)
     if unit is not None:
         numbers = numbers * unit
-    found = pa.array(numbers, mask=None if valid.all() else ~valid)
-    return found.view(target) if pa.types.is_temporal(target) else found.cast(target)
+    array = pa.array(numbers, mask=None if valid.all() else ~valid)
+    return array.view(target) if pa.types.is_temporal(target) else array.cast(target)
 
 
 def array_of_values(type_: FlinkType, values: list[Any]) -> pa.Array:

@@ -190,13 +190,13 @@ def _as_element(call: Call, array: Bound, value: Bound) -> Bound:
     return bind_cast(value, element, offset=call.offset)
 
 
-def _same_but_names(one: FlinkType, other: FlinkType) -> bool:
+def _same_but_names(left: FlinkType, right: FlinkType) -> bool:
     """Return whether two nested types differ only in the names of fields and in lengths."""
-    if one.root not in _NESTED or one.root != other.root or len(one.fields) != len(other.fields):
+    if left.root not in _NESTED or left.root != right.root or len(left.fields) != len(right.fields):
         return False
     return all(
         same_values(a.type, b.type) or _same_but_names(a.type, b.type)
-        for a, b in zip(one.fields, other.fields, strict=True)
+        for a, b in zip(left.fields, right.fields, strict=True)
     )
 
 
@@ -209,16 +209,16 @@ def _merged(call: Call, arguments: Sequence[Bound], *, converts: bool = True) ->
     common: FlinkType | None = arguments[0].type
     for argument in arguments[1:]:
         common = common and _merged_type(common, argument.type)
-    if common is None or not (converts or all(_is_kept(one.type, common) for one in arguments)):
-        types = ", ".join(shown(one.type) for one in arguments)
+    if common is None or not (converts or all(_is_kept(argument.type, common) for argument in arguments)):
+        types = ", ".join(shown(argument.type) for argument in arguments)
         what = "no common type" if common is None else "several types, for which Flink fails if there is a NULL"
         raise BindError(f"{call.name}: its arguments have {what}: {types}; cast them to one", call.offset)
     return [_with_type(call, argument, common) for argument in arguments]
 
 
-def _merged_type(one: FlinkType, other: FlinkType) -> FlinkType | None:
+def _merged_type(left: FlinkType, right: FlinkType) -> FlinkType | None:
     fields = []
-    for a, b in zip(one.fields, other.fields, strict=True):
+    for a, b in zip(left.fields, right.fields, strict=True):
         if {a.type.root, b.type.root} == set(FLOATS):
             common: FlinkType | None = DOUBLE
         else:
@@ -226,7 +226,7 @@ def _merged_type(one: FlinkType, other: FlinkType) -> FlinkType | None:
         if common is None or common == NULL:
             return None
         fields.append(FlinkField(a.name, nullable(common)))
-    return replace(one, fields=tuple(fields), nullable=True)
+    return replace(left, fields=tuple(fields), nullable=True)
 
 
 def _is_kept(type_: FlinkType, common: FlinkType) -> bool:
@@ -242,8 +242,8 @@ def _with_type(call: Call, argument: Bound, type_: FlinkType) -> Bound:
     if argument.type.root != "ARRAY" or _is_kept(argument.type, type_):
         return cast
 
-    def checked(given: list[Any], converted: list[Any]) -> list[Any]:
-        if None in given:
+    def checked(original: list[Any], converted: list[Any]) -> list[Any]:
+        if None in original:
             raise RowError(f"{call.name}: Flink can't convert NULL in {shown(argument.type)} to {shown(type_)}")
         return converted
 
@@ -289,7 +289,7 @@ def _distinct(equal: _Equal, *arrays: list[Any]) -> list[Any]:
         return _distinct_plain(arrays)
     for array in arrays:
         for item in array:
-            if not any(one is None if item is None else one is not None and equal(item, one) for one in distinct):
+            if not any(seen is None if item is None else seen is not None and equal(item, seen) for seen in distinct):
                 distinct.append(item)
     return distinct
 
@@ -310,10 +310,10 @@ def _without(call: Call, arguments: Sequence[Bound]) -> Bound:
     """Bind ARRAY_EXCEPT."""
     key = _hash_key(call, arguments)
 
-    def compute(one: list[Any], other: list[Any]) -> list[Any]:
-        seen = {key(item) for item in other}
+    def compute(items: list[Any], excluded: list[Any]) -> list[Any]:
+        seen = {key(item) for item in excluded}
         kept: list[Any] = []
-        for item in one:
+        for item in items:
             of = key(item)
             if of not in seen or of != of:
                 kept.append(item)
@@ -327,10 +327,10 @@ def _intersection(call: Call, arguments: Sequence[Bound]) -> Bound:
     """Bind ARRAY_INTERSECT."""
     key = _hash_key(call, arguments)
 
-    def compute(one: list[Any], other: list[Any]) -> list[Any]:
-        wanted = {key(item) for item in other}
+    def compute(items: list[Any], others: list[Any]) -> list[Any]:
+        wanted = {key(item) for item in others}
         shared: dict[Any, Any] = {}
-        for item in one:
+        for item in items:
             of = key(item)
             if of in wanted and of == of:
                 shared.setdefault(of, item)
@@ -373,7 +373,7 @@ def _union(call: Call, arguments: Sequence[Bound]) -> Bound:
     _check_root(call, arguments, "ARRAY")
     merged = _merged(call, arguments, converts=False)
     equal = _equality(call, _element([merged[0].type]))
-    return by_value(merged[0].type, lambda one, other: _distinct(equal, one, other), merged)
+    return by_value(merged[0].type, lambda left, right: _distinct(equal, left, right), merged)
 
 
 def _bind_distinct(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -477,9 +477,9 @@ def _utf16(text: str) -> bytes:
     return text.encode("utf-16-be", "surrogatepass")
 
 
-def _check_order(call: Call, one: list[str], other: list[str]) -> None:
+def _check_order(call: Call, by_utf8: list[str], by_utf16: list[str]) -> None:
     """Fail a row if the orders of UTF-8 and UTF-16 differ: Flink compares by either, as texts are held."""
-    if one != other:
+    if by_utf8 != by_utf16:
         raise RowError(f"{call.name}: the order of characters after U+E000 is not defined in Flink")
 
 
@@ -513,20 +513,20 @@ def _bind_join(call: Call, arguments: Sequence[Bound]) -> Bound:
     _check_root(call, [array], "ARRAY")
     if _element([array.type]).root not in TEXTS:
         raise BindError(f"{call.name}: the elements must be texts, not {shown(_element([array.type]))}", call.offset)
-    for one in rest:
-        if one.type.root not in (*TEXTS, NULL.root):
-            raise BindError(f"{call.name}: a separator must be a text, not {shown(one.type)}", call.offset)
-    texts = [constant(STRING, None) if one.type == NULL else one for one in rest]
+    for separator in rest:
+        if separator.type.root not in (*TEXTS, NULL.root):
+            raise BindError(f"{call.name}: a separator must be a text, not {shown(separator.type)}", call.offset)
+    texts = [constant(STRING, None) if separator.type == NULL else separator for separator in rest]
     return by_value(STRING, _join, [array, *texts])
 
 
 def _bind_slice(call: Call, arguments: Sequence[Bound]) -> Bound:
     array, *places = arguments
     _check_root(call, [array], "ARRAY")
-    for one in places:
-        if one.type.root not in (*INTEGERS[:3], NULL.root):
-            raise BindError(f"{call.name}: a place must be an INT, not {shown(one.type)}", call.offset)
-    indexes = [constant(INT, None) if one.type == NULL else one for one in places]
+    for place in places:
+        if place.type.root not in (*INTEGERS[:3], NULL.root):
+            raise BindError(f"{call.name}: a place must be an INT, not {shown(place.type)}", call.offset)
+    indexes = [constant(INT, None) if place.type == NULL else place for place in places]
     return by_value(array.type, _slice, [array, *indexes])
 
 
@@ -536,10 +536,10 @@ def _bind_slice(call: Call, arguments: Sequence[Bound]) -> Bound:
 def _bind_sort(call: Call, arguments: Sequence[Bound]) -> Bound:
     _check_ordered(call, arguments)
     array, *flags = arguments
-    for one in flags:
-        if one.type.root not in (BOOLEAN.root, NULL.root):
-            raise BindError(f"{call.name}: the order must be BOOLEAN, not {shown(one.type)}", call.offset)
-    order = [constant(BOOLEAN, None) if one.type == NULL else one for one in flags]
+    for flag in flags:
+        if flag.type.root not in (BOOLEAN.root, NULL.root):
+            raise BindError(f"{call.name}: the order must be BOOLEAN, not {shown(flag.type)}", call.offset)
+    order = [constant(BOOLEAN, None) if flag.type == NULL else flag for flag in flags]
     root = _element([array.type]).root
     is_float, is_text = root in FLOATS, root in TEXTS
 
@@ -633,7 +633,7 @@ def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
     equal = _equality(call, merged[0].type.fields[0].type)
 
     def compute(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
-        if any(key is None for one in maps for key, _ in one):  # after a cast to a smaller type
+        if any(key is None for map_ in maps for key, _ in map_):  # after a cast to a smaller type
             raise RowError("MAP_UNION: a MAP with the key NULL is not supported")
         union = maps[0]
         for later in maps[1:]:

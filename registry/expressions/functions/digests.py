@@ -56,11 +56,11 @@ def _bind_sha2(call: Call, arguments: Sequence[Bound]) -> Bound:
     if not bits.is_literal and value.type.root in ("BINARY", "VARBINARY"):
         raise BindError("SHA2: of bytes, Flink needs a number of bits that is a literal", call.offset)
 
-    def compute(given: str | bytes, size: int) -> str:
+    def compute(data: str | bytes, size: int) -> str:
         make = _SHA_OF_COLUMNS.get(size)
         if make is None:
             raise RowError(f"SHA2: Java has no digest SHA-{size}")
-        return make(_bytes(given), usedforsecurity=False).hexdigest()
+        return make(_bytes(data), usedforsecurity=False).hexdigest()
 
     return fixed(FlinkType("VARCHAR", length=128), compute, [value, bits])
 

@@ -242,21 +242,21 @@ class _Reader:
         text = self.text
         first = text[at : at + 1]
         if first in ("[", "{"):
-            made: Any = [] if first == "[" else {}
-            self._add(made)
-            self.open.append(made)
+            value: Any = [] if first == "[" else {}
+            self._add(value)
+            self.open.append(value)
             self.names.append("")
             if len(self.open) > MOST_LEVELS:
                 _fail_at_level()
             self.at = at + 1
             return
         if first == '"':
-            made, self.at = self._string(at)
-            if len(made) > _MOST_STRING // 2 and _units(made) > _MOST_STRING:
+            value, self.at = self._string(at)
+            if len(value) > _MOST_STRING // 2 and _units(value) > _MOST_STRING:
                 raise JsonError(f"JSON has a string of more than {_MOST_STRING:,} characters")
         else:
-            made, self.at = self._number_or_word(at)
-        self._add(made)
+            value, self.at = self._number_or_word(at)
+        self._add(value)
 
     def _number_or_word(self, at: int) -> tuple[Any, int]:
         for word, value in _LITERALS:
@@ -343,7 +343,7 @@ _ESCAPES: Final = {chr(code): f"\\u{code:04X}" for code in range(32)} | {
 
 def quoted_text(text: str) -> str:
     """Return a string of JSON."""
-    return f'"{_escape(lambda found: _ESCAPES[found[0]], text)}"' if _has_escaped(text) else f'"{text}"'
+    return f'"{_escape(lambda match: _ESCAPES[match[0]], text)}"' if _has_escaped(text) else f'"{text}"'
 
 
 def _utf16_order(item: tuple[str, Any]) -> bytes:
@@ -356,28 +356,28 @@ def _write_step_by_step(value: Any) -> str:
     stack: list[Any] = [value]
     levels = 0
     while stack:
-        one = stack.pop()
-        kind = type(one)
+        item = stack.pop()
+        kind = type(item)
         if kind is _Mark:
-            parts.append(one)
-            levels -= one in ("]", "}")
+            parts.append(item)
+            levels -= item in ("]", "}")
         elif kind is RawJson:
-            parts.append(one.text)
+            parts.append(item.text)
         elif kind is str:
-            parts.append(quoted_text(one))
+            parts.append(quoted_text(item))
         elif kind in (list, dict):
             levels += 1
             if levels > MOST_LEVELS + (kind is dict):  # of an object Jackson checks the level around it
                 _fail_at_level()
             parts.append("[" if kind is list else "{")
             stack.append(_Mark("]" if kind is list else "}"))
-            stack += _members(one)
-        elif one is None:
+            stack += _members(item)
+        elif item is None:
             parts.append("null")
-        elif kind is Double and not math.isfinite(one.number):
-            parts.append(f'"{scalar_text(one)}"')
+        elif kind is Double and not math.isfinite(item.number):
+            parts.append(f'"{scalar_text(item)}"')
         else:
-            parts.append(scalar_text(one))
+            parts.append(scalar_text(item))
     return "".join(parts)
 
 

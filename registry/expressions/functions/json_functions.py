@@ -83,8 +83,8 @@ def _bind_value(call: Call, arguments: Sequence[Bound]) -> Bound:
     on_empty, on_error = handlers
 
     def of_path(evaluate: Find, lax: bool) -> Callable[[str], Any]:
-        def value(given: str) -> Any:
-            result = evaluate(given)
+        def value(document: str) -> Any:
+            result = evaluate(document)
             kind = type(result)
             if kind is Failed:
                 return on_error(result.reason)
@@ -193,8 +193,8 @@ def _bind_query(call: Call, arguments: Sequence[Bound]) -> Bound:
     convert: Callable[[Any], Any] = _written_items if is_list else _written
 
     def of_path(evaluate: Find, lax: bool) -> Callable[[str], Any]:
-        def query(given: str) -> Any:
-            result = evaluate(given)
+        def query(document: str) -> Any:
+            result = evaluate(document)
             kind = type(result)
             if kind is Failed:
                 return on_error(result.reason)
@@ -245,8 +245,8 @@ def _bind_exists(call: Call, arguments: Sequence[Bound]) -> Bound:
     handle: _Handle = on_error.get(call.words[0], lambda _: False)
 
     def of_path(evaluate: Find, lax: bool) -> Callable[[str], Any]:
-        def exists(given: str) -> Any:
-            result = evaluate(given)
+        def exists(document: str) -> Any:
+            result = evaluate(document)
             return handle(result.reason) if type(result) is Failed else result is not None
 
         return exists
@@ -255,9 +255,9 @@ def _bind_exists(call: Call, arguments: Sequence[Bound]) -> Bound:
 
 
 def _check_text(call: Call, text: Bound, path: Bound) -> None:
-    for i, one in enumerate((text, path)):
-        if one.type.root not in TEXTS:
-            raise BindError(f"{call.name}: argument {i + 1} must be a text, not {shown(one.type)}", call.offset)
+    for i, argument in enumerate((text, path)):
+        if argument.type.root not in TEXTS:
+            raise BindError(f"{call.name}: argument {i + 1} must be a text, not {shown(argument.type)}", call.offset)
 
 
 def _with_path(
@@ -277,7 +277,7 @@ def _with_path(
         return by_value(type_, compute_text, [text])
     cache: dict[str, Callable[[str], Any]] = {}
 
-    def compute(given: str, path_text: str) -> Any:
+    def compute(document: str, path_text: str) -> Any:
         known = cache.get(path_text)
         if known is None:
             if len(cache) >= _MOST_CACHED:
@@ -287,7 +287,7 @@ def _with_path(
             except Unsupported as error:
                 raise RowError(f"{call.name}: {error}") from None
             known = cache[path_text] = of_path(find(compiled), compiled.lax)
-        return known(given)
+        return known(document)
 
     return by_value(type_, compute, [text, path])
 
@@ -299,8 +299,8 @@ _MOST_CACHED: Final = 400
 def _cut_to(length: int, compute: Callable[[str], Any]) -> Callable[[str], Any]:
     """Cut results to VARCHAR(n), which Flink only does for literals, when it plans the query."""
 
-    def cut(given: str) -> Any:
-        text = compute(given)
+    def cut(document: str) -> Any:
+        text = compute(document)
         return None if text is None else text[:length]
 
     return cut
@@ -405,7 +405,7 @@ def _bind_string(call: Call, arguments: Sequence[Bound]) -> Bound:
     if value.type == NULL:
         return constant(STRING, None)
     node = _node(call, value.type)
-    return by_value(STRING, lambda given: _written_node(node(given)), [value])
+    return by_value(STRING, lambda item: _written_node(node(item)), [value])
 
 
 def _written_node(value: Any) -> str:
@@ -416,7 +416,7 @@ def _written_node(value: Any) -> str:
 
 
 def _bind_array(call: Call, arguments: Sequence[Bound]) -> Bound:
-    nodes = [_member_node(call, tree, one) for tree, one in zip(call.arguments, arguments, strict=True)]
+    nodes = [_member_node(call, tree, argument) for tree, argument in zip(call.arguments, arguments, strict=True)]
     absent = call.words != ("NULL",)
 
     def array(*values: Any) -> str:
@@ -436,11 +436,11 @@ def _bind_object(call: Call, arguments: Sequence[Bound]) -> Bound:
     if not all(isinstance(key, str) for key in keys):
         raise BindError(f"{call.name}: a key must be a text in quotes", call.offset)
     values = arguments[1::2]
-    nodes = [_member_node(call, tree, one) for tree, one in zip(call.arguments[1::2], values, strict=True)]
+    nodes = [_member_node(call, tree, value) for tree, value in zip(call.arguments[1::2], values, strict=True)]
     absent = call.words == ("ABSENT",)
 
-    def made(*given: Any) -> str:
-        members = zip(keys, nodes, given, strict=True)
+    def object_(*items: Any) -> str:
+        members = zip(keys, nodes, items, strict=True)
         return _written_node(
             {
                 key: None if value is None else node(value)
@@ -449,7 +449,7 @@ def _bind_object(call: Call, arguments: Sequence[Bound]) -> Bound:
             }
         )
 
-    return by_value(STRING, made, values, nulls=True)
+    return by_value(STRING, object_, values, nulls=True)
 
 
 def _member_node(call: Call, tree: Tree, value: Bound) -> _Node:
@@ -473,8 +473,8 @@ def _quote(text: str) -> str:
     return f'"{_quotable(_quoted, text)}"'
 
 
-def _quoted(found: re.Match[str]) -> str:
-    character = found[0]
+def _quoted(match: re.Match[str]) -> str:
+    character = match[0]
     code = ord(character)
     if code < 128:
         return _QUOTED.get(character, f"\\{character}")

@@ -302,11 +302,11 @@ def _scan(step: Step, values: list[Any]) -> Iterator[Any]:
         if type(value) is dict:
             if isinstance(step, Wildcard) or (isinstance(step, PathMembers) and _has_all(step.names, value)):
                 yield value
-            stack += [one for one in reversed(value.values()) if type(one) in (dict, list)]
+            stack += [child for child in reversed(value.values()) if type(child) in (dict, list)]
         elif type(value) is list:
             if not isinstance(step, PathMembers):
                 yield value
-            stack += [one for one in reversed(value) if type(one) in (dict, list)]
+            stack += [child for child in reversed(value) if type(child) in (dict, list)]
 
 
 def _has_all(names: tuple[str, ...], value: dict[str, Any]) -> bool:
@@ -358,7 +358,7 @@ class _Compiler:
             self._set_text(f"$.{text}")
         if self.char(self.last) == ".":
             raise InvalidPath("it ends with a point")
-        self.found: list[Step] = []
+        self.compiled: list[Step] = []
 
     def _set_text(self, text: str) -> None:
         """Start with a text, without the blanks around it, which remain readable."""
@@ -412,7 +412,7 @@ class _Compiler:
             self._read_token()
             while self.at < self.last:
                 self._read_token()
-        return tuple(self.found)
+        return tuple(self.compiled)
 
     def _read_token(self) -> None:
         first = self.char(self.at)
@@ -430,7 +430,7 @@ class _Compiler:
 
     def _dot(self) -> None:
         if self.in_bounds(self.at + 1) and self.text[self.at + 1] == ".":
-            self.found.append(Scan())
+            self.compiled.append(Scan())
             self.at += 2
         else:
             if not self.in_bounds(self.at + 1):
@@ -447,11 +447,11 @@ class _Compiler:
         end = 0
         is_function = False
         while self.in_bounds(at):
-            one = self.text[at]
-            if one == " ":
+            character = self.text[at]
+            if character == " ":
                 raise InvalidPath("a blank in a name, which needs ['...']")
-            if one in ".[(":
-                end, is_function = at, one == "("
+            if character in ".[(":
+                end, is_function = at, character == "("
                 break
             at += 1
         end = end or self.last + 1
@@ -460,7 +460,7 @@ class _Compiler:
             self._function(name, at)
         else:
             self.at = end
-            self.found.append(PathMembers((name,)))
+            self.compiled.append(PathMembers((name,)))
 
     def _function(self, name: str, at: int) -> None:
         opened = 1
@@ -473,7 +473,7 @@ class _Compiler:
         if self.text[at + 1] != ")" or name not in _FUNCTIONS:
             raise Unsupported(f"the function {name:.30}() of paths is not supported")
         self.at = at + 1
-        self.found.append(PathCall(name))
+        self.compiled.append(PathCall(name))
 
     def _bracket_properties(self) -> bool:
         quote = self.next_significant_char(self.at)
@@ -484,16 +484,16 @@ class _Compiler:
         end = 0
         in_name = in_escape = after_comma = False
         while self.in_bounds(at):
-            one = self.text[at]
+            character = self.text[at]
             if in_escape:
                 in_escape = False
-            elif one == "\\":
+            elif character == "\\":
                 in_escape = True
-            elif one == "]" and not in_name:
+            elif character == "]" and not in_name:
                 if not after_comma:
                     break
                 raise InvalidPath("an empty name")
-            elif one == quote:
+            elif character == quote:
                 if in_name:
                     if self.next_significant_char(at) not in "],":
                         raise InvalidPath("neither , nor ] after a name")
@@ -502,7 +502,7 @@ class _Compiler:
                     in_name = False
                 else:
                     start, in_name, after_comma = at + 1, True, False
-            elif one == "," and not in_name:
+            elif character == "," and not in_name:
                 if after_comma:
                     raise InvalidPath("an empty name")
                 after_comma = True
@@ -513,7 +513,7 @@ class _Compiler:
         if closing < 0 or not names:
             raise InvalidPath("a [ is not closed")
         self.at = closing + 1
-        self.found.append(PathMembers(tuple(names)))
+        self.compiled.append(PathMembers(tuple(names)))
         return True
 
     def _array(self) -> bool:
@@ -524,11 +524,11 @@ class _Compiler:
         if closing < 0:
             return False
         operation = self.text[self.at + 1 : closing].strip(BLANKS)
-        if any(one.isdecimal() for one in operation if not one.isascii()):
+        if any(character.isdecimal() for character in operation if not character.isascii()):
             raise Unsupported("a path with digits that are not ASCII is not supported")
         if not set(operation) <= _OF_ARRAYS | {",", " "}:
             return False
-        self.found.append(_slice(operation) if ":" in operation else _array_indexes(operation))
+        self.compiled.append(_slice(operation) if ":" in operation else _array_indexes(operation))
         self.at = closing + 1
         return True
 
@@ -541,7 +541,7 @@ class _Compiler:
                 raise InvalidPath("no ] after *")
             self.at = self.next_significant(star)
         self.at += 1
-        self.found.append(Wildcard())
+        self.compiled.append(Wildcard())
         return True
 
     def _filter(self) -> bool:

@@ -167,17 +167,17 @@ def _number_places(value: Bound, places: Sequence[Bound], compute: Callable[[Any
     half = 1 << (INTEGER_BITS.get(type_.root, 64) - 1)
 
     def of_number(number: Any, count: int = 0) -> Any:
-        found = compute(number, count)
-        return (found + half) % (2 * half) - half if isinstance(found, int) else found
+        rounded = compute(number, count)
+        return (rounded + half) % (2 * half) - half if isinstance(rounded, int) else rounded
 
-    return by_value(type_, of_number, [value, *(bind_cast(one, INT) for one in places)])
+    return by_value(type_, of_number, [value, *(bind_cast(place, INT) for place in places)])
 
 
 def _number_places_of_float(value: Bound, places: Sequence[Bound], compute: Callable[[Any, int], Any]) -> Bound:
     def of_number(number: float, count: int = 0) -> float:
         return round_to_float(compute(number, count))
 
-    return by_value(value.type, of_number, [value, *(bind_cast(one, INT) for one in places)])
+    return by_value(value.type, of_number, [value, *(bind_cast(place, INT) for place in places)])
 
 
 def _rounded_integer(number: int, places: int) -> int:

@@ -59,7 +59,7 @@ def bind_printf(call: Call, arguments: Sequence[Bound]) -> Bound:
     values = [constant(STRING, None) if argument.type == NULL else argument for argument in arguments[1:]]
     if not format_.is_literal:
         return by_value(
-            STRING, lambda text, *given: _printed(_compiled(text), converts, given), [format_, *values], nulls=True
+            STRING, lambda text, *items: _printed(_compiled(text), converts, items), [format_, *values], nulls=True
         )
     if format_.literal is None:
         return constant(STRING, None)
@@ -68,7 +68,7 @@ def bind_printf(call: Call, arguments: Sequence[Bound]) -> Bound:
         _printed(compiled, converts, [_sample(argument.type) for argument in arguments[1:]])
     except RowError as error:
         raise BindError(str(error), call.offset) from None
-    return by_value(STRING, lambda *given: _printed(compiled, converts, given), values, nulls=True)
+    return by_value(STRING, lambda *items: _printed(compiled, converts, items), values, nulls=True)
 
 
 @functools.lru_cache(256)
@@ -84,7 +84,7 @@ def _printed(compiled: JavaFormat | None, converts: Sequence[ToArgument], values
         return None
     try:
         arguments = [convert(value) for convert, value in zip(converts, values, strict=True)]
-        check_length(compiled.least_length, compiled.text, *(one.text for one in arguments))
+        check_length(compiled.least_length, compiled.text, *(argument.text for argument in arguments))
         return compiled.format(arguments)
     except FormatError:
         return None

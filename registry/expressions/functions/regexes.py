@@ -148,7 +148,7 @@ _Part = list["str | re.Pattern[str]"]
 
 def _bind_like(call: Call, arguments: Sequence[Bound]) -> Bound:
     value, *rest = accepted(call, arguments, "TEXT TEXT TEXT?")
-    if not all(one.is_literal for one in rest):
+    if not all(argument.is_literal for argument in rest):
         remembered = functools.lru_cache(256)(_like)
         return fixed(BOOLEAN, lambda text, *others: remembered(*others)(text), [value, *rest])
     pattern, escape = rest[0].literal, rest[1].literal if len(rest) > 1 else None
@@ -201,7 +201,7 @@ def _text(part: _Part) -> str:
 
 
 def _compiled_part(part: _Part) -> re.Pattern[str]:
-    return re.compile("".join(_ONE.pattern if one is _ONE else re.escape(str(one)) for one in part))
+    return re.compile("".join(_ONE.pattern if piece is _ONE else re.escape(str(piece)) for piece in part))
 
 
 def _matcher_of_all(part: _Part) -> OfText:
@@ -248,10 +248,10 @@ def _general(first: _Part, middle: list[_Part], last: _Part) -> OfText:
         if at > end or begin.match(text) is None or finish.fullmatch(text, end) is None:
             return False
         for search, length in searches:
-            found = search(text, at, end)
-            if found is None:
+            match = search(text, at, end)
+            if match is None:
                 return False
-            at = found.start() + length
+            at = match.start() + length
         return True
 
     return matches
@@ -306,19 +306,19 @@ class _Similar:
             raise self._wrong()
 
     def translated(self) -> str:
-        found = ""
+        regex = ""
         while self._at < len(self._pattern):
             character = self._pattern[self._at]
             if character == self._escape:
-                found += self._escaped()
+                regex += self._escaped()
             elif character == "[":
-                found += f"[{self._members()}]"
+                regex += f"[{self._members()}]"
             elif character == "]":
                 raise self._wrong()
             else:
-                found += {"_": ".", "%": "(?s:.*)", "\\": r"\\", "$": r"\$"}.get(character, character)
+                regex += {"_": ".", "%": "(?s:.*)", "\\": r"\\", "$": r"\$"}.get(character, character)
             self._at += 1
-        return found
+        return regex
 
     def _escaped(self) -> str:
         """Return the character after the escape character, at the end of which the offset stays."""
@@ -330,26 +330,26 @@ class _Similar:
 
     def _members(self) -> str:
         """Return the members of a class; the offset stays at its closing bracket."""
-        found = ""
+        members = ""
         self._at += 1
         while self._pattern[self._at : self._at + 1] not in ("]", ""):
             character = self._pattern[self._at]
             class_ = _CLASS.match(self._pattern, self._at)
             if character == self._escape:
-                found += self._escaped()
+                members += self._escaped()
             elif character in "-^":
-                found += character
+                members += character
             elif class_:
-                found += _CLASSES[class_[1].upper()]
+                members += _CLASSES[class_[1].upper()]
                 self._at = class_.end() - 1
             elif character in _SIMILAR_SPECIALS:
                 raise self._wrong()
             else:
-                found += character
+                members += character
             self._at += 1
         if self._at >= len(self._pattern):
             raise self._wrong()
-        return found
+        return members
 
 
 FUNCTIONS: dict[str, Function] = {

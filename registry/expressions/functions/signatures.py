@@ -120,7 +120,7 @@ def checked(call: Call, arguments: Sequence[Bound], parameters: str) -> list[Bou
 def _argument(name: str, index: int, argument: Bound, kind: str, offset: int) -> Bound:
     if kind == "ANY":
         return argument
-    wanted = [KINDS[one] for one in kind.split("|")]
+    wanted = [KINDS[alternative] for alternative in kind.split("|")]
     if argument.type == NULL and wanted[0][2] is not None:
         return constant(wanted[0][2], None)
     if not any(argument.type.root in roots for _, roots, _ in wanted):

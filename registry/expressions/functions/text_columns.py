@@ -39,8 +39,8 @@ def numbers_of_texts(
         numbers, known = np.zeros(rows.length, DTYPES[type_.root]), np.zeros(rows.length, np.bool_)
         array = vector.array()
         if usual is not None:
-            found, known = usual(FixedTexts.of(array), rows)
-            numbers = found.astype(DTYPES[type_.root])
+            numbers, known = usual(FixedTexts.of(array), rows)
+            numbers = numbers.astype(DTYPES[type_.root])
         rest = np.flatnonzero(valid & ~known)
         if len(rest):
             _add_single(rows, rest, vector.take(rest).values(), factory(rows), numbers, valid)

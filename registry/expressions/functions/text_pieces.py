@@ -74,11 +74,11 @@ def _str_to_map(text: str, entries: str = ",", pair: str = "=") -> list[tuple[st
     try:
         pieces = _remembered_splitter(entries)(text, 0)
         split_pair = _remembered_splitter(pair)
-        found: dict[str, str | None] = {}
+        pairs: dict[str, str | None] = {}
         for piece in pieces:
             key, *value = split_pair(piece, 2) or [piece]
-            found[key if value else piece] = value[0] if value else None
-        return in_hash_order(found, len(pieces))
+            pairs[key if value else piece] = value[0] if value else None
+        return in_hash_order(pairs, len(pieces))
     except SlowMatchError as error:
         raise RowError(f"STR_TO_MAP: a delimiter takes more than {error.seconds} seconds") from None
     except (UnsupportedMatchError, ValueError) as error:

@@ -71,12 +71,12 @@ def prepared(
         values = accepted(call, arguments, parameters, null_literals=null_literals)
         type_ = _type(result, values)
         value, *rest = values
-        if any(one.is_literal and one.literal is None for one in values):
+        if any(value.is_literal and value.literal is None for value in values):
             return constant(type_, None)
-        if not all(one.is_literal for one in rest):
+        if not all(argument.is_literal for argument in rest):
             return fixed(type_, lambda first, *others: remembered(*others)(first), values)
         try:
-            function = prepare(*[one.literal for one in rest])
+            function = prepare(*[argument.literal for argument in rest])
         except RowError as error:
             raise BindError(f"{call.name}: {error}", call.offset) from None
         return fixed(type_, _never_null(function) if may_be_null and value.is_literal else function, [value])
@@ -129,8 +129,8 @@ def as_varying(types: Sequence[FlinkType]) -> FlinkType:
 
 
 def _type(result: Result, values: Sequence[Bound]) -> FlinkType:
-    found = result if isinstance(result, FlinkType) else result([value.type for value in values])
-    return replace(found, nullable=True)
+    type_ = result if isinstance(result, FlinkType) else result([value.type for value in values])
+    return replace(type_, nullable=True)
 
 
 def _known(parameters: str) -> str:
@@ -140,9 +140,9 @@ def _known(parameters: str) -> str:
 
 def _never_null(compute: Callable[..., Any]) -> Callable[..., Any]:
     def checked_(*values: Any) -> Any:
-        found = compute(*values)
-        if found is None:
+        result = compute(*values)
+        if result is None:
             raise RowError("the result is NULL, but Flink's type for it is NOT NULL")
-        return found
+        return result
 
     return checked_

@@ -290,12 +290,12 @@ def _bind_elt(call: Call, arguments: Sequence[Bound]) -> Bound:
     if type_ is None:
         raise BindError("ELT: the values must be either texts or bytes", call.offset)
 
-    def element(at: int | None, *found: Any) -> Any:
-        if at is None or not 1 <= at <= len(found):
+    def element(at: int | None, *items: Any) -> Any:
+        if at is None or not 1 <= at <= len(items):
             return None
         if index.type.root != "INT":
             raise RowError(f"ELT: the index must be an INT, Flink fails for {index.type.root}")
-        return found[at - 1]
+        return items[at - 1]
 
     return by_value(type_, element, [index, *values], nulls=True)
 

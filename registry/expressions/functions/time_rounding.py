@@ -112,11 +112,11 @@ def _dates(days: Numbers, unit: str, *, ceil: bool) -> Numbers:
     if unit == "QUARTER":
         # Flink goes on to the next quarter also from the first day of one, but not from January 1
         return days_of_dates(year, ((month + 2) // 3 + (is_later & ceil)) * 3 - 2, np.ones_like(day))
-    found = days_of_dates(year, month, day)
+    dates = days_of_dates(year, month, day)
     if unit == "DAY":
-        return found + ceil
+        return dates + ceil
     since_sunday = (julian + 1) % 7
-    return found - since_sunday + 7 * ((since_sunday > 0) & ceil)
+    return dates - since_sunday + 7 * ((since_sunday > 0) & ceil)
 
 
 def _first_day(year: Numbers) -> Numbers:

@@ -162,8 +162,8 @@ def _usual_times(texts: FixedTexts, rows: Rows) -> tuple[Numbers, Bools]:
         pattern = _PATTERNS.get(length)
         layout = layout_of_java_time(compiled(pattern)) if pattern else None
         if layout is not None:
-            found, usual = read(layout, texts)
-            micros, known = micros + found * usual, known | usual
+            times, usual = read(layout, texts)
+            micros, known = micros + times * usual, known | usual
     return micros // 1000 * 1000, known
 
 
@@ -180,12 +180,12 @@ def _millis_of(text: str, pattern: str) -> int | None:
 def _time_of(text: str, pattern: str, precision: int) -> int | None:
     """Return the timestamp of a text in microseconds; None if it is NULL in Flink (`parseTimestampData`)."""
     try:
-        found = _parsed(text, pattern)
+        parsed = _parsed(text, pattern)
     except InvalidDate:
         raise _Failure(f"'{text:.60}' is not a date for the pattern '{pattern:.60}'") from None
-    if found is None:
+    if parsed is None:
         return None
-    days, nanos = found
+    days, nanos = parsed
     unit = 10 ** (9 - min(precision, 6))
     micros = days * DAY_MICROS + nanos // unit * unit // 1000
     return micros if abs(micros) <= MOST_MICROS else None

@@ -63,8 +63,8 @@ def _first_days(year: Numbers) -> Numbers:
 
 def _iso_weeks(days: Numbers) -> Numbers:
     thursdays = days - (days + 3) % 7 + 3
-    found: Numbers = (thursdays - _first_days(dates_of(thursdays)[0])) // 7 + 1
-    return found
+    weeks: Numbers = (thursdays - _first_days(dates_of(thursdays)[0])) // 7 + 1
+    return weeks
 
 
 def _spans(year: Numbers, size: int) -> Numbers:
@@ -224,14 +224,14 @@ def _bind_difference(call: Call, arguments: Sequence[Bound]) -> Bound:
         (a, a_valid), (b, b_valid) = first.evaluate(rows).numbers(), second.evaluate(rows).numbers()
         a, b = _millis(first.type, a), _millis(second.type, b)
         if unit in _MONTHS:
-            found = quotient(_months_between(a, b), _MONTHS[unit])
+            differences = quotient(_months_between(a, b), _MONTHS[unit])
         elif unit == "MILLISECOND":
             # Flink casts the difference to seconds first
-            found = quotient(b - a, 1000) * 1000
+            differences = quotient(b - a, 1000) * 1000
         else:
-            found = quotient(b - a, _MILLIS[unit])
-        fits = (found >= -_INTS) & (found < _INTS)
-        return Vector.of_numbers(INT, (found * fits).astype(np.int32), a_valid & b_valid & fits)
+            differences = quotient(b - a, _MILLIS[unit])
+        fits = (differences >= -_INTS) & (differences < _INTS)
+        return Vector.of_numbers(INT, (differences * fits).astype(np.int32), a_valid & b_valid & fits)
 
     return Bound(INT, evaluate)
 
@@ -254,8 +254,8 @@ def _months_between(first: Numbers, second: Numbers) -> Numbers:
     months = months - (add_months(earlier, months) > later)
     months = np.where(day_b < day_a, -months, months)
     same_day = add_months(day_a, months) == day_b
-    found: Numbers = months - (same_day & (second % DAY_MILLIS < first % DAY_MILLIS))
-    return found
+    whole_months: Numbers = months - (same_day & (second % DAY_MILLIS < first % DAY_MILLIS))
+    return whole_months
 
 
 # --- the current time ----------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def _needs_now(pattern: SimpleDateFormat) -> bool:
 
 def _millis(pattern: str, text: str, zone: Zone, now: int) -> int | None:
     """Return the instant of a text; None if it does not fit."""
-    found = _format(pattern)
-    return _parsed(found, text, zone, now if _needs_now(found) else 0)
+    form = _format(pattern)
+    return _parsed(form, text, zone, now if _needs_now(form) else 0)
 
 
 @functools.lru_cache(maxsize=8192)
@@ -154,8 +154,8 @@ def _bind_to_date(call: Call, arguments: Sequence[Bound]) -> Bound:
 
     def days(session: Session, text: str, pattern: str) -> int:
         millis = _millis(pattern, text, 0, session.now)
-        found = _UNPARSED_DATE if millis is None else _date_in_range(millis // _DAY_MILLIS)
-        return _constant_date(found) if is_constant else found
+        day = _UNPARSED_DATE if millis is None else _date_in_range(millis // _DAY_MILLIS)
+        return _constant_date(day) if is_constant else day
 
     return _by_pattern(DATE, text, patterns, _days_of_texts, days)
 
@@ -212,17 +212,17 @@ def _texts_of_moments(moments: Bound, unit: int, form: str, zone: _NamedZone | N
     first, last = FIRST // unit, LAST // unit
 
     def evaluate(rows: Rows) -> Vector:
-        name, found = zone or (rows.session.zone, session_zone(rows.session.zone))
+        name, rules = zone or (rows.session.zone, session_zone(rows.session.zone))
         numbers, valid = moments.evaluate(rows).numbers()
         numbers = numbers.astype(np.int64)
         # far away from the usual times, where microseconds may overflow, the offset does not matter
         micros = np.clip(numbers, first, last) * unit
-        micros = micros + offsets_of(found, micros, "util moment")
+        micros = micros + offsets_of(rules, micros, "util moment")
         return texts_of_numbers(
             rows,
             numbers,
             valid,
-            lambda number: _moment_text(form, number * (unit // 1000), name, found),
+            lambda number: _moment_text(form, number * (unit // 1000), name, rules),
             layout=layout,
             usual=(numbers > first) & (numbers < last) & (micros >= FIRST) & (micros <= LAST),
             locals_=micros,

@@ -50,10 +50,10 @@ def _parse_url(url: str, part: str, key: str | None = None) -> str | None:
     """Return a part of a URL, or the value of a key in its query, as it is written there."""
     name = _PARTS.get(part)
     parsed = _parsed(url) if name and (key is None or part == "QUERY") else None
-    found: str | None = getattr(parsed, name or "") if parsed else None
-    if key is None or found is None:
-        return found
-    query, start = f"&{found}", f"&{key}="
+    text: str | None = getattr(parsed, name or "") if parsed else None
+    if key is None or text is None:
+        return text
+    query, start = f"&{text}", f"&{key}="
     at = query.find(start)
     return query[at + len(start) :].partition("&")[0] if at >= 0 else None
 

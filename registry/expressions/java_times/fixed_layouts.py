@@ -135,10 +135,10 @@ def _values_of(micros: Numbers) -> dict[str, Numbers]:
 
 def _digits_of(part: tuple[str, int], values: dict[str, Numbers]) -> Numbers:
     name, width = part
-    found = values[name]
+    numbers = values[name]
     if name == "fraction":
-        found = found * 10 ** max(0, width - _MICRO_DIGITS) // 10 ** max(0, _MICRO_DIGITS - width)
-    return found
+        numbers = numbers * 10 ** max(0, width - _MICRO_DIGITS) // 10 ** max(0, _MICRO_DIGITS - width)
+    return numbers
 
 
 def _write_digits(columns: Bytes, values: Numbers) -> None:
@@ -182,8 +182,8 @@ class FixedTexts:
         starts = self.starts[rows]
         if len(rows) and bool((np.diff(starts) == width).all()):
             return self.data[starts[0] : starts[0] + len(rows) * width].reshape(len(rows), width)
-        found: Bytes = self.data[starts[:, np.newaxis] + np.arange(width, dtype=np.int32)]
-        return found
+        first_bytes: Bytes = self.data[starts[:, np.newaxis] + np.arange(width, dtype=np.int32)]
+        return first_bytes
 
 
 def read(layout: Layout, texts: FixedTexts, *, prefix: bool = False, then: bytes = b"") -> tuple[Numbers, Bools]:
@@ -200,8 +200,8 @@ def read(layout: Layout, texts: FixedTexts, *, prefix: bool = False, then: bytes
     values, good = _fields(layout, texts.matrix(rows, width))
     if prefix:
         good &= _may_end(layout, texts, rows, then)
-    found, exists = _micros_of(values)
-    micros[rows], usual[rows] = found, good & exists
+    times, exists = _micros_of(values)
+    micros[rows], usual[rows] = times, good & exists
     return micros, usual
 
 

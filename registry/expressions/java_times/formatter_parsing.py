@@ -63,19 +63,19 @@ class Parsed:
 
 def parsed(elements: Sequence[Element], text: str) -> Parsed:
     """Return the fields of a text. Raises `ParseFailure`, and `RowError` for what can't be read here as Java does."""
-    found = Parsed()
-    if _read_all(elements, text, 0, found) != len(text):
+    result = Parsed()
+    if _read_all(elements, text, 0, result) != len(text):
         raise ParseFailure
-    return found
+    return result
 
 
-def _read_all(elements: Sequence[Element], text: str, at: int, found: Parsed) -> int:
+def _read_all(elements: Sequence[Element], text: str, at: int, result: Parsed) -> int:
     for element in elements:
-        at = _read(element, text, at, found)
+        at = _read(element, text, at, result)
     return at
 
 
-def _read(element: Element, text: str, at: int, found: Parsed) -> int:
+def _read(element: Element, text: str, at: int, result: Parsed) -> int:
     """Read an element and return the offset after it."""
     match element:
         case TextElement():
@@ -83,47 +83,47 @@ def _read(element: Element, text: str, at: int, found: Parsed) -> int:
                 raise ParseFailure
             return at + len(element.text)
         case NumberElement():
-            return _fraction(element, text, at, found) if element.is_fraction else _number(element, text, at, found)
+            return _fraction(element, text, at, result) if element.is_fraction else _number(element, text, at, result)
         case Text():
-            return _text(element, text, at, found)
+            return _text(element, text, at, result)
         case DayPeriod():
-            return _day_period(element, text, at, found)
+            return _day_period(element, text, at, result)
         case Offset():
-            return _offset(element, text, at, found)
+            return _offset(element, text, at, result)
         case ZoneName():
             return _zone(element, text, at)
         case Padded():
-            return _padded(element, text, at, found)
+            return _padded(element, text, at, result)
         case OptionalElement():
-            return _section(element, text, at, found)
+            return _section(element, text, at, result)
 
 
-def _section(section: OptionalElement, text: str, at: int, found: Parsed) -> int:
-    trial = Parsed(dict(found.fields), found.day_period)
+def _section(section: OptionalElement, text: str, at: int, result: Parsed) -> int:
+    trial = Parsed(dict(result.fields), result.day_period)
     try:
         end = _read_all(section.elements, text, at, trial)
     except _FatalFailure:
         raise
     except ParseFailure:
         return at
-    found.fields, found.day_period = trial.fields, trial.day_period
+    result.fields, result.day_period = trial.fields, trial.day_period
     return end
 
 
-def _padded(padded: Padded, text: str, at: int, found: Parsed) -> int:
+def _padded(padded: Padded, text: str, at: int, result: Parsed) -> int:
     end = at + padded.width
     if end > len(text):
         raise ParseFailure
     start = at
     while start < end and text[start] == " ":
         start += 1
-    if _read(padded.element, text[:end], start, found) != end:
+    if _read(padded.element, text[:end], start, result) != end:
         raise ParseFailure
     return end
 
 
-def _set(found: Parsed, name: str, value: int) -> None:
-    if found.fields.setdefault(name, value) != value:
+def _set(result: Parsed, name: str, value: int) -> None:
+    if result.fields.setdefault(name, value) != value:
         raise ParseFailure
 
 
@@ -138,7 +138,7 @@ def _digits(text: str, at: int, most: int) -> int:
     return at
 
 
-def _number(number: NumberElement, text: str, at: int, found: Parsed) -> int:
+def _number(number: NumberElement, text: str, at: int, result: Parsed) -> int:
     if at >= len(text):
         raise ParseFailure
     sign = text[at] if text[at] in "+-" else ""
@@ -165,7 +165,7 @@ def _number(number: NumberElement, text: str, at: int, found: Parsed) -> int:
         raise ParseFailure
     if number.is_reduced and end - start == 2 and value >= 0:
         value += _BASE_YEAR
-    _set(found, number.field, value)
+    _set(result, number.field, value)
     return end
 
 
@@ -174,65 +174,65 @@ def _allows(sign: Sign, char: str) -> bool:
     return sign is Sign.EXCEEDS_PAD or (sign is Sign.NORMAL and char == "-")
 
 
-def _fraction(number: NumberElement, text: str, at: int, found: Parsed) -> int:
+def _fraction(number: NumberElement, text: str, at: int, result: Parsed) -> int:
     end = _digits(text, at, number.most)
     if end - at < number.least:
         raise ParseFailure
-    _set(found, number.field, int(text[at:end].ljust(9, "0")))
+    _set(result, number.field, int(text[at:end].ljust(9, "0")))
     return end
 
 
 # --- texts ---------------------------------------------------------------------------------------------------
 
 
-def _text(element: Text, text: str, at: int, found: Parsed) -> int:
+def _text(element: Text, text: str, at: int, result: Parsed) -> int:
     """Read the longest text that fits. Of texts for several values, such as `J`, the last value counts."""
     values = {name: value for value, name in texts_of(element.field, element.style).items()}
     name = max((name for name in values if text.startswith(name, at)), key=len, default=None)
     if name is None:
         raise ParseFailure
-    _set(found, element.field, values[name])
+    _set(result, element.field, values[name])
     return at + len(name)
 
 
-def _day_period(element: DayPeriod, text: str, at: int, found: Parsed) -> int:
+def _day_period(element: DayPeriod, text: str, at: int, result: Parsed) -> int:
     periods = _NARROW_DAY_PERIODS if element.is_narrow else _DAY_PERIODS
     name = max((name for name in periods if text.startswith(name, at)), key=len, default=None)
     if name is None:
         raise ParseFailure
-    found.day_period = periods[name]
+    result.day_period = periods[name]
     return at + len(name)
 
 
 # --- zones ---------------------------------------------------------------------------------------------------
 
 
-def _offset(offset: Offset, text: str, at: int, found: Parsed) -> int:
+def _offset(offset: Offset, text: str, at: int, result: Parsed) -> int:
     if offset.form.startswith("GMT"):
-        return _gmt_offset(offset, text, at, found)
+        return _gmt_offset(offset, text, at, result)
     if text.startswith(offset.zero, at):
-        _set(found, "OFFSET", 0)
+        _set(result, "OFFSET", 0)
         return at + len(offset.zero)
     match = _OFFSETS[offset.form].match(text, at)
     if not match:
         raise ParseFailure
     if int(match[2]) > 23:
         raise _FatalFailure
-    _set(found, "OFFSET", _seconds(match))
+    _set(result, "OFFSET", _seconds(match))
     return match.end()
 
 
-def _gmt_offset(offset: Offset, text: str, at: int, found: Parsed) -> int:
+def _gmt_offset(offset: Offset, text: str, at: int, result: Parsed) -> int:
     if not text.startswith("GMT", at):
         raise ParseFailure
     end = at + len("GMT")
     if text[end : end + 1] not in ("+", "-") or end == len(text):
-        _set(found, "OFFSET", 0)
+        _set(result, "OFFSET", 0)
         return end
     match = (_GMT_FULL if offset.form == "GMT:" else _GMT_SHORT).match(text, end)
     if not match:
         raise ParseFailure
-    _set(found, "OFFSET", _seconds(match))
+    _set(result, "OFFSET", _seconds(match))
     return match.end()
 
 

@@ -75,11 +75,11 @@ class _Resolver:
         return days, nanos
 
     def _or(self, name: str, value: int) -> int:
-        found = self.fields.get(name, value)
+        value = self.fields.get(name, value)
         least, most = RANGES[name]
-        if not least <= found <= most:
+        if not least <= value <= most:
             raise InvalidDate
-        return found
+        return value
 
     # --- fields ----------------------------------------------------------------------------------------------
 

@@ -177,8 +177,8 @@ def _weekly_field(stamp: Mapping[str, int], week_of_month: int, in_month: int, b
     return ("WEEKDAY_IN_MONTH",) if "WEEKDAY_IN_MONTH" in stamp else ()
 
 
-def _aggregate(one: int, other: int) -> int:
-    return max(one, other) if one and other else 0
+def _aggregate(left: int, right: int) -> int:
+    return max(left, right) if left and right else 0
 
 
 def _fixed_days(fields: Mapping[str, int], chosen: tuple[str, ...], year: int, *, julian: bool) -> int:

@@ -159,10 +159,10 @@ class _Reader:
             "E": [("WEEKDAY", _LONG_WEEKDAYS), ("WEEKDAY", _SHORT_WEEKDAYS)],
         }[letter]  # fmt: skip
         for name, table in tables:
-            found = max((word for word in table if _matches(self.text, start, word)), key=len, default=None)
-            if found is not None:
-                self.set(name, table[found])
-                return start + len(found)
+            longest = max((word for word in table if _matches(self.text, start, word)), key=len, default=None)
+            if longest is not None:
+                self.set(name, table[longest])
+                return start + len(longest)
         return None
 
     # --- zones -----------------------------------------------------------------------------------------------
@@ -191,28 +191,28 @@ class _Reader:
         """Read `hhmm` or, with `colon`, `hh:mm`; `hh` alone for X, and `h:mm` after GMT."""
         hour = r"[0-9]{1,2}" if colon and not count else r"[0-9]{2}"
         minute = "" if count == 1 else ":([0-9]{2})" if colon else "([0-9]{2})"
-        found = re.compile(f"({hour}){minute}").match(self.text, at)
-        if not found or int(found[1]) > 23 or (minute and int(found[2]) > 59):
+        match = re.compile(f"({hour}){minute}").match(self.text, at)
+        if not match or int(match[1]) > 23 or (minute and int(match[2]) > 59):
             return None
-        minutes = int(found[1]) * 60 + (int(found[2]) if minute else 0)
-        return self._set_offset(sign * minutes * 60_000, found.end())
+        minutes = int(match[1]) * 60 + (int(match[2]) if minute else 0)
+        return self._set_offset(sign * minutes * 60_000, match.end())
 
     def _zone_name(self, at: int) -> int | None:
-        name = _LETTERS.match(self.text, at)
-        if not name:
+        match = _LETTERS.match(self.text, at)
+        if not match:
             return None
-        found, own = name[0].upper(), own_names(self.zone)
-        offset = offset_named(found, self.zone)
-        if found in own and len(own) == 2:
+        name, zone_names = match[0].upper(), own_names(self.zone)
+        offset = offset_named(name, self.zone)
+        if name in zone_names and len(zone_names) == 2:
             # the standard offset of the time, which is not known yet, and maybe an hour
             self.fields.pop("ZONE_OFFSET", None)
-            self.set("DST_OFFSET", own.index(found) * 3_600_000)
+            self.set("DST_OFFSET", zone_names.index(name) * 3_600_000)
         elif offset is not None:
-            self._set_offset(offset * 1000, name.end())
+            self._set_offset(offset * 1000, match.end())
         else:
-            raise RowError(f"the letter z: the time zone '{name[0]:.{_MOST_NAME}}' is not known here")
+            raise RowError(f"the letter z: the time zone '{match[0]:.{_MOST_NAME}}' is not known here")
         self.names_zone = True
-        return name.end()
+        return match.end()
 
 
 _MONTHS = {name: number for names in (MONTHS, SHORT_MONTHS) for number, name in enumerate(names)}
@@ -227,8 +227,8 @@ def _matches(text: str, start: int, word: str) -> bool:
     return len(text) - start >= len(word) and all(map(_same_letter, text[start : start + len(word)], word))
 
 
-def _same_letter(one: str, other: str) -> bool:
-    return one == other or one.upper() == other.upper() or one.upper().lower() == other.upper().lower()
+def _same_letter(left: str, right: str) -> bool:
+    return left == right or left.upper() == right.upper() or left.upper().lower() == right.upper().lower()
 
 
 # --- numbers -------------------------------------------------------------------------------------------------
@@ -252,9 +252,9 @@ def _number(text: str, start: int) -> tuple[int, int] | None:
         return None
     number = _whole(text[first:at])
     if text.startswith("E", at):
-        found = _exponent(text, at + 1)
-        if found is not None:
-            exponent, at = found
+        suffix = _exponent(text, at + 1)
+        if suffix is not None:
+            exponent, at = suffix
             number = number * 10**exponent if exponent > 0 else number // 10**-exponent
     return _int_value(-number if negative else number), at
 

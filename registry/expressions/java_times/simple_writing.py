@@ -97,13 +97,13 @@ def _repeated(pattern: str, at: int) -> int:
 
 def _merged(elements: list[Element]) -> tuple[Element, ...]:
     """Join literals that follow each other."""
-    found: list[Element] = []
+    merged: list[Element] = []
     for element in elements:
-        if isinstance(element, str) and found and isinstance(found[-1], str):
-            found[-1] += element
+        if isinstance(element, str) and merged and isinstance(merged[-1], str):
+            merged[-1] += element
         else:
-            found.append(element)
-    return tuple(found)
+            merged.append(element)
+    return tuple(merged)
 
 
 # --- writing -------------------------------------------------------------------------------------------------

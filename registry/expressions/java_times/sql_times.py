@@ -71,7 +71,7 @@ def _local(date: tuple[int, int, int] | None, seconds: int, nanos: int) -> tuple
         return None
     extra, of_day = divmod(seconds, _DAY_SECONDS)
     year, month, day = date
-    found = hybrid_date(days_of_fields({"YEAR": year, "MONTH": month - 1, "DAY_OF_MONTH": day}, extra))
-    if found.day > month_length(found.year_of_era, found.month):
+    resolved = hybrid_date(days_of_fields({"YEAR": year, "MONTH": month - 1, "DAY_OF_MONTH": day}, extra))
+    if resolved.day > month_length(resolved.year_of_era, resolved.month):
         raise InvalidDate
-    return days_of(found.year_of_era, found.month, found.day), of_day * 1_000_000_000 + nanos
+    return days_of(resolved.year_of_era, resolved.month, resolved.day), of_day * 1_000_000_000 + nanos

@@ -57,16 +57,16 @@ def own_names(zone: Zone) -> tuple[str, ...]:
 
 def offset_named(name: str, zone: Zone) -> int | None:
     """Return the offset of a name that the zone of the session does not use; None if it is not known here."""
-    own = own_names(zone)
-    return None if name in own or _STANDARD.get(name) in own else OFFSETS.get(name)
+    zone_names = own_names(zone)
+    return None if name in zone_names or _STANDARD.get(name) in zone_names else OFFSETS.get(name)
 
 
 @functools.lru_cache(maxsize=256)
 def _names(zone: dt.tzinfo) -> tuple[str, ...]:
     """Return the abbreviation of standard time and that of daylight time, if the zone has one."""
-    found = {}
+    by_offset = {}
     for month in _RECENT:
         local = zone.fromutc(month.replace(tzinfo=zone))
-        found[local.utcoffset()] = local.tzname() or ""
-    names = tuple(found[offset] for offset in sorted(found, key=lambda offset: offset or dt.timedelta()))
+        by_offset[local.utcoffset()] = local.tzname() or ""
+    names = tuple(by_offset[offset] for offset in sorted(by_offset, key=lambda offset: offset or dt.timedelta()))
     return names if all(name.isalpha() for name in names) else ()

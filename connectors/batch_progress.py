@@ -148,8 +148,8 @@ def _numbers(row: Any) -> Iterator[tuple[str, int]]:
         if isinstance(value, int):
             yield key, value
         elif key == "schemas":
-            for one in value:
-                known = dict(_members(one))
+            for schema in value:
+                known = dict(_members(schema))
                 yield f"schema {known['id']}", known["records"]
 
 

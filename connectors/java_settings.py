@@ -73,11 +73,11 @@ def milliseconds(options: Mapping[str, str], name: str, default: int) -> int:
     return number(properties(options), name, default)
 
 
-def number(given: Mapping[str, str], name: str, default: int) -> int:
+def number(properties: Mapping[str, str], name: str, default: int) -> int:
     """Return a number among a table's properties. Raises `OptionError` for a text that is not a number."""
     try:
-        return int(given.get(name, str(default)).strip())
+        return int(properties.get(name, str(default)).strip())
     except ValueError:
         raise OptionError(
-            f"'{PREFIX}{name}' = {given[name]!r} must be a whole number", option=f"{PREFIX}{name}"
+            f"'{PREFIX}{name}' = {properties[name]!r} must be a whole number", option=f"{PREFIX}{name}"
         ) from None

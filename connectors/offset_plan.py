@@ -51,10 +51,10 @@ class OffsetPlan:
 
         With `isolation.level` `read_committed` they end at the last stable offset, before open transactions.
         """
-        topic_offsets = self._ask()
-        first, last = starting(topic_offsets, streaming=False), ending(topic_offsets)
-        start, end, most = resolved(topic_offsets, first), resolved(topic_offsets, last), topic_offsets.end()
-        ranges = [PartitionRange(*at, start[at], min(end[at], most[at])) for at in topic_offsets.partitions]
+        broker_offsets = self._ask()
+        first, last = starting(broker_offsets, streaming=False), ending(broker_offsets)
+        start, end, most = resolved(broker_offsets, first), resolved(broker_offsets, last), broker_offsets.end()
+        ranges = [PartitionRange(*at, start[at], min(end[at], most[at])) for at in broker_offsets.partitions]
         return BatchOffsets(_with_records(ranges), {**first.notes, **last.notes})
 
     def at(self, timestamp: int) -> Mapping[Partition, int]:
@@ -63,16 +63,18 @@ class OffsetPlan:
 
     def newest(self, count: int) -> tuple[PartitionRange, ...]:
         """Return ranges of at most `count` offsets at the end of each partition."""
-        topic_offsets = self._ask()
-        first, end = topic_offsets.first(), topic_offsets.end()
+        broker_offsets = self._ask()
+        first, end = broker_offsets.first(), broker_offsets.end()
         return _with_records(
-            [PartitionRange(*at, max(first[at], end[at] - count), end[at]) for at in topic_offsets.partitions]
+            [PartitionRange(*at, max(first[at], end[at] - count), end[at]) for at in broker_offsets.partitions]
         )
 
     def initial(self) -> TopicOffsets:
         """Return the offsets at which a stream without a checkpoint starts, by `scan.startup.*`."""
-        topic_offsets = self._ask()
-        return TopicOffsets(resolved(topic_offsets, starting(topic_offsets, streaming=True)), topic_offsets.topic_ids)
+        broker_offsets = self._ask()
+        return TopicOffsets(
+            resolved(broker_offsets, starting(broker_offsets, streaming=True)), broker_offsets.topic_ids
+        )
 
     def latest(self, start: TopicOffsets) -> TopicOffsets:
         """Return the offsets up to which a stream that has read to `start` can read now.
@@ -94,31 +96,31 @@ class OffsetPlan:
 
         `start` may be that of Spark's Kafka source, which does not note the ids of topics.
         """
-        asked = BrokerOffsets(self._kv, self._client, ids=bool(start.topic_ids))
-        return _between(asked, start, _latest(asked, start)).ranges
+        broker_offsets = BrokerOffsets(self._kv, self._client, ids=bool(start.topic_ids))
+        return _between(broker_offsets, start, _latest(broker_offsets, start)).ranges
 
     def topic_ids(self) -> Mapping[str, str]:
         """Return the ids of the topics."""
         return self._ask().topic_ids
 
 
-def _latest(asked: BrokerOffsets, start: TopicOffsets) -> TopicOffsets:
-    offsets, last, ids = asked.end(), asked.last(), asked.topic_ids
+def _latest(broker_offsets: BrokerOffsets, start: TopicOffsets) -> TopicOffsets:
+    ends, last, ids = broker_offsets.end(), broker_offsets.last(), broker_offsets.topic_ids
     for at, begin in start.offsets.items():
-        if at in offsets and offsets[at] < begin <= last[at] and start.topic_ids.get(at[0]) == ids.get(at[0]):
-            offsets[at] = begin
-    return TopicOffsets(offsets, ids)
+        if at in ends and ends[at] < begin <= last[at] and start.topic_ids.get(at[0]) == ids.get(at[0]):
+            ends[at] = begin
+    return TopicOffsets(ends, ids)
 
 
-def _between(asked: BrokerOffsets, start: TopicOffsets, end: TopicOffsets) -> BatchOffsets:
-    first, last = asked.first(), asked.last()
+def _between(broker_offsets: BrokerOffsets, start: TopicOffsets, end: TopicOffsets) -> BatchOffsets:
+    first, last = broker_offsets.first(), broker_offsets.last()
     ranges, losses = [], []
     for at in sorted({**start.offsets, **end.offsets}):
         stop = end.offsets.get(at)
         if at not in first or stop is None:
             losses.append(f"{shown([at])} is not there any more, with its records from {start.offsets.get(at, 0)}")
             continue
-        if end.topic_ids.get(at[0]) != asked.topic_ids.get(at[0]):
+        if end.topic_ids.get(at[0]) != broker_offsets.topic_ids.get(at[0]):
             losses.append(f"{shown([at])}: {_CREATED_AGAIN}, with the records up to {stop}")
             continue
         begin, told = _begin(at, start, end, oldest=first[at], newest=last[at])

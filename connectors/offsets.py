@@ -1,8 +1,8 @@
 """Start and end offsets: Flink's startup and bounded modes, as options of Spark's Kafka source or as numbers.
 
     spark_offsets(kv, streaming=, ...)        Spark's options for the start of reading, and for the end of a batch
-    starting(asked, ...), ending(asked)       the start and the end, as far as Spark has to know them
-    resolved(asked, bound)                    the start or the end as numbers, of every partition
+    starting(offsets, ...), ending(offsets)   the start and the end, as far as Spark has to know them
+    resolved(offsets, bound)                  the start or the end as numbers, of every partition
     checkpoint_lines(spark, place)            what a query has written, from which Spark then continues
 
 Spark does not read the committed offsets of a consumer group, and its list of offsets must name every partition. If a
@@ -120,9 +120,9 @@ def _options(side: str, bound: OffsetBound | None) -> dict[str, str]:
 # --- where to begin ------------------------------------------------------------------------------------------
 
 
-def starting(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
+def starting(broker_offsets: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     """Return the start of reading. Raises `OptionError` for a start that a batch does not have, or without one."""
-    name, values = mode(asked.kv, "startup"), asked.kv.connector_options("decode")
+    name, values = mode(broker_offsets.kv, "startup"), broker_offsets.kv.connector_options("decode")
     if name == "latest-offset":
         if not streaming:
             raise OptionError(
@@ -135,9 +135,9 @@ def starting(asked: BrokerOffsets, *, streaming: bool) -> OffsetBound:
     if name == "timestamp":
         return OffsetBound(timestamp=values["scan.startup.timestamp-millis"])
     if name == "group-offsets":
-        return _from_committed(asked, streaming=streaming)
+        return _from_committed(broker_offsets, streaming=streaming)
     if name == "specific-offsets":
-        return _from_specific(asked, streaming=streaming)
+        return _from_specific(broker_offsets, streaming=streaming)
     return OffsetBound("earliest")
 
 
@@ -214,15 +214,15 @@ _MEANING = {_LATEST: "the end", _EARLIEST: "the beginning", _COMMITTED: "what th
 # --- where to end --------------------------------------------------------------------------------------------
 
 
-def ending(asked: BrokerOffsets) -> OffsetBound:
+def ending(broker_offsets: BrokerOffsets) -> OffsetBound:
     """Return the end of a batch, at most the last record. Raises `OptionError` without one."""
-    name, values = mode(asked.kv, "bounded"), asked.kv.connector_options("decode")
+    name, values = mode(broker_offsets.kv, "bounded"), broker_offsets.kv.connector_options("decode")
     if name == "timestamp":
         return OffsetBound(timestamp=values["scan.bounded.timestamp-millis"])
     if name == "group-offsets":
-        return _to_committed(asked)
+        return _to_committed(broker_offsets)
     if name == "specific-offsets":
-        return _to_specific(asked)
+        return _to_specific(broker_offsets)
     return OffsetBound("latest")
 
 
@@ -281,13 +281,13 @@ def _unknown(broker_offsets: BrokerOffsets, option: str, partitions: Iterable[Pa
 # --- offsets as numbers --------------------------------------------------------------------------------------
 
 
-def resolved(asked: BrokerOffsets, bound: OffsetBound) -> dict[Partition, int]:
+def resolved(broker_offsets: BrokerOffsets, bound: OffsetBound) -> dict[Partition, int]:
     """Return the offset of each partition at a start or an end."""
     if bound.timestamp is not None:
-        return asked.at(bound.timestamp)
+        return broker_offsets.at(bound.timestamp)
     if not bound.offsets:
-        return asked.first() if bound.word == "earliest" else asked.end()
-    words = {_EARLIEST: asked.first, _LATEST: asked.end}
+        return broker_offsets.first() if bound.word == "earliest" else broker_offsets.end()
+    words = {_EARLIEST: broker_offsets.first, _LATEST: broker_offsets.end}
     return {at: words[offset]()[at] if offset in words else offset for at, offset in bound.offsets.items()}
 
 

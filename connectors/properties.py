@@ -76,14 +76,14 @@ CLIENT_SETTINGS = frozenset(_SETTINGS.split())
 _NEAR = 0.8  # least similarity, from 0 to 1, of a misspelt name; a less similar name may be a setting of a plugin
 
 
-def misspelt(given: Mapping[str, str]) -> dict[str, str]:
+def misspelt(options: Mapping[str, str]) -> dict[str, str]:
     """Return a note for each of `properties.*` that Kafka's clients do not know and that is similar to a setting.
 
     Kafka's clients ignore unknown settings, so a misspelt setting has no effect. Other unknown names may belong to a
     plugin, such as the login class of a cloud; they get no note.
     """
     notes = {}
-    for key in given:
+    for key in options:
         name = key.removeprefix(PREFIX)
         if name == key or name in CLIENT_SETTINGS or name in _FLINKS:
             continue
@@ -101,19 +101,19 @@ _PEM = re.compile(r"-----BEGIN ([A-Z0-9 ]*)PRIVATE KEY-----(.*?)-----END", re.DO
 _PKCS8 = "openssl pkcs8 -topk8 -in KEY -out NEW"
 
 
-def unreadable_key(given: Mapping[str, str]) -> dict[str, str]:
+def unreadable_key(options: Mapping[str, str]) -> dict[str, str]:
     """Return a note, by its option, if a PEM key can be read by OpenSSL and not by Spark's Kafka client in Java.
 
     Java's client reads PKCS#8. Java 17 can't decrypt keys encrypted with PBES2, OpenSSL's default
     (`EncryptedPrivateKeyInfo.getAlgName` names no algorithm for it); Java 25 can.
     """
-    protocol = given.get(f"{PREFIX}security.protocol", "").upper()
+    protocol = options.get(f"{PREFIX}security.protocol", "").upper()
     name, place = f"{PREFIX}ssl.keystore.key", f"{PREFIX}ssl.keystore.location"
     if not protocol.endswith("SSL"):
         return {}
-    text = given.get(name, "")
-    if not text and given.get(f"{PREFIX}ssl.keystore.type", "").upper() == "PEM":
-        name, text = place, _key_file(given.get(place, ""))
+    text = options.get(name, "")
+    if not text and options.get(f"{PREFIX}ssl.keystore.type", "").upper() == "PEM":
+        name, text = place, _key_file(options.get(place, ""))
     match = _PEM.search(text)
     if match is None:
         return {}
@@ -148,7 +148,7 @@ def _decoded(body: str) -> bytes:
         return b""
 
 
-def client_options(given: Mapping[str, str]) -> dict[str, str]:
+def client_options(options: Mapping[str, str]) -> dict[str, str]:
     """Rename `properties.x` to `kafka.x`; leaves out settings that Spark sets, and those of Flink's source."""
-    names = [key.removeprefix(PREFIX) for key in given if key.startswith(PREFIX)]
-    return {f"kafka.{name}": given[PREFIX + name] for name in names if name not in (*_SPARKS_OWN, *_FLINKS)}
+    names = [key.removeprefix(PREFIX) for key in options if key.startswith(PREFIX)]
+    return {f"kafka.{name}": options[PREFIX + name] for name in names if name not in (*_SPARKS_OWN, *_FLINKS)}

@@ -335,25 +335,25 @@ def whole(tasks: Sequence[WrittenTask], mark: Mark) -> Mark:
     return replace(mark, rows=sum(task.rows for task in tasks), digest=digest)
 
 
-def check_repeated(names: QueryNames, batch: int, found: TakenOver, tasks: Sequence[WrittenTask]) -> None:
+def check_repeated(names: QueryNames, batch: int, taken: TakenOver, tasks: Sequence[WrittenTask]) -> None:
     """Check that a repeated batch has the rows of its first attempt, before anything more is written.
 
     `tasks` are the rows of the batch by task, as they are now. Raises `DeliveryError`.
     """
     now = {task.task: task for task in tasks}
-    if found.done is not None:
-        total = whole(tasks, found.done)
-        differ = [found.done] if (total.rows, total.digest) != (found.done.rows, found.done.digest) else []
+    if taken.done is not None:
+        total = whole(tasks, taken.done)
+        differ = [taken.done] if (total.rows, total.digest) != (taken.done.rows, taken.done.digest) else []
     else:
         none = WrittenTask(-1, 0, 0)
         differ = [
             mark
-            for task, mark in found.written.items()
+            for task, mark in taken.written.items()
             if (now.get(task, none).rows, now.get(task, none).digest) != (mark.rows, mark.digest)
         ]
     if not differ:
         return
-    part = f"{len(found.written)} of its {found.tasks} tasks were" if found.done is None else "it was"
+    part = f"{len(taken.written)} of its {taken.tasks} tasks were" if taken.done is None else "it was"
     raise DeliveryError(
         f"batch {batch} of the query '{names.driver}' can't be repeated: {part} written before, and its rows are not "
         f"the same now ({sum(task.rows for task in tasks)} rows, those that differ had "

@@ -78,11 +78,11 @@ class FilteringBatchReader(KafkaBatchReader):
         return filters
 
 
-def check_losses(kv: KeyValueFormat, values: Mapping[str, Any], found: BatchOffsets) -> None:
+def check_losses(kv: KeyValueFormat, values: Mapping[str, Any], offsets: BatchOffsets) -> None:
     """Raise `DataLossError` if records were lost, or warn with `failOnDataLoss` = false."""
-    if not found.losses:
+    if not offsets.losses:
         return
-    told = f"table '{kv.name}': records were lost before they were read: {'; '.join(found.losses)}"
+    told = f"table '{kv.name}': records were lost before they were read: {'; '.join(offsets.losses)}"
     if values["failOnDataLoss"]:
         raise DataLossError(f"{told}. To read on without them, set the option failOnDataLoss to false")
     warnings.warn(told, KafkaSourceWarning, stacklevel=1)

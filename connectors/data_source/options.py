@@ -140,17 +140,17 @@ class SourceOptions:
         return None if text is None else _metadata(text)
 
 
-def parse(given: Mapping[str, str]) -> SourceOptions:
+def parse(options: Mapping[str, str]) -> SourceOptions:
     """Parse the options that Spark gives a data source.
 
     Raises `OptionError` for a wrong value, and for an unknown name if no option of a table could have it.
     """
-    if _CATALOG in given or not given:
+    if _CATALOG in options or not options:
         raise no_options()
     specs = {spec.name.lower(): spec for spec in OPTIONS}
     values = {spec.name: spec.default for spec in OPTIONS}
     table: dict[str, str] = {}
-    for key, text in given.items():
+    for key, text in options.items():
         spec = specs.get(key.lower())
         if key.startswith(f"{REGISTRY}."):
             values[REGISTRY] = {**values[REGISTRY], key.removeprefix(f"{REGISTRY}."): text}
@@ -166,9 +166,9 @@ def parse(given: Mapping[str, str]) -> SourceOptions:
     return SourceOptions(
         OptionValues(values, shown_values),
         OptionValues(table, shown_table),
-        WIRE in given,
-        RECORDS in given,
-        RANGES in given,
+        WIRE in options,
+        RECORDS in options,
+        RANGES in options,
     )
 
 

@@ -43,10 +43,10 @@ class InferredSchema:
         object.__setattr__(self, "options", shown)
 
     @classmethod
-    def of(cls, format: str, given: Mapping[str, Any], proposal: SchemaProposal) -> InferredSchema:
-        """Make the schema of a format's proposal; `given` are the options that the user gave."""
-        options = {**given, **proposal.options}
-        return cls(format, proposal.fields, options, proposal.primary_key, proposal.notes, proposal.unreadable)
+    def of(cls, format: str, options: Mapping[str, Any], proposal: SchemaProposal) -> InferredSchema:
+        """Make the schema of a format's proposal; `options` are those that the user gave."""
+        merged = {**options, **proposal.options}
+        return cls(format, proposal.fields, merged, proposal.primary_key, proposal.notes, proposal.unreadable)
 
     @property
     def row(self) -> FlinkType:

@@ -51,11 +51,11 @@ class TopicOffsets:
         return {**by_topic(self.offsets), TOPIC_IDS: dict(sorted(self.topic_ids.items()))}
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Mapping[str, Any]]) -> TopicOffsets:
+    def from_json(cls, members: Mapping[str, Mapping[str, Any]]) -> TopicOffsets:
         """Return the offsets of a JSON object that `as_json`, or Spark's Kafka source, has made."""
-        topics = {topic: numbers for topic, numbers in given.items() if topic not in (TOPIC_IDS, RANGES)}
+        topics = {topic: numbers for topic, numbers in members.items() if topic not in (TOPIC_IDS, RANGES)}
         offsets = {(topic, int(n)): int(at) for topic, numbers in topics.items() for n, at in numbers.items()}
-        return cls(offsets, dict(given.get(TOPIC_IDS, {})))
+        return cls(offsets, dict(members.get(TOPIC_IDS, {})))
 
 
 def by_topic(offsets: Mapping[tuple[str, int], int]) -> dict[str, dict[str, int]]:

@@ -99,23 +99,23 @@ class _Reading:
         self.left, self._last, self._since = at, -1, time.monotonic()
         self._missing_since: float | None = None
 
-    def after(self, found: Fetched) -> bool:
+    def after(self, fetched: Fetched) -> bool:
         """Note what was fetched; returns whether fetching must begin again at `left`.
 
         Raises `ReadError` for an error that does not pass, and if there was no record for too long.
         """
         now = time.monotonic()
-        self._last = max(self._last, found.position)
-        if found.position > self.left.start:
-            self.left, self._since, self._missing_since = replace(self.left, start=found.position), now, None
-        names = [found.error, *(name for name, _ in self._client.said())]
-        if found.error in _OUT_OF_RANGE or self._is_missing(names, now):
-            return self._lose(found.reason or "Unknown topic or partition")
-        if found.error and found.error not in (*_PASSING, *_NO_TOPIC):
-            raise ReadError(**self._failure(found.reason))
+        self._last = max(self._last, fetched.position)
+        if fetched.position > self.left.start:
+            self.left, self._since, self._missing_since = replace(self.left, start=fetched.position), now, None
+        names = [fetched.error, *(name for name, _ in self._client.said())]
+        if fetched.error in _OUT_OF_RANGE or self._is_missing(names, now):
+            return self._lose(fetched.reason or "Unknown topic or partition")
+        if fetched.error and fetched.error not in (*_PASSING, *_NO_TOPIC):
+            raise ReadError(**self._failure(fetched.reason))
         if self.left.count and now - self._since > self._settings.wait / 1000:
             raise self._late()
-        return found.error in _NO_TOPIC
+        return fetched.error in _NO_TOPIC
 
     def _is_missing(self, names: Sequence[str], now: float) -> bool:
         """Return whether brokers have not known the topic for some time; one that starts may not know all topics."""

@@ -17,13 +17,15 @@ from kvformat.registry.contract.types import BYTES
 _CHOOSE = "'table.include', and 'database.include', choose one"
 
 
-def propose_envelopes(sample: MessageSample, name: str, envelope: Envelope, given: Mapping[str, Any]) -> SchemaProposal:
+def propose_envelopes(
+    sample: MessageSample, name: str, envelope: Envelope, options: Mapping[str, Any]
+) -> SchemaProposal:
     """Propose columns of the format `name` by the values of the rows after and before changes."""
-    return _add_envelopes(sample, name, envelope).schema(given)
+    return _add_envelopes(sample, name, envelope).schema(options)
 
 
 def propose_canal(
-    sample: MessageSample, envelope: Envelope, given: Mapping[str, Any], bytes_option: tuple[str, str]
+    sample: MessageSample, envelope: Envelope, options: Mapping[str, Any], bytes_option: tuple[str, str]
 ) -> SchemaProposal:
     """Propose columns by `mysqlType`, or else `sqlType`, or else by the values, which are all texts.
 
@@ -39,7 +41,7 @@ def propose_canal(
             binary.update({name} if is_binary(text) else ())
 
     rows = _add_envelopes(sample, "canal-json", envelope, declare)
-    proposal = rows.schema(given)
+    proposal = rows.schema(options)
     names = {name for name in binary if all(map(_is_latin, rows.values.get(name, ())))}
     option, latin = bytes_option
     if not names or proposal.options.get(option, latin) != latin:

@@ -25,15 +25,15 @@ _WHY = "as with PostgreSQL's default replica identity"
 
 
 def add_needed_options(
-    found: SchemaProposal, sample: MessageSample, name: str, upsert: tuple[str, str]
+    proposal: SchemaProposal, sample: MessageSample, name: str, upsert: tuple[str, str]
 ) -> SchemaProposal:
     """Add the options to a proposal of the format of a name, each with a note; options that are given stay.
 
     `upsert` is the option, and its value, for changes without the rows before them.
     """
-    if not found.fields:
-        return found
-    return _with_unchanged(_with_changelog_mode(found, sample, name, upsert), sample, name)
+    if not proposal.fields:
+        return proposal
+    return _with_unchanged(_with_changelog_mode(proposal, sample, name, upsert), sample, name)
 
 
 def _with_unchanged(proposal: SchemaProposal, sample: MessageSample, name: str) -> SchemaProposal:

@@ -34,24 +34,24 @@ def propose_debezium(sample: MessageSample, options: Mapping[str, Any]) -> Schem
     rows, flat = RowSamples(), is_flattened(options)
     schemas, plain = (_add_flattened_rows if flat else _add_images)(sample, rows)
     rows.keys = names_of_json(sample.keys or ())
-    given = dict(options)
-    if "schema-include" not in given and len(schemas) > plain:
-        given["schema-include"] = "true"
+    read_options = dict(options)
+    if "schema-include" not in read_options and len(schemas) > plain:
+        read_options["schema-include"] = "true"
     if schemas and plain:
         rows.notes.add(
             f"{len(schemas)} messages have a schema and a payload, {plain} have not: a table reads one kind only"
         )
-    typed = DebeziumColumns("debezium-json", given, sample.array())
+    typed = DebeziumColumns("debezium-json", read_options, sample.array())
     for schema in schemas:
         typed.declare(image_schema_from_json(schema, flat=flat), without=MARKS if flat else ())
-    own = given.get("types", "debezium") == "debezium" and typed.declared.keys() >= rows.seen.members.keys()
-    if own and not plain and typed.have_own_types:
+    may_be_typed = read_options.get("types", "debezium") == "debezium"
+    if may_be_typed and typed.declared.keys() >= rows.seen.members.keys() and not plain and typed.have_own_types:
         columns = typed.columns(rows.notes)
         options = {**typed.options, **TYPES}
         return SchemaProposal(columns, options, rows.primary_key(columns), rows.notes.texts())
     for schema in schemas:
         _declare_connect(rows, schema, flat=flat)
-    return _with_far_timestamps(rows.schema(given), rows, sample)
+    return _with_far_timestamps(rows.schema(read_options), rows, sample)
 
 
 def is_flattened(options: Mapping[str, Any]) -> bool:
@@ -106,26 +106,26 @@ def _declare_connect(rows: RowSamples, schema: Any, *, flat: bool) -> None:
             rows.declare(name, t)
 
 
-def _with_far_timestamps(found: SchemaProposal, rows: RowSamples, sample: MessageSample) -> SchemaProposal:
+def _with_far_timestamps(proposal: SchemaProposal, rows: RowSamples, sample: MessageSample) -> SchemaProposal:
     """Use TIMESTAMP_LTZ with `types` = `debezium` for timestamps that include infinity or years beyond 9999.
 
     The other columns keep their types. If this is not allowed or gives more errors, the proposal is unchanged.
     """
     names = {name for name, values in rows.values.items() if _are_moments(values)}
-    if not names or "types" in found.options:
-        return found
-    fields = tuple(replace(field, type=MOMENT) if field.name in names else field for field in found.fields)
-    typed = replace(found, fields=fields, options={**found.options, **TYPES})
+    if not names or "types" in proposal.options:
+        return proposal
+    fields = tuple(replace(field, type=MOMENT) if field.name in names else field for field in proposal.fields)
+    typed = replace(proposal, fields=fields, options={**proposal.options, **TYPES})
     try:
         errors = [
-            get_format("debezium-json", proposal.options).decode_batch(sample.array(), proposal.ddl).errors
-            for proposal in (found, typed)
+            get_format("debezium-json", candidate.options).decode_batch(sample.array(), candidate.ddl).errors
+            for candidate in (proposal, typed)
         ]
     except ConfigurationError:
-        return found
-    usual, own = (0 if some is None else len(some) - some.null_count for some in errors)
-    if own > usual:
-        return found
+        return proposal
+    usual_errors, typed_errors = (0 if some is None else len(some) - some.null_count for some in errors)
+    if typed_errors > usual_errors:
+        return proposal
     return replace(typed, notes=rows.notes.without({*map(shown, names)}).texts())
 
 
@@ -169,9 +169,9 @@ def recognize_debezium(sample: MessageSample) -> list[Recognition]:
         if kind is not None:
             kinds.setdefault(kind, []).append(index)
     return [
-        found
+        recognition
         for (description, marked), indices in kinds.items()
-        if (found := _debezium_recognition(sample, tuple(indices), description, marked)) is not None
+        if (recognition := _debezium_recognition(sample, tuple(indices), description, marked)) is not None
     ]
 
 

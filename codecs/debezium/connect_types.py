@@ -87,8 +87,8 @@ def flink_type(schema: ConnectSchema | None, path: str, notes: Notes, depth: int
     if schema.name == ZONED:
         return MOMENT
     if schema.type == "struct":
-        found = _flink_types(schema, path, notes, depth)
-        return FlinkType("ROW", fields=tuple(FlinkField(name, t) for name, t in found.items())) if found else None
+        fields = _flink_types(schema, path, notes, depth)
+        return FlinkType("ROW", fields=tuple(FlinkField(name, t) for name, t in fields.items())) if fields else None
     if schema.type == "array":
         element = flink_type(schema.items, f"{path}[]", notes, depth + 1)
         return None if element is None else array_of(element)
@@ -118,13 +118,13 @@ def flink_types(image: ConnectSchema | None, notes: Notes) -> dict[str, FlinkTyp
 
 def _flink_types(struct: ConnectSchema, path: str, notes: Notes, depth: int) -> dict[str, FlinkType]:
     """Return the type of each field of a struct by its name, without the fields that have no type."""
-    found = {}
+    types = {}
     for name, part in struct.fields.items():
         if is_name(name):
             t = flink_type(part, f"{path}.{name}" if path else name, notes, depth + 1)
             if t is not None:
-                found[name] = t
-    return found
+                types[name] = t
+    return types
 
 
 def own_type(schema: ConnectSchema, inside: bool = False) -> FlinkType:

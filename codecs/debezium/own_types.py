@@ -72,17 +72,16 @@ class DebeziumColumns:
 
     def _type(self, name: str, notes: Notes) -> FlinkType:
         schemas = self.declared[name]
-        found = [own_type(schema) for schema in schemas]
-        usual = _common_type(found)
+        usual = _common_type([own_type(schema) for schema in schemas])
+        names = " and ".join(sorted({*map(str, schemas)}))
         wire = [t for kind, t in (("int64", BIGINT), ("bytes", BYTES)) if any(_is_plain(s, kind) for s in schemas)]
         for t in (usual, *wire):
             if t is not None and not self._errors(name, t) and self._is_whole(name, schemas, t):
                 if t != usual:
-                    types = " and ".join(sorted({*map(str, schemas)}))
-                    notes.add(f"{types}, but {usual or 'one type'} does not take all values as they are", shown(name))
+                    notes.add(f"{names}, but {usual or 'one type'} does not take all values as they are", shown(name))
                 return t
         if usual != STRING:
-            notes.add(f"{' and '.join(sorted({*map(str, schemas)}))}: no type but text takes all", shown(name))
+            notes.add(f"{names}: no type but text takes all", shown(name))
         return STRING
 
     def _is_whole(self, name: str, schemas: list[ConnectSchema], t: FlinkType) -> bool:
@@ -143,5 +142,5 @@ def _common_type(types: list[FlinkType]) -> FlinkType | None:
         return max(types, key=lambda t: t.precision or 0)
     if len(roots) > 1 and not roots <= INTEGER_BITS.keys():
         return None
-    found = functools.reduce(merge_types, types)
-    return found if found.root in roots else None
+    common = functools.reduce(merge_types, types)
+    return common if common.root in roots else None

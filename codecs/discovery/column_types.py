@@ -85,12 +85,12 @@ class Notes:
 
     def without(self, places: Collection[str]) -> Notes:
         """The notes that are not about these columns alone, for a guess that changes them."""
-        found = Notes()
-        for what, own in self._places.items():
-            left = [place for place in own if place not in places]
-            if left or not own:
-                found._places[what] = left
-        return found
+        notes = Notes()
+        for what, noted in self._places.items():
+            left = [place for place in noted if place not in places]
+            if left or not noted:
+                notes._places[what] = left
+        return notes
 
     def texts(self) -> tuple[str, ...]:
         """The notes in the order in which they were made."""

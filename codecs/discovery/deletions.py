@@ -39,14 +39,14 @@ class DeletionTables:
         """Remember a record without a value."""
         self._added.append((message, topic))
 
-    def place(self, found: Findings) -> None:
+    def place(self, findings: Findings) -> None:
         """Give the added records their tables, after all rows of the batch were noted."""
         for message, topic in self._added:
             table = self._table(topic)
             if table is not None:
-                found.set_table(message, found.table(table))
+                findings.set_table(message, findings.table(table))
             elif topic not in self._marked:
-                found.fail(
+                findings.fail(
                     message,
                     Reason(
                         ErrorCode.TABLE_ID,

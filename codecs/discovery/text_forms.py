@@ -132,9 +132,9 @@ def writes_all(forms: int) -> bool:
     return all(forms & group for group in _GROUPS)
 
 
-def merged_forms(one: int | None, other: int | None) -> int | None:
+def merged_forms(left: int | None, right: int | None) -> int | None:
     """Return the forms that texts have in common; None if there are no texts."""
-    return other if one is None else one if other is None else one & other
+    return right if left is None else left if right is None else left & right
 
 
 _ONE_DIGIT = (r"^([^.]*)$", ".0")

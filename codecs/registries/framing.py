@@ -40,7 +40,7 @@ class Frames:
     messages: the messages with `size` bytes before each datum, which may be the last ones of a GUID.
     ids: schema ids, or numbers that stand for a GUID in this batch; see `schemas`.
     good: which messages have one. present: which messages are not null.
-    given: the messages as they came. reason: returns what is wrong with the frame of a message.
+    originals: the messages as they came. reason: returns what is wrong with the frame of a message.
     guids: the GUIDs, as 16 bytes. failures: errors that are found otherwise, by message.
     keys: what the numbers in `ids` stand for, if they are neither ids nor numbers of GUIDs.
     """
@@ -49,7 +49,7 @@ class Frames:
     ids: npt.NDArray[np.int64]
     good: npt.NDArray[np.bool_]
     present: npt.NDArray[np.bool_]
-    given: pa.BinaryArray
+    originals: pa.BinaryArray
     reason: Callable[[pa.Buffer], str]
     guids: tuple[bytes, ...] = ()
     size: int = 0
@@ -69,7 +69,7 @@ class Frames:
         errors = np.full(len(self.ids), None, dtype=object)
         for row in np.flatnonzero(self.present & ~self.good).tolist():
             errors[row] = self.failures.get(row) or Reason(
-                ErrorCode.MALFORMED, self.reason(self.given[row].as_buffer())
+                ErrorCode.MALFORMED, self.reason(self.originals[row].as_buffer())
             )
         return errors
 

@@ -134,14 +134,14 @@ class DebeziumAvroLooker(AvroLooker):
     """Looks at messages of format debezium-avro-confluent; see `Looker`."""
 
     def __init__(
-        self, format: RegistryFormat, datums: AvroDatums, request: LookRequest, given: Mapping[str, Any]
+        self, format: RegistryFormat, datums: AvroDatums, request: LookRequest, options: Mapping[str, Any]
     ) -> None:
-        given = {name: value for name, value in given.items() if name not in _PROVIDED}
-        super().__init__(type(format)(given), datums, request)
+        options = {name: value for name, value in options.items() if name not in _PROVIDED}
+        super().__init__(type(format)(options), datums, request)
         self._flat, self._typed = bool(format.options[FLATTENED.name]), format.options["types"] == DEBEZIUM
         self._deletions = DeletionTables(request.known) if self._flat else None
-        names = {name for spec in AVRO_OPTIONS for name in spec.keys(given)}
-        self._envelopes = get_format("avro-confluent", {name: given[name] for name in names})
+        names = {name for spec in AVRO_OPTIONS for name in spec.keys(options)}
+        self._envelopes = get_format("avro-confluent", {name: options[name] for name in names})
 
     def _place(
         self,

@@ -82,13 +82,13 @@ class NewSchemas:
         return Reason(ErrorCode.UNEXPECTED_FIELD, text) if text and self.policy == FAIL else None
 
     def refused_json(
-        self, given: pa.BinaryArray, messages: pa.BinaryArray, errors: Reasons | None
+        self, framed: pa.BinaryArray, messages: pa.BinaryArray, errors: Reasons | None
     ) -> tuple[pa.BinaryArray, Reasons | None]:
         """Return messages of JSON, null where their schema is an error, and the errors with those of the schemas.
 
-        `given` are the messages with their frames. Messages whose schema the registry does not know are read.
+        `framed` are the messages with their frames. Messages whose schema the registry does not know are read.
         """
-        frames = read_frames(given, np.asarray(given.is_valid()))
+        frames = read_frames(framed, np.asarray(framed.is_valid()))
         distinct, which = distinct_ids(frames.ids[frames.good])
         refused: list[Reason | None] = []
         for key, answer in schemas_by_id(self.settings, frames.schemas(distinct.tolist())).items():

@@ -147,12 +147,12 @@ _CLOUD = (
 )
 
 
-def cloud_options(files: str, *own: Option) -> tuple[Option, ...]:
+def cloud_options(files: str, *options: Option) -> tuple[Option, ...]:
     """Return the options of a format of Flink on Confluent Cloud, where no table names the registry.
 
-    `files` are the names of schemas in a folder. `own` are options of the format itself.
+    `files` are the names of schemas in a folder. `options` are those of the format itself.
     """
-    return (_url(files, cloud=True), *_CLOUD, *own, _SUBJECT_OF_OURS, *_CLIENT)
+    return (_url(files, cloud=True), *_CLOUD, *options, _SUBJECT_OF_OURS, *_CLIENT)
 
 
 _SUBJECT_OF_OURS = Option(

@@ -138,19 +138,19 @@ def propose_proto_registry(
     return SchemaProposal(columns_of_all(rows, notes, _common), options, (), notes.texts())
 
 
-def _common(one: FlinkType, other: FlinkType) -> FlinkType | None:
+def _common(left: FlinkType, right: FlinkType) -> FlinkType | None:
     """Return the type of a column that reads fields of two types, as `evolve.py` reads them; None if there is none."""
-    roots = {one.root, other.root}
+    roots = {left.root, right.root}
     integers = roots & INTEGER_BITS.keys()
     if roots <= {"BOOLEAN", *integers} and len(integers) == 1:
-        return one if one.root in integers else other
+        return left if left.root in integers else right
     if len(roots) == 1 or roots == integers or roots == {"FLOAT", "DOUBLE"}:
-        merged = merge_types(one, other)
+        merged = merge_types(left, right)
         return merged if merged.root in roots else None
     if roots & {"CHAR", "VARCHAR"} and roots & {"BINARY", "VARBINARY"}:
         return BYTES
     if "ARRAY" in roots:
-        array, single = (one, other) if one.root == "ARRAY" else (other, one)
+        array, single = (left, right) if left.root == "ARRAY" else (right, left)
         if single.root == "MAP":  # its entries are messages
             single = FlinkType("ROW", nullable=False, fields=single.fields)
         element = common_type(array.fields[0].type, single, _common)

@@ -74,14 +74,14 @@ def records_of_type(sample: MessageSample, format: RecordFormat, name: str) -> M
     return sample.only(by_name[name].tolist() if name in by_name else [])
 
 
-def with_note_of_types(found: SchemaProposal, sample: MessageSample, format: RecordFormat) -> SchemaProposal:
+def with_note_of_types(proposal: SchemaProposal, sample: MessageSample, format: RecordFormat) -> SchemaProposal:
     """Return a proposal with a note if the messages have several types."""
     counts = {name: len(at) for name, at in format.record_types(sample.array()).by_name().items()}
     if len(counts) < 2:
-        return found
+        return proposal
     shown = ", ".join(f"{name} ({count})" for name, count in list(counts.items())[:_MOST_SHOWN])
     more = f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else ""
     note = f"the messages have {len(counts)} types: {shown}{more}. The option '{RECORD_NAME}' reads one of them"
     if sample.part == "key":
         note += ". The columns of several types are no key together: a row has those of one type"
-    return replace(found, notes=(*found.notes, note))
+    return replace(proposal, notes=(*proposal.notes, note))

@@ -124,21 +124,21 @@ class Registry:
         self,
         subject: str | None,
         kind: str,
-        own: Callable[[], RegistrySchema],
+        own_schema: Callable[[], RegistrySchema],
         accepted: Callable[[RegistrySchema], RegistrySchema],
     ) -> tuple[int | str, RegistrySchema] | Refused:
         """Return the id to write and its schema, or the registry's refusal.
 
-        `own` returns the schema of the table. `accepted` returns the schema by which rows are written, given the
+        `own_schema` returns the schema of the table. `accepted` returns the schema by which rows are written, given the
         latest one of the subject, and raises `SchemaError` if they can't be.
         """
         if self._options["schema-id"] is not None:
-            return self._options["schema-id"], own()
+            return self._options["schema-id"], own_schema()
         if not subject:
             return Refused("the option 'subject' is empty")
         if self.writes_latest:
             return self._latest(subject, kind, accepted)
-        schema, register = own(), self._options[self.register_option]
+        schema, register = own_schema(), self._options[self.register_option]
         schema_id = id_of_schema(self.settings, subject, schema, register=register)
         if isinstance(schema_id, Refused):
             refused = "the schema registry refuses the schema" if register else "the schema is not registered"

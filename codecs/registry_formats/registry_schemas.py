@@ -77,29 +77,29 @@ def columns_of_all(
 
 
 def common_type(
-    one: FlinkType, other: FlinkType, common: Callable[[FlinkType, FlinkType], FlinkType | None]
+    left: FlinkType, right: FlinkType, common: Callable[[FlinkType, FlinkType], FlinkType | None]
 ) -> FlinkType | None:
     """Return the type that reads two types, also inside of nested ones; None if there is none."""
     t: FlinkType | None
-    if one.root == other.root == "ROW":
-        others = {field.name: field.type for field in other.fields}
-        names = [field.name for field in one.fields]
+    if left.root == right.root == "ROW":
+        others = {field.name: field.type for field in right.fields}
+        names = [field.name for field in left.fields]
         fields = []
-        for field in one.fields:
-            only_in_one = nullable(field.type) if field.name not in others else None
-            merged = only_in_one or common_type(field.type, others[field.name], common)
+        for field in left.fields:
+            only_in_left = nullable(field.type) if field.name not in others else None
+            merged = only_in_left or common_type(field.type, others[field.name], common)
             if merged is None:
                 return None
             fields.append(FlinkField(field.name, merged))
-        fields += [replace(field, type=nullable(field.type)) for field in other.fields if field.name not in names]
-        t = replace(one, fields=tuple(fields))
-    elif one.fields and one.root == other.root and len(one.fields) == len(other.fields):
-        parts = [common_type(a.type, b.type, common) for a, b in zip(one.fields, other.fields, strict=True)]
+        fields += [replace(field, type=nullable(field.type)) for field in right.fields if field.name not in names]
+        t = replace(left, fields=tuple(fields))
+    elif left.fields and left.root == right.root and len(left.fields) == len(right.fields):
+        parts = [common_type(a.type, b.type, common) for a, b in zip(left.fields, right.fields, strict=True)]
         if None in parts:
             return None
         t = replace(
-            one, fields=tuple(replace(f, type=part or f.type) for f, part in zip(one.fields, parts, strict=True))
+            left, fields=tuple(replace(f, type=part or f.type) for f, part in zip(left.fields, parts, strict=True))
         )
     else:
-        t = common(one, other)
-    return None if t is None else replace(t, nullable=one.nullable or other.nullable)
+        t = common(left, right)
+    return None if t is None else replace(t, nullable=left.nullable or right.nullable)

@@ -48,30 +48,30 @@ class _Finder:
         return None if file is None else importlib.util.spec_from_file_location(fullname, file)
 
 
-def _choose(asked: str) -> tuple[bool, str]:
+def _choose(kernel: str) -> tuple[bool, str]:
     """Make imports find the requested kernel. Return whether it is compiled, and the reason if it is not."""
-    if asked not in ("", "python", "compiled"):
-        raise ImportError(f"the environment variable KVFORMAT_KERNEL is {asked!r}; allowed: python, compiled")
+    if kernel not in ("", "python", "compiled"):
+        raise ImportError(f"the environment variable KVFORMAT_KERNEL is {kernel!r}; allowed: python, compiled")
     try:
         names = os.listdir(_FOLDER)
     except OSError:  # a zip
-        if asked == "python":
+        if kernel == "python":
             return False, ""
         files, why = unpack(_read_in_zip)
         sys.meta_path.insert(0, _Finder(files))
         return bool(files), why
     # Wheels contain no .pxd files, so this is a checkout.
     if any(name.endswith(".pxd") for name in names):
-        if asked == "python":
+        if kernel == "python":
             return False, ""
         files, why = _built()
         sys.meta_path.insert(0, _Finder(files))
         return bool(files), why
     # A wheel has all extension modules or none.
     beside = [name.partition(".")[0] for name in names if name[name.find(".") :] in EXTENSION_SUFFIXES]
-    if asked == "python":
+    if kernel == "python":
         sys.meta_path.insert(0, _Finder({name: os.path.join(_FOLDER, f"{name}.py") for name in beside}))
-    return bool(beside) and asked != "python", "kvformat was installed without a C compiler"
+    return bool(beside) and kernel != "python", "kvformat was installed without a C compiler"
 
 
 def _read_in_zip(name: str) -> bytes:

@@ -107,8 +107,8 @@ def read_field(reader: AvroReader, w: AvroWire, at: int) -> int:
         at = read_long(w, at) if form == LONG_FORM else read_int(w, at)
         return at if at < 0 else add_integer(cython.cast(WordReader, reader).words, w.value, at)
     if form == DOUBLE_FORM and w.end - at >= 8:
-        found = word(w.data, at)
-        value = found if found <= LARGEST else found - ALL - 1
+        raw = word(w.data, at)
+        value = raw if raw <= LARGEST else raw - ALL - 1
         return add_integer(cython.cast(WordReader, reader).words, value, at + 8)
     if form == BOOLEAN_FORM and at < w.end:
         return add_integer(cython.cast(WordReader, reader).words, byte(w.data, at, w.end) == 1, at + 1)
@@ -240,12 +240,12 @@ class FixedWidthReader(WordReader):
             return w.fail(CUT_VALUE, self.width, w.end - at)
         if self.how == BOOLEAN:
             return add_integer(self.words, byte(w.data, at, w.end) == 1, at + 1)
-        found = word(w.data, at)
+        raw = word(w.data, at)
         if self.how == DOUBLE:
-            return add_integer(self.words, found if found <= LARGEST else found - ALL - 1, at + 8)
+            return add_integer(self.words, raw if raw <= LARGEST else raw - ALL - 1, at + 8)
         if self.how == SINGLE:
-            return add_integer(self.words, found & LOW_32_BITS, at + 4)
-        return add_integer(self.words, bits_of(single_of_bits(found)), at + 4)
+            return add_integer(self.words, raw & LOW_32_BITS, at + 4)
+        return add_integer(self.words, bits_of(single_of_bits(raw)), at + 4)
 
 
 class ByteStringReader(ColumnReader):
@@ -339,8 +339,8 @@ class DecimalReader(ColumnReader):
             return w.fail(CUT_VALUE, size, w.end - at)
         if not self.is_short or size == 0 or size > 8:
             return self.read_any(w, at, size)
-        found = byte(w.data, at, w.end)
-        number = found - 256 if found > 127 else found
+        first = byte(w.data, at, w.end)
+        number = first - 256 if first > 127 else first
         for i in range(1, size):
             number = number * 256 + byte(w.data, at + i, w.end)
         if number > self.most or number < -self.most:
@@ -550,10 +550,10 @@ class AvroBatch(Messages):
                 raise ValueError("a message outside of the data")
             w.start(begin, end)
             if start > end - begin:
-                found = w.fail(NO_DATUM, end - begin, start)
+                at = w.fail(NO_DATUM, end - begin, start)
             else:
-                found = read_field(cython.cast(AvroReader, self.readers[number]), w, begin + start)
-            if found < 0:
+                at = read_field(cython.cast(AvroReader, self.readers[number]), w, begin + start)
+            if at < 0:
                 root.truncate(self.rows)
                 self.current = i
                 self.add_fault()

@@ -156,11 +156,11 @@ class Changes(Rows):
 
     def add_rows(self, message: int) -> int:
         """Add the rows of a message's operation, or the message to the faults."""
-        found = self.find_operation(message)
-        if found < 0:
+        number = self.find_operation(message)
+        if number < 0:
             self.faults.append(message)
             return 0
-        operation = cython.cast(OperationRows, self.operations[found])
+        operation = cython.cast(OperationRows, self.operations[number])
         count = self.kinds.size
         for i in range(operation.count):
             place = self.place_of(operation, i, message)
@@ -254,9 +254,9 @@ class Envelopes(Changes):
 
     def explain(self) -> list[tuple[Any, bool, bool]]:
         """Return the operation of each fault, and whether it has the row before and the row after a change."""
-        found = self.op.finish()
+        operations = self.op.finish()
         return [
-            (found[message].as_py(), self.before.valid[message] != 0, self.after.valid[message] != 0)
+            (operations[message].as_py(), self.before.valid[message] != 0, self.after.valid[message] != 0)
             for message in self.faults
         ]
 
@@ -314,7 +314,7 @@ class FlatChanges(Changes):
 
     def explain(self) -> list[tuple[Any, bool, bool]]:
         """Return the operation of each fault, and that it has its row."""
-        found = self.op.finish()
-        if not pa.types.is_binary(found.type):
-            found = found.cast(pa.string())
-        return [(found[self.ends[message]].as_py(), True, True) for message in self.faults]
+        operations = self.op.finish()
+        if not pa.types.is_binary(operations.type):
+            operations = operations.cast(pa.string())
+        return [(operations[self.ends[message]].as_py(), True, True) for message in self.faults]

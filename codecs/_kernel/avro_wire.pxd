@@ -76,7 +76,7 @@ cdef class AvroWire:
 # Reads a number of at most `most` bytes into `AvroWire.value`. Drops bits beyond 32 or 64. Up to eight bytes are read as
 # a word: `last` is the highest bit of the last byte, and the masks select bits of each byte, of pairs, and of fours.
 cdef inline Py_ssize_t read_number(AvroWire w, Py_ssize_t at, int most) noexcept nogil:
-    cdef unsigned long long found, last
+    cdef unsigned long long raw, last
     cdef Py_ssize_t size
     cdef int c
     if at < w.end:
@@ -84,19 +84,19 @@ cdef inline Py_ssize_t read_number(AvroWire w, Py_ssize_t at, int most) noexcept
         if c < 128:
             w.value = (c >> 1) ^ -(c & 1)
             return at + 1
-    found = word(w.data, at)
-    last = ~found & 0x8080808080808080ULL
+    raw = word(w.data, at)
+    last = ~raw & 0x8080808080808080ULL
     last &= ~last + 1
     size = (((last - 1) & 0x0101010101010101ULL) * 0x0101010101010101ULL) >> 56
     if last == 0 or size > most or at + 8 > w.end:
         return w.read_slow(at, most)
-    found &= (last ^ (last - 1)) & 0x7F7F7F7F7F7F7F7FULL
-    found = (found & 0x007F007F007F007FULL) | (found & 0x7F007F007F007F00ULL) >> 1
-    found = (found & 0x00003FFF00003FFFULL) | (found & 0x3FFF00003FFF0000ULL) >> 2
-    found = (found & 0x000000000FFFFFFFULL) | (found & 0x0FFFFFFF00000000ULL) >> 4
+    raw &= (last ^ (last - 1)) & 0x7F7F7F7F7F7F7F7FULL
+    raw = (raw & 0x007F007F007F007FULL) | (raw & 0x7F007F007F007F00ULL) >> 1
+    raw = (raw & 0x00003FFF00003FFFULL) | (raw & 0x3FFF00003FFF0000ULL) >> 2
+    raw = (raw & 0x000000000FFFFFFFULL) | (raw & 0x0FFFFFFF00000000ULL) >> 4
     if most == 5:
-        found &= 0xFFFFFFFFULL
-    w.value = (found >> 1) ^ -(found & 1)
+        raw &= 0xFFFFFFFFULL
+    w.value = (raw >> 1) ^ -(raw & 1)
     return at + size
 
 

@@ -101,16 +101,16 @@ class AvroWire:
 
     def read_slow(self, at: int, most: int) -> int:
         """Read a number of at most `most` bytes into `value`, byte by byte. Drops bits beyond 32 or 64."""
-        found = 0
+        raw = 0
         for i in range(most):
             if at >= self.end:
                 return self.fail(CUT_NUMBER, 0, 0)
             c = byte(self.data, at, self.end)
-            found |= (c & 127) << 7 * i
+            raw |= (c & 127) << 7 * i
             at += 1
             if c < 128:
-                found &= LOW_32_BITS if most == INT_BYTES else ALL
-                self.value = (found >> 1) ^ -(found & 1)
+                raw &= LOW_32_BITS if most == INT_BYTES else ALL
+                self.value = (raw >> 1) ^ -(raw & 1)
                 return at
         return self.fail(LONG_INT if most == INT_BYTES else LONG_LONG, 0, 0)
 

@@ -218,24 +218,24 @@ class ChangeBatch(Batch):
         at = token(r.data, begin, end)
         rows = self.rows
         try:
-            found = self.read_change_message(at, loose)
-            if found == BAD:
+            status = self.read_change_message(at, loose)
+            if status == BAD:
                 self.undo(rows)
                 self.rows = rows
                 r.start_message(begin, end)
                 r.steps = []
                 r.careful = True
-                found = self.read_change_message(at, loose)
+                status = self.read_change_message(at, loose)
         except self.plan.error as error:
             if r.lenient and error.code != "TOO_LARGE":  # the rows that were complete before stay, as in Flink
                 return self.finish_message(rows)
             return self.add_error(error.said)
-        if found == FAULT:
+        if status == FAULT:
             if r.lenient and r.code != TOO_LARGE and r.code != TOO_MANY_CELLS:
                 self.rows = rows
                 return self.finish_message(rows)
             return self.add_syntax_error(loose)
-        return self.add_value_error() if found == BAD else self.finish_message(rows)
+        return self.add_value_error() if status == BAD else self.finish_message(rows)
 
     def finish_message(self, rows: int) -> int:
         """End a message whose rows are those after the first `rows` ones. Returns 1, or 0 if it failed."""
@@ -286,14 +286,14 @@ class ChangeBatch(Batch):
     def find_only_element(self, at: int, loose: bool) -> int:
         """Find the members of the only message in an array. Returns the offset of that message, or FAULT."""
         r = self.reader
-        found: list[int] = []
+        elements: list[int] = []
         r.depth = 1
         at = token(r.data, at + 1, r.end)
         if byte(r.data, at, r.end) != RIGHT_BRACKET:
             while True:
                 c = byte(r.data, at, r.end)
                 if c != LOWER_N and (c == LEFT_BRACE or not r.lenient):
-                    found.append(at)
+                    elements.append(at)
                 at = r.skip(at)
                 if at < 0:
                     return at
@@ -306,9 +306,9 @@ class ChangeBatch(Batch):
         at = self.check_end(at + 1, loose)
         if at < 0:
             return at
-        if len(found) != 1:
-            raise self.plan.not_one_object(len(found))
-        element = found[0]
+        if len(elements) != 1:
+            raise self.plan.not_one_object(len(elements))
+        element = elements[0]
         if byte(r.data, element, r.end) != LEFT_BRACE:
             raise self.plan.not_an_object(self.nodes.read_node(r, element))
         r.depth = 2
@@ -334,13 +334,13 @@ class ChangeBatch(Batch):
         if operation.count == 0 and r.lenient:
             return 0
         r.cells = 0
-        found = self.metadata.read_values(r, self.members, self.outer, operation.count > 0)
-        if found < 0:
-            return found
+        status = self.metadata.read_values(r, self.members, self.outer, operation.count > 0)
+        if status < 0:
+            return status
         if operation.count:
-            found = self.read_rows(operation)
-            if found < 0:
-                return found
+            status = self.read_rows(operation)
+            if status < 0:
+                return status
         return 0 if r.lenient else self.check_unused(operation.unused)
 
     def has_payload(self) -> bool:
@@ -450,9 +450,9 @@ class ChangeBatch(Batch):
                 return BAD
             if before >= 0 and byte(r.data, before, r.end) == RIGHT_BRACKET:
                 raise self.plan.fewer_rows(*self.array_lengths())
-            found = self.read_row_pair(operation, before, after, index)
-            if found < 0:
-                return found
+            status = self.read_row_pair(operation, before, after, index)
+            if status < 0:
+                return status
             after = self.next_element(self.after_end)
             if before >= 0:
                 before = self.next_element(self.before_end)
@@ -481,9 +481,9 @@ class ChangeBatch(Batch):
         self.after_end = after
         for i in range(operation.count):
             member = operation.members[i]
-            own = before if member == BEFORE else after
+            row = before if member == BEFORE else after
             laid = before if operation.overlays[i] else -1
-            end = self.read_row(own, laid, operation.kinds[i])
+            end = self.read_row(row, laid, operation.kinds[i])
             if end < 0:
                 return self.add_error_path(end, member, operation.overlays[i] > 0, index)
             if laid >= 0:
@@ -524,11 +524,11 @@ class ChangeBatch(Batch):
         """Check that members are readable that no row is read from. Returns 0, FAULT or BAD."""
         for member in members:
             if self.in_arrays:
-                found = self.check_elements(member, -1, 0)
+                status = self.check_elements(member, -1, 0)
             else:
-                found = self.check_row(member, self.members.places[member], -1)
-            if found < 0:
-                return found
+                status = self.check_row(member, self.members.places[member], -1)
+            if status < 0:
+                return status
         return 0
 
     def check_elements(self, member: int, at: int, index: int) -> int:
@@ -545,9 +545,9 @@ class ChangeBatch(Batch):
                 return BAD
             at = token(r.data, at + 1, r.end)
         while byte(r.data, at, r.end) != RIGHT_BRACKET:
-            found = self.check_row(member, at, index)
-            if found < 0:
-                return found
+            status = self.check_row(member, at, index)
+            if status < 0:
+                return status
             at = self.next_element(r.skip(at))
             index += 1
         return 0
@@ -556,11 +556,11 @@ class ChangeBatch(Batch):
         """Read a row and remove it again. A missing row and null are good."""
         if at < 0 or byte(self.reader.data, at, self.reader.end) == LOWER_N:
             return 0
-        found = self.reader.count_cells(at, self.image.cells)
-        if found >= 0:
-            found = self.image.read_value(self.reader, at)
+        end = self.reader.count_cells(at, self.image.cells)
+        if end >= 0:
+            end = self.image.read_value(self.reader, at)
         self.image.truncate(self.rows)
-        return found if found >= 0 else self.add_error_path(found, member, False, index)
+        return end if end >= 0 else self.add_error_path(end, member, False, index)
 
     def next_element(self, at: int) -> int:
         """The offset of the next element of an array, or of the bracket that closes it, given the end of an element."""

@@ -76,7 +76,7 @@ cdef class Rows(Column):
     cdef int truncate(self, Py_ssize_t length) except -1
     @cython.locals(column=Column, all=cython.Py_ssize_t)
     cdef Py_ssize_t weight(self) noexcept
-    cdef Py_ssize_t repeat_row(self, Reader r, Members own, Members laid) except -1
+    cdef Py_ssize_t repeat_row(self, Reader r, Members members, Members laid) except -1
     cdef Py_ssize_t close(self, Reader r, Py_ssize_t end) except -1
     cdef int end_row(self) except -1
 

@@ -484,15 +484,15 @@ class Rows(Column):
                 return place
         return end
 
-    def repeat_row(self, r: Reader, own: Members, laid: Members) -> int:
-        """Append the last row again with its own members, without those of `laid`.
+    def repeat_row(self, r: Reader, members: Members, laid: Members) -> int:
+        """Append the last row again with its `members`, without those of `laid`.
 
-        Columns that `laid` did not change repeat their value; the others read it again from the offsets in `own`.
+        Columns that `laid` did not change repeat their value; the others read it again from the offsets in `members`.
         """
         for number in range(self.names.count):
             column = cython.cast(Column, self.columns[number])
             if laid.places[number] >= 0 or not column.repeat():
-                place = own.places[number]
+                place = members.places[number]
                 if place >= 0 and column.read_value(r, place) < 0:
                     return BAD
         return self.close(r, r.end)

@@ -30,7 +30,7 @@ cdef unsigned long long POINTS
 cdef unsigned long long ZEROS
 
 @cython.locals(fraction=cython.longlong)
-cdef inline long long short_number(unsigned long long found, int size) noexcept nogil
+cdef inline long long short_number(unsigned long long characters, int size) noexcept nogil
 cdef str text_of(Reader r, Py_ssize_t start, Py_ssize_t stop)
 
 
@@ -139,9 +139,9 @@ cdef class TimestampCell(WordCell):
 cdef class FormTimestampCell(WordCell):
     cdef TimeForms forms
 
-    @cython.locals(found=cython.longlong)
+    @cython.locals(moment=cython.longlong)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    @cython.locals(found=cython.longlong)
+    @cython.locals(moment=cython.longlong)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 

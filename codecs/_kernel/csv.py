@@ -114,24 +114,24 @@ def text_of(r: Reader, start: int, stop: int) -> str:
     return part(r.data, start, stop).decode("utf-8", "surrogatepass")
 
 
-def short_number(found: int, size: int) -> int:
+def short_number(characters: int, size: int) -> int:
     """Parse the first 1 to 8 bytes of a little-endian word as digits, maybe with a point between or beside them.
 
     Return 16 times the number without its point, plus the count of the digits after the point. Return -1 for other
     bytes.
     """
-    found = found << 64 - 8 * size & ALL  # the last character is in the highest byte
-    rest = found ^ POINTS
+    characters = characters << 64 - 8 * size & ALL  # the last character is in the highest byte
+    rest = characters ^ POINTS
     point = (rest - ONES) & ~rest & HIGHS
     fraction = 0
     if point:
         before = ((point & (ALL - point + 1)) >> 7) - 1  # the bytes before the first point
         fraction = 7 - ((before & ONES) * ONES >> 56 & 7)
-        found = (found & before) << 8 | found & (ALL - (before << 8 | 255))
+        characters = (characters & before) << 8 | characters & (ALL - (before << 8 | 255))
         size -= 1
         if size == 0:
             return -1
-    value = eight_digits(found | ZEROS >> 8 * size - 8 >> 8)
+    value = eight_digits(characters | ZEROS >> 8 * size - 8 >> 8)
     return -1 if value < 0 else value * 16 + fraction
 
 
@@ -315,10 +315,10 @@ class NumberCell(WordCell):
             at += 1
         size = stop - at
         if 0 < size <= 8:
-            found = short_number(word(r.data, at), size)
-            self.mantissa = found >> 4
+            packed = short_number(word(r.data, at), size)
+            self.mantissa = packed >> 4
             self.digit_count = size  # or one less, which makes no difference
-            return found & 15 if found >= 0 else -1
+            return packed & 15 if packed >= 0 else -1
         first = at
         point = -1
         mantissa = 0
@@ -353,12 +353,12 @@ class DoubleCell(NumberCell):
         for i in range(first, last):
             start = records.starts[i]
             size = records.stops[i] - start
-            found = -1
+            packed = -1
             if size <= 8 and not self.short and is_plain(self, r, start, size):
-                found = short_number(word(r.data, start), size)
-            if found >= 0:
-                value = float(found >> 4)
-                add_integer(self.words, bits_of(value / POWERS[found & 15]), 0)
+                packed = short_number(word(r.data, start), size)
+            if packed >= 0:
+                value = float(packed >> 4)
+                add_integer(self.words, bits_of(value / POWERS[packed & 15]), 0)
             elif size == 0 and self.empty_is_null:
                 add_null_integer(self.words, 0)
             elif self.read_any(records, i) < 0:
@@ -399,15 +399,15 @@ class DecimalCell(NumberCell):
         for i in range(first, last):
             start = records.starts[i]
             size = records.stops[i] - start
-            found = -1
+            packed = -1
             if size <= 8 and is_plain(self, r, start, size):
-                found = short_number(word(r.data, start), size)
-            shift = decimals.scale - (found & 15)
-            if found >= 0 and 0 <= shift <= 10 and (found >> 4) * TENS[shift] < most:
+                packed = short_number(word(r.data, start), size)
+            shift = decimals.scale - (packed & 15)
+            if packed >= 0 and 0 <= shift <= 10 and (packed >> 4) * TENS[shift] < most:
                 length = decimals.length
                 if length == decimals.capacity:
                     decimals.grow(length * 2)
-                decimals.values[length * 2] = (found >> 4) * TENS[shift]
+                decimals.values[length * 2] = (packed >> 4) * TENS[shift]
                 decimals.values[length * 2 + 1] = 0
                 decimals.valid[length] = True
                 decimals.length = length + 1
@@ -595,19 +595,19 @@ class FormTimestampCell(WordCell):
         for i in range(first, last):
             start = records.starts[i]
             size = records.stops[i] - start
-            found = NO_MOMENT
+            moment = NO_MOMENT
             if is_plain(self, r, start, size):
-                found = self.forms.text(r, start, start + size)
-            if found != NO_MOMENT:
-                add_integer(self.words, found, 0)
+                moment = self.forms.text(r, start, start + size)
+            if moment != NO_MOMENT:
+                add_integer(self.words, moment, 0)
             elif self.read_any(records, i) < 0:
                 return i
         return last
 
     def read_text(self, r: Reader, start: int, stop: int) -> int:
-        found = self.forms.text(r, start, stop)
-        if found != NO_MOMENT:
-            return add_integer(self.words, found, 0)
+        moment = self.forms.text(r, start, stop)
+        if moment != NO_MOMENT:
+            return add_integer(self.words, moment, 0)
         first = start
         last = stop
         while first < last and byte(r.data, first, stop) <= SPACE:
@@ -785,9 +785,9 @@ class CsvBatch(TextBatch):
     def read_recoded(self, message: bytes) -> int:
         self.read_records()
         self.at_once = True  # the reader has the data only now
-        found = TextBatch.read_recoded(self, message)
+        status = TextBatch.read_recoded(self, message)
         self.at_once = self.reader.has_surrogates = False
-        return found
+        return status
 
     def is_usual(self, begin: int, end: int) -> bool:
         # In UTF-16 and UTF-32 one of the first two bytes is zero, or a byte order mark.

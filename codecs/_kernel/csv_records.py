@@ -127,11 +127,11 @@ class CsvTokenizer:
         blanks after a quote, or a line break.
         """
         end = self.reader.end
-        found = self.found
+        column = self.found
         if not self.has_usual:
             return at
-        place = found * BLOCK + self.record
-        while found < self.count:
+        place = column * BLOCK + self.record
+        while column < self.count:
             begin = at
             if self.trim:
                 at = self.skip_blanks(at)
@@ -160,11 +160,11 @@ class CsvTokenizer:
             self.starts[place] = start
             self.stops[place] = stop
             place += BLOCK
-            found += 1
+            column += 1
             if at == end:
                 break
             at += 1
-        self.found = found
+        self.found = column
         return at
 
     def add(self) -> int:

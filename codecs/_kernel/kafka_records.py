@@ -284,25 +284,25 @@ class KafkaRecords:
 
     def arrays(self) -> dict[str, pa.Array]:
         """Return the wanted columns. The keys of headers are bytes, which need not be UTF-8."""
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         if self.wanted & KEY:
-            found["key"] = self.keys.finish()
+            columns["key"] = self.keys.finish()
         if self.wanted & VALUE:
-            found["value"] = self.values.finish()
+            columns["value"] = self.values.finish()
         if self.wanted & HEADERS:
             entries = pa.StructArray.from_arrays([self.names.finish(), self.header_values.finish()], ["key", "value"])
             buffers = [bits(self.have_headers, self.count), filled(self.header_ends, self.count + 1)]
-            found["headers"] = pa.Array.from_buffers(pa.list_(entries.type), self.count, buffers, children=[entries])
+            columns["headers"] = pa.Array.from_buffers(pa.list_(entries.type), self.count, buffers, children=[entries])
         if self.wanted & OFFSET:
-            found["offset"] = numbers(self.offsets, self.count, pa.int64())
+            columns["offset"] = numbers(self.offsets, self.count, pa.int64())
         if self.wanted & TIMESTAMP:
-            found["timestamp"] = numbers(self.timestamps, self.count, pa.timestamp("us", "UTC"))
+            columns["timestamp"] = numbers(self.timestamps, self.count, pa.timestamp("us", "UTC"))
         if self.wanted & TIMESTAMP_TYPE:
-            found["timestampType"] = numbers(self.timestamp_types, self.count, pa.int32())
+            columns["timestampType"] = numbers(self.timestamp_types, self.count, pa.int32())
         if self.wanted & LEADER_EPOCH:
             epochs = np.frombuffer(memoryview(self.epochs), np.int32, self.count)
-            found["leaderEpoch"] = pa.array(epochs, mask=epochs < 0)
-        return found
+            columns["leaderEpoch"] = pa.array(epochs, mask=epochs < 0)
+        return columns
 
 
 def numbers(view: memoryview[int], count: int, kind: pa.DataType) -> pa.Array:

@@ -44,16 +44,21 @@ cdef class Header:
     cdef Py_ssize_t size
 
 
-# Takes at most `count` messages from a queue, and puts their addresses to found[start:]. Returns how many were taken.
+# Takes at most `count` messages from a queue, and puts their addresses to `addresses[start:]`. Returns how many.
 cdef inline Py_ssize_t consume(
-    Library library, size_t queue, int milliseconds, unsigned long long[::1] found, Py_ssize_t start, Py_ssize_t count
+    Library library,
+    size_t queue,
+    int milliseconds,
+    unsigned long long[::1] addresses,
+    Py_ssize_t start,
+    Py_ssize_t count,
 ) noexcept nogil:
     cdef Py_ssize_t taken
-    if start < 0 or count <= 0 or found.shape[0] - start < count or queue == 0:
+    if start < 0 or count <= 0 or addresses.shape[0] - start < count or queue == 0:
         return 0
     with cython.boundscheck(False):
         taken = (<ConsumeBatchQueue><void*>library.consume_batch_queue)(
-            <void*>queue, milliseconds, <Message**>&found[start], <size_t>count
+            <void*>queue, milliseconds, <Message**>&addresses[start], <size_t>count
         )
     return taken if taken > 0 else 0
 
@@ -122,10 +127,10 @@ cdef inline int epoch_of(Library library, size_t message) noexcept nogil:
 
 # Returns the address of a message's headers, 0 if it has none. They live as long as the message.
 cdef inline size_t headers_of(Library library, size_t message) noexcept nogil:
-    cdef void* found = NULL
-    if message == 0 or (<MessageHeaders><void*>library.message_headers)(<Message*>message, &found) != 0:
+    cdef void* headers = NULL
+    if message == 0 or (<MessageHeaders><void*>library.message_headers)(<Message*>message, &headers) != 0:
         return 0
-    return <size_t>found
+    return <size_t>headers
 
 
 # Reads the header with an index. Returns whether there is one. A null value has the size -1.

@@ -78,13 +78,15 @@ if not cython.compiled:
     def _at(message: int) -> Any:
         return _Message.from_address(message)
 
-    def consume(library: Library, queue: int, milliseconds: int, found: memoryview[int], start: int, count: int) -> int:
-        """Take at most `count` messages from a queue, and put their addresses to `found[start:]`. Return how many."""
+    def consume(
+        library: Library, queue: int, milliseconds: int, addresses: memoryview[int], start: int, count: int
+    ) -> int:
+        """Take up to `count` messages from a queue, and put their addresses to `addresses[start:]`. Return how many."""
         call = _function(library.consume_batch_queue, ctypes.c_ssize_t, _P, ctypes.c_int, _P, ctypes.c_size_t)
         taken = (_P * count)()
         number = max(call(queue, milliseconds, ctypes.addressof(taken), count), 0)
         for i in range(number):
-            found[start + i] = taken[i] or 0
+            addresses[start + i] = taken[i] or 0
         return int(number)
 
     def destroy(library: Library, message: int) -> None:
@@ -109,15 +111,15 @@ if not cython.compiled:
 
     def size_of(message: int, key: bool) -> int:
         """Return the number of bytes of a message's key or payload, -1 if it is null."""
-        found = _at(message)
-        if (found.key if key else found.payload) is None:
+        struct = _at(message)
+        if (struct.key if key else struct.payload) is None:
             return -1
-        return int(found.key_size if key else found.size)
+        return int(struct.key_size if key else struct.size)
 
     def copy_part(message: int, key: bool, out: memoryview[int], at: int) -> int:
         """Copy a message's key or payload to `out[at:]`. Return its size, 0 if it is null."""
-        found, size = _at(message), size_of(message, key)
-        return copy_bytes(found.key if key else found.payload, size, out, at) if size > 0 else 0
+        struct, size = _at(message), size_of(message, key)
+        return copy_bytes(struct.key if key else struct.payload, size, out, at) if size > 0 else 0
 
     def copy_bytes(address: int, size: int, out: memoryview[int], at: int) -> int:
         """Copy `size` bytes from an address to `out[at:]`. Return the size."""
@@ -128,10 +130,10 @@ if not cython.compiled:
 
     def timestamp_of(library: Library, message: int, kind: memoryview[int], at: int) -> int:
         """Return the timestamp of a message in milliseconds, and its type in `kind[at]`."""
-        found = ctypes.c_int(0)
+        type_ = ctypes.c_int(0)
         call = _function(library.message_timestamp, ctypes.c_int64, _P, _P)
-        millis = call(message, ctypes.addressof(found))
-        kind[at] = found.value
+        millis = call(message, ctypes.addressof(type_))
+        kind[at] = type_.value
         return int(millis)
 
     def epoch_of(library: Library, message: int) -> int:
@@ -140,9 +142,9 @@ if not cython.compiled:
 
     def headers_of(library: Library, message: int) -> int:
         """Return the address of a message's headers, 0 if it has none."""
-        found = ctypes.c_void_p()
-        error = _function(library.message_headers, ctypes.c_int, _P, _P)(message, ctypes.addressof(found))
-        return 0 if error else found.value or 0
+        headers = ctypes.c_void_p()
+        error = _function(library.message_headers, ctypes.c_int, _P, _P)(message, ctypes.addressof(headers))
+        return 0 if error else headers.value or 0
 
     def next_header(library: Library, headers: int, index: int, header: Header) -> bool:
         """Read the header with an index. Return whether there is one."""

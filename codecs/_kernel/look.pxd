@@ -99,9 +99,9 @@ cdef class LookBatch(TextBatch):
     cdef Py_ssize_t text(self, LookTable table, Py_ssize_t place, Py_ssize_t at) except -9
     @cython.locals(r=Reader, c=cython.int)
     cdef Py_ssize_t latin(self, Py_ssize_t at) except -9
-    @cython.locals(r=Reader, forms=cython.longlong, found=cython.longlong, c=cython.int)
+    @cython.locals(r=Reader, forms=cython.longlong, present=cython.longlong, c=cython.int)
     cdef bint has_number_forms(self, LookTable table, Py_ssize_t place, Py_ssize_t at, Py_ssize_t end) except -1
-    @cython.locals(r=Reader, digits=cython.Py_ssize_t, zeros=cython.Py_ssize_t, found=cython.longlong)
+    @cython.locals(r=Reader, digits=cython.Py_ssize_t, zeros=cython.Py_ssize_t, present=cython.longlong)
     cdef bint has_forms(self, long long forms, Py_ssize_t at, Py_ssize_t end) except -1
     @cython.locals(r=Reader, flags=cython.longlong, c=cython.int, clock=cython.Py_ssize_t)
     cdef Py_ssize_t time(self, LookTable table, Py_ssize_t place, Py_ssize_t at) except -9

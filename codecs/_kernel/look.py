@@ -390,17 +390,17 @@ class LookBatch(TextBatch):
             return True
         if table.rules[place] & AS_WRITTEN:
             return self.has_forms(forms, at, end)
-        found = TRIMMED
+        present = TRIMMED
         while at < end:
             c = byte(r.data, at, end)
             at += 1
             if c == POINT:
-                found = AT_LEAST_ONE
+                present = AT_LEAST_ONE
             elif c in (LOWER_E, UPPER_E):
                 return False
-            elif found == AT_LEAST_ONE and c != DIGIT_0:
-                found = TRIMMED | AT_LEAST_ONE
-        return found & forms == forms
+            elif present == AT_LEAST_ONE and c != DIGIT_0:
+                present = TRIMMED | AT_LEAST_ONE
+        return present & forms == forms
 
     def has_forms(self, forms: int, at: int, end: int) -> bool:
         """Return whether a number or a time of day has these forms; see `codecs/discovery/text_forms.py`."""
@@ -416,17 +416,17 @@ class LookBatch(TextBatch):
         zeros = 0
         while zeros < digits and byte(r.data, end - 1 - zeros, end) == DIGIT_0:
             zeros += 1
-        found = 1
+        present = 1
         if digits > MOST_FIXED:
             return False
-        found <<= digits
+        present <<= digits
         if zeros == 0:
-            found |= TRIMMED
+            present |= TRIMMED
         if digits in (0, 3, 6) and zeros < 3:
-            found |= GROUPED
+            present |= GROUPED
         if digits == 1 or (digits and zeros == 0):
-            found |= AT_LEAST_ONE
-        return found & forms == forms
+            present |= AT_LEAST_ONE
+        return present & forms == forms
 
     def latin(self, at: int) -> int:
         """Return the end of a string without escapes and with characters up to U+00FF, or CLOSER."""

@@ -84,7 +84,7 @@ cdef class EnvelopeLookBatch(LookBatch):
     cdef int note_source(self, Py_ssize_t begin, Py_ssize_t end) except -1
     @cython.locals(r=Reader, names=Names, number=cython.int, start=cython.Py_ssize_t, size=cython.Py_ssize_t, at=cython.Py_ssize_t, step=cython.int, table=LookTable)
     cdef int guess(self) except -1
-    @cython.locals(r=Reader, found=cython.ulonglong, place=cython.int)
+    @cython.locals(r=Reader, operation=cython.ulonglong, place=cython.int)
     cdef bint is_known_operation(self, Py_ssize_t at, Py_ssize_t size) except -1
     @cython.locals(r=Reader, c=cython.int)
     cdef Py_ssize_t image(self, LookTable table, Py_ssize_t at) except -9

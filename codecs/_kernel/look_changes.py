@@ -80,10 +80,10 @@ class EnvelopeLookBatch(LookBatch):
     ) -> None:
         super().__init__()
         # an odd name stands for a member that the format does not have: a message with it is looked at closer
-        own = [name or f"\ud7ff{place}" for place, name in enumerate(members)]
-        own += [source] if source else parts
-        self.members = Names([*own, *(name for name in others if name not in own)])
-        self.used = len(own)
+        used = [name or f"\ud7ff{place}" for place, name in enumerate(members)]
+        used += [source] if source else parts
+        self.members = Names([*used, *(name for name in others if name not in used)])
+        self.used = len(used)
         self.parts = Names(parts)
         self.previous = PreviousValueCache()
         self.scalars: memoryview[int] = grown(None, 0, MOST_PARTS, "i")
@@ -132,8 +132,8 @@ class EnvelopeLookBatch(LookBatch):
         table = self.by_name.get(name)
         if table is None:
             return False
-        own = bytes(table.key[: table.key_size]), bytes(table.declared[: table.declared_size])
-        return own == (key, declaration)
+        known = bytes(table.key[: table.key_size]), bytes(table.declared[: table.declared_size])
+        return known == (key, declaration)
 
     def spans(self, message: bytes) -> tuple[bytes, bytes, bytes]:
         """Return the bytes of a message's table name, key and declaration, empty for missing ones.
@@ -434,9 +434,9 @@ class EnvelopeLookBatch(LookBatch):
         r = self.reader
         if size < 1 or size > 8:
             return False
-        found = word(r.data, at)
+        operation = word(r.data, at)
         for place in range(self.operation_count):
-            if self.sizes[place] == size and (found ^ self.operations[place]) & ALL >> 64 - 8 * size == 0:
+            if self.sizes[place] == size and (operation ^ self.operations[place]) & ALL >> 64 - 8 * size == 0:
                 return True
         return False
 

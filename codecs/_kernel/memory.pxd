@@ -59,7 +59,7 @@ cdef inline int byte(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t en
 
 # Returns the eight bytes from an offset on as a little-endian integer, with zeros after the data.
 cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at) noexcept nogil:
-    cdef unsigned long long found, rest = 0
+    cdef unsigned long long whole, rest = 0
     cdef Py_ssize_t left = data.shape[0] - at
     with cython.boundscheck(False):
         if at < 0 or left <= 0:
@@ -67,8 +67,8 @@ cdef inline unsigned long long word(const unsigned char[::1] data, Py_ssize_t at
         if left < 8:
             memcpy(&rest, &data[at], left)
             return rest
-        memcpy(&found, &data[at], 8)  # a constant size, so the compiler makes it one instruction
-        return found
+        memcpy(&whole, &data[at], 8)  # a constant size, so the compiler makes it one instruction
+        return whole
 
 
 # Returns whether the character at an offset of a message is the one with these bytes, a little-endian word.
@@ -258,8 +258,8 @@ cdef inline double single_of_bits(unsigned long long word) noexcept nogil:
 
 
 # Parses eight bytes, a little-endian word, as digits. Returns -1 if they are not digits.
-cdef inline long long eight_digits(unsigned long long found) noexcept nogil:
-    cdef unsigned long long digits = found ^ 0x3030303030303030ULL
+cdef inline long long eight_digits(unsigned long long characters) noexcept nogil:
+    cdef unsigned long long digits = characters ^ 0x3030303030303030ULL
     if (digits + 0x7676767676767676ULL | digits) & 0x8080808080808080ULL:  # a byte above 9
         return -1
     digits = digits * 10 + (digits >> 8)  # pairs of digits are in every second byte
@@ -271,8 +271,8 @@ cdef inline long long eight_digits(unsigned long long found) noexcept nogil:
 
 
 # Parses the first 1 to 8 bytes of a little-endian word as digits. Returns -1 if they are not digits.
-cdef inline long long few_digits(unsigned long long found, int size) noexcept nogil:
-    return eight_digits(found << (64 - 8 * size) | 0x3030303030303030ULL >> (8 * size - 8) >> 8)
+cdef inline long long few_digits(unsigned long long characters, int size) noexcept nogil:
+    return eight_digits(characters << (64 - 8 * size) | 0x3030303030303030ULL >> (8 * size - 8) >> 8)
 
 
 # Returns the offset of the next token: skips blanks.
@@ -287,7 +287,7 @@ cdef inline Py_ssize_t token(const unsigned char[::1] data, Py_ssize_t at, Py_ss
 # Returns the offset of the next quote or backslash, or an offset not before `end` if there is none. Compares eight bytes
 # at a time: the lowest high bit of `x - 1 & ~x` is in the lowest byte of x that is zero.
 cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
-    cdef unsigned long long found, quotes, slashes
+    cdef unsigned long long chunk, quotes, slashes, marks
     cdef unsigned long long ones = 0x0101010101010101ULL
     cdef unsigned long long highs = 0x8080808080808080ULL
     cdef Py_ssize_t last = (end if end <= data.shape[0] else data.shape[0]) - 8
@@ -295,12 +295,12 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
         if at < 0:
             return end
         while at <= last:
-            memcpy(&found, &data[at], 8)
-            quotes = found ^ 0x2222222222222222ULL
-            slashes = found ^ 0x5C5C5C5C5C5C5C5CULL
-            found = ((quotes - ones) & ~quotes | (slashes - ones) & ~slashes) & highs
-            if found:
-                return at + lowest_byte(found)
+            memcpy(&chunk, &data[at], 8)
+            quotes = chunk ^ 0x2222222222222222ULL
+            slashes = chunk ^ 0x5C5C5C5C5C5C5C5CULL
+            marks = ((quotes - ones) & ~quotes | (slashes - ones) & ~slashes) & highs
+            if marks:
+                return at + lowest_byte(marks)
             at += 8
         while at < end and byte(data, at, end) != QUOTE and byte(data, at, end) != BACKSLASH:
             at += 1
@@ -310,33 +310,33 @@ cdef inline Py_ssize_t special(const unsigned char[::1] data, Py_ssize_t at, Py_
 # Sets the high bit of each byte of a word that is in `a` or `b` (a byte repeated eight times). Bytes after the first of
 # them may be wrong.
 cdef inline unsigned long long marks_of_two(
-    unsigned long long found, unsigned long long a, unsigned long long b
+    unsigned long long chunk, unsigned long long a, unsigned long long b
 ) noexcept nogil:
-    cdef unsigned long long first = found ^ a, second = found ^ b
+    cdef unsigned long long first = chunk ^ a, second = chunk ^ b
     return (
         (first - 0x0101010101010101ULL) & ~first | (second - 0x0101010101010101ULL) & ~second
     ) & 0x8080808080808080ULL
 
 
 # Sets the high bit of each byte of a word that is below 14. Bytes after the first of them may be wrong.
-cdef inline unsigned long long marks_below_14(unsigned long long found) noexcept nogil:
-    return (found - 14 * 0x0101010101010101ULL) & ~found & 0x8080808080808080ULL
+cdef inline unsigned long long marks_below_14(unsigned long long chunk) noexcept nogil:
+    return (chunk - 14 * 0x0101010101010101ULL) & ~chunk & 0x8080808080808080ULL
 
 
 # Returns the offset of the next byte below 14, or in `a` or `b` (a byte repeated eight times); else one not before `end`.
 cdef inline Py_ssize_t column_end(
     const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
 ) noexcept nogil:
-    cdef unsigned long long found
+    cdef unsigned long long chunk, marks
     cdef Py_ssize_t last = data.shape[0] - 8  # words may extend past `end`
     with cython.boundscheck(False):
         if at < 0 or end > data.shape[0]:
             return end
         while at < end and at <= last:
-            memcpy(&found, &data[at], 8)
-            found = marks_of_two(found, a, b) | marks_below_14(found)
-            if found:
-                return at + lowest_byte(found)
+            memcpy(&chunk, &data[at], 8)
+            marks = marks_of_two(chunk, a, b) | marks_below_14(chunk)
+            if marks:
+                return at + lowest_byte(marks)
             at += 8
         while at < end and data[at] >= 14 and data[at] != a & 255 and data[at] != b & 255:
             at += 1
@@ -347,16 +347,16 @@ cdef inline Py_ssize_t column_end(
 cdef inline Py_ssize_t next_of_two(
     const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end, unsigned long long a, unsigned long long b
 ) noexcept nogil:
-    cdef unsigned long long found
+    cdef unsigned long long chunk, marks
     cdef Py_ssize_t last = data.shape[0] - 8  # words may extend past `end`
     with cython.boundscheck(False):
         if at < 0 or end > data.shape[0]:
             return end
         while at < end and at <= last:
-            memcpy(&found, &data[at], 8)
-            found = marks_of_two(found, a, b)
-            if found:
-                return at + lowest_byte(found)
+            memcpy(&chunk, &data[at], 8)
+            marks = marks_of_two(chunk, a, b)
+            if marks:
+                return at + lowest_byte(marks)
             at += 8
         while at < end and data[at] != a & 255 and data[at] != b & 255:
             at += 1

@@ -136,14 +136,14 @@ if not cython.compiled:
         value: float = struct.unpack("<f", struct.pack("<I", bits & 0xFFFFFFFF))[0]
         return value
 
-    def eight_digits(found: int) -> int:
+    def eight_digits(characters: int) -> int:
         """Parse eight bytes, a little-endian word, as digits. Return -1 if they are not digits."""
-        text = found.to_bytes(8, "little")
+        text = characters.to_bytes(8, "little")
         return int(text) if text.isdigit() else -1
 
-    def few_digits(found: int, size: int) -> int:
+    def few_digits(characters: int, size: int) -> int:
         """Parse the first 1 to 8 bytes of a little-endian word as digits. Return -1 if they are not digits."""
-        text = found.to_bytes(8, "little")[:size]
+        text = characters.to_bytes(8, "little")[:size]
         return int(text) if text.isdigit() else -1
 
     def special(data: memoryview[int], at: int, end: int) -> int:
@@ -155,16 +155,16 @@ if not cython.compiled:
 
         Return an offset not before `end` if there is none.
         """
-        found = _other_than(a & 255, b & 255, controls=True).match(data, at, end)
-        return found.end() if found and at < end else end
+        match = _other_than(a & 255, b & 255, controls=True).match(data, at, end)
+        return match.end() if match and at < end else end
 
     def next_of_two(data: memoryview[int], at: int, end: int, a: int, b: int) -> int:
         """Return the offset of the next byte that is in `a` or `b` (a byte repeated eight times).
 
         Return an offset not before `end` if there is none.
         """
-        found = _other_than(a & 255, b & 255, controls=False).match(data, at, end)
-        return found.end() if found and at < end else end
+        match = _other_than(a & 255, b & 255, controls=False).match(data, at, end)
+        return match.end() if match and at < end else end
 
     def ascii_end(data: memoryview[int], at: int, end: int) -> int:
         """Return the offset of the first byte that is not ASCII, or `end`."""

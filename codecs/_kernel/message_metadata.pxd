@@ -31,7 +31,7 @@ cdef class MessageMetadata:
 
     @cython.locals(column=MemberColumn)
     cdef int start(self, Py_ssize_t messages) except -1
-    @cython.locals(column=MemberColumn, found=cython.Py_ssize_t)
+    @cython.locals(column=MemberColumn, status=cython.Py_ssize_t)
     cdef Py_ssize_t read_values(self, Reader r, Members members, Members outer, bint needed) except -1
     @cython.locals(column=MemberColumn, weight=cython.Py_ssize_t, weighed=cython.Py_ssize_t)
     cdef Py_ssize_t end_message(self, Py_ssize_t rows) except -1

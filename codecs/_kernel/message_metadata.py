@@ -44,15 +44,15 @@ class MemberColumn:
             return self.put_empty_map(column) if isinstance(column, Maps) else column.null()
         length = column.length
         r.final = r.final_of = None
-        found = column.read_value(r, offset)
+        end = column.read_value(r, offset)
         if r.lenient and r.final is not None:
             raise r.final
-        if found == BAD:
+        if end == BAD:
             if r.lenient:
                 column.truncate(length)
                 return column.null()
             r.steps.extend(self.path)
-        return found if found < 0 else 0
+        return end if end < 0 else 0
 
     def put_empty_map(self, column: Maps) -> int:
         """Append a map without entries."""
@@ -80,9 +80,9 @@ class MessageMetadata:
         `needed`, one that its column can't take is ignored, as in Flink.
         """
         for column in self.columns:
-            found = column.read_value(r, outer if column.is_outer else members)
-            if found < 0 and (needed or r.final is None):
-                return found
+            status = column.read_value(r, outer if column.is_outer else members)
+            if status < 0 and (needed or r.final is None):
+                return status
         return 0
 
     def end_message(self, rows: int) -> int:

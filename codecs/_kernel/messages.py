@@ -237,14 +237,14 @@ class TextBatch(Messages):
                     checked = r.utf8_end(end, last)
                     ahead = checked == last or checked - end >= self.skip
             if begin == end:
-                found = self.read_empty(begin)
+                status = self.read_empty(begin)
             elif plain and stop == end:
-                found = self.read_message(begin, end, False)
+                status = self.read_message(begin, end, False)
             elif plain and not r.is_loose(stop, end):
-                found = self.read_message(begin, stop, True)
+                status = self.read_message(begin, stop, True)
             else:
-                found = self.read_recoded(part(r.data, begin, end))
-            if found == 1:
+                status = self.read_recoded(part(r.data, begin, end))
+            if status == 1:
                 self.offsets[i + 1] = self.rows
                 if r.cells > r.usual_cells:
                     r.charge_cells()
@@ -266,10 +266,10 @@ class TextBatch(Messages):
         text, malformed = recoded
         self.reader.open(memoryview(text))
         try:
-            found: int = self.read_message(0, len(text), malformed)
+            status: int = self.read_message(0, len(text), malformed)
         finally:
             self.reader.open(data)
-        return found
+        return status
 
     def reject_encoding(self) -> int:
         """Reject a message whose encoding is not supported. The result is that of `read_message`."""
@@ -365,10 +365,10 @@ class JsonBatch(Batch):
         c = byte(r.data, at, end)
         if c != LEFT_BRACE and c != LEFT_BRACKET:
             return self.no_rows(at, loose)
-        found = self.document(at, loose)
-        if found == BAD:
+        status = self.document(at, loose)
+        if status == BAD:
             return self.reread(at, rows, loose)
-        if found == FAULT:
+        if status == FAULT:
             if not r.lenient or r.code == TOO_LARGE or r.code == TOO_MANY_CELLS:
                 return self.add_syntax_error(loose)
             # a streaming reader keeps the elements before a fault inside of an array
@@ -443,10 +443,10 @@ class JsonBatch(Batch):
             end = self.check_end(r.skip(at), loose)
         if end < 0:
             return self.add_syntax_error(loose)
-        found = self.read_carefully(at, rows, loose)
-        if found == BAD and (end > 0 or self.check_end(self.root.looked_at, loose) >= 0):
+        status = self.read_carefully(at, rows, loose)
+        if status == BAD and (end > 0 or self.check_end(self.root.looked_at, loose) >= 0):
             return self.add_value_error()
-        return self.add_syntax_error(loose) if found < 0 else 1
+        return self.add_syntax_error(loose) if status < 0 else 1
 
     def read_carefully(self, at: int, rows: int, loose: bool) -> int:
         """Remove the rows of the message and read it again with `Reader.careful`."""

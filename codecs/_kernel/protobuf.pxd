@@ -64,13 +64,13 @@ cdef class Wire:
     cdef Py_ssize_t count_cells(self, Py_ssize_t at, Py_ssize_t cells) noexcept nogil
     cdef Py_ssize_t fail(self, Py_ssize_t at, int code) noexcept nogil
     cdef inline Py_ssize_t read_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    @cython.locals(c=cython.ulonglong, found=cython.ulonglong, i=cython.int)
+    @cython.locals(c=cython.ulonglong, raw=cython.ulonglong, i=cython.int)
     cdef Py_ssize_t read_long_varint(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     cdef inline Py_ssize_t read_size(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     cdef inline Py_ssize_t read_tag(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     cdef inline Py_ssize_t skip_fixed(self, Py_ssize_t at, Py_ssize_t end, int size) noexcept nogil
     cdef inline Py_ssize_t read_number(self, int how, Py_ssize_t at, Py_ssize_t end) noexcept nogil
-    cdef inline long long as_signed(self, unsigned long long found) noexcept nogil
+    cdef inline long long as_signed(self, unsigned long long number) noexcept nogil
     cdef Py_ssize_t skip(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
     cdef Py_ssize_t skip_group(self, Py_ssize_t at, Py_ssize_t end) noexcept nogil
 

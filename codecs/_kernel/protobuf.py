@@ -117,16 +117,16 @@ class Wire:
 
     def read_long_varint(self, at: int, end: int) -> int:
         """Read a varint of two to ten bytes into `value`."""
-        found = 0
+        raw = 0
         start = at
         for i in range(10):
             if at >= end:
                 return self.fail(start, TRUNCATED)
             c = byte(self.data, at, end)
-            found |= (c & 127) << 7 * i
+            raw |= (c & 127) << 7 * i
             at += 1
             if c < 128:
-                self.value = found & ALL
+                self.value = raw & ALL
                 return at
         return self.fail(start, LONG_VARINT)
 
@@ -166,32 +166,32 @@ class Wire:
             at = self.skip_fixed(at, end, 8 if how == BITS64 else 4)
             if at < 0:
                 return at
-            found = word(self.data, start)
+            raw = word(self.data, start)
             if how != BITS64:
-                found &= LOW_32_BITS
+                raw &= LOW_32_BITS
         else:
             at = self.read_varint(at, end)
             if at < 0:
                 return at
-            found = self.value
+            raw = self.value
         if how in (SIGNED64, BITS64):
-            self.integer = found if found <= LARGEST else -1 - self.as_signed(ALL - found)
+            self.integer = raw if raw <= LARGEST else -1 - self.as_signed(ALL - raw)
         elif how in (SIGNED32, BITS32_SIGNED):
-            found &= LOW_32_BITS
-            self.integer = found if found < SIGN else -1 - self.as_signed(LOW_32_BITS - found)
+            raw &= LOW_32_BITS
+            self.integer = raw if raw < SIGN else -1 - self.as_signed(LOW_32_BITS - raw)
         elif how == BOOL:
-            self.integer = found != 0
+            self.integer = raw != 0
         elif how == BITS32:
-            self.integer = found
+            self.integer = raw
         else:
             if how == ZIGZAG32:
-                found &= LOW_32_BITS
-            self.integer = -1 - self.as_signed(found >> 1) if found & 1 else self.as_signed(found >> 1)
+                raw &= LOW_32_BITS
+            self.integer = -1 - self.as_signed(raw >> 1) if raw & 1 else self.as_signed(raw >> 1)
         return at
 
-    def as_signed(self, found: int) -> int:
+    def as_signed(self, number: int) -> int:
         """Return a number of up to 63 bits as a signed integer."""
-        return found
+        return number
 
     def skip(self, at: int, end: int) -> int:
         """Skip the value of the field whose tag was just read."""

@@ -36,7 +36,7 @@ cdef Py_ssize_t MOST_CELLS
 cdef Py_ssize_t MOST_CELLS_OF_A_BATCH
 
 @cython.locals(a=cython.int, b=cython.int, c=cython.int, d=cython.int)
-cdef inline int four_hex_digits(unsigned long long found) except -9 nogil
+cdef inline int four_hex_digits(unsigned long long characters) except -9 nogil
 
 
 @cython.final

@@ -108,12 +108,12 @@ _DIGITS = re.compile(rb"[0-9]*")
 _CONTROL = re.compile(rb"[\x00-\x1f]")
 
 
-def four_hex_digits(found: int) -> int:
+def four_hex_digits(characters: int) -> int:
     """Parse the lowest four bytes of a word as hexadecimal digits. Return -1 if they are not digits."""
-    a = HEX[found & 255]
-    b = HEX[found >> 8 & 255]
-    c = HEX[found >> 16 & 255]
-    d = HEX[found >> 24 & 255]
+    a = HEX[characters & 255]
+    b = HEX[characters >> 8 & 255]
+    c = HEX[characters >> 16 & 255]
+    d = HEX[characters >> 24 & 255]
     return -1 if (a | b | c | d) > 15 else a << 12 | b << 8 | c << 4 | d
 
 
@@ -273,17 +273,17 @@ class Reader:
     def escapes_into(self, opening: int, at: int, out: Bytes) -> int:
         """Append the rest of a string from its first backslash on. Return the string's end."""
         while at < self.end:
-            found = word(self.data, at)
-            if found & 0xFFFF == 0x755C and at + 6 <= self.end:  # backslash, u
-                code = four_hex_digits(found >> 16)
+            characters = word(self.data, at)
+            if characters & 0xFFFF == 0x755C and at + 6 <= self.end:  # backslash, u
+                code = four_hex_digits(characters >> 16)
                 if code < 0:
                     return self.fail(at + 1, BAD_HEX)
                 at += 6
                 if 0xD800 <= code < 0xE000:
                     low = -1
-                    found = word(self.data, at)
-                    if code < 0xDC00 and found & 0xFFFF == 0x755C and at + 6 <= self.end:
-                        low = four_hex_digits(found >> 16)
+                    characters = word(self.data, at)
+                    if code < 0xDC00 and characters & 0xFFFF == 0x755C and at + 6 <= self.end:
+                        low = four_hex_digits(characters >> 16)
                     if 0xDC00 <= low < 0xE000:
                         code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
                         at += 6
@@ -593,8 +593,8 @@ class Reader:
         """Return the offset of the first byte that is not valid UTF-8, or `stop`. The rule is table 3-7 of Unicode."""
         begin = at
         while at < stop:
-            found = word(self.data, at)
-            high = found & HIGHS
+            chunk = word(self.data, at)
+            high = chunk & HIGHS
             if high == 0:
                 at = ascii_end(self.data, at, stop)
                 continue
@@ -603,18 +603,18 @@ class Reader:
                 if checked > at:
                     at = checked
                     continue
-            if found & 0x80 == 0:  # skip the ASCII before the first other byte
+            if chunk & 0x80 == 0:  # skip the ASCII before the first other byte
                 high &= ALL - high + 1
                 at += ((((high - 1) & LOWS) * LOWS & ALL) >> 56) - 1
-                found = word(self.data, at)
-            c = found & 255
-            second = found >> 8 & 255
-            if found & 0xC0E0 == 0x80C0 and c >= 0xC2:
+                chunk = word(self.data, at)
+            c = chunk & 255
+            second = chunk >> 8 & 255
+            if chunk & 0xC0E0 == 0x80C0 and c >= 0xC2:
                 size = 2
-            elif found & 0xC0C0F0 == 0x8080E0 and (c != 0xE0 or second >= 0xA0) and (c != 0xED or second <= 0x9F):
+            elif chunk & 0xC0C0F0 == 0x8080E0 and (c != 0xE0 or second >= 0xA0) and (c != 0xED or second <= 0x9F):
                 size = 3
             elif (
-                found & FOUR_BYTES == FIRST_OF_FOUR
+                chunk & FOUR_BYTES == FIRST_OF_FOUR
                 and c <= 0xF4
                 and (c != 0xF0 or second >= 0x90)
                 and (c != 0xF4 or second <= 0x8F)

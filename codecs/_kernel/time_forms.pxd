@@ -70,15 +70,15 @@ cdef class TimeForms:
     cdef Py_ssize_t zone_start
     cdef Py_ssize_t zone_stop
 
-    @cython.locals(found=cython.longlong)
+    @cython.locals(moment=cython.longlong)
     cpdef object parse(self, bytes text)
-    @cython.locals(found=cython.longlong, form=cython.int, base=cython.Py_ssize_t)
+    @cython.locals(moment=cython.longlong, form=cython.int, base=cython.Py_ssize_t)
     cdef Py_ssize_t text(self, Reader r, Py_ssize_t at, Py_ssize_t stop) except? -1
     @cython.locals(has_z=cython.bint, days=cython.longlong, micros=cython.longlong, local=cython.longlong)
     cdef inline Py_ssize_t dated(self, Reader r, Py_ssize_t at, Py_ssize_t stop, long long between, long long longest, bint with_z) except? -1
     @cython.locals(base=cython.Py_ssize_t)
     cdef inline bint is_other_date(self, Reader r, Py_ssize_t at, Py_ssize_t stop, int form) except -1
-    @cython.locals(found=cython.longlong, form=cython.int)
+    @cython.locals(moment=cython.longlong, form=cython.int)
     cdef Py_ssize_t json_number(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except? -1
     @cython.locals(mantissa=cython.ulonglong, value=cython.longlong, low=cython.longlong, negative=cython.bint, c=cython.int)
     cdef Py_ssize_t digits(self, Reader r, Py_ssize_t at, Py_ssize_t stop, int form) except? -1
@@ -110,5 +110,5 @@ cdef class TimeForms:
 cdef class FormTimestamps(Moments):
     cdef TimeForms forms
 
-    @cython.locals(found=cython.longlong, end=cython.Py_ssize_t)
+    @cython.locals(moment=cython.longlong, end=cython.Py_ssize_t)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1

@@ -144,32 +144,32 @@ class TimeForms:
         """
         self.scratch.open_message(text)
         self.missed_zone = False
-        found = self.text(self.scratch, 0, len(text))
-        return None if found == NO_MOMENT else found
+        moment = self.text(self.scratch, 0, len(text))
+        return None if moment == NO_MOMENT else moment
 
     def text(self, r: Reader, at: int, stop: int) -> int:
         """Parse `r.data[at:stop]`. Return microseconds, or `NO_MOMENT`."""
-        found = self.dated(r, at, stop, self.between, self.longest, self.with_z)
-        if found != NO_MOMENT:
-            return found
+        moment = self.dated(r, at, stop, self.between, self.longest, self.with_z)
+        if moment != NO_MOMENT:
+            return moment
         for form in range(self.count):
             base = form * KINDS
             if self.kinds[base]:
-                found = self.digits(r, at, stop, form)
+                moment = self.digits(r, at, stop, form)
             else:
                 if form > 0:
                     with_z = self.kinds[base + 4] != 0
-                    found = self.dated(r, at, stop, self.kinds[base + 1], self.kinds[base + 3], with_z)
-                if found != NO_MOMENT:
-                    return found
+                    moment = self.dated(r, at, stop, self.kinds[base + 1], self.kinds[base + 3], with_z)
+                if moment != NO_MOMENT:
+                    return moment
                 if self.is_other_date(r, at, stop, form):
                     continue
                 self.clear()
                 if self.run(r, at, stop, self.ends[form], self.ends[form + 1]) != stop:
                     continue
-                found = self.moment(r)
-            if found != NO_MOMENT:
-                return found
+                moment = self.moment(r)
+            if moment != NO_MOMENT:
+                return moment
         return NO_MOMENT
 
     def dated(self, r: Reader, at: int, stop: int, between: int, longest: int, with_z: bool) -> int:
@@ -204,11 +204,11 @@ class TimeForms:
         for form in range(self.count):
             if self.kinds[form * KINDS]:
                 if r.digit_count > EXACT_DIGITS or not -EXACT_DIGITS <= r.exponent <= EXACT_DIGITS:
-                    found = self.long_number(r, start, stop, form)
+                    moment = self.long_number(r, start, stop, form)
                 else:
-                    found = self.epoch(form, r.mantissa, r.exponent, r.negative)
-                if found != NO_MOMENT:
-                    return found
+                    moment = self.epoch(form, r.mantissa, r.exponent, r.negative)
+                if moment != NO_MOMENT:
+                    return moment
         return NO_MOMENT
 
     def digits(self, r: Reader, at: int, stop: int, form: int) -> int:
@@ -246,8 +246,8 @@ class TimeForms:
 
     def long_number(self, r: Reader, start: int, stop: int, form: int) -> int:
         """Let Python parse a number."""
-        found: Any = self.number(part(r.data, start, stop).decode("utf-8", "replace"), form)
-        return NO_MOMENT if found is None else found
+        moment: Any = self.number(part(r.data, start, stop).decode("utf-8", "replace"), form)
+        return NO_MOMENT if moment is None else moment
 
     def epoch(self, form: int, mantissa: int, exponent: int, negative: bool) -> int:
         """Return the moment of `mantissa * 10**exponent`, which has at most 18 digits, or `NO_MOMENT`."""
@@ -541,12 +541,12 @@ class FormTimestamps(Moments):
             end = r.string(at)
             if end < 0:
                 return end
-            found = self.forms.text(r, at + 1, end - 1)
+            moment = self.forms.text(r, at + 1, end - 1)
         elif self.forms.has_epochs and (c == MINUS or DIGIT_0 <= c <= DIGIT_9):
             end = r.number(at)
             if end < 0:
                 return end
-            found = self.forms.json_number(r, at, end)
+            moment = self.forms.json_number(r, at, end)
         else:
             return self.read_number(r, at)
-        return self.read_slow(r, at) if found == NO_MOMENT else self.add_value(found, end)
+        return self.read_slow(r, at) if moment == NO_MOMENT else self.add_value(moment, end)

@@ -17,7 +17,7 @@ cdef unsigned long long MONTH_DAY_LIMITS
 cdef unsigned long long TIME
 cdef unsigned long long TIME_LIMITS
 
-cdef inline unsigned long long digits_of(unsigned long long found, unsigned long long pattern, unsigned long long limits) noexcept nogil
+cdef inline unsigned long long digits_of(unsigned long long characters, unsigned long long pattern, unsigned long long limits) noexcept nogil
 cdef inline int two(unsigned long long digits, int place) noexcept nogil
 @cython.locals(days=cython.longlong, last=cython.uint)
 cdef long long day_number(unsigned int year, unsigned int month, unsigned int day) noexcept nogil

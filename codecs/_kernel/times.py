@@ -40,13 +40,13 @@ FIRST_DAY = -719_162
 """0001-01-01. Java's formatters with a year of era reject earlier days."""
 
 
-def digits_of(found: int, pattern: int, limits: int) -> int:
+def digits_of(characters: int, pattern: int, limits: int) -> int:
     """Compare eight characters with a pattern whose zeros stand for digits.
 
     Return one byte per character: the number of the two digits that begin there (`two`). Return `NO_DIGITS` if the
     characters do not match. Adding `limits` sets the high bit of each byte that is too large: above 9, or above 0.
     """
-    rest = found ^ pattern
+    rest = characters ^ pattern
     return NO_DIGITS if (rest + limits | rest) & HIGHS else rest * 10 + (rest >> 8)
 
 

@@ -35,7 +35,7 @@ cdef class Keys:
     cdef int clear_slots(self, Py_ssize_t size) except -1 nogil
     cdef int start(self) except -1
     cdef inline Py_ssize_t expected(self, const unsigned char[::1] data, Py_ssize_t at, Py_ssize_t end) except -9 nogil
-    @cython.locals(mixed=cython.ulonglong, found=cython.ulonglong, fits=cython.bint, slot=cython.Py_ssize_t, number=cython.Py_ssize_t)
+    @cython.locals(mixed=cython.ulonglong, chunk=cython.ulonglong, fits=cython.bint, slot=cython.Py_ssize_t, number=cython.Py_ssize_t)
     cdef Py_ssize_t find(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop) except -1 nogil
     @cython.locals(head=cython.ulonglong, plain=cython.bint, i=cython.Py_ssize_t, c=cython.int, rank=cython.ulonglong)
     cdef Py_ssize_t add(self, const unsigned char[::1] data, Py_ssize_t start, Py_ssize_t stop, unsigned long long mixed) except -1 nogil

@@ -91,10 +91,10 @@ class Keys:
         mixed = FACTOR ^ (stop - start)
         at = start
         while at < stop:  # four bytes at a time: the highest bit of a whole word would not meet the factor
-            found = word(data, at) & LOW_HALF
+            chunk = word(data, at) & LOW_HALF
             if stop - at < 4:
-                found &= 0xFFFFFF >> 8 * (3 - (stop - at))
-            mixed = (mixed ^ found) * FACTOR & ALL
+                chunk &= 0xFFFFFF >> 8 * (3 - (stop - at))
+            mixed = (mixed ^ chunk) * FACTOR & ALL
             mixed ^= mixed >> 32
             at += 4
         slot = mixed & self.mask
@@ -187,8 +187,8 @@ class Keys:
         if self.heads[left] != self.heads[right]:
             return self.heads[left] < self.heads[right]
         first, second = self.ends[left], self.ends[right]
-        one, two = self.ends[left + 1] - first, self.ends[right + 1] - second
-        same = equal(self.text.view, first, second, min(one, two))
-        if same == min(one, two):
-            return one < two
+        left_size, right_size = self.ends[left + 1] - first, self.ends[right + 1] - second
+        same = equal(self.text.view, first, second, min(left_size, right_size))
+        if same == min(left_size, right_size):
+            return left_size < right_size
         return RANKS[self.text.view[first + same]] < RANKS[self.text.view[second + same]]

@@ -59,10 +59,10 @@ def unpack(read: Callable[[str], bytes]) -> tuple[dict[str, str], str]:
 
 
 def _temporary() -> str:
-    found = tempfile.gettempdir()
-    if found == os.getcwd():  # Python's last resort, but nobody expects these files there
+    folder = tempfile.gettempdir()
+    if folder == os.getcwd():  # Python's last resort, but nobody expects these files there
         raise FileNotFoundError("there is no folder for temporary files")
-    return os.path.join(found, f"kvformat-{os.geteuid()}")
+    return os.path.join(folder, f"kvformat-{os.geteuid()}")
 
 
 def _of_user() -> str:
@@ -72,8 +72,8 @@ def _of_user() -> str:
 def _make_private(folder: str) -> None:
     """Create the folder if needed. Raise PermissionError if other users can change or replace it."""
     os.makedirs(folder, 0o700, exist_ok=True)
-    found, parent = os.lstat(folder), os.stat(os.path.dirname(folder))
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    status, parent = os.lstat(folder), os.stat(os.path.dirname(folder))
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         raise PermissionError(f"other users have access to {folder}")
     if parent.st_mode & stat.S_IWOTH and not parent.st_mode & stat.S_ISVTX:
         raise PermissionError(f"other users can replace {folder}")

@@ -58,7 +58,7 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     cloudpickle.register_pickle_by_value(probe)  # workers cannot import the tests
     settings = {
         **sessions.LOCAL,
-        **sessions.OWN_FILES,
+        **sessions.FEW_PROCESSES,
         "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has returned
         "spark.sql.session.timeZone": "UTC",  # not the time zone of the process
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
@@ -73,6 +73,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Connect warns that it cannot set static settings a second time
         session = builder.getOrCreate()
+    if not connect:
+        sessions.without_checksums(session)
     yield session
     session.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
 """Options of a JVM that runs most code only briefly: its second compiler and its parallel collectors would cost more
@@ -17,13 +18,12 @@ LOCAL = {
 }
 """Settings of every session."""
 
-OWN_FILES = {
+FEW_PROCESSES = {
     "spark.sql.streaming.checkpointFileManagerClass": "org.apache.spark.sql.execution.streaming.checkpointing."
     "FileSystemBasedCheckpointFileManager",
-    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
 }
-"""Settings for many small files. Otherwise Hadoop starts a process (`chmod`, `readlink`) for each file and its
-checksum, which is half of the CPU time of a stream with small batches. Tests of crashes keep what users have."""
+"""Settings for many small files. By default, Hadoop starts several processes (`readlink`, `chmod`) for each file of a
+checkpoint, which is a third of the CPU time of a stream with small batches. Tests of crashes keep what users have."""
 
 QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Settings for small batches: to compile their plans would take most of the time."""
@@ -32,3 +32,9 @@ QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode
 def as_options(settings: Mapping[str, str]) -> list[str]:
     """Return settings as options of `spark-submit`."""
     return [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+
+
+def without_checksums(spark: Any) -> None:
+    """Let Hadoop write no file with a checksum beside each local file, for which it starts a process too."""
+    hadoop = spark._jvm.org.apache.hadoop
+    hadoop.fs.FileSystem.getLocal(spark._jsc.hadoopConfiguration()).setWriteChecksum(False)

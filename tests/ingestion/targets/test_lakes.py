@@ -34,7 +34,7 @@ from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import quoted
 from tests.ingestion.history import BY_ID, SOURCE, expected, generated
-from tests.support.sessions import JAVA, LOCAL, OWN_FILES
+from tests.support.sessions import FEW_PROCESSES, JAVA, LOCAL, without_checksums
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "2"))
@@ -63,7 +63,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     folder = tmp_path_factory.mktemp("lakes")
     settings = {
         **LOCAL,
-        **OWN_FILES,
+        **FEW_PROCESSES,
         "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.jars": f"{services.jars('delta')},{services.jars('iceberg')},{services.kafka_jars()}",
@@ -78,6 +78,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     strict = {name.replace("catalog.lake", "catalog.strict"): value for name, value in settings.items()}
     settings |= {**strict, "spark.sql.catalog.strict.use-nullable-query-schema": "false"}
     session = SparkSession.builder.master("local[2]").appName("kvformat tests").config(map=settings).getOrCreate()
+    without_checksums(session)
     yield session
     session.stop()
 

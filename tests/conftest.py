@@ -12,10 +12,6 @@ import pytest
 
 from tests.support.registry_server import Registry, RegistryServer
 
-# Tests run most code only briefly, so Java's second compiler and its parallel collectors cost more than they save. The
-# code cache keeps the size that it has with both compilers.
-_JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -57,16 +53,13 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from tests.support import probe, services
+    from tests.support import probe, services, sessions
 
     cloudpickle.register_pickle_by_value(probe)  # workers cannot import the tests
-    builder = SparkSession.builder.config("spark.ui.enabled", "false").appName("kvformat tests")
     settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": _JAVA,
+        **sessions.LOCAL,
+        **sessions.FEW_PROCESSES,
         "spark.python.task.killTimeout": "1min",  # Spark 4.1 also kills workers that a killed task has returned
-        "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "UTC",  # not the time zone of the process
         "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
         "spark.sql.timeType.enabled": "true",
@@ -74,13 +67,14 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     }
     if any(item.get_closest_marker("services") for item in request.session.items):
         settings["spark.jars"] = f"{services.jars('spark-avro')},{services.kafka_jars()}"
-    for name, value in settings.items():
-        builder = builder.config(name, value)
+    builder = SparkSession.builder.appName("kvformat tests").config(map=settings)
     connect = request.config.getoption("--spark-mode") == "connect"
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Connect warns that it cannot set static settings a second time
         session = builder.getOrCreate()
+    if not connect:
+        sessions.without_checksums(session)
     yield session
     session.stop()
 

@@ -17,7 +17,7 @@ RECORDS = 4000
 BAD = 7  # records that are no JSON
 
 JOB = """
-import json, os, sys
+import json, os, pathlib, sys, time
 import pyarrow as pa
 from kvformat import KafkaTable
 from pyspark.sql import SparkSession
@@ -27,6 +27,8 @@ options = {{
     "connector": "kafka", "topic": "{topic}", "properties.bootstrap.servers": "{bootstrap}",
     "scan.startup.mode": "earliest-offset", "format": "json",
 }}
+met = pathlib.Path("{met}") / spark.sparkContext.applicationId
+met.mkdir(parents=True)
 table = KafkaTable("id INT, name STRING", options)
 
 def with_place(batches):
@@ -34,7 +36,12 @@ def with_place(batches):
     import kvformat
     from kvformat.codecs import KERNEL
 
-    place = [os.getcwd().split(os.sep)[-3], sys.executable, kvformat.__file__, KERNEL]
+    # Each executor has one core. Its first task waits for one of the other worker, which may start much later.
+    here, deadline = pathlib.Path(os.getcwd()).parts[-3], time.monotonic() + 200
+    (met / here).touch()
+    while len(os.listdir(met)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    place = [here, sys.executable, kvformat.__file__, KERNEL]
     for batch in batches:
         columns = [pa.array([word] * batch.num_rows, pa.string()) for word in place]
         yield pa.RecordBatch.from_arrays(
@@ -65,10 +72,11 @@ def jobs(
     """Three jobs that run at the same time, one for each way."""
     folder = tmp_path_factory.mktemp("install")
     topic = broker.create("install", 4)
-    good = [(None, json.dumps({"id": number, "name": f"n{number}"}).encode()) for number in range(RECORDS)]
+    # without keys, one partition may get all records
+    good = [(b"%d" % number, json.dumps({"id": number, "name": f"n{number}"}).encode()) for number in range(RECORDS)]
     broker.send(topic, [*good, *[(None, b"no json")] * BAD])
     job = folder / "job.py"
-    job.write_text(JOB.format(topic=topic, bootstrap=broker.bootstrap), encoding="utf-8")
+    job.write_text(JOB.format(topic=topic, bootstrap=broker.bootstrap, met=folder / "met"), encoding="utf-8")
 
     archive = folder / "environment.tar.gz"
     with tarfile.open(archive, "w:gz") as packed:
@@ -76,8 +84,6 @@ def jobs(
     zipped = make_zip(folder / "zip" / "kvformat.zip", wheel)
 
     def start(name: str, python: str | Path, *options: str | Path) -> Program:
-        # A job waits until both of its executors have come, so that both get tasks.
-        options = ("--conf", "spark.scheduler.maxRegisteredResourcesWaitingTime=300s", *options)
         return cluster.submit(python, *options, job, log=f"{name}.log", cwd=folder, PYSPARK_PYTHON=python)
 
     # The driver runs the Python of the executors too, to plan what is read.

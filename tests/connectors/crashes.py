@@ -31,6 +31,7 @@ from kvformat.registry.streams.delta.storage import TableStorage
 from tests.connectors.tables import upsert
 from tests.support import services
 from tests.support.cluster import ON_EACH_WORKER, SETTINGS, Cluster, die_with_parent
+from tests.support.sessions import LOCAL
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -142,11 +143,8 @@ def session(**settings: str) -> SparkSession:
     from pyspark.sql import SparkSession
 
     jars = ",".join(filter(None, (services.kafka_jars(), settings.pop("spark.jars", ""))))
-    builder = SparkSession.builder.master("local[2]").config("spark.jars", jars)
-    builder = builder.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", "2")
-    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-    java = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
-    return builder.config("spark.driver.extraJavaOptions", java).config(map=dict(settings)).getOrCreate()
+    conf = {**LOCAL, "spark.jars": jars, **settings}
+    return SparkSession.builder.master("local[2]").config(map=conf).getOrCreate()
 
 
 def run_query(settings: dict[str, str]) -> None:

@@ -13,14 +13,12 @@ from typing import Any
 import pytest
 
 from tests.support import services
+from tests.support.sessions import JAVA, LOCAL, as_options
 
 pytestmark = [pytest.mark.services, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "pipeline"
-QUICK = ["--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1", "--conf"]
-QUICK += ["spark.driver.bindAddress=127.0.0.1", "--conf", "spark.sql.shuffle.partitions=2"]
-JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # Queries of a pipeline whose functions ask Spark for nothing: a decoded stream of Spark's own Kafka source, a stream
 # with other columns, and changes for Auto CDC.
@@ -83,7 +81,7 @@ def run(folder: Path, command: str, bootstrap: str, **settings: str) -> tuple[in
     }
     for name in ("SPARK_REMOTE", "SPARK_TESTING", "SPARK_CONNECT_MODE_ENABLED"):
         environment.pop(name, None)
-    called = [str(home / "bin" / "spark-pipelines"), command, *QUICK]
+    called = [str(home / "bin" / "spark-pipelines"), command, *as_options(LOCAL)]
     done = subprocess.run(
         called, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=500
     )

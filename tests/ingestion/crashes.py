@@ -36,7 +36,7 @@ from kvformat.registry.streams.delta.log import DeltaLog
 from tests.connectors.crashes import Query, session
 from tests.ingestion.database import Database, check_tables, generated
 from tests.support import services
-from tests.support.cluster import QUICK
+from tests.support.sessions import QUICK
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

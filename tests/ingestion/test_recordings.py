@@ -12,7 +12,7 @@ from kvformat.ingestion.store import SchemaStore
 from tests.ingestion.history import SOURCE
 from tests.ingestion.replay import FoldedReplay, final_rows, table_of_recording, together
 from tests.support import recordings
-from tests.support.cluster import QUICK
+from tests.support.sessions import QUICK
 
 FEWEST_TABLES = 99
 FEWEST_ROWS = 1350

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.environments import QUICK_JAVA, ROOT, Environment, build_wheel, run
+from tests.support.environments import ROOT, Environment, build_wheel, run
+from tests.support.sessions import JAVA
 
 EXAMPLES = {"kvformat-msgpack": 45, "kvformat-framed": 120}
 """The packages and the minimum number of their passing tests."""
@@ -93,7 +94,7 @@ def test_the_examples_are_found_by_name(with_examples: Environment) -> None:
 def test_the_examples_pass_their_own_tests(with_examples: Environment, packages: dict[str, Path]) -> None:
     for name, least in EXAMPLES.items():
         command = [with_examples.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-        told = run(command, cwd=packages[name], extra={"JAVA_TOOL_OPTIONS": QUICK_JAVA})
+        told = run(command, cwd=packages[name], extra={"JAVA_TOOL_OPTIONS": JAVA})
         (passed,) = re.findall(r"^(\d+) passed", told, re.MULTILINE)
         assert int(passed) >= least, told
 
@@ -123,6 +124,6 @@ def test_a_job_with_the_examples_as_key_and_value(
 @pytest.mark.once
 def test_the_steps_of_the_tutorial_work(wheel: Path, tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "scripts" / "tutorial", "--no-network", "--wheel", wheel]
-    told = run(command, cwd=tmp_path, extra={"JAVA_TOOL_OPTIONS": QUICK_JAVA})
+    told = run(command, cwd=tmp_path, extra={"JAVA_TOOL_OPTIONS": JAVA})
     (steps,) = re.findall(r"^docs/plugins\.md: (\d+) steps done$", told, re.MULTILINE)
     assert int(steps) >= 25

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.environments import QUICK_JAVA, ROOT, Environment
+from tests.support.environments import ROOT, Environment
+from tests.support.sessions import JAVA
 
 pytestmark = [pytest.mark.services]
 
@@ -17,7 +18,7 @@ import sys
 from pyspark.sql import SparkSession
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
 builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
-spark = builder.config("spark.driver.extraJavaOptions", "{QUICK_JAVA}").getOrCreate()
+spark = builder.config("spark.driver.extraJavaOptions", "{JAVA}").getOrCreate()
 """
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLE = re.search(r"```py\n(.*?)```\n\n```text\n(.*?)\n```", README, re.DOTALL)

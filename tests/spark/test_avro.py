@@ -297,7 +297,7 @@ def test_a_registry_can_restart_during_a_job(spark: Any, tmp_path: Path) -> None
     """Messages of one id are read before the restart, those of the other after it. All are right."""
     from confluent_kafka.schema_registry import Schema
 
-    server = services.SchemaRegistry(tmp_path)
+    server = services.SchemaRegistry(tmp_path, keeps=True)
     server.start()
     client = registry_client(server.url)
     ids = []

@@ -27,24 +27,18 @@ from pathlib import Path
 import psutil
 
 from tests.support import services
+from tests.support.sessions import JAVA, LOCAL, QUICK, as_options
 
-JAVA = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", "-XX:+UseSerialGC")
-"""Options of a short-lived JVM."""
 SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    **LOCAL,
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": " ".join(JAVA),
-    "spark.executor.extraJavaOptions": " ".join(JAVA),
+    "spark.executor.extraJavaOptions": JAVA,
     "spark.executor.memory": "512m",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
     "spark.locality.wait": "0",
 }
 """Settings of a small job."""
-QUICK = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings for small batches: to compile their plans would take most of the time."""
-ON_EACH_WORKER = {"spark.executor.cores": "1", "spark.cores.max": "2", "spark.sql.shuffle.partitions": "2", **QUICK}
+ON_EACH_WORKER = {"spark.executor.cores": "1", "spark.cores.max": "2", **QUICK}
 """Settings of a small job that has an executor with one core on each of two workers."""
 _LONGEST = 300.0  # seconds that a step may take
 _MARK = "KVFORMAT_TEST_CLUSTER"
@@ -159,7 +153,7 @@ class Cluster:
         self._workers[host] = self._java("worker.Worker", [*place, *self._size, self.url])
 
     def _java(self, name: str, arguments: Sequence[str]) -> Program:
-        java = ["java", "-Xmx128m", *JAVA, "-Dspark.master.rest.enabled=false", "-cp", f"{self._home}/jars/*"]
+        java = ["java", "-Xmx128m", *JAVA.split(), "-Dspark.master.rest.enabled=false", "-cp", f"{self._home}/jars/*"]
         return self.run([*java, f"org.apache.spark.deploy.{name}", *arguments], f"{name}.log")
 
     def alive(self) -> int | None:
@@ -182,8 +176,7 @@ class Cluster:
     ) -> Program:
         """Start a job by `spark-submit` with this Python of the driver; the arguments follow the cluster's settings."""
         settings = {**SETTINGS, **ON_EACH_WORKER, "spark.master": self.url, "spark.log.level": "WARN"}
-        options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
-        command = [self._home / "bin" / "spark-submit", *options, *arguments]
+        command = [self._home / "bin" / "spark-submit", *as_options(settings), *arguments]
         return self.run(command, log, cwd, PYSPARK_DRIVER_PYTHON=python, **environment)
 
     def connect_server(self) -> tuple[str, Program]:

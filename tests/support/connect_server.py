@@ -17,8 +17,9 @@ from pathlib import Path
 
 import _kvformat_alias
 import kvformat
-from tests.support.environments import QUICK_JAVA, link_thin_pyspark
+from tests.support.environments import link_thin_pyspark
 from tests.support.services import free_port
+from tests.support.sessions import JAVA
 
 _LONGEST_START = 240.0
 
@@ -57,7 +58,7 @@ def connect_server(python: Path, folder: Path) -> Iterator[str]:
     settings = {"spark.ui.enabled": "false", "spark.connect.grpc.binding.port": str(port)}
     command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
-    command += ["--driver-java-options", QUICK_JAVA]
+    command += ["--driver-java-options", JAVA]
     command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     variables = {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(_spark_home())}
     hidden = ("PYTHONPATH", "PYSPARK_DRIVER_PYTHON", "SPARK_TESTING")

@@ -18,12 +18,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.sessions import JAVA
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = ("pyproject.toml", "setup.py", "kernel_build.py", "_kvformat_alias.py", "MANIFEST.in", "README.md", "LICENSE")
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 BUILT = Path("build", "kernel")
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""Options for a short-lived JVM: its second compiler would cost more than it saves."""
 
 
 def variables(**more: str) -> dict[str, str]:
@@ -72,7 +72,7 @@ class Environment:
         home = dependencies / "pyspark"
         extra = {name: str(self.executable) for name in ("PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON")}
         options = ["--master", "local[1]", "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN"]
-        options += ["--driver-java-options", QUICK_JAVA]
+        options += ["--driver-java-options", JAVA]
         return run(
             [home / "bin" / "spark-submit", *options, *arguments],
             cwd=self.folder,

@@ -293,10 +293,16 @@ class KafkaBroker:
 
 
 class SchemaRegistry:
-    """Apicurio Registry with Confluent's API at `url`. Its data stays in a folder when it is killed."""
+    """Apicurio Registry with Confluent's API at `url`.
 
-    def __init__(self, folder: Path, *, user: str | None = None, password: str | None = None) -> None:
-        self._folder, self._user, self._password = folder, user, password
+    folder: for its log. With `keeps`, it also has the data, which stays when the registry is killed. Each schema then
+    waits for the disk, on a busy machine for many seconds.
+    """
+
+    def __init__(
+        self, folder: Path, *, keeps: bool = False, user: str | None = None, password: str | None = None
+    ) -> None:
+        self._folder, self._keeps, self._user, self._password = folder, keeps, user, password
         self._port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"http://127.0.0.1:{self._port}/apis/ccompat/v7"
@@ -312,9 +318,9 @@ class SchemaRegistry:
             "quarkus.management.host": "127.0.0.1",
             "quarkus.management.port": free_port(),
             "quarkus.log.level": "WARN",
-            # Without this setting, a kill loses the commits of the last half second.
-            "apicurio.datasource.url": f"jdbc:h2:file:{self._folder}/registry;WRITE_DELAY=0",
         }
+        if self._keeps:  # without the delay of 0, a kill loses the commits of the last half second
+            settings["apicurio.datasource.url"] = f"jdbc:h2:file:{self._folder}/registry;WRITE_DELAY=0"
         if self._user:
             settings |= {
                 "quarkus.http.auth.basic": "true",

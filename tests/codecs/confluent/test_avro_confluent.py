@@ -676,7 +676,7 @@ def test_confluents_serializers(registry: Registry) -> None:
 
 @pytest.fixture(scope="module")
 def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[services.SchemaRegistry]:
-    registry = services.SchemaRegistry(tmp_path_factory.mktemp("apicurio"), user="alice", password="sesame")
+    registry = services.SchemaRegistry(tmp_path_factory.mktemp("apicurio"), keeps=True, user="alice", password="sesame")
     registry.start()
     yield registry
     registry.kill()

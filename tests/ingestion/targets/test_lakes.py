@@ -34,6 +34,7 @@ from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import quoted
 from tests.ingestion.history import BY_ID, SOURCE, expected, generated
+from tests.support.sessions import FEW_PROCESSES, JAVA, LOCAL, without_checksums
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "2"))
@@ -61,11 +62,9 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     folder = tmp_path_factory.mktemp("lakes")
     settings = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dderby.system.home={folder}",
-        "spark.sql.shuffle.partitions": "2",
+        **LOCAL,
+        **FEW_PROCESSES,
+        "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.jars": f"{services.jars('delta')},{services.jars('iceberg')},{services.kafka_jars()}",
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension,"
@@ -78,10 +77,8 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     }
     strict = {name.replace("catalog.lake", "catalog.strict"): value for name, value in settings.items()}
     settings |= {**strict, "spark.sql.catalog.strict.use-nullable-query-schema": "false"}
-    builder = SparkSession.builder.master("local[2]").appName("kvformat tests")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
+    session = SparkSession.builder.master("local[2]").appName("kvformat tests").config(map=settings).getOrCreate()
+    without_checksums(session)
     yield session
     session.stop()
 
@@ -348,21 +345,16 @@ def test_a_history_of_a_topic(lakes: Any, broker: Any, tmp_path: Path, sink: dic
 
 _IN_MEMORY = """
 import logging, sys
-from pyspark.sql import SparkSession
+from pathlib import Path
 from kvformat.ingestion import Pipeline
+from tests.connectors.crashes import session
 from tests.ingestion.crashes import lake_settings
 from tests.ingestion.history import BY_ID
-from tests.support import services
-from pathlib import Path
 
 logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(levelname)s %(message)s")
 folder, bootstrap, topic = Path(sys.argv[1]), *sys.argv[2:4]
 settings = lake_settings("delta", folder) | {"spark.sql.catalogImplementation": "in-memory"}
-settings["spark.jars"] += f",{services.kafka_jars()}"
-builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-for name, value in settings.items():
-    builder = builder.config(name, value)
-spark = builder.getOrCreate()
+spark = session(**settings)
 source = {"type": "kafka", "topic": topic, "properties.bootstrap.servers": bootstrap}
 source |= {"scan.startup.mode": "earliest-offset", "value.format": "debezium-json"}
 pipeline = Pipeline(source, {"type": "delta"}, transform=BY_ID)

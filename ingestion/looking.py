@@ -7,8 +7,9 @@ JSON of its parts). A record whose table can't be told gets an error. A record w
 left out. At the end, each task adds one line of news: which tables it saw, and their new columns, keys and TRUNCATEs.
 
 A table that an earlier batch has decoded is decoded at once, by the same decoder. Its rows are packed instead of its
-records, and the records that are bad. If a record changes the schema of the table, the look is repeated without
-decoders: the rows must be those of the new schema.
+records, and the records that are bad. Of rows with the same key the decoder gives only the last one, if the target
+takes no others: for an update in Debezium's form one row and not two. If a record changes the schema of the table, the
+look is repeated without decoders: the rows must be those of the new schema.
 
 Rows of small tables are returned to the driver together with the news, so that one job is enough for many tables. All
 tasks return at most `returned_bytes`; the rows of other tables stay in the lines.

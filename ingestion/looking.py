@@ -150,8 +150,7 @@ class Looking:
         """Return the look with the news of all tasks, and with the rows that they returned, by one job."""
         lines = self.lines.where(RETURNED).select(TABLE, PACKED, NEWS).toArrow()
         news = merged_news(lines[NEWS].drop_null().to_pylist())
-        rows = lines.filter(lines[NEWS].is_null())
-        return replace(self, news=news, rows=_rows_by_table(rows, {table_name(table) for table in news.kept}))
+        return replace(self, news=news, rows=_rows_by_table(lines, {table_name(table) for table in news.kept}))
 
     def fetched(self, tables: Iterable[TableId]) -> dict[TableId, pa.Table]:
         """Return the rows of tables that the look has decoded and not returned, by one job."""
@@ -239,10 +238,10 @@ class _Returned:
 
 
 def _rows_by_table(lines: pa.Table, kept: Set[str]) -> dict[TableId, pa.Table]:
-    """Return the rows of cells by their table, without those of some tables."""
+    """Return the rows of cells by their table, without those of some tables. Lines without a table have no rows."""
     rows: dict[str, list[pa.RecordBatch]] = {}
     for name, cell in zip(lines[TABLE].to_pylist(), lines[PACKED], strict=True):
-        if name not in kept:
+        if name is not None and name not in kept:
             rows.setdefault(name, []).extend(unpacked_cells([cell]))
     return {table_of(name): pa.Table.from_batches(batches) for name, batches in rows.items()}
 

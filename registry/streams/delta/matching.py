@@ -43,8 +43,11 @@ class KeyIndex:
     def places(self, rows: pa.Table) -> Places:
         """Return for each row the number of the row of the index that has its key, or -1."""
         codes = np.zeros(rows.num_rows, np.int64)
-        for key, values, pairs in self._columns:
+        for number, (key, values, pairs) in enumerate(self._columns):
             digits = _digits(_comparable(rows.column(key)), values)
+            if number == 0:  # the digits of the first column are the numbers of its pairs
+                codes = digits
+                continue
             wanted = codes * len(values) + digits
             at = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
             codes = np.where((codes >= 0) & (digits >= 0) & (pairs[at] == wanted), at, -1)

@@ -49,7 +49,7 @@ from kvformat.registry.contract.schemas import arrow_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
 from kvformat.registry.format import Format
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
-from kvformat.registry.streams.delta.matching import last_rows
+from kvformat.registry.streams.delta.matching import last_places
 from kvformat.registry.table.decode_records import decode_records
 from kvformat.registry.table.metadata import MetadataColumn
 from kvformat.registry.table.record_headers import headers_of, with_header
@@ -436,13 +436,19 @@ class _Lines:
     def batch(
         self, bad: Mapping[int, tuple[str, str, str]], position: list[pa.Array], names: list[str], keys: list[str]
     ) -> pa.RecordBatch:
-        """Return the rows of good records, then a line for each bad record. With `keys`: the last row of each key."""
+        """Return the rows of good records, then a line for each bad record.
+
+        With `keys`, rows that a later row of their key replaces are left out, also if a TRUNCATE comes between: of the
+        rows of a key, those that are later than its last row by their time stay.
+        """
         *names, error = names
         rows = pa.table([*self.columns, self.kinds, self.indexes, *self.position], names)
         if bad:
             rows = rows.filter(pa.array(~np.isin(np.asarray(self.records), list(bad))))
         if keys:
-            rows = last_rows(in_order(rows), keys)
+            rows = in_order(rows)
+            last, times = last_places(rows, keys), np.asarray(pc.fill_null(rows.column(TIMESTAMP), 0))
+            rows = rows.filter(pa.array((last == np.arange(rows.num_rows)) | (times > times[last])))
         rows = rows.append_column(error, pa.nulls(rows.num_rows, error_type()))
         if not bad:
             return _one_batch(rows)

@@ -155,8 +155,13 @@ def test_the_last_row_of_a_key_is_that_of_the_highest_offset() -> None:
         TIMESTAMP: pa.array([5] * 9),
     }
     order = pa.array([8, 4, 0, 1, 7, 2, 6, 5, 3])
-    found = decoder.decoded(pa.record_batch(records).take(order)).to_pylist()
-    assert [(row["c0"], row["c1"]) for row in found] == [(0, 6), (1, 7), (2, 8)]
+    rows = decoder.decoded(pa.record_batch(records).take(order)).to_pylist()
+    assert [(row["c0"], row["c1"]) for row in rows] == [(0, 6), (1, 7), (2, 8)]
+
+    # A TRUNCATE of another partition at time 6 removes the last row of key 2, and not the one before it.
+    later = records | {TIMESTAMP: pa.array([9, 5, 5, 8, 7, 7, 8, 7, 6])}
+    rows = decoder.decoded(pa.record_batch(later)).to_pylist()
+    assert [(row["c0"], row["c1"]) for row in rows] == [(0, 0), (2, 5), (0, 6), (1, 7), (2, 8)]
 
 
 def test_the_first_error_of_a_row_counts() -> None:

@@ -66,12 +66,16 @@ class KeyIndex:
 
 def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Return the last row of each key, as `latest_by_key` does, in their order. The keys are not nested."""
+    is_last = last_places(rows, keys) == np.arange(rows.num_rows)
+    return rows if is_last.all() else rows.filter(pa.array(is_last))
+
+
+def last_places(rows: pa.Table, keys: Sequence[str]) -> Places:
+    """Return for each row the number of the last row that has its key. The keys are not nested."""
     codes, _ = _numbered(rows, keys)
     last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    if len(last) == rows.num_rows:
-        return rows
     last[codes] = np.arange(rows.num_rows)  # a later row replaces an earlier one
-    return rows.take(pa.array(np.sort(last)))
+    return last[codes]
 
 
 def merged(rows: pa.Table, changes: pa.Table, places: Places) -> pa.Table:

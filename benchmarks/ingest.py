@@ -78,8 +78,6 @@ if TYPE_CHECKING:
 
 ALTERNATING = 5  # tables whose messages alternate
 KNOWN = (10, 100, 1000)
-TOPIC_DRIVER_BYTES = 2**29
-"""`driver.max-bytes` of `topic`: the rows of a million records are about as large as the default."""
 TOUCHED = 10
 MANY = (1, 10, 100)
 BATCHES = 50  # of the query whose memory is measured
@@ -265,7 +263,6 @@ class _Query:
         frame: DataFrame,
         known: int = 0,
         source: Mapping[str, str] = _SOURCE,
-        **target: int,
     ) -> None:
         pipeline = Pipeline(source, {"type": "delta", "path": "x"}, transform=_BY_ID)
         if known:
@@ -279,7 +276,7 @@ class _Query:
             plan = planner.plan(IngestState(), BatchNews(tables, tuple(columns)))
             SchemaStore(spark, str(folder / "checkpoint")).write(-1, IngestState(), plan)
         settings = QuerySettings(str(folder / "checkpoint"))
-        self._batch = IngestBatch(pipeline, DeltaPathTarget(folder / "out", **target), settings)
+        self._batch = IngestBatch(pipeline, DeltaPathTarget(folder / "out"), settings)
         self._frame, self._number = frame, 0
 
     def __call__(self) -> None:
@@ -376,8 +373,7 @@ def measure_topic(records: int, rounds: int) -> dict[str, Any]:
             }
             tasks: dict[str, Task] = {}
             for name, frame in frames.items():
-                query = _Query(spark, folder / name, frame, source=source, driver_max_bytes=TOPIC_DRIVER_BYTES)
-                tasks[name] = query
+                tasks[name] = query = _Query(spark, folder / name, frame, source=source)
                 query()  # the first batch finds the columns; a later one is decoded while it is looked at
             speeds = measure(tasks, records=records, rounds=rounds, clock=broker.others_cpu_seconds)
             found = [read_table(spark, folder / name / "out", "inventory.orders") for name in frames]

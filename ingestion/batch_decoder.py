@@ -22,7 +22,6 @@ import pyarrow as pa
 from kvformat.ingestion import transforming
 from kvformat.ingestion.decode import FitStage, TableDecoder, layout_of
 from kvformat.ingestion.decoded_rows import ROW_ERROR, DecodedRows, with_bad_records
-from kvformat.ingestion.schemas.types import NESTED_ROOTS
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.spark.decoded_columns import exact_column
 
@@ -160,12 +159,7 @@ class BatchDecoder:
 
     def _can_return(self, decoder: TableDecoder) -> bool:
         """Whether the rows of a table can be written from the driver, if they are few."""
-        columns = {column.name: column.type.root for column in decoder.result.columns}
-        return (
-            self._is_plain(decoder.table)
-            and not decoder.layout.value_format.own_columns
-            and not any(columns.get(key) in NESTED_ROOTS for key in decoder.result.primary_key)
-        )
+        return self._is_plain(decoder.table) and decoder.in_arrow
 
     # --- rows with Spark -----------------------------------------------------------------------------------
 
@@ -239,7 +233,7 @@ class BatchDecoder:
                 f"table {table}: 'unchanged.columns' = 'keep' needs rows that go to one table as they are. Remove the "
                 "projection, the filter, and the routes to several tables, or the option"
             )
-        return TableDecoder(
+        decoder = TableDecoder(
             table,
             layout,
             schema,
@@ -251,6 +245,7 @@ class BatchDecoder:
             few,
             source.declared.not_null,
         )
+        return replace(decoder, last_only=columns is not None and decoder.in_arrow and memory.target.rows == "latest")
 
     def _is_plain(self, table: TableId) -> bool:
         """Whether the rows of a source table go to one target as they are decoded, without a transform."""

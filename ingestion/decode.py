@@ -29,6 +29,7 @@ from kvformat.ingestion.decoded_rows import (
     TIMESTAMP,
     DecodedRows,
     error_type,
+    in_order,
     wire_names,
     wire_type,
 )
@@ -48,6 +49,7 @@ from kvformat.registry.contract.schemas import arrow_schema
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
 from kvformat.registry.format import Format
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.streams.delta.matching import last_places
 from kvformat.registry.table.decode_records import decode_records
 from kvformat.registry.table.metadata import MetadataColumn
 from kvformat.registry.table.record_headers import headers_of, with_header
@@ -142,7 +144,8 @@ class TableDecoder:
     schema: the table's columns before its transform. target: the columns that the rows are fitted to; None leaves them.
     inserts_only: whether an update or a deletion is an error, because the table has no key. in_one_task: whether one
     task decodes all records, so that grouping the rows by their key needs no shuffle. not_null: the columns for which
-    each row needs a value, beside the key.
+    each row needs a value, beside the key. last_only: whether rows are left out if a later one of the same records has
+    their key, because the target takes the last row of each key; only if `in_arrow`.
     """
 
     table: TableId
@@ -155,11 +158,19 @@ class TableDecoder:
     flat: FlattenedColumns | None = None
     in_one_task: bool = field(default=False, compare=False)
     not_null: frozenset[str] = frozenset()
+    last_only: bool = False
 
     @property
     def result(self) -> TableSchema:
         """The columns of the rows."""
         return self.schema if self.target is None else self.target
+
+    @property
+    def in_arrow(self) -> bool:
+        """Whether rows can be merged by Arrow alone: no key is nested, and the formats add no columns."""
+        types = {column.name: column.type.root for column in self.result.columns}
+        has_nested_key = any(types.get(key) in NESTED_ROOTS for key in self.result.primary_key)
+        return not has_nested_key and not self.layout.value_format.own_columns
 
     def rows(self, looked: Looking) -> DecodedRows:
         """Return the rows of the table's records: columns, `row_kind`, `row_index`, the position, and the error.
@@ -190,8 +201,7 @@ class TableDecoder:
         if len(parts) == 1:
             return parts[0][0]._decoded(batch)
         rows = pa.Table.from_batches([decoder._decoded(batch.take(records)) for decoder, records in parts])
-        in_order = rows.sort_by([(name, "ascending") for name in (*POSITION, ROW_INDEX)]).combine_chunks()
-        return pa.RecordBatch.from_arrays([column.chunk(0) for column in in_order.columns], in_order.column_names)
+        return _one_batch(rows.sort_by([(name, "ascending") for name in (*POSITION, ROW_INDEX)]))
 
     def _by_written_columns(self, batch: pa.RecordBatch) -> Iterator[tuple[TableDecoder, pa.Array]]:
         """Yield the decoder of each group of records: it reads the columns by the types of their own schemas.
@@ -271,7 +281,9 @@ class TableDecoder:
         if rows.reasons is not None:
             for at in np.flatnonzero(np.asarray(rows.reasons.is_valid())).tolist():
                 bad[at] = rows.parts[at].as_py(), rows.reasons[at].as_py(), rows.codes[at].as_py()  # type: ignore[index]
-        return lines.batch(bad, position, wire_names(len(columns) + len(self.layout.value_format.own_columns)))
+        names = wire_names(len(columns) + len(self.layout.value_format.own_columns))
+        keys = [self.result.names.index(key) for key in self.result.primary_key] if self.last_only else []
+        return lines.batch(bad, position, names, [names[place] for place in keys])
 
     def _unnested(self, columns: list[pa.Array]) -> list[pa.Array]:
         """Return the columns that are named by paths instead of the nested columns of the value."""
@@ -320,6 +332,10 @@ class TableDecoder:
         fitted = fit_columns(columns, self.schema, self.target, self.time_zone, errors.length)
         errors.add_reasons(fitted[1])
         return fitted[0]
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return pa.RecordBatch.from_struct_array(rows.to_struct_array().combine_chunks())
 
 
 def _with_whole_numbers(texts: pa.StringArray) -> pa.StringArray:
@@ -418,20 +434,29 @@ class _Lines:
     records: pa.Int64Array
 
     def batch(
-        self, bad: Mapping[int, tuple[str, str, str]], position: list[pa.Array], names: list[str]
+        self, bad: Mapping[int, tuple[str, str, str]], position: list[pa.Array], names: list[str], keys: list[str]
     ) -> pa.RecordBatch:
-        """Return the rows of good records, then a line for each bad record."""
-        none = pa.nulls(len(self.records), error_type())
-        arrays = [*self.columns, self.kinds, self.indexes, *self.position, none]
+        """Return the rows of good records, then a line for each bad record.
+
+        With `keys`, rows that a later row of their key replaces are left out, also if a TRUNCATE comes between: of the
+        rows of a key, those that are later than its last row by their time stay.
+        """
+        *names, error = names
+        rows = pa.table([*self.columns, self.kinds, self.indexes, *self.position], names)
+        if bad:
+            rows = rows.filter(pa.array(~np.isin(np.asarray(self.records), list(bad))))
+        if keys:
+            rows = in_order(rows)
+            last, times = last_places(rows, keys), np.asarray(pc.fill_null(rows.column(TIMESTAMP), 0))
+            rows = rows.filter(pa.array((last == np.arange(rows.num_rows)) | (times > times[last])))
+        rows = rows.append_column(error, pa.nulls(rows.num_rows, error_type()))
         if not bad:
-            return pa.RecordBatch.from_arrays(arrays, names)
-        kept = pa.array(~np.isin(np.asarray(self.records), list(bad)))
+            return _one_batch(rows)
         lines = pa.array(sorted(bad))
         errors = pa.array([dict(zip(ERROR_FIELDS, bad[at], strict=True)) for at in sorted(bad)], error_type())
-        added = [pa.nulls(len(lines), array.type) for array in arrays[: -len(position) - 1]]
+        added = [pa.nulls(len(lines), column_type) for column_type in rows.schema.types[: -len(position) - 1]]
         added += [*(column.take(lines) for column in position), errors]
-        merged = [pa.concat_arrays([array.filter(kept), more]) for array, more in zip(arrays, added, strict=True)]
-        return pa.RecordBatch.from_arrays(merged, names)
+        return _one_batch(pa.concat_tables([rows, pa.table(added, schema=rows.schema)]))
 
 
 # --- rows that were transformed ------------------------------------------------------------------------------

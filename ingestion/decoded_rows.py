@@ -14,7 +14,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.ingestion.packing import PACKED, pack, unpack
 from kvformat.ingestion.schemas.table_id import TableId
@@ -22,6 +24,8 @@ from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import STRING, parse_column_type
 from kvformat.registry.contract.types import FlinkType, spark_type
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.streams.change_columns import ADDED_KINDS
+from kvformat.registry.streams.delta.matching import last_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -109,6 +113,34 @@ def _packing(decoded: Callable[[_Batches], _Batches]) -> Callable[[_Batches], _B
 
 def _unpack_rows(batches: _Batches) -> _Batches:
     return unpack(batches)
+
+
+# --- the last row of each key ----------------------------------------------------------------------------------
+
+
+def in_order(rows: pa.Table, names: Sequence[str] = (*POSITION, ROW_INDEX)) -> pa.Table:
+    """Return rows sorted by columns without nulls. Rows of one task are sorted already, so that is looked at first."""
+    is_same, is_sorted = np.ones(max(rows.num_rows - 1, 0), np.bool_), True
+    for name in names:
+        column = rows.column(name).combine_chunks()
+        if pa.types.is_string(column.type):
+            encoded = column.dictionary_encode()
+            ranks = np.argsort(np.argsort(np.asarray(encoded.dictionary.to_pylist(), object)))
+            numbers = ranks[np.asarray(encoded.indices)]
+        else:
+            numbers = np.asarray(column)
+        is_sorted &= not (is_same & (numbers[:-1] > numbers[1:])).any()
+        is_same &= numbers[:-1] == numbers[1:]
+    return rows if is_sorted else rows.sort_by([(name, "ascending") for name in names])
+
+
+def latest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Return the last row of each key with `row_kind` '+U' or '-D', as `latest_by_key` does; without keys all rows."""
+    if not keys:
+        return rows.drop_columns([ROW_KIND])
+    rows = last_rows(rows, keys)
+    is_row = pc.is_in(rows.column(ROW_KIND), value_set=pa.array(ADDED_KINDS))
+    return rows.set_column(rows.column_names.index(ROW_KIND), ROW_KIND, pc.if_else(is_row, "+U", "-D"))
 
 
 # --- columns of the stage ------------------------------------------------------------------------------------

@@ -7,8 +7,9 @@ JSON of its parts). A record whose table can't be told gets an error. A record w
 left out. At the end, each task adds one line of news: which tables it saw, and their new columns, keys and TRUNCATEs.
 
 A table that an earlier batch has decoded is decoded at once, by the same decoder. Its rows are packed instead of its
-records, and the records that are bad. If a record changes the schema of the table, the look is repeated without
-decoders: the rows must be those of the new schema.
+records, and the records that are bad. Of rows with the same key the decoder gives only the last one, if the target
+takes no others: for an update in Debezium's form one row and not two. If a record changes the schema of the table, the
+look is repeated without decoders: the rows must be those of the new schema.
 
 Rows of small tables are returned to the driver together with the news, so that one job is enough for many tables. All
 tasks return at most `returned_bytes`; the rows of other tables stay in the lines.
@@ -149,8 +150,7 @@ class Looking:
         """Return the look with the news of all tasks, and with the rows that they returned, by one job."""
         lines = self.lines.where(RETURNED).select(TABLE, PACKED, NEWS).toArrow()
         news = merged_news(lines[NEWS].drop_null().to_pylist())
-        rows = lines.filter(lines[NEWS].is_null())
-        return replace(self, news=news, rows=_rows_by_table(rows, {table_name(table) for table in news.kept}))
+        return replace(self, news=news, rows=_rows_by_table(lines, {table_name(table) for table in news.kept}))
 
     def fetched(self, tables: Iterable[TableId]) -> dict[TableId, pa.Table]:
         """Return the rows of tables that the look has decoded and not returned, by one job."""
@@ -238,10 +238,10 @@ class _Returned:
 
 
 def _rows_by_table(lines: pa.Table, kept: Set[str]) -> dict[TableId, pa.Table]:
-    """Return the rows of cells by their table, without those of some tables."""
+    """Return the rows of cells by their table, without those of some tables. Lines without a table have no rows."""
     rows: dict[str, list[pa.RecordBatch]] = {}
     for name, cell in zip(lines[TABLE].to_pylist(), lines[PACKED], strict=True):
-        if name not in kept:
+        if name is not None and name not in kept:
             rows.setdefault(name, []).extend(unpacked_cells([cell]))
     return {table_of(name): pa.Table.from_batches(batches) for name, batches in rows.items()}
 

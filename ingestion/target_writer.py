@@ -9,20 +9,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kvformat.ingestion.batch_decoder import BatchRows, SourceRows
 from kvformat.ingestion.batch_report import BatchReport
-from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, in_order, latest_rows
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.events import DropTable, TruncateTable
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
-from kvformat.registry.streams.change_columns import ADDED_KINDS
 from kvformat.registry.streams.changes import latest_by_key
-from kvformat.registry.streams.delta.matching import last_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -137,7 +133,7 @@ class TargetWriter:
             rows = rows.filter(errors.is_null())
         rows = rows.drop_columns([ROW_ERROR, TIMESTAMP])
         _check_columns(target, schema, rows.column_names)
-        rows = in_order(rows, (*POSITION, ROW_INDEX))
+        rows = in_order(rows)
         if self.memory.target.rows == "latest":
             rows = latest_rows(rows.drop_columns([ROW_INDEX, *POSITION]), schema.primary_key)
         self.memory.target.write_rows(target, schema, rows, BatchWrite(self.memory.query, self.report.batch_id))
@@ -161,31 +157,6 @@ class TargetWriter:
         batch = BatchWrite(self.memory.query, self.report.batch_id, part)
         records = self.memory.target.write(target, schema, rows, batch)
         return [] if records is None else [records]
-
-
-def in_order(rows: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return rows sorted by columns without nulls. Rows of one task are sorted already, so that is looked at first."""
-    is_same, is_sorted = np.ones(max(rows.num_rows - 1, 0), np.bool_), True
-    for name in names:
-        column = rows.column(name).combine_chunks()
-        if pa.types.is_string(column.type):
-            encoded = column.dictionary_encode()
-            ranks = np.argsort(np.argsort(np.asarray(encoded.dictionary.to_pylist(), object)))
-            numbers = ranks[np.asarray(encoded.indices)]
-        else:
-            numbers = np.asarray(column)
-        is_sorted &= not (is_same & (numbers[:-1] > numbers[1:])).any()
-        is_same &= numbers[:-1] == numbers[1:]
-    return rows if is_sorted else rows.sort_by([(name, "ascending") for name in names])
-
-
-def latest_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the last row of each key with `row_kind` '+U' or '-D', as `latest_by_key` does; without keys all rows."""
-    if not keys:
-        return rows.drop_columns([ROW_KIND])
-    rows = last_rows(rows, keys)
-    is_row = pc.is_in(rows.column(ROW_KIND), value_set=pa.array(ADDED_KINDS))
-    return rows.set_column(rows.column_names.index(ROW_KIND), ROW_KIND, pc.if_else(is_row, "+U", "-D"))
 
 
 def _check_columns(target: TableId, schema: TableSchema, names: list[str]) -> None:

@@ -119,6 +119,51 @@ def test_a_row_that_is_deleted_or_replaced_needs_only_its_key() -> None:
     assert bad[11] == ("record", "column 'v' is NOT NULL, and the record has no value for it", "SCHEMA")
 
 
+def test_only_the_last_row_of_each_key_is_left_beside_bad_records() -> None:
+    """The key is the column of the target, with its type. A key that is deleted has a row, too."""
+    target = table_schema("v STRING", "id TINYINT", key=["id"])
+    of_all, of_last = (
+        _decoder("v STRING, id INT", "debezium-json", target=target, last_only=last) for last in (False, True)
+    )
+    one, two, wide = {"id": 1, "v": "a"}, {"id": 2, "v": "b"}, {"id": 300, "v": "c"}
+    changes = [
+        ("c", None, one),
+        ("c", None, two),
+        ("u", one, {"id": 3, "v": "a"}),
+        ("c", None, wide),
+        ("u", two, {**two, "v": "z"}),
+        ("d", {"id": 3, "v": "a"}, None),
+    ]
+    rows, bad = _rows(of_all, *(_change(*change) for change in changes))
+    assert len(rows) == 7
+    last, bad_of_last = _rows(of_last, *(_change(*change) for change in changes))
+    assert last == [(12, "a", 1), (14, "z", 2), (15, "a", 3)]
+    assert bad == bad_of_last
+    assert bad.keys() == {13}
+
+
+def test_the_last_row_of_a_key_is_that_of_the_highest_offset() -> None:
+    """Spark may give the records of a partition in another order."""
+    decoder = _decoder("id INT, v INT", target=table_schema("id INT", "v INT", key=["id"]), last_only=True)
+    messages = [as_bytes({"id": n % 3, "v": n}) for n in range(9)]
+    records = {
+        "key": pa.nulls(9, pa.binary()),
+        "value": pa.array(messages, pa.binary()),
+        "topic": pa.array(["t"] * 9),
+        "partition": pa.array([0] * 9, pa.int32()),
+        "offset": pa.array(range(9)),
+        TIMESTAMP: pa.array([5] * 9),
+    }
+    order = pa.array([8, 4, 0, 1, 7, 2, 6, 5, 3])
+    rows = decoder.decoded(pa.record_batch(records).take(order)).to_pylist()
+    assert [(row["c0"], row["c1"]) for row in rows] == [(0, 6), (1, 7), (2, 8)]
+
+    # A TRUNCATE of another partition at time 6 removes the last row of key 2, and not the one before it.
+    later = records | {TIMESTAMP: pa.array([9, 5, 5, 8, 7, 7, 8, 7, 6])}
+    rows = decoder.decoded(pa.record_batch(later)).to_pylist()
+    assert [(row["c0"], row["c1"]) for row in rows] == [(0, 0), (2, 5), (0, 6), (1, 7), (2, 8)]
+
+
 def test_the_first_error_of_a_row_counts() -> None:
     decoder = _decoder("v INT, w INT", as_text=["v", "w"], target=table_schema("v INT", "w INT", key=["v"]))
     _, bad = _rows(decoder, {"v": "x", "w": "y"}, {"w": "y"})

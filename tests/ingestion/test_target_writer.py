@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.ingestion.target_writer import in_order, latest_rows
+from kvformat.ingestion.decoded_rows import in_order, latest_rows
 from kvformat.registry import latest_by_key
 from kvformat.registry.spark.decoded_columns import ROW_KIND
 
@@ -59,6 +59,7 @@ def test_the_last_row_of_a_key_is_that_of_latest_by_key(spark: Any) -> None:
         expected = latest_by_key(spark.createDataFrame(rows), keys, ["offset"], deletes=True).toArrow()
         found = latest_rows(rows, keys)
         assert sorted(found.column_names) == sorted(expected.column_names)
+        assert found["offset"].to_pylist() == sorted(found["offset"].to_pylist())
         by_offset = [table.select(found.column_names).sort_by("offset").to_pylist() for table in (found, expected)]
         assert repr(by_offset[0]) == repr(by_offset[1])
         compared += found.num_rows

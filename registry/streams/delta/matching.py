@@ -43,8 +43,11 @@ class KeyIndex:
     def places(self, rows: pa.Table) -> Places:
         """Return for each row the number of the row of the index that has its key, or -1."""
         codes = np.zeros(rows.num_rows, np.int64)
-        for key, values, pairs in self._columns:
+        for number, (key, values, pairs) in enumerate(self._columns):
             digits = _digits(_comparable(rows.column(key)), values)
+            if number == 0:  # the digits of the first column are the numbers of its pairs
+                codes = digits
+                continue
             wanted = codes * len(values) + digits
             at = np.minimum(np.searchsorted(pairs, wanted), len(pairs) - 1)
             codes = np.where((codes >= 0) & (digits >= 0) & (pairs[at] == wanted), at, -1)
@@ -62,13 +65,17 @@ class KeyIndex:
 
 
 def last_rows(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return the last row of each key, as `latest_by_key` does. The keys are not nested."""
+    """Return the last row of each key, as `latest_by_key` does, in their order. The keys are not nested."""
+    is_last = last_places(rows, keys) == np.arange(rows.num_rows)
+    return rows if is_last.all() else rows.filter(pa.array(is_last))
+
+
+def last_places(rows: pa.Table, keys: Sequence[str]) -> Places:
+    """Return for each row the number of the last row that has its key. The keys are not nested."""
     codes, _ = _numbered(rows, keys)
     last = np.zeros(int(codes.max(initial=-1)) + 1, np.int64)
-    if len(last) == rows.num_rows:
-        return rows
     last[codes] = np.arange(rows.num_rows)  # a later row replaces an earlier one
-    return rows.take(pa.array(last))
+    return last[codes]
 
 
 def merged(rows: pa.Table, changes: pa.Table, places: Places) -> pa.Table:

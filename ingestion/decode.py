@@ -132,7 +132,7 @@ def decodable_records(records: DataFrame, metadata: Sequence[MetadataColumn]) ->
     columns = []
     for column in metadata:
         expression, wire = metadata_column(column, types), spark_type(column.declared, wire=True)
-        expression = expression if wire == spark_type(column.given, wire=True) else expression.cast(wire)
+        expression = expression if wire == spark_type(column.key_type, wire=True) else expression.cast(wire)
         columns.append(expression.alias(METADATA + column.name))
     return records.select(*records.columns, F.unix_millis("timestamp").alias(TIMESTAMP), *columns)
 

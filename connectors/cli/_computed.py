@@ -29,7 +29,7 @@ def computed_values(
     record_of = np.repeat(np.arange(len(batch.values)), np.diff(np.asarray(lists.offsets)))
     places = {rows.type.field(i).name: i for i in range(rows.type.num_fields)}
     inputs = []
-    for name, type_ in computed.given:
+    for name, type_ in computed.decoded:
         place = places.get(keys.get(name, name))
         if place is not None:
             inputs.append(rows.field(place))

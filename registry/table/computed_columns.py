@@ -30,14 +30,14 @@ from kvformat.registry.table.metadata import MetadataColumn
 class ComputedColumns:
     """Computed columns as plain data, which can be pickled.
 
-    columns: names with expressions in Flink SQL. `given` and `declared` are the types of the columns that the
+    columns: names with expressions in Flink SQL. `decoded` and `declared` are the types of the columns that the
     expressions may use, as decoded and as the table declares them; they differ for metadata. `zone` is the session's
     time zone.
     """
 
     table: str
     columns: tuple[tuple[str, str], ...]
-    given: tuple[tuple[str, FlinkType], ...]
+    decoded: tuple[tuple[str, FlinkType], ...]
     declared: tuple[tuple[str, FlinkType], ...]
     zone: str
 
@@ -49,7 +49,7 @@ class ComputedColumns:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The names of the columns that the expressions may use, in the order that `evaluate` takes them."""
-        return tuple(name for name, _ in self.given)
+        return tuple(name for name, _ in self.decoded)
 
     @property
     def types(self) -> tuple[FlinkType, ...]:
@@ -62,7 +62,7 @@ class ComputedColumns:
         `now` is the current time in microseconds since 1970.
         """
         arrays = dict(zip(self.inputs, inputs, strict=True))
-        rows = Rows(arrays, dict(self.given), length, Session(self.zone, now))
+        rows = Rows(arrays, dict(self.decoded), length, Session(self.zone, now))
         columns: list[pa.Array] = []
         reasons: dict[int, str] = {}
         for (name, _), bound in zip(self.columns, self._bound(), strict=True):
@@ -74,7 +74,7 @@ class ComputedColumns:
         return columns, reasons
 
     def _bound(self) -> tuple[Bound, ...]:
-        return _bind_all(self.columns, self.given, self.declared)
+        return _bind_all(self.columns, self.decoded, self.declared)
 
 
 def _evaluated(bound: Bound, rows: Rows, where: str) -> tuple[pa.Array, dict[int, str]]:
@@ -139,7 +139,7 @@ def computed_columns(table: TableDefinition, metadata: Sequence[MetadataColumn],
     declared = {c.name: nullable(c.type) for c in table.columns if c.kind == "physical" and c.type is not None}
     input_types = dict(declared)
     declared |= {column.name: nullable(column.declared) for column in metadata}
-    input_types |= {column.name: nullable(column.given) for column in metadata}
+    input_types |= {column.name: nullable(column.key_type) for column in metadata}
     return ComputedColumns(
         table.name,
         tuple((column.name, column.source) for column in columns),

@@ -89,8 +89,8 @@ class DecodeStage(RecordDecoding):
         digits = self.layout.value_format.time_digits
         self.columns = [
             StageColumn(
-                *(column.name, column.wire_name, column.given, column.declared),
-                wire=spark_type(column.given, wire=True),
+                *(column.name, column.wire_name, column.decoded, column.declared),
+                wire=spark_type(column.decoded, wire=True),
                 final=spark_type(nullable(with_time_digits(column.declared, digits))),
             )
             for column in self.columns

@@ -309,7 +309,7 @@ def _metadata_column(plan: TablePlan, column: MetadataColumn, df: DataFrame) -> 
             f"the DataFrame lacks the column {column.name}, which is written as metadata '{column.key}'",
             field=column.name,
         )
-    wanted = spark_type(nullable(column.given))
+    wanted = spark_type(nullable(column.key_type))
     check_metadata(column, df.schema[column.name].dataType, wanted)
     if column.raw_part is not None:
         return exact_column(column.name).cast("binary").alias(column.raw_part)

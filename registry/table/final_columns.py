@@ -107,7 +107,7 @@ def _check_type(column: DecodedColumn, table: str) -> None:
 
 def check_cast(column: DecodedColumn, table: str) -> None:
     """Raise `SchemaError` for a column with a cast that only Spark does."""
-    source, declared = column.given, column.declared
+    source, declared = column.decoded, column.declared
     same = source.root == declared.root and (not source.fields or nullable(source) == nullable(declared))
     same = same or {source.root, declared.root} <= {*_TEXTS}
     numbers = source.root in _NUMBERS and declared.root in _NUMBERS

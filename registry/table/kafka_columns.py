@@ -71,7 +71,7 @@ def metadata_column(column: MetadataColumn, types: Mapping[str, T.DataType]) -> 
     `types` are the columns of the DataFrame. Raises `SchemaError` if the column that the key needs is missing.
     """
     source_name = _SOURCE_COLUMNS.get(column.key, column.key)
-    wire = spark_type(column.given, wire=True)
+    wire = spark_type(column.key_type, wire=True)
     if source_name is None:
         return F.lit(None).cast(wire)
     if source_name not in types:
@@ -83,7 +83,7 @@ def metadata_column(column: MetadataColumn, types: Mapping[str, T.DataType]) -> 
         )
     if column.key in RAW:
         data = binary_column(types, source_name)
-        return _text(data) if column.given.root == "VARCHAR" else data
+        return _text(data) if column.key_type.root == "VARCHAR" else data
     source = F.col(source_name)
     if column.key == "timestamp-type":
         names = {0: "CreateTime", 1: "LogAppendTime"}

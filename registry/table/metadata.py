@@ -52,11 +52,11 @@ _CASTS = {  # target root -> other roots that can be cast to it
 
 @dataclass(frozen=True, slots=True)
 class MetadataColumn:
-    """A column for a metadata key: `given` is the key's type, `declared` the column's."""
+    """A column for a metadata key, with the types of the key and of the column."""
 
     name: str
     key: str
-    given: FlinkType
+    key_type: FlinkType
     declared: FlinkType
 
     @property

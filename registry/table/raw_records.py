@@ -52,7 +52,7 @@ def with_raw_columns(
     record_of = pa.array(np.repeat(np.arange(len(lists)), counts))
     for place, column in enumerate(columns, start=width):
         if column.raw_part is not None:
-            array = raw_array(messages[column.raw_part], column.given).take(record_of)
+            array = raw_array(messages[column.raw_part], column.key_type).take(record_of)
             arrays.insert(place, array)
             fields.insert(place, pa.field(column.name, array.type))
     mask = lists.is_null() if lists.null_count else None

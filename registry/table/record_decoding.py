@@ -50,7 +50,7 @@ class DecodedColumn:
 
     name: str
     wire_name: str
-    given: FlinkType
+    decoded: FlinkType
     declared: FlinkType
 
 
@@ -119,7 +119,7 @@ class RecordDecoding:
     def _decoder_types(self) -> dict[str, FlinkType]:
         """Return the columns of the decoder in their order, with their types there, without `last`."""
         types = {field.name: field.type for field in self.layout.physical.fields}
-        types |= {column.name: column.given for column in (*self.value_metadata, *self.kafka_metadata)}
+        types |= {column.name: column.key_type for column in (*self.value_metadata, *self.kafka_metadata)}
         computed = (column for column in self.plan.table.columns if column.kind == "computed")
         return types | {column.name: column.type for column in computed if column.type is not None}
 

@@ -72,10 +72,10 @@ def field_of(column: MetadataColumn) -> str:
 
 
 def metadata_array(column: MetadataColumn, records: pa.RecordBatch) -> pa.Array:
-    """Return the values of a connector's metadata key, of the type `column.given`."""
+    """Return the values of a connector's metadata key, of the type `column.key_type`."""
     array = records.column(field_of(column))
     if column.key in RAW:
-        return raw_array(array, column.given)
+        return raw_array(array, column.key_type)
     if column.key == "timestamp-type":
         return _timestamp_types(array)
     if column.key == "header-list":

@@ -81,7 +81,7 @@ class RowEncoder:
                     field=column.name,
                 )
             type_ = schema[column.name].dataType
-            check_metadata(column, type_, spark_type(nullable(column.given)))
+            check_metadata(column, type_, spark_type(nullable(column.key_type)))
             if column.key == "timestamp" and not isinstance(type_, T.TimestampType | T.NullType):
                 raise SchemaError(
                     f"column '{column.name}' is written as metadata 'timestamp' and must be TIMESTAMP, not "

@@ -262,8 +262,7 @@ def test_topics_that_are_created_again_or_grow(broker: Any) -> None:
     broker.add_partitions(topic, 2)
     broker.send(topic, [(None, b"v")] * 3, partition=1)
     assert plan.between(seen, plan.latest(seen)).ranges == (PartitionRange(topic, 1, 0, 3),)
-    admin = broker.admin()
-    admin.delete_topics([topic])[topic].result(30)
+    broker.delete(topic)
     with pytest.raises(OptionError, match="there is no topic 'plan-again'"):
         plan.latest(seen)
     broker.create(topic, 1)

@@ -333,14 +333,13 @@ def test_a_kept_consumer_sees_new_partitions_and_topics_that_are_created_again(b
     broker.add_partitions(topic, 2)
     broker.send(topic, [(None, b"new")] * 3, partition=1)
     assert read(kept, PartitionRange(topic, 1, 0, 3), ["value"])["value"].to_pylist() == [b"new"] * 3
-    admin = broker.admin()
-    admin.delete_topics([topic])[topic].result(30)
+    broker.delete(topic)
     with pytest.raises(DataLossError):
         offsets(kept, topic, 0, 5)
     broker.create(topic)
     broker.send(topic, [(None, b"again")] * 7)
     assert read(kept, PartitionRange(topic, 0, 0, 7), ["value"])["value"].to_pylist() == [b"again"] * 7
-    admin.delete_topics([topic])[topic].result(30)
+    broker.delete(topic)
     broker.create(topic)
     broker.send(topic, [(None, b"last")] * 9)
     assert read(kept, PartitionRange(topic, 0, 0, 9), ["value"])["value"].to_pylist() == [b"last"] * 9

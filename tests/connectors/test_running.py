@@ -73,8 +73,7 @@ def test_recreated_topics_are_detected_by_their_ids(spark: Any, broker: Any, tmp
     broker.send(topic, [change(n, 5) for n in range(5)])
     kept.update(table, source="python")
     for records, lost in ((8, 5), (3, 8)):
-        admin = broker.admin()
-        admin.delete_topics([topic])[topic].result(30)
+        broker.delete(topic)
         broker.create(topic)
         broker.send(topic, [change(n, records) for n in range(records)])
         with pytest.raises(
@@ -92,8 +91,7 @@ def test_recreated_topics_are_detected_only_by_offsets_with_sparks_source(
     table, kept = upsert(broker.bootstrap, topic), Maintained(spark, tmp_path)
 
     def make_again(records: int) -> None:
-        admin = broker.admin()
-        admin.delete_topics([topic])[topic].result(30)
+        broker.delete(topic)
         broker.create(topic)
         broker.send(topic, [change(n, records) for n in range(records)])
 

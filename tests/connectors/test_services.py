@@ -31,5 +31,4 @@ def test_a_topic_that_is_created_again_is_empty(broker: Any) -> None:
         assert ends(broker, topic, 3) == [0, 0, 0]
         broker.send(topic, [(None, b"v")], partition=2)
         assert ends(broker, topic, 3) == [0, 0, 1]
-        admin = broker.admin()  # its futures end with it
-        admin.delete_topics([topic])[topic].result(30)
+        broker.delete(topic)

@@ -17,6 +17,8 @@ from typing import ClassVar
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.registries.apicurio_client import GROUP, USE_ID
 from kvformat.codecs.registries.apicurio_frames import (
+    APICURIO,
+    APICURIO_LONG_ID,
     AUTO,
     CONTENT_ID,
     EIGHT,
@@ -90,6 +92,20 @@ class AvroApicurioFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.avro_columns import recognize_apicurio
+        """Recognize ids in Apicurio's headers, and long ones. avro-confluent recognizes ids of four bytes."""
+        from kvformat.codecs.discovery.message_kinds import indices_of
+        from kvformat.codecs.registry_formats.recognize import options_with_url
+        from kvformat.codecs.registry_formats.record_samples import split_by_type
 
-        return recognize_apicurio(sample)  # avro-confluent recognizes ids before the datum
+        options = options_with_url(sample)
+        in_header = f"have the id of a schema in the header {' or '.join(ApicurioFraming.id_headers(sample.part))}"
+        long_id = "begin with 00 and the id of a schema in eight bytes, the frame of Apicurio 2"
+        of_version_2 = {USE_ID: GLOBAL_ID, **options} if options else {}
+        return [
+            *split_by_type(sample, Recognition(indices_of(sample, APICURIO), 1.0, in_header, options), cls.identifier),
+            *split_by_type(
+                sample,
+                Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2),
+                cls.identifier,
+            ),
+        ]

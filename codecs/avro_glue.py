@@ -10,6 +10,7 @@ Rules: Flink's "AWS Glue Schema Registry Avro Format" (`GlueSchemaRegistryAvroFo
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -17,7 +18,7 @@ from typing import Any, ClassVar
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.glue_client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
-from kvformat.codecs.registries.glue_frames import MAX_SIZE, GlueFraming
+from kvformat.codecs.registries.glue_frames import GLUE, MAX_SIZE, GlueFraming, version_of
 from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
 from kvformat.codecs.registry_formats.registry import Registry
@@ -28,6 +29,7 @@ from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySettings
 
+_MOST_VERSIONS = 3  # of schemas, in a description
 _NAME, _COMPRESSION = "schema.name", "schema.compression"
 _SHARED = {option.name: option for option in AVRO_OPTIONS}
 _OF_SUBJECT = "`subject`, by default the topic with `-key` or `-value`"
@@ -164,9 +166,18 @@ class AvroGlueFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.avro_columns import recognize_glue
+        """Recognize Glue's frame. Glue is not asked without a region: nothing says which account has the schemas."""
+        from kvformat.codecs.discovery.message_kinds import indices_of
+        from kvformat.codecs.registry_formats.record_samples import split_by_type
 
-        return recognize_glue(sample)
+        indices = indices_of(sample, GLUE)
+        versions = Counter(version_of(sample.values[index] or b"") for index in indices)
+        shown = ", ".join(str(version) for version, _ in versions.most_common(_MOST_VERSIONS))
+        more = ", ..." if len(versions) > _MOST_VERSIONS else ""
+        description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
+        url = str(sample.registry.get("url", ""))
+        options = sample.registry if REGION in sample.registry else {"url": url} if url.startswith("file:") else {}
+        return [*split_by_type(sample, Recognition(indices, 0.9, description, options), cls.identifier)]
 
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         self.validate("decode")

@@ -23,12 +23,11 @@ from kvformat.codecs.changes.other_messages import OTHER_MESSAGES
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs.debezium.change_rows import envelope_of, rows_of_envelopes
-from kvformat.codecs.registries.confluent_frames import ConfluentFraming
+from kvformat.codecs.registries.confluent_frames import ConfluentFraming, is_protobuf_frame
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.codecs.registry_formats.protobuf_frames import is_frame
 from kvformat.codecs.registry_formats.protobuf_messages import decode_messages
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
@@ -60,7 +59,7 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
 
     @cached_property
     def framing(self) -> Framing:
-        return ConfluentFraming(is_frame)
+        return ConfluentFraming(is_protobuf_frame)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_debezium

@@ -18,11 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs.protobuf.schema_text import ROOT
-from kvformat.codecs.registries.confluent_frames import ConfluentFraming
+from kvformat.codecs.registries.confluent_frames import ConfluentFraming, is_protobuf_frame
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.codecs.registry_formats.protobuf_frames import is_frame
 from kvformat.codecs.registry_formats.protobuf_messages import SchemaWriter, decode_messages, text_of
 from kvformat.codecs.registry_formats.record_format import RecordFormat
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
@@ -59,7 +58,7 @@ class ProtoRegistryFormat(RecordFormat):
 
     @cached_property
     def framing(self) -> Framing:
-        return ConfluentFraming(is_frame)
+        return ConfluentFraming(is_protobuf_frame)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_registry

@@ -33,6 +33,8 @@ from kvformat.registry.contract.format_hooks import HeaderNames, Part
 LONG_PREFIX = 9
 """Bytes before the datum, with an id of eight bytes."""
 CONTENT_ID, GLOBAL_ID = "contentId", "globalId"
+APICURIO, APICURIO_LONG_ID = "apicurio", "apicurio long id"
+"""The kind of messages whose id is in a header, and of messages that begin with an id of eight bytes."""
 HEADERS: Mapping[Part, tuple[str, ...]] = {
     "key": ("apicurio.key.contentId", "apicurio.key.globalId", "apicurio.key.encoding"),
     "value": ("apicurio.value.contentId", "apicurio.value.globalId", "apicurio.value.encoding"),
@@ -55,6 +57,7 @@ class ApicurioFraming(Framing):
 
     text: ClassVar[str] = "00 and the id of a schema"
     headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
+    kinds: ClassVar[tuple[str, ...]] = (APICURIO, APICURIO_LONG_ID)
 
     def __init__(self, width: str, kind: str, format: str) -> None:
         self._width, self._kind, self._format = width, kind, format
@@ -74,6 +77,17 @@ class ApicurioFraming(Framing):
 
     def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         return add_header(messages, headers)
+
+    @classmethod
+    def id_headers(cls, part: Part) -> tuple[str, ...]:
+        return HEADERS[part][:2]
+
+    @classmethod
+    def kind_of(cls, message: bytes, *, in_header: bool) -> str:
+        if in_header:
+            return APICURIO if message[:1] and message[0] in _MARKS.values() else ""
+        is_long = len(message) > LONG_PREFIX and not any(message[:PREFIX]) and any(message[PREFIX:LONG_PREFIX])
+        return APICURIO_LONG_ID if is_long else ""
 
 
 def prefix(schema_id: int, *, wide: bool) -> bytes:
@@ -119,16 +133,6 @@ def _wrong_encoding(values: pa.BinaryArray, name: str) -> pa.BinaryArray:
         for value in distinct.dictionary.to_pylist()
     ]
     return pa.array(errors, pa.binary()).take(distinct.indices)
-
-
-def is_marked(message: bytes) -> bool:
-    """Return whether a message begins like those before which `add_header` puts an id."""
-    return bool(message) and message[0] in _MARKS.values()
-
-
-def has_long_id(message: bytes) -> bool:
-    """Return whether a message begins with an id of eight bytes whose first four are zero."""
-    return len(message) > LONG_PREFIX and not any(message[:PREFIX]) and any(message[PREFIX:LONG_PREFIX])
 
 
 def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width: str, kind: str) -> Frames:

@@ -23,18 +23,8 @@ from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs.debezium.options import FLATTENED
 from kvformat.codecs.debezium.own_types import MARKS, TYPES, DebeziumColumns
 from kvformat.codecs.discovery.column_types import Notes, shown
-from kvformat.codecs.discovery.message_kinds import (
-    APICURIO,
-    APICURIO_LONG_ID,
-    GLUE,
-    indices_of,
-    schema_id_of,
-)
-from kvformat.codecs.registries.apicurio_client import USE_ID
-from kvformat.codecs.registries.apicurio_frames import GLOBAL_ID, HEADERS
+from kvformat.codecs.discovery.message_kinds import schema_id_of
 from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.glue_client import REGION
-from kvformat.codecs.registries.glue_frames import version_of
 from kvformat.codecs.registries.registry import AVRO
 from kvformat.codecs.registry_formats.options import READ_ENUM_AND_FIXED
 from kvformat.codecs.registry_formats.recognize import (
@@ -57,7 +47,6 @@ if TYPE_CHECKING:
     from kvformat.codecs.registry_formats.format import RegistryFormat
 
 _FLATTENED_KINDS = {MARKED_ROWS: MARKED_DESCRIPTION, NAMED_ROWS: NAMED_DESCRIPTION}
-_MOST_VERSIONS = 3  # of schemas, in a description
 
 
 def recognize_confluent(sample: MessageSample) -> list[Recognition]:
@@ -97,35 +86,6 @@ def _flattened_rows(sample: MessageSample, kind: str) -> Recognition:
     are = f"{frames.description}; they are Avro {_FLATTENED_KINDS[kind]}"
     marked = kind == MARKED_ROWS
     return Recognition(frames.indices[kind], 1.0, are, sample.registry, format="avro-confluent", marks_deletes=marked)
-
-
-def recognize_glue(sample: MessageSample) -> list[Recognition]:
-    """Recognize messages in AWS Glue's frame. They are not asked for: nothing says which account has their schemas."""
-    indices = indices_of(sample, GLUE)
-    versions = Counter(version_of(sample.values[index] or b"") for index in indices)
-    shown = ", ".join(str(version) for version, _ in versions.most_common(_MOST_VERSIONS))
-    more = ", ..." if len(versions) > _MOST_VERSIONS else ""
-    description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
-    url = str(sample.registry.get("url", ""))
-    options = sample.registry if REGION in sample.registry else {"url": url} if url.startswith("file:") else {}
-    return [*split_by_type(sample, Recognition(indices, 0.9, description, options), "avro-glue")] if indices else []
-
-
-def recognize_apicurio(sample: MessageSample) -> list[Recognition]:
-    """Recognize messages whose records have the id of a schema in one of Apicurio's headers, or with a long id."""
-    options = options_with_url(sample)
-    in_header = f"have the id of a schema in the header {' or '.join(HEADERS[sample.part][:2])}"
-    long_id = "begin with 00 and the id of a schema in eight bytes, the frame of Apicurio 2"
-    of_version_2 = {USE_ID: GLOBAL_ID, **options} if options else {}
-    return [
-        recognition
-        for known in (
-            Recognition(indices_of(sample, APICURIO), 1.0, in_header, options),
-            Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2),
-        )
-        if known.messages
-        for recognition in split_by_type(sample, known, "avro-apicurio")
-    ]
 
 
 def propose_registry(

@@ -31,12 +31,9 @@ from kvformat.codecs.protobuf.field_columns import WRAPPERS
 from kvformat.codecs.protobuf.registry_schema import (
     DATE,
     DECIMAL,
-    FIRST,
     TIME_OF_DAY,
     TIMESTAMP,
-    IndexPath,
     message_types,
-    read_path,
 )
 from kvformat.codecs.protobuf.schema_text import (
     CONNECT_TYPE,
@@ -52,7 +49,7 @@ from kvformat.codecs.protobuf.schema_text import (
 )
 from kvformat.codecs.protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.confluent_frames import frame_size
+from kvformat.codecs.registries.confluent_frames import FIRST, IndexPath, frame_size, read_path
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.recognize import confluent_frames
 from kvformat.codecs.registry_formats.record_samples import split_by_type

@@ -11,11 +11,11 @@ from kvformat.codecs.protobuf.binding import check_table
 from kvformat.codecs.protobuf.evolve import evolved_types
 from kvformat.codecs.protobuf.field_columns import bind_row, check_writable
 from kvformat.codecs.protobuf.read import ProtobufReader, Settings
-from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, message_types
+from kvformat.codecs.protobuf.registry_schema import message_types
 from kvformat.codecs.protobuf.schema_text import ROOT, proto_text
 from kvformat.codecs.protobuf.write import ProtobufWriter
 from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.confluent_frames import read_frames
+from kvformat.codecs.registries.confluent_frames import FIRST, IndexPath, read_frames
 from kvformat.codecs.registries.framing import with_errors
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.new_schemas import NewSchemas

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.debezium.columns import DEBEZIUM_MEMBERS, is_named_by_debezium
 from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
-from kvformat.codecs.discovery.message_kinds import CONFLUENT, indices_of, schema_id_of
+from kvformat.codecs.discovery.message_kinds import indices_of, schema_id_of
 from kvformat.codecs.discovery.numbers import number_type
 from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.confluent_frames import CONFLUENT
 from kvformat.codecs.registries.registry import AVRO
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError, SchemaRegistryError

@@ -1,10 +1,7 @@
 """A schema registry as formats use it: its settings, the subject of what is written, and the frame of its messages.
 
-    Registry            Confluent's, and those with its interface
-    ApicurioRegistry    Apicurio's own interface, in avro_apicurio.py
-    GlueRegistry        AWS Glue, in avro_glue.py
-
-A format names its registry by the class attribute `registry_type`.
+`Registry` is Confluent's, and that of registries with its interface. A format with another one names it by the class
+attribute `registry_type`, and has it in its module.
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.discovery.column_types import Notes
 from kvformat.codecs.discovery.findings import Findings
 from kvformat.codecs.json.schema_columns import columns_of_json_schema
-from kvformat.codecs.protobuf.registry_schema import IndexPath
 from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.confluent_frames import IndexPath
 from kvformat.codecs.registries.registry import AVRO, PROTOBUF
 from kvformat.codecs.registry_formats.avro_discover import avro_columns, schema_contributions
 from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema

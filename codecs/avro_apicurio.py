@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from kvformat.codecs.avro.registry_options import AVRO_OPTIONS
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.registries.apicurio_client import GROUP, USE_ID
 from kvformat.codecs.registries.apicurio_frames import (
@@ -27,10 +28,9 @@ from kvformat.codecs.registries.apicurio_frames import (
     ID_WIDTH,
     ApicurioFraming,
 )
+from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Framing
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS
-from kvformat.codecs.registry_formats.registry import Registry
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Option

@@ -13,12 +13,12 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from kvformat.codecs.avro.registry_options import cloud_avro_options
 from kvformat.codecs.changes.other_messages import OTHER_MESSAGES
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION
 from kvformat.codecs.debezium.options import AVRO_TYPE_OPTIONS, FLATTENED
 from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
-from kvformat.codecs.registry_formats.options import cloud_avro_options
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition

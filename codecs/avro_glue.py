@@ -15,13 +15,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from kvformat.codecs.avro.registry_options import AVRO_OPTIONS
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.glue_client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
 from kvformat.codecs.registries.glue_frames import GLUE, MAX_SIZE, GlueFraming, version_of
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
-from kvformat.codecs.registry_formats.registry import Registry
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from kvformat.codecs.avro.registry_options import cloud_avro_options
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.codecs.registry_formats.options import cloud_avro_options
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition

@@ -18,21 +18,24 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._rows import join_parts
+from kvformat.codecs.avro.datums import AvroDatums
 from kvformat.codecs.avro.format import AvroTable
 from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.registry_options import AVRO_OPTIONS, avro_look_options
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs.changes.envelope import DELETE, KINDS, UPDATE_BEFORE
 from kvformat.codecs.changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_ALL, find_by_members
 from kvformat.codecs.changes.reading_only import check_reading_only
-from kvformat.codecs.changes.row_plan import RowPlan, join_parts
+from kvformat.codecs.changes.row_plan import RowPlan
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs.debezium import flattened_avro
@@ -50,13 +53,12 @@ from kvformat.codecs.debezium.options import (
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS
 from kvformat.codecs.debezium.value_readings import ConnectorModes, flink_misreads, plan_row
 from kvformat.codecs.registries.registry import AVRO
-from kvformat.codecs.registry_formats.avro_datums import AvroDatums, avro_look_options
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import SUBJECT_STRATEGY, TOPIC
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
@@ -67,9 +69,6 @@ from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 from kvformat.registry.format import Format
-
-if TYPE_CHECKING:
-    pass
 
 _Mask = npt.NDArray[np.bool_]
 _KEY_OPTIONS = ("types", "binary.handling.mode")
@@ -94,14 +93,15 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.avro_columns import recognize_debezium_avro
+        from kvformat.codecs.registry_formats.recognize import recognize_debezium_avro
 
         return recognize_debezium_avro(sample)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.avro_columns import propose_debezium_avro
+        from kvformat.codecs.debezium.avro_columns import propose_debezium_avro
 
-        return propose_debezium_avro(sample, self._raw_options, self)
+        flat = bool(self.options[FLATTENED.name])
+        return propose_debezium_avro(sample, self._raw_options, self.registry, self.identifier, flat=flat)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
@@ -132,13 +132,19 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         )
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
+        from kvformat.codecs.debezium.avro_discover import DebeziumAvroLooker
 
-        return DebeziumAvroLooker(self, self.datums, request, self._raw_options)
+        schema = next(spec for spec in AVRO_OPTIONS if spec.name == "schema")  # one is not that of many tables
+        one_schema = (schema.name, *schema.fallback)
+        options = {name: text for name, text in self._raw_options.items() if name not in one_schema}
+        of_envelopes = {name: options[name] for spec in AVRO_OPTIONS for name in spec.keys(options)}
+        envelopes = get_format("avro-confluent", of_envelopes)
+        typed, flat = self.options["types"] == DEBEZIUM, bool(self.options[FLATTENED.name])
+        return DebeziumAvroLooker(type(self)(options), envelopes, self.datums, request, typed=typed, flat=flat)
 
     def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
         """Return the columns of rows by their schemas; None if the values are read by Debezium's own types anyway."""
-        from kvformat.codecs.registry_formats.avro_discover import written_change_columns
+        from kvformat.codecs.debezium.avro_discover import written_change_columns
 
         if self.options["types"] == DEBEZIUM or self.options["schema"] is not None:
             return None
@@ -151,7 +157,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     @cached_property
     def datums(self) -> AvroDatums:
         """The datums, which are envelopes."""
-        return AvroDatums(self, self._table, _envelope, legacy=self.legacy)
+        return AvroDatums(self.options, self.registry, self._table, _envelope, legacy=self.legacy)
 
     def _table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.legacy)
@@ -175,7 +181,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
-        from kvformat.codecs.registry_formats.avro_columns import image_of, row_of
+        from kvformat.codecs.debezium.avro_columns import image_of, row_of
 
         flat, seen, new = self.options[FLATTENED.name], list[Schema](), self.new_schemas(row)
 
@@ -199,7 +205,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
 
     def _columns_of(self, writer: Schema) -> list[FlinkField]:
-        from kvformat.codecs.registry_formats.avro_discover import change_columns
+        from kvformat.codecs.debezium.avro_discover import change_columns
 
         typed, flat = self.options["types"] == DEBEZIUM, bool(self.options[FLATTENED.name])
         return [FlinkField(name, t) for name, t in change_columns(writer, typed=typed, flat=flat).items()]

@@ -24,10 +24,10 @@ from kvformat.codecs.json.nulls import is_null
 from kvformat.codecs.json.settings import WRITE_OPTIONS, ReadSettings
 from kvformat.codecs.registries.confluent_frames import GUID_PREFIX, PREFIX, bodies, body
 from kvformat.codecs.registries.framing import cut, with_errors
+from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID_TYPES
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.options import cloud_options
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
@@ -53,12 +53,12 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.json_columns import recognize_json_debezium
+        from kvformat.codecs.registry_formats.recognize import recognize_json_debezium
 
         return recognize_json_debezium(sample)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.json_columns import without_frames
+        from kvformat.codecs.json.columns import without_frames
 
         return super().propose_columns(without_frames(sample))
 

@@ -28,8 +28,8 @@ from kvformat.codecs.json.types import EPOCHS
 from kvformat.codecs.json.write import JsonWriter
 from kvformat.codecs.registries.confluent_frames import bodies, body, prefix, read_after_ids
 from kvformat.codecs.registries.framing import with_errors
+from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import JSON
-from kvformat.codecs.registry_formats.options import cloud_options
 from kvformat.codecs.registry_formats.record_format import RecordFormat
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
@@ -71,12 +71,12 @@ class JsonRegistryFormat(RecordFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.json_columns import recognize_json_registry
+        from kvformat.codecs.registry_formats.recognize import recognize_json_registry
 
         return recognize_json_registry(sample)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.json_columns import propose_json_registry
+        from kvformat.codecs.json.columns import propose_json_registry
 
         return propose_json_registry(sample, self._raw_options, self.settings, self.options[RECORD_NAME])
 

@@ -17,12 +17,12 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs.protobuf.messages import SchemaWriter, decode_messages, text_of
 from kvformat.codecs.protobuf.schema_text import ROOT
 from kvformat.codecs.registries.confluent_frames import ConfluentFraming, is_protobuf_frame
 from kvformat.codecs.registries.framing import Framing
+from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import PROTOBUF
-from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.codecs.registry_formats.protobuf_messages import SchemaWriter, decode_messages, text_of
 from kvformat.codecs.registry_formats.record_format import RecordFormat
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
@@ -52,7 +52,7 @@ class ProtoRegistryFormat(RecordFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.protobuf_columns import recognize_proto_registry
+        from kvformat.codecs.registry_formats.recognize import recognize_proto_registry
 
         return recognize_proto_registry(sample)
 
@@ -61,13 +61,14 @@ class ProtoRegistryFormat(RecordFormat):
         return ConfluentFraming(is_protobuf_frame)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_registry
+        from kvformat.codecs.protobuf.schema_columns import propose_proto_registry
 
         return propose_proto_registry(sample, self._raw_options, self.settings)
 
     def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         row = row_type(schema)
-        return decode_messages(messages, row, self.settings, self.identifier, self.new_schemas(row))
+        new = self.new_schemas(row)
+        return decode_messages(messages, row, self.settings, self.identifier, None if new is None else new.error)
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         name = self.options[RECORD_NAME] or ROOT

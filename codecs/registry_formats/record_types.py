@@ -26,12 +26,12 @@ from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.json.read import JsonReader
 from kvformat.codecs.json.references import SchemaDocuments, required_members
 from kvformat.codecs.json.settings import ReadSettings
+from kvformat.codecs.protobuf.frames import message_groups, only_group
 from kvformat.codecs.protobuf.registry_schema import message_types
 from kvformat.codecs.registries.cache import schemas_by_id
 from kvformat.codecs.registries.confluent_frames import FIRST, IndexPath
 from kvformat.codecs.registries.framing import Frames, Framing, distinct_ids
 from kvformat.codecs.registries.registry import AVRO, JSON, PROTOBUF
-from kvformat.codecs.registry_formats.protobuf_frames import message_groups, only_group
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings

@@ -13,7 +13,7 @@ from kvformat.codecs.registries.cache import id_of_schema, latest_schema
 from kvformat.codecs.registries.confluent_client import context_of
 from kvformat.codecs.registries.confluent_frames import ConfluentFraming
 from kvformat.codecs.registries.framing import Framing
-from kvformat.codecs.registry_formats.options import HEADER, ID_ENCODING, PROPERTIES, SCHEMA_CONTEXT, SUBJECT_NAMES
+from kvformat.codecs.registries.options import HEADER, ID_ENCODING, PROPERTIES, SCHEMA_CONTEXT, SUBJECT_NAMES
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part

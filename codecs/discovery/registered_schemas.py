@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 from kvformat.codecs.discovery.column_types import Notes, shown
 from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registry_formats.recognize import MAX_IDS
 from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 
 Read = TypeVar("Read")
+MAX_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 
 
 def read_schemas(

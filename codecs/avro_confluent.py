@@ -10,7 +10,7 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,7 +44,7 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -66,12 +66,6 @@ class AvroConfluentFormat(RecordFormat):
     @classmethod
     def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return avro_look_options(cls, super().look_options(options))
-
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.recognize import recognize_confluent
-
-        return recognize_confluent(sample)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
         from kvformat.codecs.avro.columns import propose_registry

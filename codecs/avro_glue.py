@@ -61,16 +61,9 @@ class GlueRegistry(Registry):
     @cached_property
     def settings(self) -> RegistrySettings:
         options = self._options
+        url = options["url"] or f"glue://{options[REGION] or ''}/{options[REGISTRY] or ''}"
         named = {name: options[name] for name in (REGION, ENDPOINT, REGISTRY, COMPATIBILITY)}
-        return RegistrySettings(
-            url=options["url"] or f"glue://{options[REGION] or ''}/{options[REGISTRY] or ''}",
-            properties=tuple(sorted((name, value) for name, value in named.items() if value is not None)),
-            timeout=options["registry-timeout"].total_seconds(),
-            retries=max(options["registry-retries"], 0),
-            backoff=options["registry-backoff"].total_seconds(),
-            format=self._format,
-            guids=True,
-        )
+        return replace(self.settings_with(url, named), guids=True)
 
     def check(self, direction: Direction, *, reads_schemas: bool, names_subject: bool) -> None:
         options = self._options
@@ -143,14 +136,12 @@ class AvroGlueFormat(AvroConfluentFormat):
         Option(name="cache.size", type="int", default=200, doc=_CACHE),
         Option(name="cache.ttlMs", type="long", default=86_400_000, doc=_CACHE),
         replace(_SHARED["schema"], doc=f"Ours. {_SHARED['schema'].doc}", fallback=()),
-        _SHARED["read-enum-and-fixed"],
-        _SHARED["variant-columns"],
-        _SHARED["on-new-schema"],
+        *(_SHARED[name] for name in ("read-enum-and-fixed", "variant-columns", "on-new-schema")),
         Option(name="schema-id", doc="Ours. The UUID of the version to write. The registry is then not asked for it."),
-        _SHARED["register-in-executors"],
-        _SHARED["registry-timeout"],
-        _SHARED["registry-retries"],
-        _SHARED["registry-backoff"],
+        *(
+            _SHARED[name]
+            for name in ("register-in-executors", "registry-timeout", "registry-retries", "registry-backoff")
+        ),
         Option(
             name=MAX_SIZE,
             type="memory",

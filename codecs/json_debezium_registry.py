@@ -28,7 +28,7 @@ from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID_TYPES
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -84,8 +84,3 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
             framed = cut(framed, np.asarray(framed.is_valid()), GUID_PREFIX - PREFIX)
         batch = DebeziumJsonFormat.decode_arrow(self, framed, schema, metadata=metadata)
         return batch if errors is None else with_errors(batch, errors)
-
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        raise self.unsupported("encode")

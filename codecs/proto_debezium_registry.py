@@ -12,7 +12,6 @@ Rules: "Debezium" in the documentation of Confluent Cloud for Apache Flink.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar
 
@@ -30,11 +29,11 @@ from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
@@ -51,12 +50,6 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
         *UNCHANGED_OPTIONS,
     )
     reads_only: ClassVar[bool] = True
-
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.recognize import recognize_proto_debezium
-
-        return recognize_proto_debezium(sample)
 
     @cached_property
     def framing(self) -> Framing:
@@ -90,11 +83,6 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
             other_messages=self.options[OTHER_MESSAGES.name],
         )
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
-
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        raise self.unsupported("encode")
 
 
 @cached_by_identity

@@ -22,12 +22,12 @@ from kvformat.codecs.avro.reading import READ_ENUM_AND_FIXED, AvroReading
 from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.avro.resolve import plan
 from kvformat.codecs.avro.schema import Schema
-from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.cache import schemas_of_kind
 from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Frames, distinct_ids
-from kvformat.codecs.registries.registry import AVRO
+from kvformat.codecs.registries.registry import AVRO, unknown_schema, unreadable_schema
 from kvformat.registry.contract.batches import EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
+from kvformat.registry.contract.error_codes import Reason, reason_arrays
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 from kvformat.registry.contract.schemas import row_type
@@ -148,21 +148,13 @@ class AvroDatums:
     def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | Reason]:
         """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
         keys = frames.schemas(ids)
-        answers = schemas_by_id(self._registry.settings, keys)
+        answers = schemas_of_kind(self._registry.settings, keys, AVRO)
         return {schema_id: self._schema(key, answers[key]) for schema_id, key in zip(ids, keys, strict=True)}
 
     def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | Reason:
-        registry = f"the schema registry at {self._registry.settings.shown_url}"
-        registered = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
-        if isinstance(registered, Refused):
-            return Reason(
-                ErrorCode.UNKNOWN_SCHEMA,
-                f"Could not find schema with id {schema_id} in {registry}: {registered.reason}",
-            )
+        if isinstance(answer, Refused):
+            return unknown_schema(self._registry.settings, schema_id, answer.reason)
         try:
-            return parse_complete(registered)
+            return parse_complete(answer)
         except SchemaError as bad:
-            reason = self._registry.settings.scrubbed(str(bad))
-            return Reason(
-                ErrorCode.UNKNOWN_SCHEMA, f"the schema with id {schema_id} in {registry} can't be read: {reason}"
-            )
+            return unreadable_schema(self._registry.settings, schema_id, str(bad))

@@ -18,7 +18,7 @@ from kvformat.codecs.debezium.own_types import MARKS, TYPES, DebeziumColumns
 from kvformat.codecs.discovery.column_types import Notes
 from kvformat.codecs.discovery.message_kinds import schema_id_of
 from kvformat.codecs.discovery.registered_schemas import MAX_IDS
-from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.cache import schemas_of_kind
 from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.registry import AVRO
 from kvformat.registry.contract.errors import SchemaError
@@ -60,11 +60,12 @@ def _key_names(sample: MessageSample, settings: RegistrySettings) -> Counter[Key
     if not ids:
         return names_of_json(keys)
     counts = Counter[KeyNames]()
-    for schema_id, answer in schemas_by_id(settings, [schema_id for schema_id, _ in ids.most_common(MAX_IDS)]).items():
+    usual = [schema_id for schema_id, _ in ids.most_common(MAX_IDS)]
+    for schema_id, schema in schemas_of_kind(settings, usual, AVRO).items():
         names: KeyNames = ()
-        if isinstance(answer, RegistrySchema) and answer.kind == AVRO:
+        if isinstance(schema, RegistrySchema):
             with contextlib.suppress(SchemaError):
-                names = tuple(field.name for field in parse_complete(answer).fields)
+                names = tuple(field.name for field in parse_complete(schema).fields)
         if names:
             counts[names] += ids[schema_id]
     return counts

@@ -39,14 +39,7 @@ class DebeziumAvroLooker:
     """
 
     def __init__(
-        self,
-        format: Format,
-        envelopes: Format,
-        datums: AvroDatums,
-        request: LookRequest,
-        *,
-        typed: bool,
-        flat: bool,
+        self, format: Format, envelopes: Format, datums: AvroDatums, request: LookRequest, *, typed: bool, flat: bool
     ) -> None:
         self._format, self._envelopes, self._datums, self._request = format, envelopes, datums, request
         self._typed, self._flat = typed, flat

@@ -17,13 +17,13 @@ from kvformat.codecs.protobuf.read import ProtobufReader, Settings
 from kvformat.codecs.protobuf.registry_schema import message_types
 from kvformat.codecs.protobuf.schema_text import ROOT, proto_text
 from kvformat.codecs.protobuf.write import ProtobufWriter
-from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.cache import schemas_of_kind
 from kvformat.codecs.registries.confluent_frames import FIRST, IndexPath, read_frames
 from kvformat.codecs.registries.framing import with_errors
-from kvformat.codecs.registries.registry import PROTOBUF
+from kvformat.codecs.registries.registry import PROTOBUF, unknown_schema, unreadable_schema
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.error_codes import ErrorCode, Reason
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
@@ -64,7 +64,8 @@ def decode_messages(
             reasons[at] = reader
     others = np.flatnonzero(~np.isin(which, readable))
     if len(others) or not parts:
-        parts.append((others, SchemaReader.nothing(row, len(others))))
+        kind = pa.list_(pa.field("element", arrow_type(nullable(row))))
+        parts.append((others, DecodedBatch(pa.nulls(len(others), kind))))
     return with_errors(join_parts(parts), reasons)
 
 
@@ -78,24 +79,14 @@ def _reader_of(
     group: SameType, row: FlinkType, settings: RegistrySettings, format: str, check: Check | None
 ) -> SchemaReader | Reason:
     """Return the reader of a group of messages as rows, or the error of all of them."""
-    (answer,) = schemas_by_id(settings, [group.schema_id]).values()
-    registered = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {group.schema_id}")
-    registry = f"the schema registry at {settings.shown_url}"
+    (registered,) = schemas_of_kind(settings, [group.schema_id], PROTOBUF).values()
     if isinstance(registered, Refused):
-        return Reason(
-            ErrorCode.UNKNOWN_SCHEMA,
-            f"Could not find schema with id {group.schema_id} in {registry}: {registered.reason}",
-        )
+        return unknown_schema(settings, group.schema_id, registered.reason)
     error = None if check is None else check(group.schema_id, lambda: _columns(registered, group.path))
     if error is not None:
         return error
     reader = _reader(row, registered, group.path, format)
-    if isinstance(reader, SchemaReader):
-        return reader
-    return Reason(
-        ErrorCode.UNKNOWN_SCHEMA,
-        f"the schema with id {group.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}",
-    )
+    return reader if isinstance(reader, SchemaReader) else unreadable_schema(settings, group.schema_id, reader)
 
 
 def _columns(schema: RegistrySchema, path: IndexPath) -> tuple[FlinkField, ...]:
@@ -132,11 +123,6 @@ class SchemaReader:
         rows = pa.Array.from_buffers(kind, len(batch.rows), batch.rows.buffers()[:2], children=[values])
         changed = DecodedBatch(rows, None, batch.errors, batch.codes)
         return fail_rows(changed, dict(sorted(errors.reasons.items()))) if errors.reasons else changed
-
-    @staticmethod
-    def nothing(row: FlinkType, count: int) -> DecodedBatch:
-        """Return the batch of messages without rows."""
-        return DecodedBatch(pa.nulls(count, pa.list_(pa.field("element", arrow_type(nullable(row))))))
 
 
 @cached_by_identity

@@ -7,6 +7,7 @@ attribute `registry_type`, and has it in its module.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from kvformat.codecs.registries.cache import id_of_schema, latest_schema
@@ -64,15 +65,23 @@ class Registry:
         context = (options.get(SCHEMA_CONTEXT) or "").strip(":")
         if context:
             url = ",".join(f"{address.strip().rstrip('/')}/contexts/{context}" for address in url.split(","))
+        settings = self.settings_with(url, {**(options.get("properties") or {}), **named})
+        return replace(
+            settings,
+            client=self.client if url.lstrip().lower().startswith("http") else "",
+            subject=self.subject if self.subject and context_of(self.subject) else "",
+        )
+
+    def settings_with(self, url: str, properties: Mapping[str, str | None]) -> RegistrySettings:
+        """Return the settings of a client with a URL and properties, of which those that are None are left out."""
+        options = self._options
         return RegistrySettings(
             url=url,
-            properties=tuple(sorted(({**(options.get("properties") or {}), **named}).items())),
+            properties=tuple(sorted((name, value) for name, value in properties.items() if value is not None)),
             timeout=options["registry-timeout"].total_seconds(),
             retries=max(options["registry-retries"], 0),
             backoff=options["registry-backoff"].total_seconds(),
             format=self._format.replace("debezium-", ""),
-            client=self.client if url.lstrip().lower().startswith("http") else "",
-            subject=self.subject if self.subject and context_of(self.subject) else "",
         )
 
     def check(self, direction: Direction, *, reads_schemas: bool, names_subject: bool) -> None:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import validity
-from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 
@@ -166,6 +166,11 @@ def cut(messages: pa.BinaryArray, long: npt.NDArray[np.bool_], less: int) -> pa.
     offsets[1:] -= less * np.cumsum(long, dtype=np.int32)
     valid = None if not messages.null_count else validity(np.asarray(messages.is_valid()))
     return pa.Array.from_buffers(pa.binary(), count, [valid, pa.py_buffer(offsets), pa.py_buffer(data[kept])])
+
+
+def with_prefix(batch: EncodedBatch, prefix: bytes) -> EncodedBatch:
+    """Return a batch with these bytes before each message."""
+    return replace(batch, messages=pc.binary_join_element_wise(pa.scalar(prefix), batch.messages, pa.scalar(b"")))
 
 
 def with_errors(batch: DecodedBatch, reasons: Iterable[Reason | None]) -> DecodedBatch:

@@ -47,7 +47,7 @@ class GlueFraming(Framing):
         return not self._compresses
 
     def prefix(self, schema_id: Any) -> bytes:
-        return prefix(schema_id)
+        return _PLAIN + uuid.UUID(schema_id).bytes
 
     def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
         frames, is_zlib = read_frames(messages, present)
@@ -60,11 +60,6 @@ class GlueFraming(Framing):
 
     def finished(self, messages: pa.BinaryArray) -> pa.BinaryArray:
         return compressed(messages) if self._compresses else messages
-
-
-def prefix(version: str) -> bytes:
-    """Return the bytes before the datum, for the UUID of a schema's version."""
-    return _PLAIN + uuid.UUID(version).bytes
 
 
 def version_of(message: bytes) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 
 from kvformat.registry.contract.options import Option
 
@@ -127,11 +128,5 @@ def cloud_options(files: str, *options: Option) -> tuple[Option, ...]:
 
     `files` are the names of schemas in a folder. `options` are those of the format itself.
     """
-    return (url_option(files, cloud=True), *_CLOUD, *options, _SUBJECT_OF_OURS, *CLIENT_OPTIONS)
-
-
-_SUBJECT_OF_OURS = Option(
-    name="subject",
-    fallback=("schema-registry.subject",),
-    doc=f"Ours. The subject that the schema is registered under; another name for `{SUBJECT_NAMES}`.",
-)
+    of_ours = f"Ours. The subject that the schema is registered under; another name for `{SUBJECT_NAMES}`."
+    return (url_option(files, cloud=True), *_CLOUD, *options, replace(SUBJECT, doc=of_ours), *CLIENT_OPTIONS)

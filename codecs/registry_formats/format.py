@@ -31,6 +31,7 @@ from kvformat.registry.contract.errors import SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import Direction
+from kvformat.registry.contract.samples import MessageSample, Recognition
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -60,6 +61,14 @@ class RegistryFormat(Format):
     @classmethod
     def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
         return cls.registry_type.complete_options(options, topic=topic, part=part)
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        """Recognize messages in Confluent's frame. Formats with the same messages as another one recognize none."""
+        from kvformat.codecs.registry_formats.recognize import IN_CONFLUENTS_FRAME
+
+        recognize = IN_CONFLUENTS_FRAME.get(cls.identifier)
+        return () if recognize is None else recognize(sample)
 
     @cached_property
     def registry(self) -> Registry:
@@ -104,6 +113,11 @@ class RegistryFormat(Format):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         """Decode a batch of messages, as `decode_arrow` does. `metadata` does not have the schema's id."""
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.unsupported("encode")
 
     def schema_ids(self, messages: pa.BinaryArray) -> pa.StringArray:
         """Return the id or the GUID of each message's schema as text, null for a message without a frame."""

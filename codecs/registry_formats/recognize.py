@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +23,7 @@ from kvformat.codecs.discovery.numbers import number_type
 from kvformat.codecs.discovery.registered_schemas import MAX_IDS
 from kvformat.codecs.protobuf.registry_schema import message_types
 from kvformat.codecs.protobuf.schema_columns import type_of_message
-from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.cache import schemas_by_id, schemas_of_kind
 from kvformat.codecs.registries.confluent_frames import CONFLUENT, IndexPath, body
 from kvformat.codecs.registries.registry import AVRO, PROTOBUF
 from kvformat.codecs.registry_formats.record_samples import split_by_type
@@ -177,10 +177,10 @@ def recognize_proto_debezium(sample: MessageSample) -> list[Recognition]:
     kinds = {index: type_of_message(sample.values[index] or b"") for index in indices}
     are_changes: dict[tuple[int | str, IndexPath], bool] = {}
     for schema_id, path in {kind for kind in kinds.values() if kind is not None}:
-        (answer,) = schemas_by_id(settings, [schema_id]).values()
+        (schema,) = schemas_of_kind(settings, [schema_id], PROTOBUF).values()
         with contextlib.suppress(SchemaError):
-            if isinstance(answer, RegistrySchema) and answer.kind == PROTOBUF:
-                names = {field.name for field in message_types(answer, path, "proto-registry").message.fields}
+            if isinstance(schema, RegistrySchema):
+                names = {field.name for field in message_types(schema, path, "proto-registry").message.fields}
                 are_changes[schema_id, path] = names >= _CHANGE
     changes = tuple(index for index, kind in kinds.items() if kind is not None and are_changes.get(kind))
     are = f"{frames.description}; they are Debezium's changes in Protobuf"
@@ -211,3 +211,13 @@ def recognize_json_debezium(sample: MessageSample) -> list[Recognition]:
             indices.append(index)
     are = "begin with 00 and a schema id, Confluent's frame, and go on as Debezium's changes in JSON"
     return [Recognition(tuple(indices), 1.0, are, options_with_url(sample), specificity=3)] if indices else []
+
+
+IN_CONFLUENTS_FRAME: Mapping[str, Callable[[MessageSample], list[Recognition]]] = {
+    "avro-confluent": recognize_confluent,
+    "debezium-avro-confluent": recognize_debezium_avro,
+    "proto-registry": recognize_proto_registry,
+    "proto-debezium-registry": recognize_proto_debezium,
+    "json-registry": recognize_json_registry,
+}
+"""What each format recognizes, by its identifier."""

@@ -1,15 +1,19 @@
-"""Reads messages as rows with a batch of the kernel."""
+"""Reads messages as rows with a batch of the kernel; joins batches of rows, and takes parts of them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._arrays import Ints
 from kvformat.codecs._kernel import count_messages
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.fork_safe import Guarded
+from kvformat.registry.contract.join_batches import join_decoded
 
 
 class RowBatch(Protocol):
@@ -72,3 +76,23 @@ def _decoded(batch: RowBatch, messages: pa.BinaryArray) -> DecodedBatch:
     count_messages(len(messages))
     rows = batch.read_batch(messages)
     return DecodedBatch(rows, None, *batch.errors())
+
+
+def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
+    """Join batches into one. Each part is the numbers of its messages in the joined batch, and the batch."""
+    places = np.concatenate([at for at, _ in parts])
+    order = np.empty(len(places), np.int64)
+    order[places] = np.arange(len(places))
+    return take_messages(join_decoded([part for _, part in parts]), order)
+
+
+def take_messages(batch: DecodedBatch, places: Ints) -> DecodedBatch:
+    """Return the messages with these numbers, in their order."""
+    chosen, buffers = pa.array(places), batch.rows.buffers()[:2]
+    kinds_taken = None
+    if batch.row_kinds is not None:
+        kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
+        kinds_taken = kinds.take(chosen).flatten()
+    errors = None if batch.errors is None else batch.errors.take(chosen)
+    codes = None if batch.codes is None else batch.codes.take(chosen)
+    return replace(batch, rows=batch.rows.take(chosen), row_kinds=kinds_taken, errors=errors, codes=codes)

@@ -14,9 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
+from kvformat.codecs.avro.registry_options import AVRO_OPTIONS
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.registries.apicurio_client import GROUP, USE_ID
 from kvformat.codecs.registries.apicurio_frames import (
+    APICURIO,
+    APICURIO_LONG_ID,
     AUTO,
     CONTENT_ID,
     EIGHT,
@@ -25,10 +28,9 @@ from kvformat.codecs.registries.apicurio_frames import (
     ID_WIDTH,
     ApicurioFraming,
 )
+from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Framing
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS
-from kvformat.codecs.registry_formats.registry import Registry
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.options import Option
@@ -90,6 +92,20 @@ class AvroApicurioFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.avro_columns import recognize_apicurio
+        """Recognize ids in Apicurio's headers, and long ones. avro-confluent recognizes ids of four bytes."""
+        from kvformat.codecs.discovery.message_kinds import indices_of
+        from kvformat.codecs.registry_formats.recognize import options_with_url
+        from kvformat.codecs.registry_formats.record_samples import split_by_type
 
-        return recognize_apicurio(sample)  # avro-confluent recognizes ids before the datum
+        options = options_with_url(sample)
+        in_header = f"have the id of a schema in the header {' or '.join(ApicurioFraming.id_headers(sample.part))}"
+        long_id = "begin with 00 and the id of a schema in eight bytes, the frame of Apicurio 2"
+        of_version_2 = {USE_ID: GLOBAL_ID, **options} if options else {}
+        return [
+            *split_by_type(sample, Recognition(indices_of(sample, APICURIO), 1.0, in_header, options), cls.identifier),
+            *split_by_type(
+                sample,
+                Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2),
+                cls.identifier,
+            ),
+        ]

@@ -10,18 +10,21 @@ Rules: Flink's "Confluent Avro Format" page, its `RegistryAvroFormatFactory`, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs.avro.datums import AvroDatums
 from kvformat.codecs.avro.format import AvroTable
 from kvformat.codecs.avro.parse import parse_schema
 from kvformat.codecs.avro.read import ChoiceBatch
+from kvformat.codecs.avro.reading import READ_ENUM_AND_FIXED
+from kvformat.codecs.avro.registry_options import AVRO_OPTIONS, avro_look_options
 from kvformat.codecs.avro.resolve import choice, plan
-from kvformat.codecs.avro.schema import Schema
+from kvformat.codecs.avro.schema import Schema, records_of
 from kvformat.codecs.avro.table import read_rows, read_table
 from kvformat.codecs.avro.types import (
     ROOT,
@@ -30,11 +33,10 @@ from kvformat.codecs.avro.types import (
     schema_text,
 )
 from kvformat.codecs.registries.framing import distinct_ids
+from kvformat.codecs.registries.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registries.registry import AVRO
-from kvformat.codecs.registry_formats.avro_datums import AvroDatums, avro_look_options
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS, IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registry_formats.record_format import RecordFormat, beside, schema_of_column
-from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
+from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS, TABLES_OF_TYPES
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import Reason
@@ -42,7 +44,7 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -65,26 +67,28 @@ class AvroConfluentFormat(RecordFormat):
     def look_options(cls, options: Mapping[str, Any]) -> Mapping[str, Any]:
         return avro_look_options(cls, super().look_options(options))
 
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.avro_columns import recognize_confluent
-
-        return recognize_confluent(sample)
-
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.avro_columns import propose_registry
+        from kvformat.codecs.avro.columns import propose_registry
 
-        return propose_registry(sample, self._raw_options, self, self.options[RECORD_NAME])
+        plain, name = bool(self.options[READ_ENUM_AND_FIXED]), self.options[RECORD_NAME]
+        return propose_registry(sample, self._raw_options, self.registry, plain=plain, name=name)
 
     def looker_of_records(self, request: LookRequest) -> Looker:
-        from kvformat.codecs.registry_formats.avro_discover import AvroLooker
+        from kvformat.codecs.avro.discover import AvroLooker
 
-        return AvroLooker(self, self.datums, request)
+        return AvroLooker(self.datums, request, by_record=bool(request.options.get(TABLES_OF_TYPES)))
 
     @cached_property
     def datums(self) -> AvroDatums:
         """The datums, which are rows."""
-        return AvroDatums(self, self._table, lambda row: row, legacy=self.legacy)
+        return AvroDatums(
+            self.options,
+            self.registry,
+            self._table,
+            lambda row: row,
+            legacy=self.legacy,
+            record=self.options[RECORD_NAME],
+        )
 
     def _table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.identifier, self.legacy, self.options[RECORD_NAME])
@@ -114,7 +118,7 @@ class AvroConfluentFormat(RecordFormat):
                 return None
             name = (writer.optional or writer).full_name
             number = names.index(name)
-            plain = self.options["read-enum-and-fixed"]
+            plain = self.options[READ_ENUM_AND_FIXED]
             plans.append(choice(plan(writer, tables[number].schema, plain, self.legacy), number))
         if not plans:
             return None
@@ -135,11 +139,11 @@ class AvroConfluentFormat(RecordFormat):
         new = self.new_schemas(row)
         if new is None:
             return None
-        from kvformat.codecs.registry_formats.avro_discover import avro_columns
+        from kvformat.codecs.avro.discover import avro_columns
 
         def error(schema: int | str, writer: Schema) -> Reason | None:
-            branches = [branch for branch in writer.branches if branch.type == "record"]
-            records = [branch for branch in branches if branch.full_name == new.record] or branches or [writer]
+            branches = records_of(writer)
+            records = [branch for branch in branches if branch.full_name == new.record] or branches
             reads_one = len(records) == 1 and self.options["schema"] is None
             reading = self.datums.reading(records[0]) if reads_one else None
             return new.error(schema, lambda: chain.from_iterable(map(avro_columns, records)), reading)

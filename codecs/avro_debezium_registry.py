@@ -8,20 +8,15 @@ Rules: "Debezium" in the documentation of Confluent Cloud for Apache Flink.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
-import pyarrow as pa
-
+from kvformat.codecs.avro.registry_options import cloud_avro_options
 from kvformat.codecs.changes.other_messages import OTHER_MESSAGES
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION
 from kvformat.codecs.debezium.options import AVRO_TYPE_OPTIONS, FLATTENED
 from kvformat.codecs.debezium_avro_confluent import DebeziumAvroConfluentFormat
-from kvformat.codecs.registry_formats.options import cloud_avro_options
-from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.samples import MessageSample, Recognition
 
 
 class AvroDebeziumRegistryFormat(DebeziumAvroConfluentFormat):
@@ -38,12 +33,3 @@ class AvroDebeziumRegistryFormat(DebeziumAvroConfluentFormat):
     )
     legacy: ClassVar[bool] = False
     reads_only: ClassVar[bool] = True
-
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        return ()  # debezium-avro-confluent recognizes these messages
-
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        raise self.unsupported("encode")

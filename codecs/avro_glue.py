@@ -10,17 +10,18 @@ Rules: Flink's "AWS Glue Schema Registry Avro Format" (`GlueSchemaRegistryAvroFo
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from kvformat.codecs.avro.registry_options import AVRO_OPTIONS
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
+from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Framing
 from kvformat.codecs.registries.glue_client import COMPATIBILITY, ENDPOINT, REGION, REGISTRY
-from kvformat.codecs.registries.glue_frames import MAX_SIZE, GlueFraming
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
+from kvformat.codecs.registries.glue_frames import GLUE, MAX_SIZE, GlueFraming, version_of
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS, SUBJECT_STRATEGY, TOPIC
-from kvformat.codecs.registry_formats.registry import Registry
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -28,6 +29,7 @@ from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySettings
 
+_MOST_VERSIONS = 3  # of schemas, in a description
 _NAME, _COMPRESSION = "schema.name", "schema.compression"
 _SHARED = {option.name: option for option in AVRO_OPTIONS}
 _OF_SUBJECT = "`subject`, by default the topic with `-key` or `-value`"
@@ -59,16 +61,9 @@ class GlueRegistry(Registry):
     @cached_property
     def settings(self) -> RegistrySettings:
         options = self._options
+        url = options["url"] or f"glue://{options[REGION] or ''}/{options[REGISTRY] or ''}"
         named = {name: options[name] for name in (REGION, ENDPOINT, REGISTRY, COMPATIBILITY)}
-        return RegistrySettings(
-            url=options["url"] or f"glue://{options[REGION] or ''}/{options[REGISTRY] or ''}",
-            properties=tuple(sorted((name, value) for name, value in named.items() if value is not None)),
-            timeout=options["registry-timeout"].total_seconds(),
-            retries=max(options["registry-retries"], 0),
-            backoff=options["registry-backoff"].total_seconds(),
-            format=self._format,
-            guids=True,
-        )
+        return replace(self.settings_with(url, named), guids=True)
 
     def check(self, direction: Direction, *, reads_schemas: bool, names_subject: bool) -> None:
         options = self._options
@@ -141,14 +136,12 @@ class AvroGlueFormat(AvroConfluentFormat):
         Option(name="cache.size", type="int", default=200, doc=_CACHE),
         Option(name="cache.ttlMs", type="long", default=86_400_000, doc=_CACHE),
         replace(_SHARED["schema"], doc=f"Ours. {_SHARED['schema'].doc}", fallback=()),
-        _SHARED["read-enum-and-fixed"],
-        _SHARED["variant-columns"],
-        _SHARED["on-new-schema"],
+        *(_SHARED[name] for name in ("read-enum-and-fixed", "variant-columns", "on-new-schema")),
         Option(name="schema-id", doc="Ours. The UUID of the version to write. The registry is then not asked for it."),
-        _SHARED["register-in-executors"],
-        _SHARED["registry-timeout"],
-        _SHARED["registry-retries"],
-        _SHARED["registry-backoff"],
+        *(
+            _SHARED[name]
+            for name in ("register-in-executors", "registry-timeout", "registry-retries", "registry-backoff")
+        ),
         Option(
             name=MAX_SIZE,
             type="memory",
@@ -164,9 +157,18 @@ class AvroGlueFormat(AvroConfluentFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.avro_columns import recognize_glue
+        """Recognize Glue's frame. Glue is not asked without a region: nothing says which account has the schemas."""
+        from kvformat.codecs.discovery.message_kinds import indices_of
+        from kvformat.codecs.registry_formats.record_samples import split_by_type
 
-        return recognize_glue(sample)
+        indices = indices_of(sample, GLUE)
+        versions = Counter(version_of(sample.values[index] or b"") for index in indices)
+        shown = ", ".join(str(version) for version, _ in versions.most_common(_MOST_VERSIONS))
+        more = ", ..." if len(versions) > _MOST_VERSIONS else ""
+        description = f"begin with 03 and the UUID of a schema's version, AWS Glue's frame ({shown}{more})"
+        url = str(sample.registry.get("url", ""))
+        options = sample.registry if REGION in sample.registry else {"url": url} if url.startswith("file:") else {}
+        return [*split_by_type(sample, Recognition(indices, 0.9, description, options), cls.identifier)]
 
     def propose_schema(self, sample: MessageSample) -> SchemaProposal:
         self.validate("decode")

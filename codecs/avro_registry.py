@@ -9,14 +9,12 @@ Rules: "Data Type Mappings" and "CREATE TABLE" in the documentation of Confluent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
+from kvformat.codecs.avro.registry_options import cloud_avro_options
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
-from kvformat.codecs.registry_formats.options import cloud_avro_options
 from kvformat.codecs.registry_formats.record_options import RECORD_OPTIONS
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.samples import MessageSample, Recognition
 
 
 class AvroRegistryFormat(AvroConfluentFormat):
@@ -25,7 +23,3 @@ class AvroRegistryFormat(AvroConfluentFormat):
     identifier: ClassVar[str] = "avro-registry"
     option_specs: ClassVar[tuple[Option, ...]] = (*cloud_avro_options(), *RECORD_OPTIONS)
     legacy: ClassVar[bool] = False
-
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        return ()  # avro-confluent recognizes these messages

@@ -15,24 +15,27 @@ Rules: Flink's "Debezium Format" page, its `DebeziumAvroDeserializationSchema` a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._rows import join_parts
+from kvformat.codecs.avro.datums import AvroDatums
 from kvformat.codecs.avro.format import AvroTable
 from kvformat.codecs.avro.parse import parse_schema
+from kvformat.codecs.avro.registry_options import AVRO_OPTIONS, avro_look_options
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.types import provided_schema, row_of_schema, schema_text
 from kvformat.codecs.changes.envelope import DELETE, KINDS, UPDATE_BEFORE
 from kvformat.codecs.changes.other_messages import ERROR, OTHER_MESSAGES, SKIP_ALL, find_by_members
 from kvformat.codecs.changes.reading_only import check_reading_only
-from kvformat.codecs.changes.row_plan import RowPlan, join_parts
+from kvformat.codecs.changes.row_plan import RowPlan
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs.debezium import flattened_avro
@@ -50,26 +53,22 @@ from kvformat.codecs.debezium.options import (
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS
 from kvformat.codecs.debezium.value_readings import ConnectorModes, flink_misreads, plan_row
 from kvformat.codecs.registries.registry import AVRO
-from kvformat.codecs.registry_formats.avro_datums import AvroDatums, avro_look_options
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.options import AVRO_OPTIONS
 from kvformat.codecs.registry_formats.record_options import SUBJECT_STRATEGY, TOPIC
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.changelog import ChangelogMode
+from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.look import Looker, LookRequest, WrittenColumns
 from kvformat.registry.contract.options import Direction, Option
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 from kvformat.registry.format import Format
-
-if TYPE_CHECKING:
-    pass
 
 _Mask = npt.NDArray[np.bool_]
 _KEY_OPTIONS = ("types", "binary.handling.mode")
@@ -92,32 +91,36 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         FLATTENED,
     )
 
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.avro_columns import recognize_debezium_avro
-
-        return recognize_debezium_avro(sample)
-
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.avro_columns import propose_debezium_avro
+        from kvformat.codecs.debezium.avro_columns import propose_debezium_avro
 
-        return propose_debezium_avro(sample, self._raw_options, self)
+        return propose_debezium_avro(sample, self._raw_options, self.registry, self.identifier, flat=self._flat)
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
         super().__init__(options)
-        if self.options[FLATTENED.name]:
+        if self._flat:
             self.changelog_mode = ChangelogMode.UPSERT
             self.nulls_delete = True
-        if self.options["types"] == DEBEZIUM:
+        if self._typed:
             self.time_digits = 6  # a CREATE TABLE declares at most three, as in Flink, but databases have six
+
+    @property
+    def _typed(self) -> bool:
+        """Whether values are read as the types of the database."""
+        return bool(self.options["types"] == DEBEZIUM)
+
+    @property
+    def _flat(self) -> bool:
+        """Whether messages are rows without an envelope."""
+        return bool(self.options[FLATTENED.name])
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
         check_types(self, direction)
         advice = ". Rows without an envelope are written by format avro-confluent"
         check_reading_only(self, direction, FLATTENED, "whole changes", advice)
-        if self.options["schema"] is not None and (self.options["types"] == DEBEZIUM or self.options[FLATTENED.name]):
-            option = "types' = 'debezium" if self.options["types"] == DEBEZIUM else "flattened' = 'true"
+        if self.options["schema"] is not None and (self._typed or self._flat):
+            option = "types' = 'debezium" if self._typed else "flattened' = 'true"
             raise OptionError(
                 f"with '{option}' values are read by their writer's schema: leave the option 'schema' out",
                 format=self.identifier,
@@ -132,26 +135,32 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         )
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs.registry_formats.avro_discover import DebeziumAvroLooker
+        from kvformat.codecs.debezium.avro_discover import DebeziumAvroLooker
 
-        return DebeziumAvroLooker(self, self.datums, request, self._raw_options)
+        schema = next(spec for spec in AVRO_OPTIONS if spec.name == "schema")  # one is not that of many tables
+        one_schema = (schema.name, *schema.fallback)
+        options = {name: text for name, text in self._raw_options.items() if name not in one_schema}
+        of_envelopes = {name: options[name] for spec in AVRO_OPTIONS for name in spec.keys(options)}
+        envelopes = get_format("avro-confluent", of_envelopes)
+        fmt = type(self)(options)
+        return DebeziumAvroLooker(fmt, envelopes, self.datums, request, typed=self._typed, flat=self._flat)
 
     def written_columns(self, messages: pa.BinaryArray) -> WrittenColumns | None:
         """Return the columns of rows by their schemas; None if the values are read by Debezium's own types anyway."""
-        from kvformat.codecs.registry_formats.avro_discover import written_change_columns
+        from kvformat.codecs.debezium.avro_discover import written_change_columns
 
-        if self.options["types"] == DEBEZIUM or self.options["schema"] is not None:
+        if self._typed or self.options["schema"] is not None:
             return None
-        return written_change_columns(messages, self.datums, flat=bool(self.options[FLATTENED.name]))
+        return written_change_columns(messages, self.datums, flat=self._flat)
 
     def for_key(self, key: Format) -> Format:
-        typed = self.options["types"] == DEBEZIUM and key.identifier == "avro-confluent"
+        typed = self._typed and key.identifier == "avro-confluent"
         return ConnectAvroKeyFormat.beside(key, self) if typed else key
 
     @cached_property
     def datums(self) -> AvroDatums:
         """The datums, which are envelopes."""
-        return AvroDatums(self, self._table, _envelope, legacy=self.legacy)
+        return AvroDatums(self.options, self.registry, self._table, _envelope, legacy=self.legacy)
 
     def _table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.legacy)
@@ -175,22 +184,22 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
             filled = filled & ~self._skipped(messages, row, filled)
         if not filled.all():
             messages = pc.if_else(pa.array(filled), messages, pa.scalar(None, pa.binary()))
-        from kvformat.codecs.registry_formats.avro_columns import image_of, row_of
+        from kvformat.codecs.debezium.avro_columns import image_of, row_of
 
-        flat, seen, new = self.options[FLATTENED.name], list[Schema](), self.new_schemas(row)
+        flat, seen, new = self._flat, list[Schema](), self.new_schemas(row)
 
         def on_writer(schema: int | str, writer: Schema) -> Reason | None:
             seen.append(writer)
-            if self.options["types"] != DEBEZIUM:
+            if not self._typed:
                 _warn_of_types(row, writer, flat)
             if new is None:
                 return None
-            reads_row = self.options["types"] != DEBEZIUM and self.options["schema"] is None
+            reads_row = not self._typed and self.options["schema"] is None
             image = None if not reads_row else row_of(writer) if flat else image_of(writer)
             reading = None if image is None else self.datums.reading(image)
             return new.error(schema, lambda: self._columns_of(writer), reading)
 
-        if flat or self.options["types"] == DEBEZIUM:
+        if flat or self._typed:
             batch = self._decode_by_schemas(messages, row, present, filled, on_writer)
         else:
             batch = self._decode(messages, self._reading(row, None), present, filled, on_writer)
@@ -199,17 +208,17 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
 
     def _columns_of(self, writer: Schema) -> list[FlinkField]:
-        from kvformat.codecs.registry_formats.avro_discover import change_columns
+        from kvformat.codecs.debezium.avro_discover import change_columns
 
-        typed, flat = self.options["types"] == DEBEZIUM, bool(self.options[FLATTENED.name])
-        return [FlinkField(name, t) for name, t in change_columns(writer, typed=typed, flat=flat).items()]
+        types = change_columns(writer, typed=self._typed, flat=self._flat)
+        return [FlinkField(name, t) for name, t in types.items()]
 
     def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: _Mask) -> _Mask:
         """The messages that are skipped because of their schema, which does not have an operation."""
         ids, writers = self.datums.writers(messages, filled)
         setting, skipped = self.options[OTHER_MESSAGES.name], []
         for schema_id, writer in writers.items():
-            if self.options[FLATTENED.name]:
+            if self._flat:
                 other = flattened_avro.other_message_of(writer, row)
             else:
                 other = find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields})
@@ -257,7 +266,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
 
     def _reading(self, row: FlinkType, writer: Schema | None) -> _Reading:
         """Return how the messages of a writer's schema are read; None stands for any writer's."""
-        options, flat = self.options, self.options[FLATTENED.name]
+        options, flat = self.options, self._flat
         modes = modes_of(options) if options["types"] == DEBEZIUM else None
         bare = self.upsert and self.row_key is not None and self.row_key.in_record
         settings = AvroChangeSettings(options[OTHER_MESSAGES.name], self.upsert and not flat, bare)
@@ -418,8 +427,3 @@ class ConnectAvroKeyFormat(DebeziumAvroConfluentFormat):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         return replace(super().decode_framed(messages, schema, metadata=metadata), row_kinds=None)
-
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        raise self.unsupported("encode")

@@ -21,12 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._json_documents import WRAPPED
+from kvformat.codecs._rows import join_parts
 from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs.changes.format import CHANGE_OPTIONS, JsonChangeFormat
 from kvformat.codecs.changes.read import ChangeReader
 from kvformat.codecs.changes.reading_only import check_reading_only
 from kvformat.codecs.changes.record_keys import ConnectSchemaKeyFormat
-from kvformat.codecs.changes.row_plan import PlannedReader, join_parts
+from kvformat.codecs.changes.row_plan import PlannedReader
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE

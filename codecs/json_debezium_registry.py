@@ -24,11 +24,11 @@ from kvformat.codecs.json.nulls import is_null
 from kvformat.codecs.json.settings import WRITE_OPTIONS, ReadSettings
 from kvformat.codecs.registries.confluent_frames import GUID_PREFIX, PREFIX, bodies, body
 from kvformat.codecs.registries.framing import cut, with_errors
+from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import JSON
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID_TYPES
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
@@ -53,12 +53,12 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
 
     @classmethod
     def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.json_columns import recognize_json_debezium
+        from kvformat.codecs.registry_formats.recognize import recognize_json_debezium
 
         return recognize_json_debezium(sample)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.json_columns import without_frames
+        from kvformat.codecs.json.columns import without_frames
 
         return super().propose_columns(without_frames(sample))
 
@@ -84,8 +84,3 @@ class JsonDebeziumRegistryFormat(DebeziumJsonFormat, RegistryFormat):
             framed = cut(framed, np.asarray(framed.is_valid()), GUID_PREFIX - PREFIX)
         batch = DebeziumJsonFormat.decode_arrow(self, framed, schema, metadata=metadata)
         return batch if errors is None else with_errors(batch, errors)
-
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        raise self.unsupported("encode")

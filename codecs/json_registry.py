@@ -12,12 +12,10 @@ wire format.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from kvformat.codecs._timestamps.options import FORM_OPTIONS, TimestampForms
 from kvformat.codecs.json.json_schema import ROOT, check_columns, json_schema
@@ -27,15 +25,15 @@ from kvformat.codecs.json.settings import TIMESTAMP_OPTION, ReadSettings, WriteS
 from kvformat.codecs.json.types import EPOCHS
 from kvformat.codecs.json.write import JsonWriter
 from kvformat.codecs.registries.confluent_frames import bodies, body, prefix, read_after_ids
-from kvformat.codecs.registries.framing import with_errors
+from kvformat.codecs.registries.framing import with_errors, with_prefix
+from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import JSON
-from kvformat.codecs.registry_formats.options import cloud_options
 from kvformat.codecs.registry_formats.record_format import RecordFormat
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.options import Direction, Option
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -69,14 +67,8 @@ class JsonRegistryFormat(RecordFormat):
         *RECORD_OPTIONS,
     )
 
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.json_columns import recognize_json_registry
-
-        return recognize_json_registry(sample)
-
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.json_columns import propose_json_registry
+        from kvformat.codecs.json.columns import propose_json_registry
 
         return propose_json_registry(sample, self._raw_options, self.settings, self.options[RECORD_NAME])
 
@@ -115,9 +107,7 @@ class JsonRegistryFormat(RecordFormat):
         self._schema_text(row)  # raises `SchemaError` for types that no JSON Schema has
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
-            batch = _writer(row).write(rows)
-            framed = pc.binary_join_element_wise(pa.scalar(prefix(schema_id)), batch.messages, pa.scalar(b""))
-            return replace(batch, messages=framed)
+            return with_prefix(_writer(row).write(rows), prefix(schema_id))
 
         return self.encode_with(rows, schema, write)
 

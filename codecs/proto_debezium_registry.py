@@ -12,7 +12,7 @@ Rules: "Debezium" in the documentation of Confluent Cloud for Apache Flink.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -23,18 +23,17 @@ from kvformat.codecs.changes.other_messages import OTHER_MESSAGES
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs.debezium.change_rows import envelope_of, rows_of_envelopes
-from kvformat.codecs.registries.confluent_frames import ConfluentFraming
+from kvformat.codecs.protobuf.messages import decode_messages
+from kvformat.codecs.registries.confluent_frames import ConfluentFraming, is_protobuf_frame
 from kvformat.codecs.registries.framing import Framing
+from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.codecs.registry_formats.protobuf_frames import is_frame
-from kvformat.codecs.registry_formats.protobuf_messages import decode_messages
-from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
+from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
 
@@ -52,20 +51,17 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
     )
     reads_only: ClassVar[bool] = True
 
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.protobuf_columns import recognize_proto_debezium
-
-        return recognize_proto_debezium(sample)
-
     @cached_property
     def framing(self) -> Framing:
-        return ConfluentFraming(is_frame)
+        return ConfluentFraming(is_protobuf_frame)
 
     def propose_columns(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_debezium
+        from kvformat.codecs.protobuf.schema_columns import propose_proto_registry
 
-        return propose_proto_debezium(sample, self._raw_options, self.settings)
+        proposal = propose_proto_registry(sample, self._raw_options, self.settings)
+        columns = {column.name: column.type for column in proposal.fields if column.type.root == "ROW"}
+        images = [t for name, t in columns.items() if name in ("after", "before")]
+        return replace(proposal, fields=images[0].fields if images else ())
 
     def decode_framed(
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
@@ -76,7 +72,8 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
         if pc.any(pc.invert(filled), min_count=0).as_py():
             messages = pc.if_else(filled, messages, pa.scalar(None, pa.binary()))
         new = self.new_schemas(row, of_changes=True)
-        envelopes = decode_messages(messages, _envelope(row), self.settings, self.identifier, new)
+        check = None if new is None else new.error
+        envelopes = decode_messages(messages, _envelope(row), self.settings, self.identifier, check)
         batch = rows_of_envelopes(
             envelopes,
             present,
@@ -86,11 +83,6 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
             other_messages=self.options[OTHER_MESSAGES.name],
         )
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
-
-    def encode_arrow(
-        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
-    ) -> EncodedBatch:
-        raise self.unsupported("encode")
 
 
 @cached_by_identity

@@ -11,26 +11,23 @@ wire format, and protobuf's encoding guide.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from kvformat.codecs.protobuf.messages import SchemaWriter, decode_messages, text_of
 from kvformat.codecs.protobuf.schema_text import ROOT
-from kvformat.codecs.registries.confluent_frames import ConfluentFraming
-from kvformat.codecs.registries.framing import Framing
+from kvformat.codecs.registries.confluent_frames import ConfluentFraming, is_protobuf_frame
+from kvformat.codecs.registries.framing import Framing, with_prefix
+from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import PROTOBUF
-from kvformat.codecs.registry_formats.options import cloud_options
-from kvformat.codecs.registry_formats.protobuf_frames import is_frame
-from kvformat.codecs.registry_formats.protobuf_messages import SchemaWriter, decode_messages, text_of
 from kvformat.codecs.registry_formats.record_format import RecordFormat
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME, RECORD_OPTIONS
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -51,24 +48,19 @@ class ProtoRegistryFormat(RecordFormat):
         *RECORD_OPTIONS,
     )
 
-    @classmethod
-    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
-        from kvformat.codecs.registry_formats.protobuf_columns import recognize_proto_registry
-
-        return recognize_proto_registry(sample)
-
     @cached_property
     def framing(self) -> Framing:
-        return ConfluentFraming(is_frame)
+        return ConfluentFraming(is_protobuf_frame)
 
     def propose_records(self, sample: MessageSample) -> SchemaProposal:
-        from kvformat.codecs.registry_formats.protobuf_columns import propose_proto_registry
+        from kvformat.codecs.protobuf.schema_columns import propose_proto_registry
 
         return propose_proto_registry(sample, self._raw_options, self.settings)
 
     def decode_records(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         row = row_type(schema)
-        return decode_messages(messages, row, self.settings, self.identifier, self.new_schemas(row))
+        new = self.new_schemas(row)
+        return decode_messages(messages, row, self.settings, self.identifier, None if new is None else new.error)
 
     def own_schema(self, schema: pa.Schema) -> RegistrySchema:
         name = self.options[RECORD_NAME] or ROOT
@@ -84,9 +76,7 @@ class ProtoRegistryFormat(RecordFormat):
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
             batch = _writer(row, written, self.identifier).write(rows)
-            head = self.framing.prefix(schema_id) + b"\0"
-            framed = pc.binary_join_element_wise(pa.scalar(head), batch.messages, pa.scalar(b""))
-            return EncodedBatch(framed, batch.errors, batch.codes)
+            return with_prefix(batch, self.framing.prefix(schema_id) + b"\0")
 
         return self.encode_with(rows, schema, write)
 

@@ -77,7 +77,10 @@ def _modules(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(f"{folder}/{name}.py" for name in names)
 
 
-_DISCOVERY = _modules("codecs", "discovery/*", "[!_]*/columns", "[!_]*/*discover*", "registry_formats/*_columns")
+_DISCOVERY = (
+    *_modules("codecs", "discovery/*", "[!_]*/columns", "[!_]*/*discover*"),
+    *_modules("codecs", "protobuf/schema_columns", "debezium/avro_columns", "registry_formats/written_columns"),
+)
 _MESSAGES = ("tests/codecs/test_vectors.py", "tests/codecs/test_edges.py", "tests/test_defaults.py")
 _INFERENCE = ("tests/connectors/test_infer*.py", "tests/connectors/test_recognition.py", "tests/codecs/look")
 _FEWER_CASES = {"KVFORMAT_MUTATIONS": "600", "KVFORMAT_AVRO_MUTATIONS": "300", "KVFORMAT_PROTOBUF_SETS": "20"}
@@ -113,7 +116,8 @@ ROOMS = {
         (*_modules("codecs", "avro/*"), *_modules("codecs/_kernel", "avro", "avro_columns", "avro_wire")),
         (
             *("tests/codecs/avro", "tests/codecs/test_state_left_over.py", *_MESSAGES),
-            *("tests/codecs/confluent/test_latest_schema.py", "tests/connectors/test_infer_avro.py"),
+            *_modules("tests/codecs/confluent", "test_avro_confluent", "test_latest_schema", "test_new_schemas"),
+            "tests/connectors/test_infer_avro.py",
         ),
         ("avro",),
         spark=("tests/spark/test_avro.py",),

@@ -147,6 +147,20 @@ def test_imports_have_no_circle() -> None:
     assert graph == {}
 
 
+def test_a_registry_is_named_by_the_table_and_by_its_format_only() -> None:
+    """A new registry is a line in the table. AWS Glue's has no URL, so that two modules ask for its region."""
+    of_one_registry = re.compile(r"glue|apicurio")
+    importers = {
+        name
+        for name, imported in _import_graph().items()
+        if any(of_one_registry.search(module) for module in imported) and not of_one_registry.search(name)
+    }
+    assert importers == {
+        "kvformat.codecs.registries.known",
+        *("kvformat.connectors.cli.inspect", "kvformat.connectors.infer.inspection"),
+    }
+
+
 def test_nothing_below_imports_ingestion() -> None:
     upward = {
         name: sorted(module for module in imported if module.startswith("kvformat.ingestion"))

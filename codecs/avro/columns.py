@@ -1,4 +1,4 @@
-"""Columns from Avro schemas, and from the schema of a container file.
+"""Columns from Avro schemas: of a registry, or of a container file.
 
 The inverse of Flink's `AvroSchemaConverter` as `avro-confluent` implements it (timestamps of the legacy mapping):
 
@@ -20,21 +20,30 @@ Flink derives a reader schema from the columns, and this schema cannot read enum
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+
 from kvformat.codecs.avro.logical import OF_COLUMNS
+from kvformat.codecs.avro.merge import merge_records, unread_fields
 from kvformat.codecs.avro.parse import parse_schema
-from kvformat.codecs.avro.schema import Field, Schema
+from kvformat.codecs.avro.reading import READ_ENUM_AND_FIXED
+from kvformat.codecs.avro.references import parse_complete
+from kvformat.codecs.avro.schema import Field, Schema, branch_of
 from kvformat.codecs.avro.types import row_of_schema, schema_text
 from kvformat.codecs.discovery.column_types import Notes, shown
-from kvformat.codecs.discovery.message_kinds import (
-    AVRO_FILE_MAGIC,
-)
+from kvformat.codecs.discovery.message_kinds import AVRO_FILE_MAGIC
+from kvformat.codecs.discovery.registered_schemas import read_schemas
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
+from kvformat.codecs.registries.format_registry import Registry
+from kvformat.codecs.registries.registry import AVRO
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
+from kvformat.registry.contract.types import FlinkType
 
 _OF_LOGICAL = ("logicalType", "precision", "scale")
 _LONGEST_HEADER = 1 << 20  # bytes of a container file that are searched for its schema
@@ -118,6 +127,57 @@ def _readable_union(schema: Schema, path: str, notes: Notes, around: tuple[str, 
 def _readable_field(field: Field, path: str, notes: Notes, around: tuple[str, ...]) -> Field | None:
     schema = _readable(field.schema, f"{path}.{shown(field.name)}" if path else shown(field.name), notes, around)
     return None if schema is None else replace(field, schema=schema)
+
+
+# --- schemas in a registry -------------------------------------------------------------------------------
+
+
+def propose_registry(
+    sample: MessageSample, options: Mapping[str, Any], registry: Registry, *, plain: bool, name: str | None = None
+) -> SchemaProposal:
+    """Propose columns that read all schemas in the messages. A part that they do not read becomes a note.
+
+    plain: the option `read-enum-and-fixed`. name: the full name of the messages' type, if their schemas may be unions
+    with other types.
+    """
+    notes = Notes()
+    schemas = [branch_of(schema, name) for schema in schemas_of_messages(sample, registry, notes)]
+    if not schemas:
+        return SchemaProposal((), options, (), notes.texts())
+    proposal = columns_of_schema(merge_records(schemas, notes), options, notes)
+    return _checked(proposal, schemas, plain, notes)
+
+
+def _checked(proposal: SchemaProposal, schemas: list[Schema], plain: bool, notes: Notes) -> SchemaProposal:
+    """Return a proposal with the option that reads its sample, and with notes for what it does not read.
+
+    Fields without a column were notes before.
+    """
+    row = FlinkType("ROW", nullable=False, fields=proposal.fields)
+    try:
+        reader = parse_schema(str(proposal.options.get("schema") or schema_text(row, legacy=True)))
+        if not plain and any(unread_fields(schema, reader, False) for schema in schemas):
+            as_plain = [unread_fields(schema, reader, True) for schema in schemas]
+            if as_plain != [unread_fields(schema, reader, False) for schema in schemas]:
+                plain, proposal = True, replace(proposal, options={**proposal.options, READ_ENUM_AND_FIXED: "true"})
+        for schema in schemas:
+            types = {field.name: field.schema for field in (schema.optional or schema).fields}
+            for name in unread_fields(schema, reader, plain) or ():
+                notes.add(f"{types[name]} in some schemas, which no column reads with the others: errors", shown(name))
+    except SchemaError:
+        return proposal
+    return replace(proposal, notes=notes.texts())
+
+
+def schemas_of_messages(sample: MessageSample, registry: Registry, notes: Notes) -> list[Schema]:
+    """Return the schemas of the ids in the messages, the newest first. Ids that cannot be resolved become notes."""
+    messages = pa.array(sample.present(), pa.binary())
+    frames = registry.framing.read(messages, np.asarray(messages.is_valid()), only_ids=True)
+    ids = Counter((schema_id,) for schema_id in frames.schemas(frames.ids[frames.good].tolist()))
+    other = len(messages) - ids.total()
+    if other:
+        notes.add(f"{other} messages do not begin with {registry.framing.text}, and are skipped")
+    return read_schemas(ids, AVRO, registry.settings, notes, parse_complete)
 
 
 # --- container files -------------------------------------------------------------------------------------

@@ -333,3 +333,13 @@ def _finite(default: Any) -> Any:
     if not isinstance(default, float) or math.isfinite(default):
         return default
     return "NaN" if math.isnan(default) else "Infinity" if default > 0 else "-Infinity"
+
+
+def branch_of(schema: Schema, name: str | None) -> Schema:
+    """Return the branch of a union that has a full name, or the schema itself if there is none."""
+    return next((branch for branch in schema.branches if branch.full_name == name), schema)
+
+
+def records_of(schema: Schema) -> list[Schema]:
+    """Return the records of a union, or the schema itself if it has none."""
+    return [branch for branch in schema.branches if branch.type == "record"] or [schema]

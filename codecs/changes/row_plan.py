@@ -1,19 +1,17 @@
-"""Plans that convert rows of wire values to rows of a table; functions that join batches and take parts of them."""
+"""Plans that convert rows of wire values to rows of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import Ints
 from kvformat.codecs._conversions import Conversion, RowErrors
 from kvformat.codecs.changes.envelope import ChangeSettings, Envelope
 from kvformat.codecs.changes.read import ChangeReader
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.join_batches import fail_rows, join_decoded
+from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.types import FlinkType
 
 
@@ -89,23 +87,3 @@ def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatc
     items = pa.list_(pa.field("item", values.type))
     lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[values])
     return replace(batch, rows=lists)
-
-
-def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:
-    """Join batches into one. Each part is the numbers of its messages in the joined batch, and the batch."""
-    places = np.concatenate([at for at, _ in parts])
-    order = np.empty(len(places), np.int64)
-    order[places] = np.arange(len(places))
-    return take_messages(join_decoded([part for _, part in parts]), order)
-
-
-def take_messages(batch: DecodedBatch, places: Ints) -> DecodedBatch:
-    """Return the messages with these numbers, in their order."""
-    chosen, buffers = pa.array(places), batch.rows.buffers()[:2]
-    kinds_taken = None
-    if batch.row_kinds is not None:
-        kinds = pa.Array.from_buffers(pa.list_(pa.string()), len(batch.rows), buffers, children=[batch.row_kinds])
-        kinds_taken = kinds.take(chosen).flatten()
-    errors = None if batch.errors is None else batch.errors.take(chosen)
-    codes = None if batch.codes is None else batch.codes.take(chosen)
-    return replace(batch, rows=batch.rows.take(chosen), row_kinds=kinds_taken, errors=errors, codes=codes)

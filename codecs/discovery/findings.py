@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs.discovery.column_types import folded_name
+from kvformat.codecs.discovery.column_types import folded_name, is_name
 from kvformat.codecs.discovery.text_forms import merged_forms
+from kvformat.registry.contract.common_types import holds
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reasons_of
 from kvformat.registry.contract.look import KnownTable, Looked, LookRequest, SeenColumn, SeenKey, TableName
-from kvformat.registry.contract.types import STRING, FlinkType
+from kvformat.registry.contract.types import STRING, FlinkType, nullable
 from kvformat.registry.format import Format
 
 MOST_COLUMNS = 5_000
@@ -281,3 +282,14 @@ def needs_text(types: Iterable[FlinkType]) -> bool:
     """
     roots = {t.root for t in types}
     return len(roots) > 1 and roots <= {"DATE", "TIMESTAMP", "TIMESTAMP_LTZ"}
+
+
+def schema_contributions(
+    columns: Iterable[tuple[str, FlinkType]], table: TableFindings, request: LookRequest
+) -> Iterator[Contribution]:
+    """Yield what the columns of schemas contribute to a table."""
+    for place, (name, declared) in enumerate(columns):
+        known, fixed = table.types.get(name), request.fixed.get(name)
+        t = declared if fixed is None else fixed
+        if is_name(name) and (known is None or (fixed is None and not holds(known, t))):
+            yield Contribution(name, place, nullable(t))

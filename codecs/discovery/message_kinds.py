@@ -7,22 +7,19 @@ Each format decides which kinds are its own (`Format.recognize`). Kinds that no 
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError, is_tombstone, without_array
 from kvformat.codecs._kernel.tree import Node
-from kvformat.codecs.registries.apicurio_frames import has_long_id, is_marked
-from kvformat.codecs.registries.confluent_frames import PREFIX, body, frame_size, schema_of
-from kvformat.codecs.registries.glue_frames import version_of
+from kvformat.codecs.registries.confluent_frames import CONFLUENT, body, frame_size, schema_of
+from kvformat.codecs.registries.known import kind_of_frame
 from kvformat.registry.contract.samples import MessageSample, Recognition
 
 JSON, BROKEN_JSON, TOMBSTONE = "json", "broken json", "tombstone"
 """A JSON object or an array of objects; malformed JSON; null as JSON, or as the payload of Connect's wrapper."""
-CONFLUENT, CONFLUENT_JSON, GLUE = "confluent", "confluent json", "glue"
-APICURIO, APICURIO_LONG_ID = "apicurio", "apicurio long id"
-"""A message whose id is in one of Apicurio's headers, and a message that begins with an id of eight bytes."""
+CONFLUENT_JSON = "confluent json"
+"""JSON in Confluent's frame. The other frames of registries have the kinds of their `Framing`."""
 TEXT, UTF16, OTHER_TEXT, BINARY = "text", "utf-16", "other text", "binary"
 AVRO_FILE, SINGLE_OBJECT, JAVA = "avro file", "avro single object", "java"
 AVRO_FILE_MAGIC = b"Obj\x01"
@@ -53,26 +50,23 @@ def message_kinds(sample: MessageSample) -> dict[int, str]:
     """The kind of each message that is neither null nor blank, by its index."""
     documents = JsonDocuments()
     return {
-        index: _framed_kind(message, documents) if index in sample.framed else kind_of(message, documents)
+        index: (index in sample.framed and _framed_kind(message, documents, in_header=True))
+        or kind_of(message, documents)
         for index, message in sample.indexed()
     }
 
 
 def kind_of(message: bytes, documents: JsonDocuments) -> str:
-    """The kind of a message that is not blank."""
+    """The kind of a message that is not blank, and whose frame was not in a header."""
     for magic, kind in _MAGIC:
         if message.startswith(magic) and (kind != SINGLE_OBJECT or len(message) > _SINGLE_OBJECT_HEADER):
             return BINARY if kind == _BZIP2 and is_utf8(message) else kind
     tree = _parsed(message, documents)
     if isinstance(tree, dict | list):
         return _kind_of_tree(tree)
-    schema_id = schema_id_of(message)
-    if len(message) > PREFIX and isinstance(schema_id, int) and schema_id > 0:
-        return _framed_kind(message, documents)
-    if glue_version_of(message) is not None:
-        return GLUE
-    if has_long_id(message):
-        return APICURIO_LONG_ID
+    framed = _framed_kind(message, documents)
+    if framed:
+        return framed
     if tree is None and message.strip() == b"null":
         return TOMBSTONE
     if message.startswith((b"\xff\xfe", b"\xfe\xff")):
@@ -86,11 +80,11 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
     return BINARY
 
 
-def _framed_kind(message: bytes, documents: JsonDocuments) -> str:
-    """The kind of a message that begins with the id or GUID of a schema."""
-    if is_marked(message):
-        return APICURIO
-    return CONFLUENT_JSON if isinstance(_parsed(body(message), documents), dict | list) else CONFLUENT
+def _framed_kind(message: bytes, documents: JsonDocuments, *, in_header: bool = False) -> str:
+    """The kind of a message that begins with the frame of a schema registry, "" for others."""
+    kind = kind_of_frame(message, in_header=in_header)
+    is_json = kind == CONFLUENT and isinstance(_parsed(body(message), documents), dict | list)
+    return CONFLUENT_JSON if is_json else kind
 
 
 def _parsed(message: bytes, documents: JsonDocuments) -> Node:
@@ -120,12 +114,6 @@ def schema_id_of(message: bytes) -> int | str | None:
     """The id or the GUID of the schema in Confluent's frame; None for a message without the frame."""
     size = frame_size(message)
     return schema_of(message[:size]) if size else None
-
-
-def glue_version_of(message: bytes) -> str | None:
-    """The UUID of the schema's version in AWS Glue's frame; None for a message without the frame."""
-    version = version_of(message)
-    return version if version is not None and uuid.UUID(version).version == 4 else None  # the only ones that AWS makes
 
 
 def indices_of(sample: MessageSample, kind: str) -> tuple[int, ...]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import struct
 
-from kvformat.codecs.discovery.message_kinds import BINARY, CONFLUENT, is_utf8, message_kinds, text_indices
+from kvformat.codecs.discovery.message_kinds import BINARY, is_utf8, message_kinds, text_indices
+from kvformat.codecs.registries.confluent_frames import CONFLUENT
 from kvformat.registry.contract.samples import MessageSample
 
 _WIDTHS = {4: "INT", 8: "BIGINT"}

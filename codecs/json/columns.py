@@ -1,7 +1,8 @@
-"""`json` and the rows within change data: from trees to columns."""
+"""`json` and the rows within change data: from trees, or JSON Schemas of a registry, to columns."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -9,9 +10,14 @@ from typing import Any
 from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError, is_wrapped, without_array
 from kvformat.codecs._timestamps.options import PATTERNS
 from kvformat.codecs.discovery.column_types import STANDARD, Notes, Types, standard_of
-from kvformat.codecs.discovery.message_kinds import json_messages
+from kvformat.codecs.discovery.message_kinds import json_messages, schema_id_of
+from kvformat.codecs.discovery.registered_schemas import columns_of_all, read_schemas
 from kvformat.codecs.discovery.value_summary import ValueSummary
+from kvformat.codecs.json.schema_columns import columns_of_json_schema
+from kvformat.codecs.registries.confluent_frames import body
+from kvformat.codecs.registries.registry import JSON
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.schema_registries import RegistrySettings
 
 _OBJECT, _ARRAY = "are JSON objects", "are JSON arrays of objects, a row each"
 _WRAPPED = "are JSON objects of schema and payload, as Kafka Connect writes rows with schemas.enable"
@@ -41,6 +47,34 @@ def propose_rows(sample: MessageSample, options: Mapping[str, Any]) -> SchemaPro
         notes.add(f"{arrays} messages are arrays, of a row for each element: read them with decode_rows")
     proposed_options, iso = (dict(options), None) if PATTERNS in options else with_standard(options, seen)
     return SchemaProposal(Types(notes, iso=iso).columns(seen), proposed_options, (), notes.texts())
+
+
+def propose_json_registry(
+    sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings, name: str | None = None
+) -> SchemaProposal:
+    """Propose the columns of the newest schema in the messages, and the members that only older schemas have.
+
+    Without a schema, the columns are those of the values in the messages. `name` is the name of the messages' type, if
+    their schemas may be unions with other types.
+    """
+    notes = Notes()
+    ids = Counter((schema_id_of(message),) for message in sample.present())
+    other = ids.pop((None,), 0)
+    if other:
+        notes.add(f"{other} messages do not begin with 00 and the id of a schema, and are skipped")
+    rows = []
+    if settings.url:
+        rows = read_schemas(ids, JSON, settings, notes, lambda schema: columns_of_json_schema(schema, notes, name))
+    if not rows:
+        proposal = propose_rows(without_frames(sample), options)
+        return replace(proposal, notes=(*notes.texts(), *proposal.notes))
+    return SchemaProposal(columns_of_all(rows, notes), options, (), notes.texts())
+
+
+def without_frames(sample: MessageSample) -> MessageSample:
+    """Return the sample without Confluent's frames; messages without a frame are null."""
+    values = tuple(body(m) if m is not None and schema_id_of(m) is not None else None for m in sample.values)
+    return replace(sample, values=values)
 
 
 def recognize_rows(sample: MessageSample) -> tuple[Recognition, ...]:

@@ -5,7 +5,6 @@ A rule is never less strict than `value_types.fit`. A message that does not meet
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -15,7 +14,7 @@ from kvformat.codecs.discovery import text_forms
 from kvformat.codecs.discovery.text_forms import TRACKED, size_of_bits
 from kvformat.codecs.json.value_types import READ_FROM_TEXTS, ValueRules, is_inferred, units_of_a_day
 from kvformat.registry.contract.common_types import holds
-from kvformat.registry.contract.look import KnownTable, TableName
+from kvformat.registry.contract.look import KnownTable
 from kvformat.registry.contract.types import INTEGER_BITS, MAX_LENGTH, FlinkType
 
 Rule = tuple[int, int, int, int]
@@ -32,11 +31,6 @@ _WAYS = (
 """The forms of texts that the kernel has flags for."""
 _NESTED = {"ROW": kernel.ROW, "ARRAY": kernel.ARRAY, "MAP": kernel.MAP}
 _LONG = 2**63 - 1
-
-
-def table_name_text(name: TableName) -> bytes:
-    """Return the parts of a table's name as they are in messages, with quotes."""
-    return "".join(json.dumps(part, ensure_ascii=False) for part in name).encode("utf-8", "replace")
 
 
 def prepared_table(

@@ -20,12 +20,10 @@ from typing import Any
 from kvformat.codecs.protobuf.descriptors import read_types
 from kvformat.codecs.protobuf.proto_text import parse_proto
 from kvformat.codecs.protobuf.types import MessageTypes
+from kvformat.codecs.registries.confluent_frames import IndexPath
 from kvformat.registry.contract.errors import MissingExtraError, SchemaError
 from kvformat.registry.contract.schema_registries import RegistrySchema
 
-IndexPath = tuple[int, ...]
-"""Where a message is in its file: the number of a message, then of one nested in it, and so on."""
-FIRST: IndexPath = (0,)
 DATE, TIME_OF_DAY, DECIMAL, TIMESTAMP = (
     "google.type.Date",
     "google.type.TimeOfDay",
@@ -40,8 +38,6 @@ FILES = {
 }
 META = "confluent/meta.proto"
 _ROOT = "schema.proto"
-_MOST_ITEMS = 100
-"""Items of an index path; messages are not nested more deeply."""
 _OWN = {  # files that no package is needed for
     FILES[
         DATE
@@ -146,33 +142,3 @@ def _full_name(file: Any, path: IndexPath, format: str) -> str:
         names.append(messages[number].name)
         messages = messages[number].nested_type
     return ".".join(names)
-
-
-def read_path(message: bytes, at: int) -> tuple[IndexPath, int] | None:
-    """Read the index path at an offset. Returns it and the offset after it, or None if it is not complete or valid."""
-    count, at = _zigzag(message, at)
-    if count == 0:
-        return FIRST, at
-    if at < 0 or not 0 < count <= _MOST_ITEMS:
-        return None
-    items = []
-    for _ in range(count):
-        item, at = _zigzag(message, at)
-        if at < 0 or item < 0:
-            return None
-        items.append(item)
-    return tuple(items), at
-
-
-def _zigzag(message: bytes, at: int) -> tuple[int, int]:
-    """Return a number and the offset after it; the offset is -1 if the number is not complete."""
-    number = 0
-    for shift in range(0, 35, 7):
-        if at >= len(message):
-            return -1, -1
-        byte = message[at]
-        at += 1
-        number |= (byte & 127) << shift
-        if byte < 128:
-            return number >> 1 ^ -(number & 1), at
-    return -1, -1

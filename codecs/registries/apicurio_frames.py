@@ -33,6 +33,8 @@ from kvformat.registry.contract.format_hooks import HeaderNames, Part
 LONG_PREFIX = 9
 """Bytes before the datum, with an id of eight bytes."""
 CONTENT_ID, GLOBAL_ID = "contentId", "globalId"
+APICURIO, APICURIO_LONG_ID = "apicurio", "apicurio long id"
+"""The kind of messages whose id is in a header, and of messages that begin with an id of eight bytes."""
 HEADERS: Mapping[Part, tuple[str, ...]] = {
     "key": ("apicurio.key.contentId", "apicurio.key.globalId", "apicurio.key.encoding"),
     "value": ("apicurio.value.contentId", "apicurio.value.globalId", "apicurio.value.encoding"),
@@ -55,13 +57,14 @@ class ApicurioFraming(Framing):
 
     text: ClassVar[str] = "00 and the id of a schema"
     headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
+    kinds: ClassVar[tuple[str, ...]] = (APICURIO, APICURIO_LONG_ID)
 
     def __init__(self, width: str, kind: str, format: str) -> None:
         self._width, self._kind, self._format = width, kind, format
 
     def prefix(self, schema_id: Any) -> bytes:
         try:
-            return prefix(schema_id, wide=self._width == EIGHT)
+            return b"\0" + int(schema_id).to_bytes(8 if self._width == EIGHT else 4, "big", signed=True)
         except OverflowError:
             raise SchemaError(
                 f"format '{self._format}': the schema id {schema_id} does not fit in four bytes; set '{ID_WIDTH}' = "
@@ -70,27 +73,62 @@ class ApicurioFraming(Framing):
             ) from None
 
     def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
-        return read_frames(messages, present, self._width, self._kind)
+        """Return the frames. The keys of schemas are ids of the kind before the datum, or texts like `globalId 7`."""
+        if not len(messages):
+            return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason, size=PREFIX)
+        data, starts, lengths, long = layout(messages, present, PREFIX)
+        short_ids = np.ndarray((len(data) - PREFIX + 1,), ">i4", data, offset=1, strides=(1,))[starts].astype(np.int64)
+        magic = data[starts]
+        plain = Frames(messages, short_ids, long & (magic == 0), present, messages, _reason, size=PREFIX)
+        marked = (magic == _MARKS[CONTENT_ID]) | (magic == _MARKS[GLOBAL_ID])
+        if self._width == EIGHT:
+            wide = (magic == 0) | marked
+        elif self._width == AUTO:
+            wide = ((magic == 0) & (short_ids == 0)) | marked
+        else:
+            wide = marked
+        if not wide.any():
+            return plain
+        wide &= (lengths >= LONG_PREFIX) & present
+        all_wide = bool(wide.all())
+        good = wide | (plain.good & (self._width != EIGHT))
+        ids = short_ids
+        places = starts if all_wide else starts[wide]
+        if len(places):
+            long_ids = np.ndarray((len(data) - LONG_PREFIX + 1,), ">i8", data, offset=1, strides=(1,))[places]
+            if all_wide:
+                ids = long_ids.astype(np.int64)
+            else:
+                ids[wide] = long_ids
+        frames = replace(plain, ids=ids, good=good)
+        of_other_kind = wide & marked & (magic != _MARKS[self._kind])
+        if of_other_kind.any():
+            frames = _with_kinds(frames, of_other_kind, self._kind)
+        if (wide == good).all():
+            return replace(frames, size=LONG_PREFIX)
+        return replace(frames, messages=cut(messages, wide, LONG_PREFIX - PREFIX))
 
-    def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
-        return add_header(messages, headers)
+    def add_header(self, messages: pa.BinaryArray, headers: pa.StructArray) -> pa.BinaryArray:
+        """Put the ids in headers before their messages. A message whose headers are wrong becomes its own error."""
+        content, version, encoding = headers.flatten()
+        marks = ((content, headers.type[0].name, CONTENT_ID), (version, headers.type[1].name, GLOBAL_ID))
+        prefixes, errors = zip(*(_marked(values, name, _MARKS[kind]) for values, name, kind in marks), strict=True)
+        framed = pc.coalesce(pc.binary_join_element_wise(pc.coalesce(*prefixes), messages, b""), messages)
+        bad = pc.coalesce(_wrong_encoding(encoding, headers.type[2].name), errors[0], errors[1])
+        if bad.null_count == len(bad):
+            return framed
+        return pc.if_else(pc.and_(bad.is_valid(), messages.is_valid()), bad, framed)
 
+    @classmethod
+    def id_headers(cls, part: Part) -> tuple[str, ...]:
+        return HEADERS[part][:2]
 
-def prefix(schema_id: int, *, wide: bool) -> bytes:
-    """Return the bytes before the datum. Raises `OverflowError` if the id does not fit."""
-    return b"\0" + schema_id.to_bytes(8 if wide else 4, "big", signed=True)
-
-
-def add_header(messages: pa.BinaryArray, headers: pa.StructArray) -> pa.BinaryArray:
-    """Put the ids in headers before their messages. A message whose headers are wrong becomes its own error."""
-    content, version, encoding = headers.flatten()
-    marks = ((content, headers.type[0].name, CONTENT_ID), (version, headers.type[1].name, GLOBAL_ID))
-    prefixes, errors = zip(*(_marked(values, name, _MARKS[kind]) for values, name, kind in marks), strict=True)
-    framed = pc.coalesce(pc.binary_join_element_wise(pc.coalesce(*prefixes), messages, b""), messages)
-    bad = pc.coalesce(_wrong_encoding(encoding, headers.type[2].name), errors[0], errors[1])
-    if bad.null_count == len(bad):
-        return framed
-    return pc.if_else(pc.and_(bad.is_valid(), messages.is_valid()), bad, framed)
+    @classmethod
+    def kind_of(cls, message: bytes, *, in_header: bool) -> str:
+        if in_header:
+            return APICURIO if message[:1] and message[0] in _MARKS.values() else ""
+        is_long = len(message) > LONG_PREFIX and not any(message[:PREFIX]) and any(message[PREFIX:LONG_PREFIX])
+        return APICURIO_LONG_ID if is_long else ""
 
 
 def _marked(values: pa.BinaryArray, name: str, mark: int) -> tuple[pa.BinaryArray, pa.BinaryArray]:
@@ -119,57 +157,6 @@ def _wrong_encoding(values: pa.BinaryArray, name: str) -> pa.BinaryArray:
         for value in distinct.dictionary.to_pylist()
     ]
     return pa.array(errors, pa.binary()).take(distinct.indices)
-
-
-def is_marked(message: bytes) -> bool:
-    """Return whether a message begins like those before which `add_header` puts an id."""
-    return bool(message) and message[0] in _MARKS.values()
-
-
-def has_long_id(message: bytes) -> bool:
-    """Return whether a message begins with an id of eight bytes whose first four are zero."""
-    return len(message) > LONG_PREFIX and not any(message[:PREFIX]) and any(message[PREFIX:LONG_PREFIX])
-
-
-def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_], width: str, kind: str) -> Frames:
-    """Read the frame of each message of a binary array.
-
-    width: AUTO, FOUR or EIGHT. kind: CONTENT_ID or GLOBAL_ID, what ids before the datum are. The keys of schemas are
-    ids of this kind, or texts such as `globalId 7`.
-    """
-    if not len(messages):
-        return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason, size=PREFIX)
-    data, starts, lengths, long = layout(messages, present, PREFIX)
-    short_ids = np.ndarray((len(data) - PREFIX + 1,), ">i4", data, offset=1, strides=(1,))[starts].astype(np.int64)
-    magic = data[starts]
-    plain = Frames(messages, short_ids, long & (magic == 0), present, messages, _reason, size=PREFIX)
-    marked = (magic == _MARKS[CONTENT_ID]) | (magic == _MARKS[GLOBAL_ID])
-    if width == EIGHT:
-        wide = (magic == 0) | marked
-    elif width == AUTO:
-        wide = ((magic == 0) & (short_ids == 0)) | marked
-    else:
-        wide = marked
-    if not wide.any():
-        return plain
-    wide &= (lengths >= LONG_PREFIX) & present
-    all_wide = bool(wide.all())
-    good = wide | (plain.good & (width != EIGHT))
-    ids = short_ids
-    places = starts if all_wide else starts[wide]
-    if len(places):
-        long_ids = np.ndarray((len(data) - LONG_PREFIX + 1,), ">i8", data, offset=1, strides=(1,))[places]
-        if all_wide:
-            ids = long_ids.astype(np.int64)
-        else:
-            ids[wide] = long_ids
-    frames = replace(plain, ids=ids, good=good)
-    of_other_kind = wide & marked & (magic != _MARKS[kind])
-    if of_other_kind.any():
-        frames = _with_kinds(frames, of_other_kind, kind)
-    if (wide == good).all():
-        return replace(frames, size=LONG_PREFIX)
-    return replace(frames, messages=cut(messages, wide, LONG_PREFIX - PREFIX))
 
 
 def _with_kinds(frames: Frames, of_other_kind: npt.NDArray[np.bool_], kind: str) -> Frames:

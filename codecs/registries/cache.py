@@ -107,6 +107,17 @@ def schemas_by_id(settings: RegistrySettings, ids: Sequence[int | str]) -> dict[
     return answers
 
 
+def schemas_of_kind(
+    settings: RegistrySettings, ids: Sequence[int | str], kind: str
+) -> dict[int | str, RegistrySchema | Refused]:
+    """Look up schemas as `schemas_by_id`, and return them in this order. A schema of another kind is a refusal."""
+    answers = schemas_by_id(settings, ids)
+    return {
+        schema_id: answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
+        for schema_id, answer in ((schema_id, answers[schema_id]) for schema_id in ids)
+    }
+
+
 def _cached_schema(settings: RegistrySettings, schema_id: int | str) -> RegistrySchema | Refused | None:
     """Return the cached answer for an id, None if there is none or it is too old."""
     schema = _schemas.get((settings, schema_id))

@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -30,12 +30,19 @@ PREFIX = 5
 """Bytes before the datum, with an id."""
 GUID_PREFIX = 17
 """Bytes before the datum, with a GUID."""
+CONFLUENT = "confluent"
+"""The kind of messages with an id or a GUID."""
+IndexPath = tuple[int, ...]
+"""Where a message of Protobuf is in its file: the number of a message, then of one nested in it, and so on."""
+FIRST: IndexPath = (0,)
 HEADERS: Mapping[Part, str] = {"key": "__key_schema_id", "value": "__value_schema_id"}
 """The headers of a record that hold the bytes before the key's or the value's datum."""
 
 _MAGIC = b"\0"
 _GUID_MAGIC = 1
 _SHOWN = 32  # bytes of a wrong header
+_MOST_ITEMS = 100
+"""Items of an index path; messages are not nested more deeply."""
 _BAD_HEADER = b"\xff\xffbad header "
 _SIZES = f"{PREFIX} of 00 and a schema id, or the {GUID_PREFIX} of 01 and a schema's GUID"
 _ELSEWHERE = (
@@ -72,11 +79,52 @@ def is_frame(header: bytes) -> bool:
     return 0 < frame_size(header) == len(header)
 
 
+def is_protobuf_frame(header: bytes) -> bool:
+    """Return whether the bytes of a header are the id or GUID of a schema, and the path of a message."""
+    size = frame_size(header)
+    path_and_size = read_path(header, size) if size else None
+    return path_and_size is not None and path_and_size[1] == len(header)
+
+
+def read_path(message: bytes, at: int) -> tuple[IndexPath, int] | None:
+    """Read the index path at an offset. Returns it and the offset after it, or None if it is not complete or valid.
+
+    It is the number of items and then each item, as zigzag numbers; the number 0 stands for the first message.
+    """
+    count, at = _zigzag(message, at)
+    if count == 0:
+        return FIRST, at
+    if at < 0 or not 0 < count <= _MOST_ITEMS:
+        return None
+    items = []
+    for _ in range(count):
+        item, at = _zigzag(message, at)
+        if at < 0 or item < 0:
+            return None
+        items.append(item)
+    return tuple(items), at
+
+
+def _zigzag(message: bytes, at: int) -> tuple[int, int]:
+    """Return a number and the offset after it; the offset is -1 if the number is not complete."""
+    number = 0
+    for shift in range(0, 35, 7):
+        if at >= len(message):
+            return -1, -1
+        byte = message[at]
+        at += 1
+        number |= (byte & 127) << shift
+        if byte < 128:
+            return number >> 1 ^ -(number & 1), at
+    return -1, -1
+
+
 class ConfluentFraming(Framing):
     """Confluent's frames. `is_frame` says whether the bytes of a header are one."""
 
     text: ClassVar[str] = "00 and the id of a schema"
     headers: ClassVar[Mapping[Part, HeaderNames]] = HEADERS
+    kinds: ClassVar[tuple[str, ...]] = (CONFLUENT,)
 
     def __init__(self, is_frame: Callable[[bytes], bool] = is_frame) -> None:
         self._is_frame = is_frame
@@ -86,6 +134,13 @@ class ConfluentFraming(Framing):
 
     def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
         return read_frames(messages, present)
+
+    @classmethod
+    def kind_of(cls, message: bytes, *, in_header: bool) -> str:
+        size = frame_size(message)
+        if size and not in_header:  # other bytes may begin with 01, too, and no registry has the id 0
+            size = size if len(message) > size == PREFIX and cast("int", schema_of(message[:size])) > 0 else 0
+        return CONFLUENT if size else ""
 
     def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         """Put the headers of records before their messages. A message or header that is null stays as it is.

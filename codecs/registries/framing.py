@@ -1,10 +1,8 @@
 """The frame of a message: what stands before its datum, or in a header of its record, and says which schema it has.
 
-    confluent_frames.py   00 and an id, or 01 and a GUID
-    glue_frames.py        03, the compression, and the UUID of a version
-    apicurio_frames.py    00 and an id of four or eight bytes, or an id in a header
+    03  00  16 bytes   0e 02 04 61 62     the frame of AWS Glue, and a datum of Avro
 
-A format has one `Framing`, which reads and writes the frames of a batch.
+A format has one `Framing`, which reads and writes the frames of a batch. `known.py` lists those of this library.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import validity
-from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 
@@ -81,6 +79,8 @@ class Framing(ABC):
     """The first bytes of messages in words, for notes."""
     headers: ClassVar[Mapping[Part, HeaderNames]] = {}
     """The headers of records that `add_header` gets."""
+    kinds: ClassVar[tuple[str, ...]]
+    """The answers of `kind_of`: what discovery calls messages with these frames."""
 
     @property
     def keeps_datums(self) -> bool:
@@ -101,6 +101,20 @@ class Framing(ABC):
     def add_header(self, messages: pa.BinaryArray, headers: pa.BinaryArray | pa.StructArray) -> pa.BinaryArray:
         """Put the headers of records before their messages, so that `read` finds all frames in one place."""
         return messages
+
+    @classmethod
+    def id_headers(cls, part: Part) -> tuple[str, ...]:
+        """Return the headers that have an id, without those that only describe the datum."""
+        names = cls.headers.get(part, ())
+        return (names,) if isinstance(names, str) else names
+
+    @classmethod
+    @abstractmethod
+    def kind_of(cls, message: bytes, *, in_header: bool) -> str:
+        """Return the kind of a message that begins with one of these frames, "" for others.
+
+        in_header: whether the frame was in a header of the record, and `add_header` has put it there.
+        """
 
     def finished(self, messages: pa.BinaryArray) -> pa.BinaryArray:
         """Return messages to write, given the prefix and the datum of each."""
@@ -152,6 +166,11 @@ def cut(messages: pa.BinaryArray, long: npt.NDArray[np.bool_], less: int) -> pa.
     offsets[1:] -= less * np.cumsum(long, dtype=np.int32)
     valid = None if not messages.null_count else validity(np.asarray(messages.is_valid()))
     return pa.Array.from_buffers(pa.binary(), count, [valid, pa.py_buffer(offsets), pa.py_buffer(data[kept])])
+
+
+def with_prefix(batch: EncodedBatch, prefix: bytes) -> EncodedBatch:
+    """Return a batch with these bytes before each message."""
+    return replace(batch, messages=pc.binary_join_element_wise(pa.scalar(prefix), batch.messages, pa.scalar(b"")))
 
 
 def with_errors(batch: DecodedBatch, reasons: Iterable[Reason | None]) -> DecodedBatch:

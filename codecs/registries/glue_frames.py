@@ -24,6 +24,8 @@ from kvformat.registry.contract.error_codes import ErrorCode, Reason
 PREFIX = 18
 """Bytes before the datum."""
 MAX_SIZE = "max-size"
+GLUE = "glue"
+"""The kind of messages with this frame."""
 _PLAIN, _ZLIB = b"\3\0", b"\3\5"
 _MOST_OF_A_BATCH = 256 << 20  # bytes of a batch after decompression; a larger one is read in parts
 
@@ -35,6 +37,7 @@ class GlueFraming(Framing):
     """
 
     text: ClassVar[str] = "03 and the UUID of a schema's version"
+    kinds: ClassVar[tuple[str, ...]] = (GLUE,)
 
     def __init__(self, most: int, *, compresses: bool) -> None:
         self._most, self._compresses = most, compresses
@@ -44,19 +47,19 @@ class GlueFraming(Framing):
         return not self._compresses
 
     def prefix(self, schema_id: Any) -> bytes:
-        return prefix(schema_id)
+        return _PLAIN + uuid.UUID(schema_id).bytes
 
     def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
         frames, is_zlib = read_frames(messages, present)
         return frames if only_ids or not is_zlib.any() else decompressed(frames, is_zlib, self._most)
 
+    @classmethod
+    def kind_of(cls, message: bytes, *, in_header: bool) -> str:
+        version = version_of(message)
+        return GLUE if version is not None and uuid.UUID(version).version == 4 else ""  # the only ones that AWS makes
+
     def finished(self, messages: pa.BinaryArray) -> pa.BinaryArray:
         return compressed(messages) if self._compresses else messages
-
-
-def prefix(version: str) -> bytes:
-    """Return the bytes before the datum, for the UUID of a schema's version."""
-    return _PLAIN + uuid.UUID(version).bytes
 
 
 def version_of(message: bytes) -> str | None:

@@ -6,6 +6,7 @@ import functools
 import re
 from importlib import metadata
 
+from kvformat.codecs.registries.known import CLIENTS
 from kvformat.codecs.registries.requests import Requests
 from kvformat.registry.contract.errors import (
     KvFormatError,
@@ -20,16 +21,6 @@ from kvformat.registry.contract.schema_registries import RegistrySettings, Schem
 GROUP = "kvformat.registries"
 _SCHEME = re.compile(r"\s*([A-Za-z][\w+.-]*):")
 _HTTP = "http"
-_CONFLUENT = "kvformat.codecs.registries.confluent_client:Confluent"
-# They are not entry points: a checkout or a zip on the path may have the metadata of an older installed version.
-_OWN = {
-    _HTTP: _CONFLUENT,
-    "https": _CONFLUENT,
-    "mock": _CONFLUENT,
-    "file": "kvformat.codecs.registries.registry:Folder",
-    "glue": "kvformat.codecs.registries.glue_client:Glue",
-    "apicurio": "kvformat.codecs.registries.apicurio_client:Apicurio",
-}
 
 
 def open_registry(settings: RegistrySettings) -> SchemaRegistry:
@@ -86,7 +77,8 @@ def open_registry(settings: RegistrySettings) -> SchemaRegistry:
 
 @functools.lru_cache(maxsize=1)
 def _entry_points() -> dict[str, list[metadata.EntryPoint]]:
-    points = {name: [metadata.EntryPoint(name, value, GROUP)] for name, value in _OWN.items()}
+    # those of this library are not in the metadata, which may be that of an older version than the one on the path
+    points = {name: [metadata.EntryPoint(name, value, GROUP)] for name, value in CLIENTS.items()}
     for point in metadata.entry_points(group=GROUP):
         same = points.setdefault(point.name, [])
         if all(other.value != point.value for other in same):  # a distribution may be listed twice

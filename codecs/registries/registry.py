@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kvformat.codecs._json_documents import BYTE_ORDER_MARK
+from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaRegistryError
 from kvformat.registry.contract.schema_registries import (
     Refused,
@@ -64,6 +65,21 @@ def registry_error(
         url=settings.shown_url,
         schema_id=schema_id,
         subject=subject,
+    )
+
+
+def unknown_schema(settings: RegistrySettings, schema_id: int | str, why: str) -> Reason:
+    """Return the error of messages whose schema the registry does not have."""
+    place = f"the schema registry at {settings.shown_url}"
+    return Reason(ErrorCode.UNKNOWN_SCHEMA, f"Could not find schema with id {schema_id} in {place}: {why}")
+
+
+def unreadable_schema(settings: RegistrySettings, schema_id: int | str, why: str) -> Reason:
+    """Return the error of messages whose schema is not valid, or has types that can't be read."""
+    return Reason(
+        ErrorCode.UNKNOWN_SCHEMA,
+        f"the schema with id {schema_id} in the schema registry at {settings.shown_url} can't be read: "
+        f"{settings.scrubbed(why)}",
     )
 
 

@@ -16,21 +16,22 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants
+from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Framing
-from kvformat.codecs.registries.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
-from kvformat.codecs.registry_formats.new_schemas import NewSchemas
-from kvformat.codecs.registry_formats.options import (
+from kvformat.codecs.registries.options import (
     IGNORE,
     ON_NEW_SCHEMA,
 )
+from kvformat.codecs.registries.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
+from kvformat.codecs.registry_formats.new_schemas import NewSchemas
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME
-from kvformat.codecs.registry_formats.registry import Registry
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.errors import SchemaError, SchemaRegistryError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.options import Direction
+from kvformat.registry.contract.samples import MessageSample, Recognition
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
@@ -60,6 +61,14 @@ class RegistryFormat(Format):
     @classmethod
     def complete_options(cls, options: Mapping[str, Any], *, topic: str, part: Part) -> Mapping[str, Any]:
         return cls.registry_type.complete_options(options, topic=topic, part=part)
+
+    @classmethod
+    def recognize(cls, sample: MessageSample) -> Sequence[Recognition]:
+        """Recognize messages in Confluent's frame. Formats with the same messages as another one recognize none."""
+        from kvformat.codecs.registry_formats.recognize import IN_CONFLUENTS_FRAME
+
+        recognize = IN_CONFLUENTS_FRAME.get(cls.identifier)
+        return () if recognize is None else recognize(sample)
 
     @cached_property
     def registry(self) -> Registry:
@@ -104,6 +113,11 @@ class RegistryFormat(Format):
         self, messages: pa.BinaryArray, schema: pa.Schema, *, metadata: tuple[str, ...] = ()
     ) -> DecodedBatch:
         """Decode a batch of messages, as `decode_arrow` does. `metadata` does not have the schema's id."""
+
+    def encode_arrow(
+        self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
+    ) -> EncodedBatch:
+        raise self.unsupported("encode")
 
     def schema_ids(self, messages: pa.BinaryArray) -> pa.StringArray:
         """Return the id or the GUID of each message's schema as text, null for a message without a frame."""

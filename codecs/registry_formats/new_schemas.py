@@ -16,12 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs.registries.cache import compared_once, schemas_by_id
+from kvformat.codecs.avro.reading import AvroReading
+from kvformat.codecs.registries.cache import compared_once, schemas_of_kind
 from kvformat.codecs.registries.confluent_frames import read_frames
 from kvformat.codecs.registries.framing import Reasons, distinct_ids
+from kvformat.codecs.registries.options import FAIL, WARN
 from kvformat.codecs.registries.registry import JSON
-from kvformat.codecs.registry_formats.avro_reading import AvroReading
-from kvformat.codecs.registry_formats.options import FAIL, WARN
 from kvformat.codecs.registry_formats.record_types import names_of_schema
 from kvformat.registry.contract.common_types import holds, merge_types
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
@@ -91,8 +91,7 @@ class NewSchemas:
         frames = read_frames(framed, np.asarray(framed.is_valid()))
         distinct, which = distinct_ids(frames.ids[frames.good])
         refused: list[Reason | None] = []
-        for key, answer in schemas_by_id(self.settings, frames.schemas(distinct.tolist())).items():
-            known = answer if isinstance(answer, Refused) else answer.of_kind(JSON, "it")
+        for key, known in schemas_of_kind(self.settings, frames.schemas(distinct.tolist()), JSON).items():
             if isinstance(known, Refused):
                 refused.append(None)
             else:

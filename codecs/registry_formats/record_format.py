@@ -16,8 +16,8 @@ import pyarrow as pa
 from kvformat.codecs._arrays import Ints, Mask, spread, validity
 from kvformat.codecs.changes.other_messages import ERROR, SKIP
 from kvformat.codecs.registries.framing import Reasons, with_errors
+from kvformat.codecs.registries.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registry_formats.record_options import (
     BY_RECORD,
     BY_TOPIC,

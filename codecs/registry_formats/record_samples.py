@@ -23,7 +23,12 @@ _MOST_SHOWN = 10  # types in a note
 
 
 def split_by_type(sample: MessageSample, known: Recognition, format: str) -> Iterator[Recognition]:
-    """Yield a recognition for each type of records among recognized values, or the given one if there is one type."""
+    """Yield a recognition for each type of records among recognized values, or the given one if there is one type.
+
+    There is none without messages.
+    """
+    if not known.messages:
+        return
     if sample.part == "key" or not known.options:  # nothing names the registry
         yield known
         return

@@ -26,11 +26,12 @@ from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.json.read import JsonReader
 from kvformat.codecs.json.references import SchemaDocuments, required_members
 from kvformat.codecs.json.settings import ReadSettings
-from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, message_types
-from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.protobuf.frames import message_groups, only_group
+from kvformat.codecs.protobuf.registry_schema import message_types
+from kvformat.codecs.registries.cache import schemas_of_kind
+from kvformat.codecs.registries.confluent_frames import FIRST, IndexPath
 from kvformat.codecs.registries.framing import Frames, Framing, distinct_ids
-from kvformat.codecs.registries.registry import AVRO, JSON, PROTOBUF
-from kvformat.codecs.registry_formats.protobuf_frames import message_groups, only_group
+from kvformat.codecs.registries.registry import AVRO, JSON, PROTOBUF, unknown_schema
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
@@ -81,19 +82,15 @@ def record_types(
     groups, which, frames = schema_groups(messages, framing, kind)
     types, numbers = RecordTypes(which), np.full(len(groups) + 1, -1, np.int64)
     unions: list[tuple[int, RegistrySchema, int | str, Ints]] = []
-    answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)))
+    answers = schemas_of_kind(settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)), kind)
     for group, (schema_id, path) in enumerate(groups):
-        answer = answers[schema_id]
-        schema = answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
+        schema = answers[schema_id]
         names = () if isinstance(schema, Refused) else names_of_schema(schema, path, format)
         if isinstance(schema, Refused) or not names:
             if kind == JSON:  # whose reader does not ask for schemas
                 why = schema.reason if isinstance(schema, Refused) else "it is not valid JSON"
-                reason = Reason(
-                    ErrorCode.UNKNOWN_SCHEMA,
-                    f"Could not find schema with id {schema_id} in the schema registry at {settings.shown_url}: "
-                    f"{why}. Its type is needed for the options about records",
-                )
+                why += ". Its type is needed for the options about records"
+                reason = unknown_schema(settings, schema_id, why)
                 types.errors |= dict.fromkeys(np.flatnonzero(which == group).tolist(), (frozenset(), reason))
             continue
         added = [types.add(name, schema_id) for name in names]

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs.avro.discover import avro_columns
 from kvformat.codecs.avro.references import parse_complete
+from kvformat.codecs.avro.schema import records_of
 from kvformat.codecs.discovery.column_types import Notes
-from kvformat.codecs.discovery.findings import Findings
+from kvformat.codecs.discovery.findings import Findings, schema_contributions
 from kvformat.codecs.json.schema_columns import columns_of_json_schema
-from kvformat.codecs.protobuf.registry_schema import IndexPath
-from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.protobuf.schema_columns import columns_of_proto_schema
+from kvformat.codecs.registries.cache import schemas_of_kind
+from kvformat.codecs.registries.confluent_frames import IndexPath
 from kvformat.codecs.registries.registry import AVRO, PROTOBUF
-from kvformat.codecs.registry_formats.avro_discover import avro_columns, schema_contributions
-from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
 from kvformat.codecs.registry_formats.record_types import schema_groups
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.look import Looked, Looker, LookRequest, WrittenColumns
@@ -31,13 +32,10 @@ if TYPE_CHECKING:
 def written_columns(messages: pa.BinaryArray, format: RecordFormat) -> WrittenColumns:
     """Return the columns of messages by their schemas: none for a schema that can't be read. Decoding says why."""
     groups, which, _ = schema_groups(messages, format.framing, format.kind)
-    answers = schemas_by_id(format.settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)))
-    columns = []
-    for schema_id, path in groups:
-        answer = answers[schema_id]
-        schema = answer if isinstance(answer, Refused) else answer.of_kind(format.kind, f"schema {schema_id}")
-        columns.append({} if isinstance(schema, Refused) else _columns(schema, path))
-    return WrittenColumns(pa.array(which, pa.int32(), mask=which < 0), tuple(columns))
+    answers = schemas_of_kind(format.settings, list(dict.fromkeys(schema_id for schema_id, _ in groups)), format.kind)
+    schemas = ((answers[schema_id], path) for schema_id, path in groups)
+    columns = tuple({} if isinstance(schema, Refused) else _columns(schema, path) for schema, path in schemas)
+    return WrittenColumns(pa.array(which, pa.int32(), mask=which < 0), columns)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -45,9 +43,7 @@ def _columns(schema: RegistrySchema, path: IndexPath) -> Mapping[str, FlinkType]
     """Return the columns of a schema; none if no table can have them."""
     try:
         if schema.kind == AVRO:
-            writer = parse_complete(schema)
-            records = [branch for branch in writer.branches if branch.type == "record"] or [writer]
-            return _of_all(avro_columns(record) for record in records)
+            return _of_all(avro_columns(record) for record in records_of(parse_complete(schema)))
         if schema.kind == PROTOBUF:
             return _of_all([columns_of_proto_schema(schema, Notes(), path)])
         return _of_all([columns_of_json_schema(schema, Notes())])

@@ -10,18 +10,10 @@ from typing import Any
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.avro_glue import AvroGlueFormat
 from kvformat.codecs.discovery.column_types import Notes
-from kvformat.codecs.discovery.message_kinds import (
-    APICURIO,
-    APICURIO_LONG_ID,
-    GLUE,
-    JSON,
-    TOMBSTONE,
-    indices_of,
-    message_kinds,
-)
-from kvformat.codecs.registries.apicurio_frames import HEADERS as APICURIO_HEADERS
-from kvformat.codecs.registries.confluent_frames import HEADERS
+from kvformat.codecs.discovery.message_kinds import JSON, TOMBSTONE, indices_of, message_kinds
+from kvformat.codecs.registries.confluent_frames import CONFLUENT
 from kvformat.codecs.registries.glue_client import REGION
+from kvformat.codecs.registries.known import FRAMINGS
 from kvformat.codecs.registry_formats.recognize import confluent_frames
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME
 from kvformat.codecs.registry_formats.record_samples import options_for_type
@@ -223,7 +215,8 @@ def _schema_uses(
 ) -> list[SchemaUse]:
     """Return the schemas of the messages that have the id of one, whether a format reads them or not."""
     indices = {index for of_kind in sample.computed(confluent_frames).indices.values() for index in of_kind}
-    indices.update(*(indices_of(sample, kind) for kind in (GLUE, APICURIO, APICURIO_LONG_ID)))
+    kinds = {kind for framing in FRAMINGS for kind in framing.kinds} - {CONFLUENT}
+    indices.update(index for index, kind in sample.computed(message_kinds).items() if kind in kinds)
     for group in groups:
         if group.readable and format_class(group.format).record_headers:
             indices |= set(group.indices)
@@ -235,13 +228,11 @@ def _schema_uses(
 
 def _note_headers(sample: MessageSample, notes: Notes) -> None:
     """Note the headers of values with the ids of schemas."""
-    of_apicurio = len(indices_of(sample, APICURIO))
-    for header, count in (
-        (HEADERS["value"], len(sample.framed) - of_apicurio),
-        ("' or '".join(APICURIO_HEADERS["value"][:2]), of_apicurio),
-    ):
-        if count:
-            notes.add(f"the schema's id is in the header '{header}' of {count} records")
+    for framing in FRAMINGS:
+        count = sum(bool(framing.kind_of(sample.values[at] or b"", in_header=True)) for at in sample.framed)
+        if count and framing.headers:
+            headers = "' or '".join(framing.id_headers("value"))
+            notes.add(f"the schema's id is in the header '{headers}' of {count} records")
 
 
 def _counts(sample: MessageSample) -> dict[str, int]:

@@ -2,30 +2,25 @@
 
     00  00 00 00 07, or 01 and a GUID           Confluent's frame, or its header      7, or the GUID
     03  00  and the UUID of a schema's version  AWS Glue's frame                      the UUID
-    apicurio.value.contentId, .globalId         Apicurio's headers                    7, globalId 7
-    00  00 00 00 00 00 00 00 07                 Apicurio 2                            7
 
-The timestamps of the records tell when each schema was in use.
+The frames are those of all registries in `codecs/registries/known.py`. The timestamps of the records tell when each
+schema was in use.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs.discovery.message_kinds import glue_version_of
-from kvformat.codecs.registries.apicurio_frames import AUTO, CONTENT_ID, add_header, has_long_id, is_marked, read_frames
-from kvformat.codecs.registries.apicurio_frames import HEADERS as APICURIO_HEADERS
-from kvformat.codecs.registries.confluent_frames import HEADERS, frame_size
+from kvformat.codecs.registries.known import FRAMINGS
 from kvformat.codecs.registries.schema_ids import ids_of_frames, schema_ids
-from kvformat.codecs.registry_formats.protobuf_frames import is_frame
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.samples import MessageSample
-from kvformat.registry.table.record_headers import checked_headers, last_header, part_headers
+from kvformat.registry.table.record_headers import checked_headers, part_headers
 
 Messages = tuple[bytes | None, ...]
 
@@ -70,14 +65,17 @@ def _ids(sample: MessageSample) -> list[str | None]:
     """Return the id of each message's schema: in a frame, or in a header of the record."""
     messages = sample.array()
     ids: list[str | None] = schema_ids(messages).to_pylist()
-    of_apicurio = [at for at in sample.framed if is_marked(sample.values[at] or b"")]
-    of_apicurio += [at for at, message in enumerate(sample.values) if has_long_id(message or b"")]
-    frames = read_frames(
-        messages.take(pa.array(of_apicurio, pa.int64())), np.ones(len(of_apicurio), np.bool_), AUTO, CONTENT_ID
-    )
-    for at, schema in zip(of_apicurio, ids_of_frames(frames).to_pylist(), strict=True):
-        ids[at] = schema
-    return [schema or glue_version_of(message or b"") for schema, message in zip(ids, sample.values, strict=True)]
+    for framing in FRAMINGS:
+        places = [
+            place
+            for place, message in enumerate(sample.values)
+            if framing.kind_of(message or b"", in_header=place in sample.framed)
+        ]
+        framed = messages.take(pa.array(places, pa.int64()))
+        frames = framing.read(framed, np.ones(len(places), np.bool_), only_ids=True)
+        for place, schema in zip(places, ids_of_frames(frames).to_pylist(), strict=True):
+            ids[place] = schema
+    return ids
 
 
 def _instant(millis: int) -> dt.datetime | None:
@@ -95,18 +93,13 @@ def with_header_ids(messages: Messages, headers: pa.Array | None, part: Part) ->
     if headers is None:
         return messages
     checked = checked_headers(headers, len(messages))
-    framed = tuple(_framed(messages, last_header(checked, HEADERS[part]).to_pylist()))
-    apicurio = part_headers(checked, APICURIO_HEADERS[part])
-    if apicurio.null_count == len(apicurio):
-        return framed
-    marked = add_header(pa.array(messages, pa.binary()), apicurio).to_pylist()
-    return tuple(
-        mine if mine != message and is_marked(mine or b"") else other
-        for message, other, mine in zip(messages, framed, marked, strict=True)
-    )
-
-
-def _framed(messages: Messages, frames: Sequence[bytes | None]) -> Iterator[bytes | None]:
-    for message, frame in zip(messages, frames, strict=True):
-        is_usable = frame and (frame_size(frame) == len(frame) or is_frame(frame))
-        yield frame + message if frame and is_usable and message is not None else message
+    framed = list(messages)
+    for framing in FRAMINGS:
+        of_part = part_headers(checked, framing.headers[part]) if framing.headers else pa.nulls(0)
+        if of_part.null_count == len(of_part):
+            continue
+        with_ids = framing.add_header(pa.array(messages, pa.binary()), of_part).to_pylist()
+        for place, (message, with_id) in enumerate(zip(messages, with_ids, strict=True)):
+            if with_id != message and framing.kind_of(with_id, in_header=True):
+                framed[place] = with_id
+    return tuple(framed)

@@ -7,14 +7,15 @@ from typing import Any, Literal
 
 from kvformat.codecs.avro.columns import columns_of_schema
 from kvformat.codecs.avro.references import parse_complete
+from kvformat.codecs.avro.schema import branch_of
 from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.codecs.discovery.column_types import Notes
 from kvformat.codecs.json.schema_columns import columns_of_json_schema
-from kvformat.codecs.protobuf.registry_schema import FIRST, path_of
+from kvformat.codecs.protobuf.registry_schema import path_of
+from kvformat.codecs.protobuf.schema_columns import columns_of_proto_schema
 from kvformat.codecs.registries.cache import subject_schema
+from kvformat.codecs.registries.confluent_frames import FIRST
 from kvformat.codecs.registries.registry import AVRO, JSON, PROTOBUF
-from kvformat.codecs.registry_formats.avro_columns import branch_of
-from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME
 from kvformat.codecs.registry_formats.record_types import names_of_schema
 from kvformat.connectors.infer.inferred import InferredSchema

@@ -21,8 +21,8 @@ class MessageSample:
     keys: the keys of the records, one for each message; None if they are unknown.
     cut: a description of the messages that the sample omits; empty if it is complete.
     part: whether `values` are values or keys of records.
-    registry: options of `avro-confluent`, `avro-glue` or `avro-apicurio` that name a schema registry; empty without
-        one. They may have secrets, so `repr` omits them.
+    registry: options of a format such as `avro-confluent` that name a schema registry; empty without one. They may have
+        secrets, so `repr` omits them.
     framed: the indices of values before which the id of a schema was put that was in a header of the record.
     """
 

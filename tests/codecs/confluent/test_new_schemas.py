@@ -43,6 +43,15 @@ def test_new_fields_are_errors_of_their_messages(format: str, registry: Registry
 
 
 @pytest.mark.parametrize("format", SCHEMAS)
+def test_an_error_belongs_to_its_schema_if_another_one_is_asked_for(format: str, registry: Registry) -> None:
+    """The second batch has a schema that is known, and one that is more frequent and not known yet."""
+    fmt, (old, new) = old_and_new(format, registry, "fail")
+    (error,) = decoded_rows(fmt, "id INT", new)
+    assert isinstance(error, str)
+    assert decoded_rows(fmt, "id INT", old, old, new) == [[("+I", 7)], [("+I", 7)], error]
+
+
+@pytest.mark.parametrize("format", SCHEMAS)
 def test_new_fields_are_named_once_by_a_warning(format: str, registry: Registry) -> None:
     fmt, (old, new) = old_and_new(format, registry, "warn")
     with pytest.warns(NewSchemaWarning) as told:

@@ -14,9 +14,9 @@ from google.protobuf import descriptor_pb2, json_format
 
 from kvformat.codecs.discovery.column_types import Notes
 from kvformat.codecs.protobuf.proto_text import parse_proto
+from kvformat.codecs.protobuf.schema_columns import columns_of_proto_schema
 from kvformat.codecs.registries import cache
 from kvformat.codecs.registries.registry import PROTOBUF
-from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.connectors.infer.subject import ddl_from_subject
 from kvformat.registry import Format, OptionError, SchemaError, get_format

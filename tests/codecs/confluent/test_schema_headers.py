@@ -13,9 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs.protobuf.registry_schema import FIRST, read_path
 from kvformat.codecs.registries import cache
-from kvformat.codecs.registries.confluent_frames import HEADERS
+from kvformat.codecs.registries.confluent_frames import FIRST, HEADERS, read_path
 from kvformat.connectors import KafkaTable, infer_schema, inspect_topic
 from kvformat.registry import KeyValueFormat, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type

@@ -1,11 +1,10 @@
-"""The options of formats with a schema registry."""
+"""The options about a schema registry, of all formats that have one."""
 
 from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
 
-from kvformat.codecs.avro.types import VARIANT_COLUMNS
 from kvformat.registry.contract.options import Option
 
 PROPERTIES = {  # Flink's options and their names in Confluent's Java client
@@ -21,13 +20,13 @@ PROPERTIES = {  # Flink's options and their names in Confluent's Java client
 SCHEMA_CONTEXT, SUBJECT_NAMES, ID_ENCODING = "schema-context", "subject-names", "id-encoding"
 HEADER = "header"
 
-_SUBJECT = Option(
+SUBJECT = Option(
     name="subject",
     fallback=("schema-registry.subject",),
     doc="The subject that the schema is registered under. Required for writing.",
 )
 ON_NEW_SCHEMA, IGNORE, WARN, FAIL = "on-new-schema", "ignore", "warn", "fail"
-_CLIENT = (
+CLIENT_OPTIONS = (
     Option(
         name=ON_NEW_SCHEMA,
         type="enum",
@@ -93,7 +92,8 @@ _CLIENT = (
 """The registry's client, and the id to write."""
 
 
-def _url(files: str, *, cloud: bool) -> Option:
+def url_option(files: str, *, cloud: bool) -> Option:
+    """Return the option for the registry's URL. `files` are the names of schemas in a folder."""
     return Option(
         name="url",
         required=not cloud,
@@ -101,30 +101,6 @@ def _url(files: str, *, cloud: bool) -> Option:
         doc=f"{'Ours, where Confluent Cloud knows the registry. ' if cloud else ''}The URL of the schema registry, or "
         f"several URLs with commas; also `mock://<scope>` (in memory) and `file:<folder>` (`{files}` files).",
     )
-
-
-READ_ENUM_AND_FIXED = "read-enum-and-fixed"
-
-AVRO_OPTIONS = (
-    _url("<id>.avsc", cloud=False),
-    _SUBJECT,
-    Option(
-        name="schema",
-        fallback=("schema-registry.schema",),
-        doc="The Avro schema for reading and writing, instead of the schema derived from the table. Its types must be "
-        "the table's types.",
-    ),
-    Option(
-        name=READ_ENUM_AND_FIXED,
-        type="boolean",
-        default=False,
-        doc="Ours. Whether an enum is read as STRING and a fixed as BYTES. Otherwise, only the option `schema` reads "
-        "them, as in Flink. Ingestion sets it.",
-    ),
-    VARIANT_COLUMNS,
-    *_CLIENT,
-)
-"""The options of Flink's formats for Avro."""
 
 
 _CLOUD = (
@@ -152,24 +128,5 @@ def cloud_options(files: str, *options: Option) -> tuple[Option, ...]:
 
     `files` are the names of schemas in a folder. `options` are those of the format itself.
     """
-    return (_url(files, cloud=True), *_CLOUD, *options, _SUBJECT_OF_OURS, *_CLIENT)
-
-
-_SUBJECT_OF_OURS = Option(
-    name="subject",
-    fallback=("schema-registry.subject",),
-    doc=f"Ours. The subject that the schema is registered under; another name for `{SUBJECT_NAMES}`.",
-)
-
-
-def cloud_avro_options() -> tuple[Option, ...]:
-    """Return the options of a format for Avro of Flink on Confluent Cloud, which reads enum and fixed."""
-    of_avro = (
-        option for option in AVRO_OPTIONS if option.name in ("schema", READ_ENUM_AND_FIXED, VARIANT_COLUMNS.name)
-    )
-    ours = [replace(option, doc=f"Ours. {option.doc.removeprefix('Ours. ')}") for option in of_avro]
-    enums = "Ours. Whether an enum is read as STRING and a fixed as BYTES."
-    return cloud_options(
-        "<id>.avsc",
-        *(replace(o, default=True, doc=enums) if o.name == READ_ENUM_AND_FIXED else o for o in ours),
-    )
+    of_ours = f"Ours. The subject that the schema is registered under; another name for `{SUBJECT_NAMES}`."
+    return (url_option(files, cloud=True), *_CLOUD, *options, replace(SUBJECT, doc=of_ours), *CLIENT_OPTIONS)

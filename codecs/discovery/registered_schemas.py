@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from kvformat.codecs.discovery.column_types import Notes, shown
-from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registry_formats.recognize import MAX_IDS
+from kvformat.codecs.registries.cache import schemas_of_kind
 from kvformat.registry.contract.common_types import merge_types
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable
 
 Read = TypeVar("Read")
+MAX_IDS = 100  # of schemas, the most frequent ones: each is a question to the registry
 
 
 def read_schemas(
@@ -26,11 +26,10 @@ def read_schemas(
     `counts` has the number of messages by schema id, with further arguments of `read`, such as the path of a type.
     """
     usual = [key for key, _ in counts.most_common(MAX_IDS)]
-    answers = schemas_by_id(settings, list(dict.fromkeys(schema_id for schema_id, *_ in usual)))
+    answers = schemas_of_kind(settings, list(dict.fromkeys(schema_id for schema_id, *_ in usual)), kind)
     result: list[Read] = []
     for schema_id, *more in sorted(usual, key=_age, reverse=True):
-        answer = answers[schema_id]
-        schema = answer if isinstance(answer, Refused) else answer.of_kind(kind, f"schema {schema_id}")
+        schema = answers[schema_id]
         about = f"schema {schema_id} of {counts[schema_id, *more]} messages"
         try:
             if isinstance(schema, Refused):

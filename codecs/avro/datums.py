@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,24 +18,20 @@ import pyarrow.compute as pc
 from kvformat.codecs.avro.fit import fit
 from kvformat.codecs.avro.format import AvroTable, encode_rows
 from kvformat.codecs.avro.read import Decoded, read_batch
+from kvformat.codecs.avro.reading import READ_ENUM_AND_FIXED, AvroReading
 from kvformat.codecs.avro.references import parse_complete
 from kvformat.codecs.avro.resolve import plan
 from kvformat.codecs.avro.schema import Schema
-from kvformat.codecs.registries.cache import schemas_by_id
+from kvformat.codecs.registries.cache import schemas_of_kind
+from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Frames, distinct_ids
-from kvformat.codecs.registries.registry import AVRO
-from kvformat.codecs.registry_formats.avro_reading import AvroReading
-from kvformat.codecs.registry_formats.format import RegistryFormat
-from kvformat.codecs.registry_formats.record_options import RECORD_NAME
+from kvformat.codecs.registries.registry import AVRO, unknown_schema, unreadable_schema
 from kvformat.registry.contract.batches import EncodedBatch
-from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
-from kvformat.registry.contract.errors import OptionError, SchemaError
+from kvformat.registry.contract.error_codes import Reason, reason_arrays
+from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
-
-if TYPE_CHECKING:
-    pass
 
 _Mask = npt.NDArray[np.bool_]
 
@@ -43,43 +39,31 @@ _Mask = npt.NDArray[np.bool_]
 _read_lists = partial(read_batch, with_nulls=False)
 
 
-def avro_look_options(format: type[RegistryFormat], options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the options with which ingestion looks at messages of a format for Avro.
-
-    Enum and fixed are read too, because no table says which fields it needs. Raises `OptionError`.
-    """
-    (schema,) = (spec for spec in format.option_specs if spec.name == "schema")
-    for key in schema.keys(options):
-        raise OptionError(
-            f"the option '{key}' sets one schema, but the columns of each table come from the schemas of its "
-            "messages. Remove the option; a 'projection' in 'transform' selects columns",
-            format=format.identifier,
-            option=key,
-        )
-    return {"read-enum-and-fixed": "true", **options}
-
-
 class AvroDatums:
     """The datums of one format with a registry.
 
+    options: those of the format. registry: its registry.
     table: returns the type and the schema of the datums of a table. type: returns the type of the datums of a table
     with rows of a type. legacy: whether timestamps are those of Flink's option `timestamp_mapping.legacy`.
+    record: the full name of the rows' type, whose branch of a union is written.
     """
 
     def __init__(
         self,
-        format: RegistryFormat,
+        options: Mapping[str, Any],
+        registry: Registry,
         table: Callable[[pa.Schema], AvroTable],
         type: Callable[[FlinkType], FlinkType],
         *,
         legacy: bool,
+        record: str | None = None,
     ) -> None:
-        self._options, self._registry = format.options, format.registry
+        self._options, self._registry, self._record = options, registry, record
         self._table, self._type, self._legacy = table, type, legacy
 
     def reading(self, record: Schema) -> AvroReading:
         """Return how the rows of a record schema are read."""
-        return AvroReading(record, self._options["read-enum-and-fixed"], self._legacy)
+        return AvroReading(record, self._options[READ_ENUM_AND_FIXED], self._legacy)
 
     # --- writing -----------------------------------------------------------------------------------------
 
@@ -96,7 +80,7 @@ class AvroDatums:
 
     def _fitted(self, written: Schema, schema: pa.Schema) -> Schema:
         """Return the schema for writing the datums of a table as those of a registered schema."""
-        return fit(written, self._type(row_type(schema)), self._legacy, self._options.get(RECORD_NAME))
+        return fit(written, self._type(row_type(schema)), self._legacy, self._record)
 
     def writer(self, rows: pa.StructArray, schema: pa.Schema) -> Callable[[int | str, RegistrySchema], EncodedBatch]:
         """Return a function that encodes rows of the datums' type after an id, given the id and its schema."""
@@ -140,7 +124,7 @@ class AvroDatums:
         if not all_good:
             of_good, writer_index = writer_index, np.full(len(messages), -1, np.int64)
             writer_index[frames.good] = of_good
-        plans = [plan(writer, reader, self._options["read-enum-and-fixed"], self._legacy) for writer in writers]
+        plans = [plan(writer, reader, self._options[READ_ENUM_AND_FIXED], self._legacy) for writer in writers]
         decoded = read(frames.messages, plans, reader, writer_index, frames.size)
         if len(distinct) == len(writers) and (all_good or (frames.good | ~present).all()):
             return decoded
@@ -164,21 +148,13 @@ class AvroDatums:
     def schemas_of(self, ids: list[int], frames: Frames) -> dict[int, Schema | Reason]:
         """Return the schema of each id, or the error of its messages. Requests and returns the ids in this order."""
         keys = frames.schemas(ids)
-        answers = schemas_by_id(self._registry.settings, keys)
+        answers = schemas_of_kind(self._registry.settings, keys, AVRO)
         return {schema_id: self._schema(key, answers[key]) for schema_id, key in zip(ids, keys, strict=True)}
 
     def _schema(self, schema_id: int | str, answer: RegistrySchema | Refused) -> Schema | Reason:
-        registry = f"the schema registry at {self._registry.settings.shown_url}"
-        registered = answer if isinstance(answer, Refused) else answer.of_kind(AVRO, f"schema {schema_id}")
-        if isinstance(registered, Refused):
-            return Reason(
-                ErrorCode.UNKNOWN_SCHEMA,
-                f"Could not find schema with id {schema_id} in {registry}: {registered.reason}",
-            )
+        if isinstance(answer, Refused):
+            return unknown_schema(self._registry.settings, schema_id, answer.reason)
         try:
-            return parse_complete(registered)
+            return parse_complete(answer)
         except SchemaError as bad:
-            reason = self._registry.settings.scrubbed(str(bad))
-            return Reason(
-                ErrorCode.UNKNOWN_SCHEMA, f"the schema with id {schema_id} in {registry} can't be read: {reason}"
-            )
+            return unreadable_schema(self._registry.settings, schema_id, str(bad))

@@ -2,47 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._conversions import RowErrors
-from kvformat.codecs.changes.row_plan import join_parts
+from kvformat.codecs._rows import join_parts
 from kvformat.codecs.protobuf.binding import check_table
 from kvformat.codecs.protobuf.evolve import evolved_types
 from kvformat.codecs.protobuf.field_columns import bind_row, check_writable
+from kvformat.codecs.protobuf.frames import SameType, group_of, likely_head, message_groups
 from kvformat.codecs.protobuf.read import ProtobufReader, Settings
-from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, message_types
+from kvformat.codecs.protobuf.registry_schema import message_types
 from kvformat.codecs.protobuf.schema_text import ROOT, proto_text
 from kvformat.codecs.protobuf.write import ProtobufWriter
-from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.confluent_frames import read_frames
+from kvformat.codecs.registries.cache import schemas_of_kind
+from kvformat.codecs.registries.confluent_frames import FIRST, IndexPath, read_frames
 from kvformat.codecs.registries.framing import with_errors
-from kvformat.codecs.registries.registry import PROTOBUF
-from kvformat.codecs.registry_formats.new_schemas import NewSchemas
-from kvformat.codecs.registry_formats.protobuf_frames import SameType, group_of, likely_head, message_groups
+from kvformat.codecs.registries.registry import PROTOBUF, unknown_schema, unreadable_schema
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
-from kvformat.registry.contract.error_codes import ErrorCode, Reason
+from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 
+Check = Callable[[int | str, Callable[[], Iterable[FlinkField]]], Reason | None]
+"""Returns the error of the messages of a schema, given its id and its columns."""
 _READING = Settings(empty_lists=True)
 _WORD = 8  # bytes that the kernel compares
 
 
 def decode_messages(
-    messages: pa.BinaryArray, row: FlinkType, settings: RegistrySettings, format: str, new: NewSchemas | None
+    messages: pa.BinaryArray, row: FlinkType, settings: RegistrySettings, format: str, check: Check | None
 ) -> DecodedBatch:
     """Decode messages of any schemas as rows of a type. A null message has no rows.
 
-    `new` refuses schemas with fields that the table does not show.
+    `check` refuses schemas with fields that the table does not show.
     Raises `SchemaError` for a type that no Protobuf schema has.
     """
     text_of(row, format)
     head = likely_head(messages)
-    reader = _reader_of(group_of(head), row, settings, format, new) if head else None
+    reader = _reader_of(group_of(head), row, settings, format, check) if head else None
     alike = reader.read_alike(messages, head) if isinstance(reader, SchemaReader) else None
     if alike is not None:
         return alike
@@ -52,7 +55,7 @@ def decode_messages(
     reasons[which == SameType.WITHOUT_PATH] = SameType.NO_PATH
     parts, readable = [], []
     for number, group in enumerate(groups):
-        reader = _reader_of(group, row, settings, format, new)
+        reader = _reader_of(group, row, settings, format, check)
         at = np.flatnonzero(which == number)
         if isinstance(reader, SchemaReader):
             readable.append(number)
@@ -61,7 +64,8 @@ def decode_messages(
             reasons[at] = reader
     others = np.flatnonzero(~np.isin(which, readable))
     if len(others) or not parts:
-        parts.append((others, SchemaReader.nothing(row, len(others))))
+        kind = pa.list_(pa.field("element", arrow_type(nullable(row))))
+        parts.append((others, DecodedBatch(pa.nulls(len(others), kind))))
     return with_errors(join_parts(parts), reasons)
 
 
@@ -72,32 +76,22 @@ def text_of(row: FlinkType, format: str, name: str = ROOT) -> str:
 
 
 def _reader_of(
-    group: SameType, row: FlinkType, settings: RegistrySettings, format: str, new: NewSchemas | None
+    group: SameType, row: FlinkType, settings: RegistrySettings, format: str, check: Check | None
 ) -> SchemaReader | Reason:
     """Return the reader of a group of messages as rows, or the error of all of them."""
-    (answer,) = schemas_by_id(settings, [group.schema_id]).values()
-    registered = answer if isinstance(answer, Refused) else answer.of_kind(PROTOBUF, f"schema {group.schema_id}")
-    registry = f"the schema registry at {settings.shown_url}"
+    (registered,) = schemas_of_kind(settings, [group.schema_id], PROTOBUF).values()
     if isinstance(registered, Refused):
-        return Reason(
-            ErrorCode.UNKNOWN_SCHEMA,
-            f"Could not find schema with id {group.schema_id} in {registry}: {registered.reason}",
-        )
-    error = None if new is None else new.error(group.schema_id, lambda: _columns(registered, group.path))
+        return unknown_schema(settings, group.schema_id, registered.reason)
+    error = None if check is None else check(group.schema_id, lambda: _columns(registered, group.path))
     if error is not None:
         return error
     reader = _reader(row, registered, group.path, format)
-    if isinstance(reader, SchemaReader):
-        return reader
-    return Reason(
-        ErrorCode.UNKNOWN_SCHEMA,
-        f"the schema with id {group.schema_id} in {registry} can't be read: {settings.scrubbed(reader)}",
-    )
+    return reader if isinstance(reader, SchemaReader) else unreadable_schema(settings, group.schema_id, reader)
 
 
 def _columns(schema: RegistrySchema, path: IndexPath) -> tuple[FlinkField, ...]:
     from kvformat.codecs.discovery.column_types import Notes
-    from kvformat.codecs.registry_formats.protobuf_columns import columns_of_proto_schema
+    from kvformat.codecs.protobuf.schema_columns import columns_of_proto_schema
 
     return columns_of_proto_schema(schema, Notes(), path)
 
@@ -129,11 +123,6 @@ class SchemaReader:
         rows = pa.Array.from_buffers(kind, len(batch.rows), batch.rows.buffers()[:2], children=[values])
         changed = DecodedBatch(rows, None, batch.errors, batch.codes)
         return fail_rows(changed, dict(sorted(errors.reasons.items()))) if errors.reasons else changed
-
-    @staticmethod
-    def nothing(row: FlinkType, count: int) -> DecodedBatch:
-        """Return the batch of messages without rows."""
-        return DecodedBatch(pa.nulls(count, pa.list_(pa.field("element", arrow_type(nullable(row))))))
 
 
 @cached_by_identity

@@ -10,8 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Ints
-from kvformat.codecs.protobuf.registry_schema import FIRST, IndexPath, read_path
-from kvformat.codecs.registries.confluent_frames import GUID_PREFIX, PREFIX, frame_size, schema_of
+from kvformat.codecs.registries.confluent_frames import (
+    FIRST,
+    GUID_PREFIX,
+    PREFIX,
+    IndexPath,
+    frame_size,
+    read_path,
+    schema_of,
+)
 from kvformat.codecs.registries.framing import Frames
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 
@@ -107,10 +114,3 @@ def message_groups(frames: Frames) -> tuple[list[SameType], Ints]:
     schemas = frames.schemas((distinct // (_MOST_PATHS + 1)).tolist())
     paths_of = [kinds[number] for number in (distinct % (_MOST_PATHS + 1)).tolist()]
     return [SameType(key, path, size + more) for key, (path, more) in zip(schemas, paths_of, strict=True)], which
-
-
-def is_frame(header: bytes) -> bool:
-    """Return whether the bytes of a header are the id or GUID of a schema, and the path of a message."""
-    size = frame_size(header)
-    path_and_size = read_path(header, size) if size else None
-    return path_and_size is not None and path_and_size[1] == len(header)

@@ -9,9 +9,10 @@ from kvformat.codecs.avro.parse import parse_schema
 from kvformat.codecs.avro.resolve import Action, Array, Map, Number, Record, Union, plan, reads_all
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.types import schema_text
-from kvformat.codecs.registry_formats.options import READ_ENUM_AND_FIXED
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkType, nullable
+
+READ_ENUM_AND_FIXED = "read-enum-and-fixed"
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,20 @@
 """A schema registry as formats use it: its settings, the subject of what is written, and the frame of its messages.
 
-    Registry            Confluent's, and those with its interface
-    ApicurioRegistry    Apicurio's own interface, in avro_apicurio.py
-    GlueRegistry        AWS Glue, in avro_glue.py
-
-A format names its registry by the class attribute `registry_type`.
+`Registry` is Confluent's, and that of registries with its interface. A format with another one names it by the class
+attribute `registry_type`, and has it in its module.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from kvformat.codecs.registries.cache import id_of_schema, latest_schema
 from kvformat.codecs.registries.confluent_client import context_of
 from kvformat.codecs.registries.confluent_frames import ConfluentFraming
 from kvformat.codecs.registries.framing import Framing
-from kvformat.codecs.registry_formats.options import HEADER, ID_ENCODING, PROPERTIES, SCHEMA_CONTEXT, SUBJECT_NAMES
+from kvformat.codecs.registries.options import HEADER, ID_ENCODING, PROPERTIES, SCHEMA_CONTEXT, SUBJECT_NAMES
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -67,15 +65,23 @@ class Registry:
         context = (options.get(SCHEMA_CONTEXT) or "").strip(":")
         if context:
             url = ",".join(f"{address.strip().rstrip('/')}/contexts/{context}" for address in url.split(","))
+        settings = self.settings_with(url, {**(options.get("properties") or {}), **named})
+        return replace(
+            settings,
+            client=self.client if url.lstrip().lower().startswith("http") else "",
+            subject=self.subject if self.subject and context_of(self.subject) else "",
+        )
+
+    def settings_with(self, url: str, properties: Mapping[str, str | None]) -> RegistrySettings:
+        """Return the settings of a client with a URL and properties, of which those that are None are left out."""
+        options = self._options
         return RegistrySettings(
             url=url,
-            properties=tuple(sorted(({**(options.get("properties") or {}), **named}).items())),
+            properties=tuple(sorted((name, value) for name, value in properties.items() if value is not None)),
             timeout=options["registry-timeout"].total_seconds(),
             retries=max(options["registry-retries"], 0),
             backoff=options["registry-backoff"].total_seconds(),
             format=self._format.replace("debezium-", ""),
-            client=self.client if url.lstrip().lower().startswith("http") else "",
-            subject=self.subject if self.subject and context_of(self.subject) else "",
         )
 
     def check(self, direction: Direction, *, reads_schemas: bool, names_subject: bool) -> None:

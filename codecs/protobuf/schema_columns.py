@@ -18,25 +18,22 @@ Rules: "Data Type Mappings" in the documentation of Confluent Cloud for Apache F
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from kvformat.codecs.discovery.column_types import Notes, array_of
 from kvformat.codecs.discovery.message_kinds import schema_id_of
+from kvformat.codecs.discovery.registered_schemas import columns_of_all, common_type, read_schemas
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.codecs.protobuf.field_columns import WRAPPERS
 from kvformat.codecs.protobuf.registry_schema import (
     DATE,
     DECIMAL,
-    FIRST,
     TIME_OF_DAY,
     TIMESTAMP,
-    IndexPath,
     message_types,
-    read_path,
 )
 from kvformat.codecs.protobuf.schema_text import (
     CONNECT_TYPE,
@@ -51,21 +48,13 @@ from kvformat.codecs.protobuf.schema_text import (
     WRAPPED,
 )
 from kvformat.codecs.protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
-from kvformat.codecs.registries.cache import schemas_by_id
-from kvformat.codecs.registries.confluent_frames import frame_size
+from kvformat.codecs.registries.confluent_frames import FIRST, IndexPath, frame_size, read_path
 from kvformat.codecs.registries.registry import PROTOBUF
-from kvformat.codecs.registry_formats.recognize import confluent_frames
-from kvformat.codecs.registry_formats.record_samples import split_by_type
-from kvformat.codecs.registry_formats.registry_schemas import columns_of_all, common_type, read_schemas
 from kvformat.registry.contract.common_types import merge_types
-from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
+from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema, RegistrySettings
 from kvformat.registry.contract.types import BYTES, INTEGER_BITS, MAX_LENGTH, STRING, FlinkField, FlinkType
-
-if TYPE_CHECKING:
-    from kvformat.codecs.registry_formats.format import RegistryFormat
 
 _SMALL = {"int8": "TINYINT", "int16": "SMALLINT"}
 _PLAIN = {
@@ -79,53 +68,11 @@ _MOST_TYPES = 100_000
 """Types of one schema: a small schema whose messages use others many times could stand for any number."""
 
 
-_CHANGE = {"before", "after", "op"}
-
-
-def recognize_proto_registry(sample: MessageSample) -> list[Recognition]:
-    """Recognize records in Confluent's frame whose schema is Protobuf, by the registry."""
-    frames = sample.computed(confluent_frames)
-    indices = frames.indices.get(PROTOBUF, ())
-    if not indices:
-        return []
-    known = Recognition(indices, 1.0, f"{frames.description}; they are Protobuf", sample.registry)
-    return list(split_by_type(sample, known, "proto-registry"))
-
-
-def recognize_proto_debezium(sample: MessageSample) -> list[Recognition]:
-    """Recognize Debezium's changes in Protobuf, by the schemas in the registry."""
-    frames = sample.computed(confluent_frames)
-    indices = frames.indices.get(PROTOBUF, ())
-    if not indices:
-        return []
-    settings = cast("RegistryFormat", get_format("proto-registry", sample.registry)).settings
-    kinds = {index: _type_of(sample.values[index] or b"") for index in indices}
-    are_changes: dict[tuple[int | str, IndexPath], bool] = {}
-    for schema_id, path in {kind for kind in kinds.values() if kind is not None}:
-        (answer,) = schemas_by_id(settings, [schema_id]).values()
-        with contextlib.suppress(SchemaError):
-            if isinstance(answer, RegistrySchema) and answer.kind == PROTOBUF:
-                names = {field.name for field in message_types(answer, path, "proto-registry").message.fields}
-                are_changes[schema_id, path] = names >= _CHANGE
-    changes = tuple(index for index, kind in kinds.items() if kind is not None and are_changes.get(kind))
-    are = f"{frames.description}; they are Debezium's changes in Protobuf"
-    return [Recognition(changes, 1.0, are, sample.registry, specificity=3)] if changes else []
-
-
-def propose_proto_debezium(
-    sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings
-) -> SchemaProposal:
-    """Propose the columns of the rows before and after a change."""
-    proposal = propose_proto_registry(sample, options, settings)
-    images = [field.type for field in proposal.fields if field.name in ("after", "before") and field.type.root == "ROW"]
-    return replace(proposal, fields=images[0].fields if images else ())
-
-
 def propose_proto_registry(
     sample: MessageSample, options: Mapping[str, Any], settings: RegistrySettings
 ) -> SchemaProposal:
     """Propose the columns of the newest type in the messages, and the fields that only others have."""
-    notes, kinds = Notes(), Counter(map(_type_of, sample.present()))
+    notes, kinds = Notes(), Counter(map(type_of_message, sample.present()))
     other = kinds.pop(None, 0)
     if other:
         notes.add(f"{other} messages do not begin with 00, the id of a schema and the path of a type, and are skipped")
@@ -158,7 +105,7 @@ def _common(left: FlinkType, right: FlinkType) -> FlinkType | None:
     return None
 
 
-def _type_of(message: bytes) -> tuple[int | str, IndexPath] | None:
+def type_of_message(message: bytes) -> tuple[int | str, IndexPath] | None:
     """Return the schema's id and the path of a message; None without them."""
     schema_id = schema_id_of(message)
     path = None if schema_id is None else read_path(message, frame_size(message))

@@ -19,7 +19,7 @@ import _kvformat_alias
 import kvformat
 from tests.support.environments import link_thin_pyspark
 from tests.support.services import free_port
-from tests.support.sessions import JAVA
+from tests.support.sessions import JAVA, as_options
 
 _LONGEST_START = 240.0
 
@@ -59,7 +59,7 @@ def connect_server(python: Path, folder: Path) -> Iterator[str]:
     command = [str(_spark_home() / "bin" / "spark-submit"), "--master", "local[2]"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer"]
     command += ["--driver-java-options", JAVA]
-    command += [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
+    command += as_options(settings)
     variables = {"PYSPARK_PYTHON": str(python), "SPARK_HOME": str(_spark_home())}
     hidden = ("PYTHONPATH", "PYSPARK_DRIVER_PYTHON", "SPARK_TESTING")
     inherited = {name: value for name, value in os.environ.items() if name not in hidden}

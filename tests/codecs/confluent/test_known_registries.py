@@ -86,7 +86,7 @@ def test_a_frame_belongs_to_one_registry() -> None:
     }
     for kind, head in heads.items():
         kinds = [framing.kind_of(head + b"\2", in_header=False) for framing in known.FRAMINGS]
-        assert [one for one in kinds if one] == [kind] * bool(kind)
+        assert [name for name in kinds if name] == [kind] * bool(kind)
         assert known.kind_of_frame(head + b"\2") == kind
         assert not kind or any(kind in framing.kinds for framing in known.FRAMINGS)
     for part in ("key", "value"):

@@ -76,8 +76,6 @@ if TYPE_CHECKING:
     from kvformat.registry.table.decode_stage import DecodeStage
     from kvformat.registry.table.row_encoder import RowEncoder
 
-_DIRECTIONS: tuple[Direction, Direction] = ("decode", "encode")
-
 
 class KeyValueFormat:
     """A Kafka table with key and value: immutable, comparable, picklable; its `repr` does not contain secrets.
@@ -149,20 +147,27 @@ class KeyValueFormat:
     def _set(self, table: TableDefinition, *, strict: bool) -> None:
         self._table, self._strict = table, strict
         self._plans: dict[Direction, TablePlan | ConfigurationError] = {}
-        for direction in _DIRECTIONS:
+        reading = self._plan_or_error("decode")
+        if isinstance(reading, TablePlan):
+            return
+        writing = self._plan_or_error("encode")
+        if isinstance(writing, TablePlan):
+            return
+        if isinstance(writing, ReadingOnlyError):  # the table is not meant for writing
+            raise reading
+        raise reading if str(reading) == str(writing) else add_context(reading, "", f"\nFor writing: {writing}")
+
+    def _plan_or_error(self, direction: Direction) -> TablePlan | ConfigurationError:
+        """Return the plan of a direction, made when it is first needed."""
+        if direction not in self._plans:
             try:
-                self._plans[direction] = plan_table(table, strict, direction)
+                self._plans[direction] = plan_table(self._table, self._strict, direction)
             except ConfigurationError as error:
                 self._plans[direction] = error
-        refused = [plan for plan in self._plans.values() if isinstance(plan, ConfigurationError)]
-        if len(refused) == len(_DIRECTIONS):
-            reading, writing = refused
-            if isinstance(writing, ReadingOnlyError):  # the table is not meant for writing
-                raise reading
-            raise reading if str(reading) == str(writing) else add_context(reading, "", f"\nFor writing: {writing}")
+        return self._plans[direction]
 
     def _plan(self, direction: Direction) -> TablePlan:
-        plan = self._plans[direction]
+        plan = self._plan_or_error(direction)
         if isinstance(plan, ConfigurationError):
             raise plan.with_traceback(None)
         return plan

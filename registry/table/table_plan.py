@@ -264,9 +264,9 @@ class _TablePlanner:
             return
         try:
             if self.direction == "decode":
-                format.decode_batch(pa.array([], pa.binary()), schema)
+                format.decode_batch(pa.nulls(0, pa.binary()), schema)
             else:
-                format.encode_batch(pa.array([], arrow_type(nullable(row_type(schema)))), schema)
+                format.encode_batch(pa.nulls(0, arrow_type(nullable(row_type(schema)))), schema)
         except ConfigurationError as error:
             raise add_context(error, f"{part} format '{format.identifier}': ") from error
 

@@ -23,8 +23,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support import class_archives
+
 _HERE = Path(__file__).parent.parent
 CACHE = Path(os.environ.get("KVFORMAT_TEST_SERVICES", _HERE.parent / "build" / "services"))
+BROKER_CLASSES = CACHE / "broker-classes.jsa"
+"""The archive of classes of a broker, see `class_archives`."""
 _LONGEST_START = 120.0
 
 
@@ -83,13 +87,14 @@ class KafkaBroker:
     bootstrap: the address without authentication.
     secured: the address that requires `user` and `password` (SASL_PLAINTEXT, PLAIN).
     settings: additional broker settings.
-    java: options of the Java virtual machine.
+    java: options of the Java virtual machine, instead of the one that uses `BROKER_CLASSES`.
     """
 
     user, password = "alice", "Tr0ub4dor"
 
-    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None, java: Sequence[str] = ()) -> None:
-        self._folder, self._options = folder, java
+    def __init__(self, folder: Path, settings: Mapping[str, object] | None = None, java: str | None = None) -> None:
+        self._folder = folder
+        self._options = (class_archives.option(BROKER_CLASSES) if java is None else java).split()
         self._process: subprocess.Popen[bytes] | None = None
         port, controller, secured = free_port(), free_port(), free_port()
         self.bootstrap, self.secured = f"127.0.0.1:{port}", f"127.0.0.1:{secured}"
@@ -150,6 +155,13 @@ class KafkaBroker:
                 self.kill()
                 raise RuntimeError((self._folder / "broker.log").read_text(errors="replace")[-4000:])
             time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End the process with a shutdown."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait()
+            self._process = None
 
     def kill(self) -> None:
         """Kill the process without a shutdown, as in a crash."""

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-JAVA = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC"
+from tests.support import class_archives
+
+JAVA = (
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
+    f"{class_archives.option(class_archives.SPARK)}"
+)
 """Options of a JVM that runs most code only briefly: its second compiler and its parallel collectors would cost more
 than they save. The code cache keeps the size that it has with both compilers."""
 

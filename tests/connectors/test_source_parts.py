@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,26 @@ from kvformat.registry.table.metadata import MetadataColumn
 from kvformat.registry.table.record_headers import HEADERS_TYPE
 
 BROKERS = {"topic": "t", "properties.bootstrap.servers": "b:1"}
+
+
+_PLAN = """
+import sys
+import pyspark.sql.worker.plan_data_source_read
+from kvformat.connectors.data_source.source import KvformatDataSource
+ddl = (
+    "CREATE TABLE t (id INT, n DECIMAL(9, 2)) WITH ('connector' = 'kafka', 'topic' = 't', "
+    f"'properties.bootstrap.servers' = 'b:1', 'scan.startup.mode' = 'earliest-offset', 'format' = '{sys.argv[1]}')"
+)
+source = KvformatDataSource({"ddl": ddl})
+print(type(source.streamReader(source.schema())).__name__, "pandas" in sys.modules)
+"""
+
+
+@pytest.mark.parametrize("format", ["json", "csv", "avro", "debezium-json", "maxwell-json"])
+def test_planning_a_read_does_not_import_pandas(format: str) -> None:
+    """Spark starts a process for it, which would take half as long again. `pa.array` of a list imports pandas."""
+    told = subprocess.run([sys.executable, "-P", "-c", _PLAN, format], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["KafkaStreamReader", "False"]
 
 
 # --- options ----------------------------------------------------------------------------------------------------------

@@ -104,8 +104,6 @@ class AvroApicurioFormat(AvroConfluentFormat):
         return [
             *split_by_type(sample, Recognition(indices_of(sample, APICURIO), 1.0, in_header, options), cls.identifier),
             *split_by_type(
-                sample,
-                Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2),
-                cls.identifier,
+                sample, Recognition(indices_of(sample, APICURIO_LONG_ID), 0.9, long_id, of_version_2), cls.identifier
             ),
         ]

@@ -26,12 +26,7 @@ from kvformat.codecs.avro.registry_options import AVRO_OPTIONS, avro_look_option
 from kvformat.codecs.avro.resolve import choice, plan
 from kvformat.codecs.avro.schema import Schema, records_of
 from kvformat.codecs.avro.table import read_rows, read_table
-from kvformat.codecs.avro.types import (
-    ROOT,
-    check_provided,
-    provided_schema,
-    schema_text,
-)
+from kvformat.codecs.avro.types import ROOT, check_provided, provided_schema, schema_text
 from kvformat.codecs.registries.framing import distinct_ids
 from kvformat.codecs.registries.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registries.registry import AVRO

@@ -148,10 +148,7 @@ class AvroGlueFormat(AvroConfluentFormat):
             default=16 << 20,
             doc="Ours. The most bytes of a datum after decompression. A larger one is an error of its message.",
         ),
-        Option(
-            name="url",
-            doc="Ours. Another place of the schemas than AWS: `file:<folder>` (`<uuid>.avsc` files).",
-        ),
+        Option(name="url", doc="Ours. Another place of the schemas than AWS: `file:<folder>` (`<uuid>.avsc` files)."),
         *(replace(option, doc=option.doc.replace(_OF_SUBJECT, f"`{_NAME}`")) for option in RECORD_OPTIONS),
     )
 

@@ -43,13 +43,7 @@ from kvformat.codecs.debezium.avro_changes import AvroChangeReader, AvroChangeSe
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs.debezium.hints import MONGODB_HINT
-from kvformat.codecs.debezium.options import (
-    AVRO_TYPE_OPTIONS,
-    DEBEZIUM,
-    FLATTENED,
-    check_types,
-    modes_of,
-)
+from kvformat.codecs.debezium.options import AVRO_TYPE_OPTIONS, DEBEZIUM, FLATTENED, check_types, modes_of
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS
 from kvformat.codecs.debezium.value_readings import ConnectorModes, flink_misreads, plan_row
 from kvformat.codecs.registries.registry import AVRO

@@ -32,13 +32,7 @@ from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.debezium.embedded_schema import EmbeddedSchemaReader, GuardedReader
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs.debezium.hints import HintingReader
-from kvformat.codecs.debezium.options import (
-    DEBEZIUM,
-    FLATTENED,
-    TYPE_OPTIONS,
-    check_types,
-    modes_of,
-)
+from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED, TYPE_OPTIONS, check_types, modes_of
 from kvformat.codecs.debezium.value_readings import plan_row
 from kvformat.codecs.json.nulls import is_null
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch

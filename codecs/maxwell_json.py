@@ -82,13 +82,7 @@ class MaxwellJsonFormat(MySqlChangeFormat):
         return MaxwellKeyFormat(key._raw_options) if key.identifier == "json" else key
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs.changes.discover import (
-            ChangeLayout,
-            ChangeLooker,
-            KernelShape,
-            named_members,
-            value_rules,
-        )
+        from kvformat.codecs.changes.discover import ChangeLayout, ChangeLooker, KernelShape, named_members, value_rules
 
         drops = frozenset(("table-drop",))
         names = ("database", "table")

@@ -65,13 +65,7 @@ class OggJsonFormat(JsonChangeFormat):
         return isinstance(message.get("op_type"), str) and ("before" in message or "after" in message)
 
     def looker(self, request: LookRequest) -> Looker:
-        from kvformat.codecs.changes.discover import (
-            ChangeLayout,
-            ChangeLooker,
-            KernelShape,
-            dotted_member,
-            value_rules,
-        )
+        from kvformat.codecs.changes.discover import ChangeLayout, ChangeLooker, KernelShape, dotted_member, value_rules
 
         layout = ChangeLayout(
             table=dotted_member("table"),

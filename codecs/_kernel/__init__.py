@@ -125,7 +125,5 @@ def count_messages(messages: int) -> None:
     _read += messages
     if _read > _WARN_AFTER:
         warnings.warn(
-            f"{_NAME} runs uncompiled, many times slower: {WHY}. {ADVICE}",
-            UncompiledKernelWarning,
-            stacklevel=2,
+            f"{_NAME} runs uncompiled, many times slower: {WHY}. {ADVICE}", UncompiledKernelWarning, stacklevel=2
         )

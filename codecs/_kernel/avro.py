@@ -493,10 +493,7 @@ class AvroBatch(Messages):
     """
 
     def __init__(
-        self,
-        root: Column,
-        texts: list[tuple[int, list[bytes]] | None],
-        describe: Callable[[AvroWire], Said],
+        self, root: Column, texts: list[tuple[int, list[bytes]] | None], describe: Callable[[AvroWire], Said]
     ) -> None:
         super().__init__()
         self.root, self.texts, self.describe = root, list(texts), describe

@@ -17,15 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BAD, FAULT, MOST_BYTES, TRUE_TEXT
-from kvformat.codecs._kernel.columns import (
-    Binaries,
-    Booleans,
-    Column,
-    Decimals,
-    Doubles,
-    Int64Column,
-    Texts,
-)
+from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Int64Column, Texts
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.csv_codes import (
     LENGTH_MISMATCH,

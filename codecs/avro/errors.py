@@ -17,10 +17,7 @@ _TEXTS = {
     codes.NO_BRANCH: ("there is no union branch ", "; the schema has ", ""),
     codes.NO_SYMBOL: ("there is no enum symbol ", "; the schema has ", ""),
     codes.TOO_MANY_ITEMS: ("", " items do not fit into the ", " bytes that are left in the message"),
-    codes.TOO_MANY_EMPTY_ITEMS: (
-        "",
-        f" items without bytes, but a message may have at most {codes.MAX_EMPTY_ITEMS}",
-    ),
+    codes.TOO_MANY_EMPTY_ITEMS: ("", f" items without bytes, but a message may have at most {codes.MAX_EMPTY_ITEMS}"),
     codes.NESTED_TOO_DEEPLY: (f"a skipped value has more than {codes.MAX_LEVELS} levels",),
     codes.NO_DATUM: ("the message has ", " bytes, but the datum starts after ", ""),
     codes.COLUMN_TOO_LARGE: ("more than 2 GB of values in one column of the batch",),

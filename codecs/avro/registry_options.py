@@ -43,8 +43,7 @@ def cloud_avro_options() -> tuple[Option, ...]:
     ours = [replace(option, doc=f"Ours. {option.doc.removeprefix('Ours. ')}") for option in of_avro]
     enums = "Ours. Whether an enum is read as STRING and a fixed as BYTES."
     return cloud_options(
-        "<id>.avsc",
-        *(replace(o, default=True, doc=enums) if o.name == READ_ENUM_AND_FIXED else o for o in ours),
+        "<id>.avsc", *(replace(o, default=True, doc=enums) if o.name == READ_ENUM_AND_FIXED else o for o in ours)
     )
 
 

@@ -68,9 +68,7 @@ class CsvFormat(Format):
             doc="Whether missing columns and values that can't be parsed become NULL. Malformed records are skipped.",
         ),
         Option(
-            name="array-element-delimiter",
-            default=";",
-            doc="One character between the elements of an ARRAY or ROW.",
+            name="array-element-delimiter", default=";", doc="One character between the elements of an ARRAY or ROW."
         ),
         Option(name="escape-character", doc="One character that escapes the next character."),
         Option(name="null-literal", doc="The text of NULL. Unset, NULL is written as an empty column, and not read."),
@@ -103,12 +101,7 @@ class CsvFormat(Format):
             default=False,
             doc="Whether a record with too few columns is malformed, also with `ignore-parse-errors`.",
         ),
-        Option(
-            name="empty-string-as-null",
-            type="boolean",
-            default=False,
-            doc="Whether empty text is read as NULL.",
-        ),
+        Option(name="empty-string-as-null", type="boolean", default=False, doc="Whether empty text is read as NULL."),
         *FORM_OPTIONS,
     )
 

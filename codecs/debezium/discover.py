@@ -9,14 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from kvformat.codecs.changes.discover import (
-    ChangeLayout,
-    ChangeLooker,
-    Declared,
-    KernelShape,
-    Object,
-    value_rules,
-)
+from kvformat.codecs.changes.discover import ChangeLayout, ChangeLooker, Declared, KernelShape, Object, value_rules
 from kvformat.codecs.changes.unchanged import placeholder_of
 from kvformat.codecs.debezium.connect_schema import image_schema_from_json
 from kvformat.codecs.debezium.connect_types import flink_types, own_types
@@ -47,10 +40,7 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
         shape=None
         if flat or fields
         else KernelShape(
-            ("db", "schema", "table"),
-            source="source",
-            optional=True,
-            others=("transaction", "ts_ms", "ts_us", "ts_ns"),
+            ("db", "schema", "table"), source="source", optional=True, others=("transaction", "ts_ms", "ts_us", "ts_ns")
         ),
         hidden=frozenset(MARKS),
         placeholder=None if placeholder is None else placeholder.decode(errors="replace"),

@@ -28,16 +28,7 @@ import numpy as np
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
 from kvformat.codecs.discovery.text_forms import forms_of
-from kvformat.codecs.discovery.value_summary import (
-    DATE,
-    ISO,
-    ISO_ZONED,
-    MOST_DIGITS,
-    SQL,
-    SQL_ZONED,
-    TIME,
-    form_of,
-)
+from kvformat.codecs.discovery.value_summary import DATE, ISO, ISO_ZONED, MOST_DIGITS, SQL, SQL_ZONED, TIME, form_of
 from kvformat.codecs.json.scalars import Converter, ScalarRules, scalar_converter
 from kvformat.registry.contract.types import INTEGER_BITS, MAX_LENGTH, STRING, FlinkType
 

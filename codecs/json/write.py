@@ -121,8 +121,7 @@ class _Batch:
             at = f"{path}.{field.name}" if path else field.name
             if field.name not in by_name:
                 raise SchemaError(
-                    f"column '{at}' is missing: {field.type} was declared, the data has {listed(by_name)}",
-                    field=at,
+                    f"column '{at}' is missing: {field.type} was declared, the data has {listed(by_name)}", field=at
                 )
             members.append([member_name(field.name) + ":", *self.value(by_name[field.name], field.type, at, rows_of)])
         if self._settings.ignore_null_fields and any(_has_nulls(member[1:]) for member in members):

@@ -50,14 +50,7 @@ from kvformat.codecs.protobuf.schema_text import VALUE, WRAPPED
 from kvformat.codecs.protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import (
-    BYTES,
-    INTEGER_BITS,
-    FlinkField,
-    FlinkType,
-    arrow_type,
-    nullable,
-)
+from kvformat.registry.contract.types import BYTES, INTEGER_BITS, FlinkField, FlinkType, arrow_type, nullable
 from kvformat.registry.java.parse import fit_decimal
 
 _INT, _BIGINT, _FLOAT = FlinkType("INT"), FlinkType("BIGINT"), FlinkType("FLOAT")
@@ -333,12 +326,7 @@ class _Date(_OfMessage):
 
 @dataclass(frozen=True)
 class _Time(_OfMessage):
-    members: ClassVar[_Members] = (
-        ("hours", _INT),
-        ("minutes", _INT),
-        ("seconds", _INT),
-        ("nanos", _INT),
-    )
+    members: ClassVar[_Members] = (("hours", _INT), ("minutes", _INT), ("seconds", _INT), ("nanos", _INT))
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         hours, minutes, seconds, nanos = self.numbers(wire)
@@ -357,11 +345,7 @@ class _Time(_OfMessage):
 
 @dataclass(frozen=True)
 class _Decimal(_OfMessage):
-    members: ClassVar[_Members] = (
-        ("value", BYTES),
-        ("precision", _INT),
-        ("scale", _INT),
-    )
+    members: ClassVar[_Members] = (("value", BYTES), ("precision", _INT), ("scale", _INT))
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         scales = as_integers(wire.field(2))

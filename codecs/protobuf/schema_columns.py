@@ -28,13 +28,7 @@ from kvformat.codecs.discovery.message_kinds import schema_id_of
 from kvformat.codecs.discovery.registered_schemas import columns_of_all, common_type, read_schemas
 from kvformat.codecs.discovery.value_summary import MOST_DIGITS
 from kvformat.codecs.protobuf.field_columns import WRAPPERS
-from kvformat.codecs.protobuf.registry_schema import (
-    DATE,
-    DECIMAL,
-    TIME_OF_DAY,
-    TIMESTAMP,
-    message_types,
-)
+from kvformat.codecs.protobuf.registry_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP, message_types
 from kvformat.codecs.protobuf.schema_text import (
     CONNECT_TYPE,
     FLINK_MAX,

@@ -12,12 +12,7 @@ from typing import Any, TypeVar
 from kvformat.codecs.registries.registry import AVRO, cause_without_secrets, shorten
 from kvformat.codecs.registries.requests import LARGEST_ANSWER, MOST_REFERENCES, call_with_timeout
 from kvformat.registry.contract.errors import MissingExtraError, OptionError
-from kvformat.registry.contract.schema_registries import (
-    Refused,
-    RegistrySchema,
-    RegistrySettings,
-    SchemaRegistry,
-)
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 
 _T = TypeVar("_T")
 _NOT_FOUND = range(40400, 40500)  # error codes of a registry; a web server without this page has the code 404

@@ -61,11 +61,7 @@ CLIENT_OPTIONS = (
         default=False,
         doc="Ours. Whether writing uses the latest schema of the subject, and registers none. The table must fit it.",
     ),
-    Option(
-        name="schema-id",
-        type="int",
-        doc="Ours. The schema id to write. The registry is then not asked for it.",
-    ),
+    Option(name="schema-id", type="int", doc="Ours. The schema id to write. The registry is then not asked for it."),
     Option(
         name="register-in-executors",
         type="boolean",
@@ -104,10 +100,7 @@ def url_option(files: str, *, cloud: bool) -> Option:
 
 
 _CLOUD = (
-    Option(
-        name=SCHEMA_CONTEXT,
-        doc="The context of the registry that has the schemas, such as `.flink-dev`.",
-    ),
+    Option(name=SCHEMA_CONTEXT, doc="The context of the registry that has the schemas, such as `.flink-dev`."),
     Option(
         name=SUBJECT_NAMES,
         type="list",

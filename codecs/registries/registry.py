@@ -16,12 +16,7 @@ from typing import Any
 from kvformat.codecs._json_documents import BYTE_ORDER_MARK
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaRegistryError
-from kvformat.registry.contract.schema_registries import (
-    Refused,
-    RegistrySchema,
-    RegistrySettings,
-    SchemaRegistry,
-)
+from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings, SchemaRegistry
 
 AVRO, JSON, PROTOBUF = "AVRO", "JSON", "PROTOBUF"
 """Kinds of schemas, by the names of Confluent's REST interface."""

@@ -18,10 +18,7 @@ import pyarrow as pa
 from kvformat.codecs.avro.types import VARIANT_COLUMNS, check_variants
 from kvformat.codecs.registries.format_registry import Registry
 from kvformat.codecs.registries.framing import Framing
-from kvformat.codecs.registries.options import (
-    IGNORE,
-    ON_NEW_SCHEMA,
-)
+from kvformat.codecs.registries.options import IGNORE, ON_NEW_SCHEMA
 from kvformat.codecs.registries.schema_ids import SCHEMA_ID, SCHEMA_ID_TYPES, add_to_rows, ids_of_frames
 from kvformat.codecs.registry_formats.new_schemas import NewSchemas
 from kvformat.codecs.registry_formats.record_options import RECORD_NAME

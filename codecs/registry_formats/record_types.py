@@ -72,11 +72,7 @@ class RecordTypes:
 
 
 def record_types(
-    messages: pa.BinaryArray,
-    framing: Framing,
-    kind: str,
-    settings: RegistrySettings,
-    format: str,
+    messages: pa.BinaryArray, framing: Framing, kind: str, settings: RegistrySettings, format: str
 ) -> RecordTypes:
     """Return the types of messages whose schemas are of a kind. Raises `SchemaRegistryError`."""
     groups, which, frames = schema_groups(messages, framing, kind)

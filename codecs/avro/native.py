@@ -24,13 +24,14 @@ import json
 import operator
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
 
 from kvformat.codecs.avro.schema import Schema
 from kvformat.registry.contract.types import FlinkType, nullable, spark_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 _SAME = ("BOOLEAN", "INT", "BIGINT", "FLOAT", "DOUBLE", "BINARY", "VARBINARY")
 _TEXTS = ("CHAR", "VARCHAR")
@@ -49,8 +50,6 @@ def decode_native(message: Column, schema: Schema, row: FlinkType) -> Column | N
     """Return the struct of a message, or None if Arrow must read it. A bad message fails with Spark's error."""
     if not _serves(row, _READ) or not _is_available():
         return None
-    from pyspark.sql import functions as F
-
     options = F.create_map(*(F.lit(text) for text in ("mode", "FAILFAST", "datetimeRebaseMode", "CORRECTED")))
     text = json.dumps(_without_zone(json.loads(schema.text), row))
     decoded = F.call_function("from_avro", message, F.lit(text), options)
@@ -63,8 +62,6 @@ def encode_native(struct: Column, schema: Schema, row: FlinkType, prefix: bytes 
     texts = sum(t.root in _TEXTS for _, t in row.walk())
     if texts > _MOST_TEXTS or not _serves(row, _WRITTEN) or not _is_available():
         return None
-    from pyspark.sql import functions as F
-
     text = F.lit(json.dumps(_as_numbers(json.loads(schema.text), row)))
     datum = F.call_function("to_avro", _changed(struct, row, _number), text)
     if texts:
@@ -83,9 +80,6 @@ def _serves(row: FlinkType, roots: tuple[str, ...]) -> bool:
 
 def _is_available() -> bool:
     """Return whether the session has spark-avro. Cached for each session."""
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
-
     try:
         session = SparkSession.active()
     except PySparkException:
@@ -148,8 +142,6 @@ def _changed(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Co
 
 
 def _change(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Column | None]) -> Column | None:
-    from pyspark.sql import functions as F
-
     if t.root == "ARRAY":
         element = t.fields[0].type
         if _change(F.lit(None), element, leaf) is None:
@@ -169,8 +161,6 @@ def _change(value: Column, t: FlinkType, leaf: Callable[[Column, FlinkType], Col
 
 def _number(value: Column, t: FlinkType) -> Column | None:
     """Convert dates and instants to numbers, which do not depend on Spark's settings."""
-    from pyspark.sql import functions as F
-
     if t.root == "DATE":
         return F.unix_date(value)
     if t.root == "TIMESTAMP_LTZ":
@@ -180,8 +170,6 @@ def _number(value: Column, t: FlinkType) -> Column | None:
 
 def _number_or_text(value: Column, t: FlinkType) -> Column | None:
     """Convert dates and instants to numbers, and invalid UTF-8 in strings to U+FFFD, as Java does."""
-    from pyspark.sql import functions as F
-
     if t.root not in _TEXTS:
         return _number(value, t)
     digits = F.regexp_replace(F.hex(value.cast("binary")), _SURROGATE, _REPLACED)
@@ -194,8 +182,6 @@ def _has_text(t: FlinkType) -> bool:
 
 def _is_bad(value: Column, t: FlinkType) -> Column:
     """Return whether a value contains invalid UTF-8: true, or else false or null. Its type must have strings."""
-    from pyspark.sql import functions as F
-
     if t.root in _TEXTS:
         return ~F.is_valid_utf8(value)
     if t.root == "ARRAY":

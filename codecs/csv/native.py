@@ -7,15 +7,14 @@ to those of `write.CsvWriter`, except for FLOAT and DOUBLE: here they are the JV
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimeType
 
 from kvformat.codecs.csv.settings import WriteSettings
 from kvformat.codecs.csv.write import MOST_UNQUOTED, RAW, Quoting
 from kvformat.codecs.json.native import full_text, has_ambiguous_names, numbered_type, stripped_text, utc_time
 from kvformat.registry.contract.types import FlinkType, nullable, spark_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 _PLAIN_SCALE = 6  # up to this scale, a cast never writes an exponent
 _ALWAYS_THERE = {"DATE": "-", "TIME": ":", "TIMESTAMP": " -:", "TIMESTAMP_LTZ": " -:Z"}
@@ -29,8 +28,6 @@ def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Co
     `row` is a struct Column of the type `spark_type(schema)`. The session's time zone and SQL settings do not
     change the result.
     """
-    from pyspark.sql import functions as F
-
     names = [field.name for field in schema.fields]
     if has_ambiguous_names(schema):  # Spark finds fields by name and ignores case: rename them
         numbered = numbered_type(schema)
@@ -58,14 +55,10 @@ class _Encoder:
         return self._or_null_text(text)
 
     def _or_null_text(self, text: Column) -> Column:
-        from pyspark.sql import functions as F
-
         return F.coalesce(text, F.lit(self._settings.null_text))
 
     def text(self, value: Column, t: FlinkType) -> Column:
         """Format a value without quotes. Null stays null."""
-        from pyspark.sql import functions as F
-
         delimiter = F.lit(self._settings.element_delimiter)
         if t.root == "ARRAY":
             element = t.fields[0].type
@@ -79,9 +72,6 @@ class _Encoder:
         return self._scalar(value, t)
 
     def _scalar(self, value: Column, t: FlinkType) -> Column:
-        from pyspark.sql import functions as F
-        from pyspark.sql.types import TimeType
-
         if t.root == "DECIMAL":
             if not self._settings.scientific and (t.scale or 0) <= _PLAIN_SCALE:
                 return value.cast("string")
@@ -99,8 +89,6 @@ class _Encoder:
         return value.cast("string")
 
     def _quoted(self, text: Column, t: FlinkType, quote: str) -> Column:
-        from pyspark.sql import functions as F
-
         if any(self._quoting.is_unsafe(character) for character in _ALWAYS_THERE.get(t.root, "")):
             found_there = [character for character in self._quoting.doubled if character in _OF_TIMES]
             return F.concat(F.lit(quote), _with_doubled(text, found_there), F.lit(quote))
@@ -114,8 +102,6 @@ class _Encoder:
 
 def _with_doubled(text: Column, characters: list[str]) -> Column:
     """Double each of these characters in a text."""
-    from pyspark.sql import functions as F
-
     for character in characters:  # without a match, `replace` is several times slower than `contains`
         doubled = F.replace(text, F.lit(character), F.lit(character * 2))
         text = F.when(text.contains(character), doubled).otherwise(text)

@@ -24,14 +24,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql.types import TimestampNTZType, TimeType
 
 from kvformat.codecs._timestamps.write import TIMESTAMPS
 from kvformat.codecs.json.settings import WriteSettings
 from kvformat.registry.contract.types import FlinkField, FlinkType, nullable, spark_type
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
 
 _STRINGS = ("CHAR", "VARCHAR")
 _MAPS = ("MAP", "MULTISET")
@@ -53,7 +53,7 @@ _LARGEST_TINY = 1e-6  # BigDecimal.toString may write an exponent up to this num
 _LONG_DIGITS = 18
 _DOUBLE_DIGITS = 15  # decimals with at most this many digits are distinct doubles
 
-_Scalar = Callable[["Column", FlinkType], "Column"]
+_Scalar = Callable[[Column, FlinkType], Column]
 
 
 def encode_native(row: Column, schema: FlinkType, settings: WriteSettings) -> Column | None:
@@ -101,8 +101,6 @@ class _Encoder:
 
     def text(self, row: Column, schema: FlinkType) -> Column:
         """Format each row: in the plain form, or in the complete form if a value needs it."""
-        from pyspark.sql import functions as F
-
         needs_fence = list(self.fence_conditions(row, schema))
         plain = self.to_json(row, schema, self.plain_decimal)
         complete = self.without_fences(self.to_json(row, schema, self.fenced_decimal)) if needs_fence else plain
@@ -119,15 +117,11 @@ class _Encoder:
         return F.when(_any(conditions), _escaped(complete) if strings else complete).otherwise(plain)
 
     def to_json(self, row: Column, schema: FlinkType, decimal: _Scalar) -> Column:
-        from pyspark.sql import functions as F
-
         value = self.rewritten(row, replace(schema, nullable=True), decimal)
         return F.to_json(value, {"ignoreNullFields": str(self.settings.ignore_null_fields).lower()})
 
     def rewritten(self, value: Column, t: FlinkType, decimal: _Scalar) -> Column:
         """Convert a value for `to_json`. `decimal` converts DECIMAL."""
-        from pyspark.sql import functions as F
-
         if not self._is_rewritten(t):
             return value
         if t.root == "ROW":
@@ -158,8 +152,6 @@ class _Encoder:
 
     def fenced_decimal(self, value: Column, t: FlinkType) -> Column:
         """Convert any decimal, with a fence if `to_json` would not write it as Flink does."""
-        from pyspark.sql import functions as F
-
         needs_fence = next(self.fence_conditions(value, t), None)
         if needs_fence is None:
             return self.plain_decimal(value, t)
@@ -176,8 +168,6 @@ class _Encoder:
         A string can't imitate a fence, because its quotes are escaped. A map can't, because its values have one type. A
         row can't, because no field name begins with the marker.
         """
-        from pyspark.sql import functions as F
-
         opening, closing = rf'\{{"{self.marker}0":0,"{self.marker}1":"', rf'","{self.marker}2":0\}}'
         if self.settings.plain_decimals:
             return F.regexp_replace(text, f'{opening}([^"]*){closing}', "$1")
@@ -187,8 +177,6 @@ class _Encoder:
 
     def fence_conditions(self, value: Column, t: FlinkType) -> Iterator[Column]:
         """Yield a condition for each decimal: `to_json` would not write its plain form as Flink does."""
-        from pyspark.sql import functions as F
-
         if t.root == "DECIMAL":
             tiny = [_is_tiny(value)] if _may_have_exponent(t) else []
             if not self.settings.plain_decimals:  # a variant is a plain zero
@@ -209,8 +197,6 @@ class _Encoder:
 
     def strings(self, value: Column, t: FlinkType, *, in_array: bool = False) -> list[_Strings] | None:
         """Return all strings in a value, or None if some are nested too deeply for a Column."""
-        from pyspark.sql import functions as F
-
         if t.root in _STRINGS:
             return [_Strings(value, in_array=in_array)]
         if t.root == "ROW":
@@ -234,8 +220,6 @@ class _Strings:
 
     def beyond_ascii(self) -> Column:
         """Whether a string has characters that are not ASCII. Also right for malformed UTF-8."""
-        from pyspark.sql import functions as F
-
         return F.exists(self.value, _beyond_ascii) if self.in_array else _beyond_ascii(self.value)
 
 
@@ -251,8 +235,6 @@ def _all(parts: Sequence[list[_Strings] | None]) -> list[_Strings] | None:
 
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:
     """Return `body(value)`. Spark computes the value once."""
-    from pyspark.sql import functions as F
-
     return F.transform(F.array(value), body).getItem(0)
 
 
@@ -290,30 +272,22 @@ def _astral_names(schema: FlinkType) -> bool:
 
 
 def _beyond_ascii(string: Column) -> Column:
-    from pyspark.sql import functions as F
-
     return F.octet_length(string) != F.length(string)
 
 
 def _has_astral(strings: Sequence[_Strings]) -> Column:
     """Whether strings have characters above U+FFFF. Only strings that are not ASCII are searched."""
-    from pyspark.sql import functions as F
-
     return _any([s.beyond_ascii() for s in strings]) & F.concat_ws("", *(s.value for s in strings)).rlike(_ASTRAL)
 
 
 def _escaped(text: Column) -> Column:
     """Escape characters above U+FFFF: two escapes in upper case, as Jackson writes them to bytes."""
-    from pyspark.sql import functions as F
-
     parts = F.split(text, f"(?={_ASTRAL})", -1)
     return F.array_join(F.transform(parts, _escaped_head), "")
 
 
 def _escaped_head(part: Column) -> Column:
     """Escape the first character if it is above U+FFFF."""
-    from pyspark.sql import functions as F
-
     halves = F.hex(F.encode(F.left(part, F.lit(1)), "UTF-16BE"))
     escaped = F.concat(F.regexp_replace(halves, "(....)", r"\\u$1"), F.substr(part, F.lit(2)))
     return F.when(part >= _FIRST_ASTRAL, escaped).otherwise(part)
@@ -333,8 +307,6 @@ def _may_have_exponent(t: FlinkType) -> bool:
 
 def _is_tiny(value: Column) -> Column:
     """Whether Java writes a decimal with a negative exponent: `1E-7`, or `0E-7` for zero."""
-    from pyspark.sql import functions as F
-
     return (F.abs(value.cast("double")) <= _LARGEST_TINY) & F.to_json(F.array(value)).contains("E")
 
 
@@ -355,8 +327,6 @@ def _whole(value: Column, t: FlinkType) -> Column:
 
 def _raw_scientific(value: Column, t: FlinkType) -> Column:
     """Format a round or tiny decimal with an exponent: `-1200E+3` or `[2.70E-8]`."""
-    from pyspark.sql import functions as F
-
     tiny, whole = F.to_json(F.array(value)), _whole(value, t)
     exponent = F.length(F.abs(whole).cast("string")) - 1
     round_ = F.concat(whole.cast("string"), F.lit("E+"), exponent.cast("string"))
@@ -367,8 +337,6 @@ def _raw_scientific(value: Column, t: FlinkType) -> Column:
 
 def _java_text(value: Column, t: FlinkType) -> Column:
     """Format as `BigDecimal.toString`. A cast writes no exponent under ANSI rules, so `to_json` writes it if needed."""
-    from pyspark.sql import functions as F
-
     if not _may_have_exponent(t):
         return value.cast("string")
     return F.when(value.isNotNull(), F.btrim(F.to_json(F.array(value)), F.lit("[]")))
@@ -376,8 +344,6 @@ def _java_text(value: Column, t: FlinkType) -> Column:
 
 def full_text(value: Column, t: FlinkType) -> Column:
     """Format all digits of the scale, without an exponent: `0.0000000012`."""
-    from pyspark.sql import functions as F
-
     text = _java_text(value, t)
     sign = F.when(text.startswith("-"), "-0.").otherwise("0.")
     digits = F.lpad(F.translate(F.substring_index(text, "E", 1), "-.", ""), t.scale or 0, "0")
@@ -386,8 +352,6 @@ def full_text(value: Column, t: FlinkType) -> Column:
 
 def stripped_text(value: Column, t: FlinkType) -> Column:
     """Format as `BigDecimal.stripTrailingZeros().toString()`: `1.1`, `1E+2`, `1.2E-8`, `0`."""
-    from pyspark.sql import functions as F
-
     text = _java_text(value, t)
     short = F.rtrim(F.rtrim(text, F.lit("0")), F.lit(".")) if t.scale else text
     digits = F.length(F.ltrim(short, F.lit("-")))
@@ -406,9 +370,6 @@ def stripped_text(value: Column, t: FlinkType) -> Column:
 
 def _epoch() -> Column:
     """Return the start of 1970 as a timestamp without time zone."""
-    from pyspark.sql import functions as F
-    from pyspark.sql.types import TimestampNTZType
-
     return F.lit("1970-01-01 00:00:00").cast(TimestampNTZType())
 
 
@@ -419,42 +380,30 @@ def _date(value: Column, settings: WriteSettings) -> Column:
 
 def _time(value: Column, settings: WriteSettings) -> Column:
     """Format with milliseconds, as Flink's TIME has."""
-    from pyspark.sql.types import TimeType
-
     return value.cast(TimeType(3)).cast("string")
 
 
 def _timestamp(value: Column, settings: WriteSettings) -> Column:
-    from pyspark.sql import functions as F
-
     text = value.cast("string")
     return F.translate(text, " ", "T") if settings.iso else text
 
 
 def utc_time(value: Column) -> Column:
     """Convert a TIMESTAMP_LTZ to UTC through its microseconds since 1970. A cast would use the session's time zone."""
-    from pyspark.sql import functions as F
-
     return F.timestamp_add("MICROSECOND", F.unix_micros(value), _epoch())
 
 
 def _timestamp_ltz(value: Column, settings: WriteSettings) -> Column:
-    from pyspark.sql import functions as F
-
     return F.concat(_timestamp(utc_time(value), settings), F.lit("Z"))
 
 
 def _months(value: Column, settings: WriteSettings) -> Column:
-    from pyspark.sql import functions as F
-
     value = value.cast("interval year to month")  # Spark does not extract months of an INTERVAL YEAR
     return F.date_part(F.lit("YEAR"), value) * 12 + F.date_part(F.lit("MONTH"), value)
 
 
 def _milliseconds(value: Column, settings: WriteSettings) -> Column:
     """Add up the interval's parts. `timestamp_diff` would use the session's time zone, even without time zones."""
-    from pyspark.sql import functions as F
-
     value = value.cast("interval day to second")
     days, hours, minutes, seconds = (F.date_part(F.lit(part), value) for part in ("DAY", "HOUR", "MINUTE", "SECOND"))
     whole = ((days.cast("long") * 24 + hours) * 60 + minutes) * 60_000

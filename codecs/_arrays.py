@@ -66,9 +66,29 @@ def row_lookup(values: pa.Array, rows_of: RowsOf) -> RowsOf:
     return rows_of_elements
 
 
+def field_lookup(values: pa.StructArray, rows_of: RowsOf) -> RowsOf:
+    """Return a function that maps indices of fields of structs to top-level rows, -1 for those of null structs."""
+    valid = valid_mask(values)
+    if valid is None:
+        return rows_of
+    return lambda indices: rows_of(np.where((indices >= 0) & valid[indices], indices, -1))
+
+
+def with_fields(values: pa.StructArray, target: pa.DataType, fields: list[pa.Array]) -> pa.StructArray:
+    """Return the structs with other fields, null where they are null."""
+    valid = valid_mask(values)
+    return pa.Array.from_buffers(target, len(values), [None if valid is None else validity(valid)], children=fields)
+
+
 def with_elements(values: pa.Array, target: pa.DataType, elements: pa.Array) -> pa.Array:
     """Return the lists or maps with other elements; the number of elements must be the same."""
     return pa.Array.from_buffers(target, len(values), values.buffers()[:2], offset=values.offset, children=[elements])
+
+
+def with_entries(values: pa.Array, target: pa.DataType, keys: pa.Array, items: pa.Array) -> pa.Array:
+    """Return the lists or maps as maps with these keys and items; their number must be the same."""
+    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return with_elements(values, target, entries)
 
 
 def map_value_type(t: FlinkType) -> FlinkType:
@@ -87,20 +107,12 @@ def text_bytes(values: pa.LargeStringArray) -> tuple[Ints, npt.NDArray[np.uint8]
 
 def replace_malformed(values: pa.LargeStringArray) -> pa.LargeStringArray:
     """Replace malformed UTF-8 with U+FFFD, as Java does. Returns `values` itself if all texts are well-formed."""
-    return values if _is_utf8(values) else _repaired(values)
-
-
-def _is_utf8(values: pa.LargeStringArray) -> bool:
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def _repaired(values: pa.LargeStringArray) -> pa.LargeStringArray:
-    raw = values.cast(pa.large_binary()).to_pylist()
-    return pa.array([None if value is None else value.decode("utf-8", "replace") for value in raw], pa.large_string())
+        texts = (value and value.decode("utf-8", "replace") for value in values.cast(pa.large_binary()).to_pylist())
+        return pa.array(texts, pa.large_string())
+    return values
 
 
 def spread(values: pa.Array, at: Mask) -> pa.Array:

@@ -6,7 +6,6 @@ can't be converted becomes null, and `RowErrors` gets the error of its row.
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,7 +14,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import Ints, Mask, RowsOf, row_lookup, valid_mask, validity, with_elements
+from kvformat.codecs._arrays import (
+    Ints,
+    Mask,
+    RowsOf,
+    field_lookup,
+    row_lookup,
+    with_elements,
+    with_entries,
+    with_fields,
+)
 from kvformat.codecs.json.scalars import preview
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
@@ -37,8 +45,8 @@ class RowErrors:
 
 
 @dataclass(frozen=True)
-class Conversion(abc.ABC):
-    """Converts wire values to values of a Flink type.
+class Conversion:
+    """Converts wire values to values of a Flink type. Subclasses implement `values`, or `convert` if they have parts.
 
     `source` says in errors where the wire type comes from: the message's schema, or an option.
     """
@@ -47,9 +55,9 @@ class Conversion(abc.ABC):
     source: str
     error_code = ErrorCode.OUT_OF_RANGE
 
-    @abc.abstractmethod
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         """Return the converted values, and a mask of those that can't be converted. No mask means that all can."""
+        raise NotImplementedError
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
         """Convert an array, which is at `path` in the row.
@@ -120,35 +128,22 @@ class Nested(Conversion):
 
     parts: Mapping[str, Conversion] = field(default_factory=dict)
 
-    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        raise NotImplementedError("its parts are converted")
-
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
         target = arrow_type(nullable(self.type))
         if self.type.root == "ROW":
-            return self._row(wire, target, path, rows_of, errors)
+            above = field_lookup(wire, rows_of)
+            children = [
+                self._part(f.name, wire.field(i), f"{path}.{f.name}" if path else f.name, above, errors)
+                for i, f in enumerate(self.type.fields)
+            ]
+            return with_fields(wire, target, children)
         above = row_lookup(wire, rows_of)
         if self.type.root == "ARRAY":
             items = self._part("element", wire.values, f"{path}.element", above, errors)
             return with_elements(wire, target, items)
         items = self._part("value", wire.items, f"{path}.value", above, errors)
-        entries = pa.StructArray.from_arrays([wire.keys, items], fields=[target.key_field, target.item_field])
-        return with_elements(wire, target, entries)
+        return with_entries(wire, target, wire.keys, items)
 
     def _part(self, name: str, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
         conversion = self.parts.get(name)
         return wire if conversion is None else conversion.convert(wire, path, rows_of, errors)
-
-    def _row(
-        self, wire: pa.StructArray, target: pa.DataType, path: str, rows_of: RowsOf, errors: RowErrors
-    ) -> pa.StructArray:
-        valid = valid_mask(wire)
-
-        def above(places: Ints) -> Ints:
-            return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
-
-        children = [
-            self._part(f.name, wire.field(i), f"{path}.{f.name}" if path else f.name, above, errors)
-            for i, f in enumerate(self.type.fields)
-        ]
-        return pa.Array.from_buffers(target, len(wire), [None if valid is None else validity(valid)], children=children)

@@ -17,11 +17,23 @@ its row. But digits that a column has beyond its declared precision are cut off.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import RowsOf, as_integers, as_type, row_lookup, valid_mask, validity, with_elements
+from kvformat.codecs._arrays import (
+    Ints,
+    Mask,
+    RowsOf,
+    as_integers,
+    as_type,
+    field_lookup,
+    map_value_type,
+    row_lookup,
+    validity,
+    with_elements,
+    with_entries,
+    with_fields,
+)
 from kvformat.codecs.avro.read import Decoded
 from kvformat.codecs.json.variant import read_variants, variant_texts
 from kvformat.registry.contract.batches import DecodedBatch
@@ -29,9 +41,6 @@ from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
-_Ints = npt.NDArray[np.int64]
-_Mask = npt.NDArray[np.bool_]
-_COUNT = FlinkType("INT")
 _NANOS = {"ms": 1_000_000, "us": 1000}  # in a unit
 _MICROS = 1000  # in a millisecond
 _FARTHEST = (2**63 - 1) // _MICROS
@@ -138,11 +147,7 @@ class _Conversion:
     # --- containers ------------------------------------------------------------------------------------
 
     def _row(self, values: pa.StructArray, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
-        valid = valid_mask(values)
-
-        def above(places: _Ints) -> _Ints:
-            return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
-
+        above = field_lookup(values, rows_of)
         columns = {f.name: (values.field(i), f.type) for i, f in enumerate(t.fields)}
         children = [
             self._value(columns[f.name][0], f.type, columns[f.name][1], f"{path}.{f.name}" if path else f.name, above)
@@ -150,8 +155,7 @@ class _Conversion:
             else pa.Array.from_buffers(f.type, len(values), [None])
             for f in target
         ]
-        bitmap = None if valid is None else validity(valid)
-        return pa.Array.from_buffers(target, len(values), [bitmap], children=children)
+        return with_fields(values, target, children)
 
     def _array(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
         above = row_lookup(values, rows_of)
@@ -160,10 +164,8 @@ class _Conversion:
 
     def _map(self, values: pa.Array, target: pa.DataType, t: FlinkType, path: str, rows_of: RowsOf) -> pa.Array:
         above = row_lookup(values, rows_of)
-        value_type = t.fields[1].type if t.root == "MAP" else _COUNT
-        items = self._value(values.items, target.item_type, value_type, f"{path}.value", above)
-        entries = pa.StructArray.from_arrays([values.keys, items], fields=[target.key_field, target.item_field])
-        return with_elements(values, target, entries)
+        items = self._value(values.items, target.item_type, map_value_type(t), f"{path}.value", above)
+        return with_entries(values, target, values.keys, items)
 
     # --- scalars ---------------------------------------------------------------------------------------
 
@@ -201,7 +203,7 @@ class _Conversion:
         return as_type(numbers // nanos, target, values)
 
     def _check_digits(
-        self, values: pa.Array, numbers: _Ints, divisor: int, t: FlinkType, path: str, rows_of: RowsOf
+        self, values: pa.Array, numbers: Ints, divisor: int, t: FlinkType, path: str, rows_of: RowsOf
     ) -> None:
         """Check that no declared digits of a time are lost."""
         if (t.precision or 0) > _MILLIS:
@@ -240,9 +242,9 @@ class _Conversion:
 
     def _check(
         self,
-        fits: _Mask,
+        fits: Mask,
         values: pa.Array,
-        numbers: npt.NDArray[np.integer],
+        numbers: Ints,
         why: str,
         path: str,
         rows_of: RowsOf,

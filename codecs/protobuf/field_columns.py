@@ -20,7 +20,6 @@ columns of it. A column without a field is NULL.
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -32,16 +31,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import (
-    Ints,
     Mask,
     RowsOf,
     as_integers,
     as_type,
+    field_lookup,
     map_value_type,
     row_lookup,
-    valid_mask,
-    validity,
     with_elements,
+    with_entries,
+    with_fields,
 )
 from kvformat.codecs._conversions import Conversion, RowErrors
 from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_bytes, unscaled_number
@@ -71,11 +70,11 @@ _Members = tuple[tuple[str, FlinkType], ...]
 
 @dataclass(frozen=True)
 class TwoWay(Conversion):
-    """A conversion that also converts column values to wire values."""
+    """A conversion that also converts column values to wire values, if `check_writable` accepts it."""
 
-    @abc.abstractmethod
     def to_wire(self, values: pa.Array) -> pa.Array:
         """Return the wire values of column values."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -238,9 +237,6 @@ class _ReadOnly(TwoWay):
 
     to_write: ClassVar[str] = "Declare it as the type of the field"
 
-    def to_wire(self, values: pa.Array) -> pa.Array:
-        raise NotImplementedError("`check_writable` refuses it")
-
 
 @dataclass(frozen=True)
 class _Narrowed(_ReadOnly, _Small):
@@ -381,26 +377,13 @@ _OF_MESSAGES: dict[tuple[str, str], type[_OfMessage]] = {
 
 
 @dataclass(frozen=True)
-class _Nesting(TwoWay):
-    """A conversion of parts; `convert` and `to_wire` convert them."""
-
-    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        raise NotImplementedError("its parts are converted")
-
-
-@dataclass(frozen=True)
-class _Row(_Nesting):
+class _Row(TwoWay):
     """ROW. `bindings` has one item for each field, None for one that the message lacks."""
 
     bindings: tuple[Binding | None, ...] = ()
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
-        valid = valid_mask(wire)
-
-        def above(places: Ints) -> Ints:
-            return rows_of(places if valid is None else np.where((places >= 0) & valid[places], places, -1))
-
-        target, children, place = arrow_type(nullable(self.type)), [], 0
+        above, children, place = field_lookup(wire, rows_of), list[pa.Array](), 0
         for field_, binding in zip(self.type.fields, self.bindings, strict=True):
             if binding is None:
                 children.append(pa.nulls(len(wire), arrow_type(nullable(field_.type))))
@@ -408,8 +391,7 @@ class _Row(_Nesting):
             inner = f"{path}.{field_.name}" if path else field_.name
             children.append(binding.read(wire.field(place), inner, above, errors))
             place += 1
-        bitmap = None if valid is None else validity(valid)
-        return pa.Array.from_buffers(target, len(wire), [bitmap], children=children)
+        return with_fields(wire, arrow_type(nullable(self.type)), children)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         children = values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
@@ -419,7 +401,7 @@ class _Row(_Nesting):
 
 
 @dataclass(frozen=True)
-class _Array(_Nesting):
+class _Array(TwoWay):
     inner: Binding = field(default_factory=lambda: Binding(_INT))
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
@@ -448,9 +430,6 @@ class _OneOf(_ReadOnly):
         items = wire.values.take(pa.array(first, pa.int64(), mask=counts != 1))
         return self.inner.read(items, path, rows_of, errors)
 
-    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        raise NotImplementedError("its element is converted")
-
     def _several(self, count: int, path: str) -> Reason:
         wanted = f"ARRAY<{self.type.summary()}>"
         text = f"field '{path}': {count} values of a {self.source}, but the column has one. Declare it as {wanted}"
@@ -471,31 +450,22 @@ class _MapAsRows(_ReadOnly):
         items = self.pair.read(rows, f"{path}.element", row_lookup(wire, rows_of), errors)
         return with_elements(wire, arrow_type(nullable(self.type)), items)
 
-    def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        raise NotImplementedError("its entries are converted")
-
 
 @dataclass(frozen=True)
-class _Map(_Nesting):
+class _Map(TwoWay):
     inner: Binding = field(default_factory=lambda: Binding(_INT))
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
-        target = arrow_type(nullable(self.type))
         items = self.inner.read(wire.items, f"{path}.value", row_lookup(wire, rows_of), errors)
-        return with_elements(wire, target, _pairs(target, wire.keys, items))
+        return with_entries(wire, arrow_type(nullable(self.type)), wire.keys, items)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         items = self.inner.write(values.items)
-        target = pa.map_(values.type.key_type, items.type)
-        return with_elements(values, target, _pairs(target, values.keys, items))
-
-
-def _pairs(target: pa.MapType, keys: pa.Array, items: pa.Array) -> pa.StructArray:
-    return pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+        return with_entries(values, pa.map_(values.type.key_type, items.type), values.keys, items)
 
 
 @dataclass(frozen=True)
-class _Wrapped(_Nesting):
+class _Wrapped(TwoWay):
     """A value in a message with one field."""
 
     inner: Binding = field(default_factory=lambda: Binding(_INT))
@@ -511,13 +481,13 @@ class _Wrapped(_Nesting):
 
 
 @dataclass(frozen=True)
-class _Entries(_Nesting):
+class _Entries(TwoWay):
     """MAP and MULTISET in repeated messages of key and value. A key that is NULL, or comes twice, is an error."""
 
     pair: tuple[Binding, Binding] = (Binding(_INT), Binding(_INT))
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
-        above, target = row_lookup(wire, rows_of), arrow_type(nullable(self.type))
+        above = row_lookup(wire, rows_of)
         keys = self.pair[0].read(wire.values.field(0), f"{path}.key", above, errors)
         items = self.pair[1].read(wire.values.field(1), f"{path}.value", above, errors)
         bad = np.asarray(keys.is_null()) | _repeated_keys(wire, keys)
@@ -526,7 +496,7 @@ class _Entries(_Nesting):
             refused = keys.take(pa.array(places)).to_pylist()
             errors.add(above(places), lambda i: self.reason(refused[i], path))
             keys = _without_nulls(keys)
-        return with_elements(wire, target, _pairs(target, keys, items))
+        return with_entries(wire, arrow_type(nullable(self.type)), keys, items)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         keys, items = self.pair[0].write(values.keys), self.pair[1].write(values.items)

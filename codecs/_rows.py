@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -76,6 +76,21 @@ def _decoded(batch: RowBatch, messages: pa.BinaryArray) -> DecodedBatch:
     count_messages(len(messages))
     rows = batch.read_batch(messages)
     return DecodedBatch(rows, None, *batch.errors())
+
+
+def replace_columns(batch: DecodedBatch, columns: list[pa.Array], names: Sequence[str] = ()) -> DecodedBatch:
+    """Return the batch with these columns in its rows. Without `names`, they take those of its columns, in order."""
+    rows = batch.rows.values
+    fields = [pa.field(name, column.type) for name, column in zip(names or rows.type.names, columns, strict=False)]
+    values = pa.Array.from_buffers(pa.struct(fields), len(rows), [None], children=columns)
+    items = pa.list_(pa.field("item", values.type))
+    lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[values])
+    return replace(batch, rows=lists)
+
+
+def error_count(batch: DecodedBatch) -> int:
+    """Return the number of messages with an error."""
+    return 0 if batch.errors is None else len(batch.errors) - int(batch.errors.null_count)
 
 
 def join_parts(parts: list[tuple[Ints, DecodedBatch]]) -> DecodedBatch:

@@ -21,12 +21,13 @@ from typing import Any, ClassVar
 from kvformat.codecs._conversions import EachValue
 from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope, Frame, RowImage
 from kvformat.codecs.changes.format import CHANGE_OPTIONS
-from kvformat.codecs.changes.metadata import TEXTS, Epoch, PlainMember, map_of
+from kvformat.codecs.changes.metadata import TEXTS, Epoch, PlainMember
 from kvformat.codecs.changes.mysql import MYSQL_TYPES, MySqlChangeFormat, filter_options
 from kvformat.codecs.changes.other_messages import OtherMessage
 from kvformat.codecs.changes.reading_only import check_reading_only
 from kvformat.codecs.changes.row_plan import PlannedReader, RowPlan
 from kvformat.codecs.changes.unchanged import UNCHANGED_OPTION
+from kvformat.codecs.discovery.column_types import map_of
 from kvformat.registry.contract.look import Looker, LookRequest
 from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal

@@ -40,6 +40,7 @@ from kvformat.codecs.changes.unchanged import UNCHANGED_OPTIONS
 from kvformat.codecs.changes.upsert import MODE_OPTION, ChangeDataFormat
 from kvformat.codecs.debezium import flattened_avro
 from kvformat.codecs.debezium.avro_changes import AvroChangeReader, AvroChangeSettings
+from kvformat.codecs.debezium.change_rows import envelope_of
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_avro, is_mongodb_schema
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs.debezium.hints import MONGODB_HINT
@@ -61,7 +62,7 @@ from kvformat.registry.contract.options import Direction, Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
+from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.format import Format
 
 _Mask = npt.NDArray[np.bool_]
@@ -154,7 +155,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     @cached_property
     def datums(self) -> AvroDatums:
         """The datums, which are envelopes."""
-        return AvroDatums(self.options, self.registry, self._table, _envelope, legacy=self.legacy)
+        return AvroDatums(self.options, self.registry, self._table, envelope_of, legacy=self.legacy)
 
     def _table(self, schema: pa.Schema) -> AvroTable:
         return _table(schema, self.options["schema"], self.legacy)
@@ -280,7 +281,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
     def encode_arrow(
         self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: pa.StringArray | None = None
     ) -> EncodedBatch:
-        envelope = _envelope(row_type(schema))
+        envelope = envelope_of(row_type(schema))
         deleted = pa.repeat(pa.scalar(False), len(rows))
         if row_kinds is not None:
             deleted = pc.is_in(row_kinds, pa.array([KINDS[UPDATE_BEFORE], KINDS[DELETE]]))
@@ -293,22 +294,16 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         return self.encode_with(envelopes, schema, self.datums.writer(envelopes, schema))
 
 
-def _envelope(row: FlinkType) -> FlinkType:
-    """The type of an envelope: the rows before and after a change, and the operation."""
-    image, op = replace(row, nullable=True), STRING
-    return FlinkType("ROW", fields=(*(FlinkField(name, image) for name in ("before", "after")), FlinkField("op", op)))
-
-
 @cached_by_identity
 def _table(schema: pa.Schema, provided: str | None, legacy: bool) -> AvroTable:
     row = row_type(schema)
-    return AvroTable(_envelope(row), _schema(row, provided, legacy))
+    return AvroTable(envelope_of(row), _schema(row, provided, legacy))
 
 
 @cached_by_identity
 def _schema(row: FlinkType, provided: str | None, legacy: bool) -> Schema:
     """Return the schema of envelopes: the given one, or the one for rows of this type."""
-    envelope = _envelope(row)
+    envelope = envelope_of(row)
     if provided is None:
         return parse_schema(schema_text(envelope, legacy=legacy, optional=True))
     written = provided_schema(provided)

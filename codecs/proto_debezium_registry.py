@@ -30,12 +30,10 @@ from kvformat.codecs.registries.options import cloud_options
 from kvformat.codecs.registries.registry import PROTOBUF
 from kvformat.codecs.registry_formats.format import RegistryFormat
 from kvformat.registry.contract.batches import DecodedBatch
-from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import FlinkType
 
 
 class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
@@ -73,7 +71,7 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
             messages = pc.if_else(filled, messages, pa.scalar(None, pa.binary()))
         new = self.new_schemas(row, of_changes=True)
         check = None if new is None else new.error
-        envelopes = decode_messages(messages, _envelope(row), self.settings, self.identifier, check)
+        envelopes = decode_messages(messages, envelope_of(row), self.settings, self.identifier, check)
         batch = rows_of_envelopes(
             envelopes,
             present,
@@ -83,8 +81,3 @@ class ProtoDebeziumRegistryFormat(ChangeDataFormat, RegistryFormat):
             other_messages=self.options[OTHER_MESSAGES.name],
         )
         return batch if self.unchanged is None else self.unchanged.apply(batch, [field.name for field in row.fields])
-
-
-@cached_by_identity
-def _envelope(row: FlinkType) -> FlinkType:
-    return envelope_of(row)

@@ -21,7 +21,7 @@ from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs.changes.envelope import Envelope
 from kvformat.codecs.changes.metadata import TEXTS
 from kvformat.codecs.changes.other_messages import OtherMessage, find_by_members
-from kvformat.codecs.discovery.column_types import is_name
+from kvformat.codecs.discovery.column_types import is_name, is_text_name
 from kvformat.codecs.discovery.deletions import MARK, DeletionTables
 from kvformat.codecs.discovery.findings import Contribution, Findings, TableFindings
 from kvformat.codecs.json.discover import AS_STRINGS
@@ -120,7 +120,7 @@ def named_members(*names: str) -> Callable[[Object, str], TableName | None]:
 
     def table(message: Object, topic: str) -> TableName | None:
         texts = [message.get(name) for name in names]
-        return tuple(map(str, texts)) if all(map(is_text, texts)) else None
+        return tuple(map(str, texts)) if all(map(is_text_name, texts)) else None
 
     return table
 
@@ -134,11 +134,6 @@ def dotted_member(name: str) -> Callable[[Object, str], TableName | None]:
         return parts if 0 < len(parts) <= _MOST_PARTS and all(map(is_name, parts)) else None
 
     return table
-
-
-def is_text(value: object) -> bool:
-    """Whether a value is a text that can be a name: not blank, and valid Unicode."""
-    return type(value) is str and is_name(value)
 
 
 class _Kind(Enum):
@@ -344,7 +339,7 @@ class ChangeLooker:
             findings.fail(index, refusal)
             return False
         names = change.get(self._key) if self._key is not None else None
-        if isinstance(names, list) and names and all(map(is_text, names)):
+        if isinstance(names, list) and names and all(map(is_text_name, names)):
             table.add_key(tuple(map(str, names)), index)
         return True
 

@@ -15,23 +15,19 @@ from kvformat.codecs._kernel.columns import Column, FinalValueError, Integers
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.times import Timestamps
 from kvformat.codecs._kernel.unread import Presence, Repeats
+from kvformat.codecs.discovery.column_types import array_of
 from kvformat.codecs.json.scalars import BadValue, ScalarRules, preview, scalar_converter
 from kvformat.codecs.json.types import JsonSchema, row_of
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, arrow_type
+from kvformat.registry.contract.types import STRING, FlinkType, arrow_type
 from kvformat.registry.java.parse import MICROS_OF_A_DAY
 
-TEXTS = FlinkType("ARRAY", fields=(FlinkField("element", STRING),))
+TEXTS = array_of(STRING)
 BIGINT = FlinkType("BIGINT")
 _INT = FlinkType("INT")
 _INSTANT = FlinkType("TIMESTAMP_LTZ", precision=3)
 _OGG_INSTANT = FlinkType("TIMESTAMP_LTZ", precision=6)
 _BIGINT_END = 2**63  # one more than the largest BIGINT
-
-
-def map_of(value: FlinkType) -> FlinkType:
-    """MAP<STRING, value>."""
-    return FlinkType("MAP", fields=(FlinkField("key", STRING), FlinkField("value", value)))
 
 
 class FinalError(BadValue, FinalValueError):

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._rows import error_count
 from kvformat.codecs.changes.unchanged import KEEP, PLACEHOLDER_OPTION, UNCHANGED_OPTION
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import ChangelogMode
@@ -44,9 +45,8 @@ def _with_unchanged(proposal: SchemaProposal, sample: MessageSample, name: str) 
         return proposal
     count = sum(str(placeholder).encode() in message for message in sample.present())
     keeping = {**proposal.options, UNCHANGED_OPTION.name: KEEP}
-    if not count or _bad(_decoded(proposal, sample, get_format(name, keeping))) > _bad(
-        _decoded(proposal, sample, format)
-    ):
+    usual_errors = error_count(_decoded(proposal, sample, format))
+    if not count or error_count(_decoded(proposal, sample, get_format(name, keeping))) > usual_errors:
         return proposal
     note = (
         f"{count} messages have {placeholder} in place of columns that did not change: '{UNCHANGED_OPTION.name}' = "
@@ -71,7 +71,7 @@ def _with_changelog_mode(
         return proposal
     upsert = {**proposal.options, mode[0]: mode[1]}
     batch = _decoded(proposal, sample, usual)
-    bare = _bad(batch) - _bad(_decoded(proposal, sample, get_format(name, upsert)))
+    bare = error_count(batch) - error_count(_decoded(proposal, sample, get_format(name, upsert)))
     if bare > 0 and not proposal.primary_key:
         note = (
             f"{bare} changes come without the row before them, {_WHY}: '{mode[0]}' = '{mode[1]}' reads them, "
@@ -85,10 +85,6 @@ def _with_changelog_mode(
     else:
         return proposal
     return replace(proposal, options=upsert, notes=(*proposal.notes, note))
-
-
-def _bad(batch: DecodedBatch) -> int:
-    return 0 if batch.errors is None else len(batch.errors) - int(batch.errors.null_count)
 
 
 def _deletions_have_keys_only(batch: DecodedBatch, key: tuple[str, ...]) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from kvformat.codecs._conversions import Conversion, RowErrors
+from kvformat.codecs._rows import replace_columns
 from kvformat.codecs.changes.envelope import ChangeSettings, Envelope
 from kvformat.codecs.changes.read import ChangeReader
 from kvformat.registry.contract.batches import DecodedBatch
@@ -77,13 +78,3 @@ def convert_columns(
     changed = replace_columns(batch, columns)
     reasons = known if lenient else errors.reasons
     return fail_rows(changed, dict(sorted(reasons.items()))) if reasons else changed
-
-
-def replace_columns(batch: DecodedBatch, columns: list[pa.Array]) -> DecodedBatch:
-    """Return the batch with these columns in its rows. They take the names of the batch's columns, in order."""
-    rows = batch.rows.values
-    fields = [pa.field(rows.type[place].name, column.type) for place, column in enumerate(columns)]
-    values = pa.Array.from_buffers(pa.struct(fields), len(rows), [None], children=columns)
-    items = pa.list_(pa.field("item", values.type))
-    lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[values])
-    return replace(batch, rows=lists)

@@ -19,7 +19,6 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Mask
+from kvformat.codecs._rows import replace_columns
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
@@ -79,10 +79,10 @@ class UnchangedColumns(NamedTuple):
         """
         rows = batch.rows.values
         columns = [rows.field(place) for place in range(rows.type.num_fields)]
-        fields = list(rows.type)
+        kept_names = rows.type.names
         present = None
         if self.reads_presence:
-            del fields[len(names)]
+            del kept_names[len(names)]
             present = columns.pop(len(names))
         updated = np.asarray(pc.equal(batch.row_kinds, "+U"))
         if presence is not None:
@@ -98,12 +98,8 @@ class UnchangedColumns(NamedTuple):
                 columns[place] = pc.if_else(pa.array(masks[place]), nothing, columns[place])
         if self.policy == KEEP:
             columns.append(_names_at(masks, names))
-            fields.append(pa.field(UNCHANGED, columns[-1].type))
-        kind = pa.struct(fields)
-        values = pa.Array.from_buffers(kind, len(rows), [None], children=columns)
-        items = pa.list_(pa.field("item", kind))
-        lists = pa.Array.from_buffers(items, len(batch.rows), batch.rows.buffers()[:2], children=[values])
-        marked = replace(batch, rows=lists)
+            kept_names.append(UNCHANGED)
+        marked = replace_columns(batch, columns, kept_names)
         if self.policy != ERROR or not masks.any():
             return marked
         reasons = {row: _reason(np.flatnonzero(masks[:, row]), names) for row in np.flatnonzero(masks.any(0)).tolist()}

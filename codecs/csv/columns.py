@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kvformat.codecs._kernel.tree import Fraction, Integer, Node
+from kvformat.codecs._rows import error_count
 from kvformat.codecs.discovery.column_types import Notes, Types
 from kvformat.codecs.discovery.message_kinds import text_indices
 from kvformat.codecs.discovery.value_summary import ISO, ISO_ZONED, OFFSET, ValueSummary
@@ -97,8 +98,7 @@ def _readable(format: Any, array: Any, texts: list[FlinkField], guessed: list[Fl
     """The columns guessed, but texts where a guess makes a message an error that is none with texts."""
 
     def bad(columns: list[FlinkField]) -> int:
-        errors = format.decode_batch(array, columns_text(tuple(columns))).errors
-        return 0 if errors is None else len(errors) - int(errors.null_count)
+        return error_count(format.decode_batch(array, columns_text(tuple(columns))))
 
     usual = bad(texts)
     if bad(guessed) == usual:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.codecs._arrays import validity
+from kvformat.codecs._arrays import Mask, validity
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.avro_changes import ChangeArrays, Envelopes, FlatChanges, Image
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
@@ -23,14 +22,12 @@ from kvformat.codecs.changes.envelope import Envelope
 from kvformat.codecs.changes.operations import kind_texts, operation_rows
 from kvformat.codecs.changes.other_messages import ERROR
 from kvformat.codecs.changes.upsert import without_before_rows
+from kvformat.codecs.debezium.envelopes import NEEDED_BY
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.java.charsets import java_text
-
-_Mask = npt.NDArray[np.bool_]
-_NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
 
 class ChangeColumns(BatchColumns):
@@ -100,7 +97,7 @@ class AvroChangeReader:
             return columns.read(messages, plans, which, start, with_nulls=True)
 
     def rows_of(
-        self, read: Decoded, present: _Mask, filled: _Mask, *, has_hint: Callable[[int], bool] = lambda message: False
+        self, read: Decoded, present: Mask, filled: Mask, *, has_hint: Callable[[int], bool] = lambda message: False
     ) -> DecodedBatch:
         """Return one list of rows per message: null for a null message or an error, empty for a skipped message.
 
@@ -176,4 +173,4 @@ class AvroChangeReader:
             )
         member = next(row.member for row in rows[op] if not has[row.member])
         hint = no_before_hint if member == self._envelope.before else ""
-        return Reason(ErrorCode.MISSING_FIELD, f"'{member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}")
+        return Reason(ErrorCode.MISSING_FIELD, f"'{member}': is missing or null, but {NEEDED_BY[op]} needs it{hint}")

@@ -5,23 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import validity
+from kvformat.codecs._arrays import Ints, Mask, validity
 from kvformat.codecs.changes.other_messages import ERROR
 from kvformat.codecs.changes.upsert import without_before_rows
-from kvformat.codecs.debezium.envelopes import CHANGE
+from kvformat.codecs.debezium.envelopes import CHANGE, NEEDED_BY
 from kvformat.codecs.registries.framing import with_errors
 from kvformat.registry.contract.batches import DecodedBatch
+from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
-_Mask = npt.NDArray[np.bool_]
-_NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
 
-
+@cached_by_identity
 def envelope_of(row: FlinkType) -> FlinkType:
     """Return the type of an envelope with rows of a type."""
     image = replace(row, nullable=True)
@@ -29,7 +27,7 @@ def envelope_of(row: FlinkType) -> FlinkType:
 
 
 def rows_of_envelopes(
-    batch: DecodedBatch, present: _Mask, filled: _Mask, *, upsert: bool, bare_deletes: bool, other_messages: str
+    batch: DecodedBatch, present: Mask, filled: Mask, *, upsert: bool, bare_deletes: bool, other_messages: str
 ) -> DecodedBatch:
     """Return the rows of the table for a batch of envelopes, one a message.
 
@@ -55,7 +53,7 @@ def rows_of_envelopes(
         if error:
             errors[message] = error
     counts = np.zeros(count, np.int64)
-    parts: list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], list[str]]] = []  # messages, their rows, kinds
+    parts: list[tuple[Ints, Ints, list[str]]] = []  # messages, their rows, kinds
     shift = {"before": 0, "after": len(whole)}
     for operation, (op, rows) in enumerate(envelope.rows.items()):
         of_operation = operations[places] == operation
@@ -63,7 +61,7 @@ def rows_of_envelopes(
         for row in () if op == "d" and bare_deletes and upsert else rows:
             complete = has[row.member][at]
             hint = envelope.no_before_hint if row.member == "before" else ""
-            reason = f"'{row.member}': is missing or null, but {_NEEDED_BY[op]} needs it{hint}"
+            reason = f"'{row.member}': is missing or null, but {NEEDED_BY[op]} needs it{hint}"
             errors |= dict.fromkeys(some[~complete].tolist(), Reason(ErrorCode.MISSING_FIELD, reason))
             some, at = some[complete], at[complete]
         counts[some] = len(rows)

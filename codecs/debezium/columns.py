@@ -8,6 +8,7 @@ from typing import Any
 
 from kvformat.codecs._json_documents import is_wrapped, without_array
 from kvformat.codecs._kernel.tree import Node
+from kvformat.codecs._rows import error_count
 from kvformat.codecs.changes.primary_key import names_of_json
 from kvformat.codecs.changes.row_samples import JsonObject, RowSamples, envelopes, objects
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_json
@@ -117,13 +118,12 @@ def _with_far_timestamps(proposal: SchemaProposal, rows: RowSamples, sample: Mes
     fields = tuple(replace(field, type=MOMENT) if field.name in names else field for field in proposal.fields)
     typed = replace(proposal, fields=fields, options={**proposal.options, **TYPES})
     try:
-        errors = [
-            get_format("debezium-json", candidate.options).decode_batch(sample.array(), candidate.ddl).errors
+        usual_errors, typed_errors = (
+            error_count(get_format("debezium-json", candidate.options).decode_batch(sample.array(), candidate.ddl))
             for candidate in (proposal, typed)
-        ]
+        )
     except ConfigurationError:
         return proposal
-    usual_errors, typed_errors = (0 if some is None else len(some) - some.null_count for some in errors)
     if typed_errors > usual_errors:
         return proposal
     return replace(typed, notes=rows.notes.without({*map(shown, names)}).texts())

@@ -27,11 +27,11 @@ import pyarrow.compute as pc
 from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._conversions import RefusedValues, RowErrors
 from kvformat.codecs._kernel.messages import JsonBatch
-from kvformat.codecs._rows import join_parts, take_messages
+from kvformat.codecs._rows import join_parts, replace_columns, take_messages
 from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs.changes.metadata import SchemaNumber
 from kvformat.codecs.changes.read import ChangeReader
-from kvformat.codecs.changes.row_plan import convert_columns, replace_columns
+from kvformat.codecs.changes.row_plan import convert_columns
 from kvformat.codecs.debezium.connect_schema import ConnectSchema, image_schema_from_json, parse_json
 from kvformat.codecs.debezium.value_readings import ConnectorModes, ValueReading, absent_reading, value_reading
 from kvformat.codecs.json.errors import JsonErrorMessages

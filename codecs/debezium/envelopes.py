@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from kvformat.codecs.changes.envelope import Envelope, Frame, RowImage
-from kvformat.codecs.changes.metadata import Epoch, EpochText, PlainMember, map_of
+from kvformat.codecs.changes.metadata import Epoch, EpochText, PlainMember
 from kvformat.codecs.debezium.hints import NO_BEFORE_HINT
 from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
 from kvformat.codecs.debezium.table_names import ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES
+from kvformat.codecs.discovery.column_types import map_of
 from kvformat.registry.contract.types import STRING
 
+NEEDED_BY = {"c": "a creation", "r": "a snapshot's row", "u": "an update", "d": "a deletion"}
+"""What needs a row, by operation, for errors of messages without it."""
 CHANGE = Envelope(
     operation="op",
     rows={

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._rows import error_count
 from kvformat.codecs.debezium.connect_schema import DECIMAL, ConnectSchema
 from kvformat.codecs.debezium.connect_types import BIGINT, HIGH_PRECISION, SET, ZONED, own_type
 from kvformat.codecs.debezium.parse_texts import parse_instant
@@ -105,8 +106,7 @@ class DebeziumColumns:
         return self._count(f"no_{''.join(self.declared)}", STRING)
 
     def _count(self, name: str, t: FlinkType) -> int:
-        errors = self._decode(name, t).errors
-        return 0 if errors is None else len(errors) - int(errors.null_count)
+        return error_count(self._decode(name, t))
 
     def _decode_column(self, name: str, t: FlinkType) -> pa.Array:
         return self._decode(name, t).rows.values.field(0)

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kvformat.codecs.discovery.column_types import is_name
+from kvformat.codecs.discovery.column_types import is_text_name
 from kvformat.registry.contract.look import TableName
 
 DATABASES: Final = ("db", "keyspace", "database_id", "keyspace_name")
@@ -41,7 +41,7 @@ def source_table(source: object, topic: str) -> TableName | None:
     table = _first(source, TABLES)
     database = _first(source, DATABASES)
     schema = source.get(SCHEMA)
-    if not _is_text(table) or any(part not in (None, "") and not _is_text(part) for part in (database, schema)):
+    if not is_text_name(table) or any(part not in (None, "") and not is_text_name(part) for part in (database, schema)):
         return None
     if database in (None, "") and not schema and not ("db" in source and source["db"] is None):
         return None
@@ -57,7 +57,7 @@ def row_table(row: Mapping[str, object], topic: str) -> TableName:
     its prefix and the table gives the schema.
     """
     added = (_first(row, names) for names in (ADDED_DATABASES, ADDED_SCHEMAS, ADDED_TABLES))
-    database, schema, table = (str(part) if _is_text(part) else "" for part in added)
+    database, schema, table = (str(part) if is_text_name(part) else "" for part in added)
     parts = topic.split(".")
     if not table:
         return (*(part for part in (database, schema) if part and part not in parts), topic)
@@ -71,13 +71,9 @@ def row_table(row: Mapping[str, object], topic: str) -> TableName:
 def fields_table(source: Mapping[str, object], fields: Sequence[str]) -> TableName | None:
     """Return the table that these members name; None if one of them is not a text."""
     parts = [source.get(name) for name in fields]
-    return tuple(map(str, parts)) if all(map(_is_text, parts)) else None
+    return tuple(map(str, parts)) if all(map(is_text_name, parts)) else None
 
 
 def _first(source: Mapping[str, object], names: Sequence[str]) -> object:
     """Return the first value that is there and not empty; None if there is none."""
     return next((value for name in names if (value := source.get(name)) not in (None, "")), None)
-
-
-def _is_text(value: object) -> bool:
-    return type(value) is str and is_name(value)

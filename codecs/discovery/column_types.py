@@ -283,6 +283,11 @@ def is_name(name: str) -> bool:
     return bool(name.strip()) and not any("\ud800" <= c <= "\udfff" for c in name)
 
 
+def is_text_name(value: object) -> bool:
+    """Whether a value is a text that can be a name."""
+    return type(value) is str and is_name(value)
+
+
 @functools.lru_cache(10_000)
 def folded_name(name: str) -> str:
     """Return what is equal for names that Spark does not tell apart: Java compares them character by character."""

@@ -118,29 +118,32 @@ class DocumentReader:
             raise JsonSyntaxError(syntax_error_text(self._reader), code=syntax_error_code(self._reader.code))
         return tree
 
-    def read_document(self, document: bytes) -> Node:
-        """Parse a UTF-8 document of one value. Raises `JsonSyntaxError`, also for data after the value."""
-        tree = self.read_first_value(document)
-        if document[self._tree.end :].strip(_BLANKS):
-            raise JsonSyntaxError("extra data after the document")
-        return tree
-
 
 # --- messages ------------------------------------------------------------------------------------------------
 
 
-class JsonDocuments:
+class JsonDocuments(DocumentReader):
     """Parses messages as the JSON formats do, also in UTF-16 and with a byte order mark."""
 
     def __init__(self) -> None:
-        self._reader = DocumentReader(of_rows=True)
+        super().__init__(of_rows=True)
 
     def parse(self, message: bytes) -> Node:
-        """Return the tree of a message; raises `JsonSyntaxError` if it is not valid JSON."""
+        """Return the tree of a message; raises `JsonSyntaxError` if it is not valid JSON of one value."""
         text, malformed = recoded(message)
         if malformed:
             raise JsonSyntaxError("bytes that are not UTF-8")
-        return self._reader.read_document(text)
+        tree = self.read_first_value(text)
+        if text[self._tree.end :].strip(_BLANKS):
+            raise JsonSyntaxError("extra data after the document")
+        return tree
+
+    def parse_valid(self, message: bytes | None) -> Node:
+        """Return the tree of a message; None, as for JSON null, if there is none or it is not valid JSON."""
+        try:
+            return self.parse(message) if message else None
+        except JsonSyntaxError:
+            return None
 
 
 def without_array(tree: Node) -> Node:

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs.avro.fit import fit
 from kvformat.codecs.avro.format import AvroTable, encode_rows
 from kvformat.codecs.avro.read import Decoded, read_batch
@@ -32,9 +32,6 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkType
-
-_Mask = npt.NDArray[np.bool_]
-
 
 _read_lists = partial(read_batch, with_nulls=False)
 
@@ -99,7 +96,7 @@ class AvroDatums:
         self,
         messages: pa.BinaryArray,
         reader: Schema,
-        present: _Mask,
+        present: Mask,
         on_writer: Callable[[int | str, Schema], Reason | None] | None = None,
         *,
         read: Callable[..., Decoded] = _read_lists,
@@ -135,7 +132,7 @@ class AvroDatums:
             errors, codes = pc.coalesce(errors, decoded.errors), pc.coalesce(codes, decoded.codes)
         return Decoded(decoded.values, errors, codes)
 
-    def writers(self, messages: pa.BinaryArray, present: _Mask) -> tuple[npt.NDArray[np.int64], dict[int, Schema]]:
+    def writers(self, messages: pa.BinaryArray, present: Mask) -> tuple[Ints, dict[int, Schema]]:
         """Return the id of each message, -1 if it has none, and the valid schemas by their ids.
 
         The id of a message with a GUID is a number that stands for the GUID in this batch only.

@@ -32,22 +32,15 @@ class DecimalReading:
         """Return the decimal, None for overflow as null. Raises `ValueError` if the bytes are not a valid decimal."""
         if not data:
             raise ValueError("a decimal has no bytes")
-        number = self._rescaled(int.from_bytes(data, "big", signed=True))
+        finer = self.scale - self.written_scale
+        number, lost = divmod(int.from_bytes(data, "big", signed=True) * 10 ** max(finer, 0), 10 ** max(-finer, 0))
+        if lost:
+            raise ValueError(f"a decimal has more than {self.scale} digits after the decimal point")
         if abs(number) >= 10**self.precision:
             if self.overflow_as_null:
                 return None
             raise ValueError(f"a decimal has more digits than {self}")
         return _EXACT.scaleb(Decimal(number), -self.scale)
-
-    def _rescaled(self, number: int) -> int:
-        finer = self.scale - self.written_scale
-        power: int = 10 ** abs(finer)
-        if finer >= 0:
-            return number * power
-        number, lost = divmod(number, power)
-        if lost:
-            raise ValueError(f"a decimal has more than {self.scale} digits after the decimal point")
-        return number
 
     def __str__(self) -> str:
         rescaled = "" if self.scale == self.written_scale else f", written with scale {self.written_scale}"

@@ -31,6 +31,7 @@ from kvformat.codecs.json.scalars import BadValue, preview
 from kvformat.codecs.json.write import (
     Parts,
     escape_json,
+    float_texts,
     join_lists,
     join_texts,
     keep_nulls,
@@ -44,11 +45,9 @@ from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, arrow_type, nullable
-from kvformat.registry.java.numbers import double_texts
 from kvformat.registry.java.parse import parse_double, parse_float, replace_lone_surrogates
 
 _Converter = Callable[[Any], Any]
-_WholeReader = Callable[[Any], int]
 
 _BITS = {"int": 32, "long": 64}
 _NANOS = 1_000_000  # in a millisecond, the unit of TIME
@@ -322,7 +321,7 @@ def _floating(kind: str) -> _Converter:
     return read
 
 
-def _whole(kind: str, t: FlinkType) -> _WholeReader:
+def _whole(kind: str, t: FlinkType) -> Callable[[Any], int]:
     """Read an int or long. A fraction is read as a double and truncated, as in Jackson."""
     bits = _BITS[kind]
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
@@ -425,7 +424,7 @@ class _Batch:
         if schema.type == "bytes":
             return quote_texts(escape_json(_latin(unscaled_bytes(values) if t.root == "DECIMAL" else values)))
         if schema.type in ("float", "double"):
-            return [_floating_texts(values)]
+            return [float_texts(values)]
         if t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
             micros = micros_per_unit(schema, micros_as_millis=self._micros_as_millis)
             return [_whole_texts(values, micros)]
@@ -439,13 +438,6 @@ def _whole_texts(values: pa.Array, unit: int) -> pa.LargeStringArray:
     numbers = values.view(pa.int64())
     filled: Ints = numbers.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(filled // unit, mask=numbers.is_null().to_numpy(zero_copy_only=False)).cast(TEXT)
-
-
-def _floating_texts(values: pa.Array) -> pa.LargeStringArray:
-    texts, finite = double_texts(values).cast(TEXT), pc.is_finite(values)
-    if not finite.false_count:
-        return texts
-    return pc.if_else(finite, texts, join_texts(['"', texts, '"'], len(texts), nulls="emit_null"))
 
 
 def _latin(values: pa.BinaryArray) -> pa.LargeStringArray:

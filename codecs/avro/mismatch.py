@@ -41,7 +41,9 @@ def way_out(w: Schema, r: Schema, reads: Reads, *, named_as_plain: bool, legacy:
         if reader is None or len(t.summary()) > _LONGEST:
             continue
         if reads(w, reader, named_as_plain):
-            return f". Declare it as {t.summary()}{_without_not_null(t, r, legacy)}"
+            known = row_of_schema(r, legacy=legacy)
+            is_known = not known.nullable and known.summary() == t.summary()
+            return f". Declare it as {t.summary()}{' without NOT NULL' if is_known else ''}"
         if reads(w, reader, True):
             return f". Declare it as {t.summary()}, and s{_SET}"
     return f". No column reads all values of {w}: leave it out"
@@ -57,11 +59,6 @@ def _column(r: Schema, legacy: bool) -> str:
     text = _INTEGERS if t.root == "INT" else t.summary()
     shown = text if len(text) <= _LONGEST else t.root
     return f": the column is {shown}{'' if t.nullable else ' NOT NULL'}"
-
-
-def _without_not_null(t: FlinkType, r: Schema, legacy: bool) -> str:
-    known = row_of_schema(r, legacy=legacy)
-    return " without NOT NULL" if not known.nullable and known.summary() == t.summary() else ""
 
 
 def _readable_types(w: Schema, legacy: bool) -> Iterator[FlinkType]:

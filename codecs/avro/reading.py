@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kvformat.codecs.avro.parse import parse_schema
-from kvformat.codecs.avro.resolve import Action, Array, Map, Number, Record, Union, plan, reads_all
+from kvformat.codecs.avro.resolve import Action, Number, Record, parts, plan, reads_all
 from kvformat.codecs.avro.schema import Schema
 from kvformat.codecs.avro.types import schema_text
 from kvformat.registry.contract.errors import SchemaError
@@ -47,16 +47,4 @@ class AvroReading:
 
 
 def _cuts_digits(action: Action) -> bool:
-    match action:
-        case Number():
-            return action.divisor > 1
-        case Record():
-            return any(_cuts_digits(step.action) for step in action.steps)
-        case Array():
-            return _cuts_digits(action.item)
-        case Map():
-            return _cuts_digits(action.value)
-        case Union():
-            return any(map(_cuts_digits, action.branches))
-        case _:
-            return False
+    return any(isinstance(part, Number) and part.divisor > 1 for part in parts(action))

@@ -17,7 +17,7 @@ Rules: "Schema Resolution" of the Avro specification, as implemented by Java's `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -387,23 +387,26 @@ def _reads_all(w: Schema, r: Schema, named_as_plain: bool) -> bool:
 
 def reads_all(action: Action) -> bool:
     """Return whether no part of a plan fails."""
+    return not any(isinstance(p, Fail) or (isinstance(p, Enum) and None in p.texts) for p in parts(action))
+
+
+def parts(action: Action) -> Iterator[Action]:
+    """Yield a plan and all plans inside of it."""
+    yield action
+    inner: Iterable[Action] = ()
     match action:
-        case Fail():
-            return False
         case Record():
-            return all(map(reads_all, (*(step.action for step in action.steps), *action.defaults.values())))
+            inner = (*(step.action for step in action.steps), *action.defaults.values())
         case Array():
-            return reads_all(action.item)
+            inner = (action.item,)
         case Map():
-            return reads_all(action.value)
+            inner = (action.value,)
         case Union():
-            return all(map(reads_all, action.branches))
+            inner = action.branches
         case Choice():
-            return reads_all(action.action)
-        case Enum():
-            return None not in action.texts
-        case _:
-            return True
+            inner = (action.action,)
+    for part in inner:
+        yield from parts(part)
 
 
 # --- what values mean ----------------------------------------------------------------------------------------

@@ -110,10 +110,7 @@ def _write_enum(schema: Schema, value: bytes, out: bytearray) -> None:
 
 def _write_record(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
     for f in schema.fields:
-        try:
-            _write_value(f.schema, value[f.name], out)
-        except BadDatum as bad:
-            raise bad.in_field(f.name) from None
+        _write_part(f.schema, value[f.name], f.name, out)
 
 
 def _write_array(schema: Schema, value: list[Any], out: bytearray) -> None:

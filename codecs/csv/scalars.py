@@ -15,13 +15,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+from kvformat.codecs.json.scalars import pattern_groups, timestamp_micros
 from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 from kvformat.registry.java.parse import (
     BLANKS,
     DATE,
     DECIMAL,
     ISO_TIME,
-    MICROS_OF_A_DAY,
     TIME,
     decode_base64,
     fit_decimal,
@@ -102,7 +102,7 @@ def _date(t: FlinkType) -> Converter:
 
 
 def _time(t: FlinkType) -> Converter:
-    groups = _pattern(ISO_TIME)
+    groups = pattern_groups(ISO_TIME)
     unit: int = 10 ** (6 - min(t.precision or 0, MOST_TIME_DIGITS))
 
     def convert(text: str) -> int:
@@ -112,28 +112,12 @@ def _time(t: FlinkType) -> Converter:
 
 
 def _timestamp(t: FlinkType) -> Converter:
-    groups = _pattern(f"{DATE} {TIME}" + ("Z" if t.root == "TIMESTAMP_LTZ" else ""))
+    groups = pattern_groups(f"{DATE} {TIME}" + ("Z" if t.root == "TIMESTAMP_LTZ" else ""))
 
     def convert(text: str) -> int:
-        day, *time = groups(text.strip(BLANKS))
-        micros = parse_date(day, strict=False) * MICROS_OF_A_DAY + time_of_day_micros(*time, strict=False)
-        if not -(2**63) <= micros < 2**63:
-            raise ValueError
-        return micros
+        return timestamp_micros(*groups(text.strip(BLANKS)), strict=False)
 
     return convert
-
-
-def _pattern(expression: str) -> Callable[[str], tuple[str, ...]]:
-    fullmatch = re.compile(expression).fullmatch
-
-    def groups(text: str) -> tuple[str, ...]:
-        match = fullmatch(text)
-        if match is None:
-            raise ValueError
-        return match.groups()
-
-    return groups
 
 
 _CONVERTERS: dict[str, Callable[[FlinkType], Converter]] = {

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import replace_malformed, text_bytes
+from kvformat.codecs._arrays import Mask, replace_malformed, text_bytes
 from kvformat.codecs._timestamps.texts import TEXT, date_texts, time_texts, timestamp_texts
 from kvformat.codecs._timestamps.write import TIMESTAMPS, check_forms, form_writer
 from kvformat.codecs.csv.settings import WriteSettings
@@ -23,8 +22,6 @@ from kvformat.codecs.csv.types import check_types
 from kvformat.codecs.json.write import base64_texts, list_counts, list_offsets
 from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, stripped_decimal_texts
-
-_Mask = npt.NDArray[np.bool_]
 
 MOST_UNQUOTED = 24
 """Texts with more UTF-16 units are always quoted."""
@@ -131,7 +128,7 @@ class Quoting:
         """Whether a text with this character is quoted."""
         return ord(character) < self.safe or character in self._others
 
-    def apply(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, _Mask]:
+    def apply(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, Mask]:
         """Return the texts with doubled characters, and a mask of the texts that need quotes.
 
         The mask is undefined for nulls.
@@ -140,7 +137,7 @@ class Quoting:
             offsets, data = text_bytes(texts)
             counts = np.zeros(len(data) + 1, np.int32)
             np.cumsum(self._table[data], out=counts[1:])
-            quoted: _Mask = counts[offsets[1:]] > counts[offsets[:-1]]
+            quoted: Mask = counts[offsets[1:]] > counts[offsets[:-1]]
         else:
             quoted = _flags(pc.match_substring_regex(texts, self.pattern))
         quoted |= _is_long(texts)
@@ -166,9 +163,9 @@ def _unsafe_pattern(safe: int, others: str) -> str:
     return f"[{ranges}{characters}]"
 
 
-def _is_long(texts: pa.LargeStringArray) -> _Mask:
+def _is_long(texts: pa.LargeStringArray) -> Mask:
     lengths = pc.binary_length(texts).fill_null(0).to_numpy(zero_copy_only=False)
-    long: _Mask = lengths > MOST_UNQUOTED
+    long: Mask = lengths > MOST_UNQUOTED
     if long.any():
         some = texts.filter(pa.array(long))
         units = pc.add(pc.utf8_length(some), pc.count_substring_regex(some, r"[\x{10000}-\x{10FFFF}]"))
@@ -176,8 +173,8 @@ def _is_long(texts: pa.LargeStringArray) -> _Mask:
     return long
 
 
-def _flags(values: pa.BooleanArray) -> _Mask:
-    flags: _Mask = values.fill_null(False).to_numpy(zero_copy_only=False).copy()
+def _flags(values: pa.BooleanArray) -> Mask:
+    flags: Mask = values.fill_null(False).to_numpy(zero_copy_only=False).copy()
     return flags
 
 

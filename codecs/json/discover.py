@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments
 from kvformat.codecs._kernel import COMPILED, count_messages
 from kvformat.codecs._kernel.look import LookBatch, LookTable
 from kvformat.codecs._kernel.tree import Node
@@ -107,10 +107,7 @@ class JsonLooker:
     def _look_at(self, index: int, message: bytes | None, topic: str, findings: Findings) -> None:
         if message is None or is_null(message):
             return
-        try:
-            tree = self._documents.parse(message)
-        except JsonSyntaxError:
-            tree = None
+        tree = self._documents.parse_valid(message)
         rows = [row for row in (tree if isinstance(tree, list) else [tree]) if isinstance(row, dict)]
         try:
             names = {self._table_name(row) for row in rows} if self._members else {(topic,)}

@@ -46,20 +46,6 @@ from kvformat.registry.java.parse import (
     time_of_day_micros,
 )
 
-__all__ = [
-    "MILLIS",
-    "BadValue",
-    "Converter",
-    "ScalarRules",
-    "conversion_error_code",
-    "conversion_error_text",
-    "epoch_converter",
-    "epoch_factor",
-    "field_path",
-    "preview",
-    "scalar_converter",
-]
-
 Converter = Callable[[Any], Any]
 
 _SHOWN = 60
@@ -356,7 +342,8 @@ def _binary(t: FlinkType, rules: ScalarRules) -> Converter:
 # --- dates and times -----------------------------------------------------------------------------------
 
 
-def _pattern(expression: str) -> Callable[[Node], tuple[str, ...]]:
+def pattern_groups(expression: str) -> Callable[[Node], tuple[str, ...]]:
+    """Return a function that matches a whole text, and raises `ValueError` for any other value."""
     fullmatch = re.compile(expression).fullmatch
 
     def groups(value: Node) -> tuple[str, ...]:
@@ -399,7 +386,7 @@ def epoch_converter(t: FlinkType, rules: ScalarRules) -> Converter:
 
 
 def _date(t: FlinkType, rules: ScalarRules) -> Converter:
-    groups = _pattern(DATE)
+    groups = pattern_groups(DATE)
 
     def convert(value: Node) -> int:
         days = parse_date(*groups(value), strict=True)
@@ -411,7 +398,7 @@ def _date(t: FlinkType, rules: ScalarRules) -> Converter:
 
 
 def _time(t: FlinkType, rules: ScalarRules) -> Converter:
-    groups = _pattern(TIME)
+    groups = pattern_groups(TIME)
 
     def convert(value: Node) -> int:
         micros = time_of_day_micros(*groups(value), strict=False)
@@ -423,17 +410,21 @@ def _time(t: FlinkType, rules: ScalarRules) -> Converter:
 def _timestamp(t: FlinkType, rules: ScalarRules) -> Converter:
     zoned = t.root == "TIMESTAMP_LTZ"
     between = ("T" if zoned else "[Tt]") if rules.iso else " "
-    groups = _pattern(DATE + between + (ISO_TIME if rules.iso else TIME) + ("Z" if zoned else ""))
+    groups = pattern_groups(DATE + between + (ISO_TIME if rules.iso else TIME) + ("Z" if zoned else ""))
     strict = rules.iso and not zoned  # Java's ISO_LOCAL_DATE_TIME; Flink defines the three other formatters
 
     def convert(value: Node) -> int:
-        day, *time = groups(value)
-        micros = parse_date(day, strict=strict) * MICROS_OF_A_DAY + time_of_day_micros(*time, strict=strict)
-        if not -(2**63) <= micros < 2**63:
-            raise ValueError
-        return micros
+        return timestamp_micros(*groups(value), strict=strict)
 
     return convert
+
+
+def timestamp_micros(day: str, *time: str, strict: bool) -> int:
+    """Return the microseconds since 1970 of the parts of a timestamp. Raises `ValueError` beyond 64 bits."""
+    micros = parse_date(day, strict=strict) * MICROS_OF_A_DAY + time_of_day_micros(*time, strict=strict)
+    if not -(2**63) <= micros < 2**63:
+        raise ValueError
+    return micros
 
 
 _CONVERTERS: dict[str, Callable[[FlinkType, ScalarRules], Converter]] = {

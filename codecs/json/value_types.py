@@ -210,14 +210,14 @@ def _is_number_of(t: FlinkType, value: Node, rules: ValueRules, *, declared: boo
 
 def _converted(t: FlinkType, value: Node) -> Any:
     try:
-        return _converter(t)(value)
+        return _converter(t, iso=False, decimals=True)(value)
     except (ValueError, ArithmeticError):
         return None
 
 
 @functools.lru_cache(maxsize=256)
-def _converter(t: FlinkType) -> Converter:
-    return scalar_converter(t, ScalarRules(streaming=False, iso=False, decimals=True))
+def _converter(t: FlinkType, *, iso: bool, decimals: bool) -> Converter:
+    return scalar_converter(t, ScalarRules(streaming=False, iso=iso, decimals=decimals))
 
 
 def _reads(t: FlinkType, node: Node, *, iso: bool) -> bool:
@@ -242,12 +242,7 @@ def _reads(t: FlinkType, node: Node, *, iso: bool) -> bool:
     try:
         if t.root.startswith("TIME") and isinstance(node, str) and form_of(node)[1] > (t.precision or 0):
             return False
-        value = _flink_converter(t, iso)(node)
+        value = _converter(t, iso=iso, decimals=False)(node)
         return value is not None and (t.root != "DECIMAL" or value == Decimal(str(node)))
     except (ValueError, ArithmeticError):
         return False
-
-
-@functools.lru_cache(maxsize=256)
-def _flink_converter(t: FlinkType, iso: bool) -> Converter:
-    return scalar_converter(t, ScalarRules(streaming=False, iso=iso, decimals=False))

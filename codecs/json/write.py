@@ -22,11 +22,10 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import as_integers, as_type, replace_malformed, text_bytes
+from kvformat.codecs._arrays import Ints, RowsOf, as_integers, as_type, replace_malformed, text_bytes
 from kvformat.codecs._timestamps.texts import PER_DAY, TEXT, date_texts, time_texts, timestamp_texts, without_zeros
 from kvformat.codecs._timestamps.write import check_forms, form_writer
 from kvformat.codecs.json.scalars import epoch_factor
@@ -40,8 +39,6 @@ from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
 
 Parts = list[str | pa.LargeStringArray]
-_Indices = npt.NDArray[np.int64]
-_RowsOf = Callable[[_Indices], _Indices]  # from indices in a nested array to the top-level rows that contain them
 
 _NULL_KEY = (
     "Fail to serialize at field: {path}. JSON format doesn't support to serialize map data with null keys. "
@@ -87,7 +84,7 @@ class _Batch:
 
     def __init__(self, settings: WriteSettings) -> None:
         self._settings = settings
-        self._failures: list[tuple[_Indices, Reason]] = []
+        self._failures: list[tuple[Ints, Reason]] = []
 
     def finish(self, texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, list[Reason | None]]:
         """Return the texts, null for failed rows, and the errors. A row has its first error."""
@@ -99,7 +96,7 @@ class _Batch:
         reasons = errors.tolist()
         return pc.if_else(pa.array([reason is None for reason in reasons]), texts, pa.scalar(None, TEXT)), reasons
 
-    def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
+    def value(self, values: pa.Array, t: FlinkType, path: str, rows_of: RowsOf) -> Parts:
         values = _unwrapped(values, t)
         if t.root == "ROW":
             return self.row(values, t, path, rows_of)
@@ -111,7 +108,7 @@ class _Batch:
             return self._variant(values, t, path, rows_of)
         return self._scalar(values, t, path)
 
-    def row(self, values: pa.StructArray, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
+    def row(self, values: pa.StructArray, t: FlinkType, path: str, rows_of: RowsOf) -> Parts:
         if not pa.types.is_struct(values.type):
             raise _wrong_arrow_type(values, t, path)
         children = values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
@@ -130,19 +127,19 @@ class _Batch:
             inside = [part for i, member in enumerate(members) for part in ("," if i else "", *member)]
         return keep_nulls(values, ["{", *inside, "}"])
 
-    def _array(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
+    def _array(self, values: pa.Array, t: FlinkType, path: str, rows_of: RowsOf) -> Parts:
         if not _is_list(values.type):
             raise _wrong_arrow_type(values, t, path)
         counts = list_counts(pc.list_value_length(values))
         offsets = list_offsets(counts)
 
-        def parent_rows(places: _Indices) -> _Indices:
+        def parent_rows(places: Ints) -> Ints:
             return rows_of(np.searchsorted(offsets, places, side="right") - 1)
 
         parts = self.value(values.flatten(), t.fields[0].type, f"{path}.element", parent_rows)
         return keep_nulls(values, ["[", *join_lists(parts, offsets), "]"])
 
-    def _map(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
+    def _map(self, values: pa.Array, t: FlinkType, path: str, rows_of: RowsOf) -> Parts:
         if not (pa.types.is_map(values.type) or _is_list_of_pairs(values.type)):
             raise _wrong_arrow_type(values, t, path)
         value_type = t.fields[1].type if t.root == "MAP" else FlinkType("INT")
@@ -153,7 +150,7 @@ class _Batch:
         owners = np.repeat(np.arange(len(values)), counts)
         real = values.is_valid().to_numpy(zero_copy_only=False)
 
-        def parent_rows(places: _Indices) -> _Indices:
+        def parent_rows(places: Ints) -> Ints:
             maps = owners[places]
             return rows_of(maps[real[maps]])  # entries of a null map are ignored
 
@@ -165,14 +162,14 @@ class _Batch:
             parts = [join_texts(parts, len(owners)).take(pa.array(kept))]
         return keep_nulls(values, ["{", *join_lists(parts, list_offsets(counts)), "}"])
 
-    def _replace_null_keys(self, keys: pa.LargeStringArray, path: str, rows_of: _RowsOf) -> pa.LargeStringArray:
+    def _replace_null_keys(self, keys: pa.LargeStringArray, path: str, rows_of: RowsOf) -> pa.LargeStringArray:
         """Apply `map-null-key.mode` to the keys of maps. Entries with a key that is still null are not written."""
         if keys.null_count and self._settings.null_key_mode == "FAIL":
             places = np.flatnonzero(keys.is_null().to_numpy(zero_copy_only=False))
             self._failures.append((rows_of(places), Reason(ErrorCode.NULL_VALUE, _NULL_KEY.format(path=path))))
         return keys.fill_null(self._settings.null_key_literal) if self._settings.null_key_mode == "LITERAL" else keys
 
-    def _variant(self, values: pa.Array, t: FlinkType, path: str, rows_of: _RowsOf) -> Parts:
+    def _variant(self, values: pa.Array, t: FlinkType, path: str, rows_of: RowsOf) -> Parts:
         if values.type != arrow_type(t):
             raise _wrong_arrow_type(values, t, path)
         texts, problems = variant_texts(values)
@@ -250,7 +247,7 @@ def _has_fixed_ends(parts: Parts) -> bool:
     return not isinstance(parts[1], str) and bool(parts[1].null_count == 0)
 
 
-def join_lists(parts: Parts, offsets: _Indices) -> Parts:
+def join_lists(parts: Parts, offsets: Ints) -> Parts:
     """Join the parts of all elements per list, with commas. Returns parts of the text between the brackets."""
     before, after = "", ""
     if _has_fixed_ends(parts) and (np.diff(offsets) > 0).all():
@@ -295,13 +292,13 @@ def _is_list(t: pa.DataType) -> bool:
     return any(kind(t) for kind in kinds)
 
 
-def list_counts(lengths: pa.Array) -> _Indices:
+def list_counts(lengths: pa.Array) -> Ints:
     """Return the numbers of elements, 0 for null lists."""
-    counts: _Indices = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    counts: Ints = lengths.fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
     return counts
 
 
-def list_offsets(counts: _Indices) -> _Indices:
+def list_offsets(counts: Ints) -> Ints:
     """Return the offsets of lists with so many elements, one more than there are lists."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
@@ -310,18 +307,18 @@ def _is_list_of_pairs(t: pa.DataType) -> bool:
     return _is_list(t) and pa.types.is_struct(t.value_type) and t.value_type.num_fields == 2
 
 
-def map_entries(values: pa.Array) -> tuple[_Indices, pa.Array, pa.Array]:
+def map_entries(values: pa.Array) -> tuple[Ints, pa.Array, pa.Array]:
     """Return the number of entries of each map, and all keys and values. Null maps may have entries, too."""
     if not pa.types.is_map(values.type):
         keys, items = values.flatten().flatten()
         return list_counts(pc.list_value_length(values)), keys, items
     offsets = values.offsets.to_numpy()
     first, count = int(offsets[0]), int(offsets[-1] - offsets[0])
-    counts: _Indices = np.diff(offsets).astype(np.int64)
+    counts: Ints = np.diff(offsets).astype(np.int64)
     return counts, values.keys.slice(first, count), values.items.slice(first, count)
 
 
-def _unique_entries(owners: _Indices, keys: pa.LargeStringArray) -> _Indices | None:
+def _unique_entries(owners: Ints, keys: pa.LargeStringArray) -> Ints | None:
     """Return the indices of the entries to write, None for all.
 
     Entries with a null key are skipped. Of equal keys the last entry counts, at the position of the first, as in Java.
@@ -336,7 +333,7 @@ def _unique_entries(owners: _Indices, keys: pa.LargeStringArray) -> _Indices | N
     if len(distinct) == len(owners):
         return None
     last = len(marks) - 1 - np.unique(marks[::-1], return_index=True)[1]
-    kept: _Indices = known[last[np.argsort(first)]]
+    kept: Ints = known[last[np.argsort(first)]]
     return kept
 
 
@@ -349,12 +346,15 @@ def _plain(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
 
 
 def _float(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:
-    values = values.cast(arrow_type(t))
-    finite = pc.is_finite(values)
-    texts = double_texts(values).cast(TEXT)
-    if finite.false_count:
-        texts = pc.if_else(finite, texts, join_texts(['"', texts, '"'], len(texts), nulls="emit_null"))
-    return [texts]
+    return [float_texts(values.cast(arrow_type(t)))]
+
+
+def float_texts(values: pa.Array) -> pa.LargeStringArray:
+    """Format floating-point numbers. Those that are not finite are in quotes."""
+    texts, finite = double_texts(values).cast(TEXT), pc.is_finite(values)
+    if not finite.false_count:
+        return texts
+    return pc.if_else(finite, texts, join_texts(['"', texts, '"'], len(texts), nulls="emit_null"))
 
 
 def _decimal(values: pa.Array, t: FlinkType, settings: WriteSettings) -> Parts:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kvformat.codecs.protobuf.java import java_names
-from kvformat.codecs.protobuf.proto_text import params_of
+from kvformat.codecs.protobuf.proto_text import SCALARS, params_of
 from kvformat.codecs.protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.errors import MissingExtraError, OptionError, did_you_mean, listed
 from kvformat.registry.contract.options import mask_userinfo
@@ -20,12 +20,8 @@ _HOW = "Make one by: protoc --include_imports --descriptor_set_out=orders.desc o
 _MOST_LISTED = 20
 """The number of messages that the error of an unknown message lists."""
 _PACKABLE = frozenset(range(1, 19)) - {9, 10, 11, 12}
-_KINDS = {
-    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool", 9: "string",
-    10: GROUP, 11: MESSAGE, 12: "bytes", 13: "uint32", 14: ENUM, 15: "sfixed32", 16: "sfixed64", 17: "sint32",
-    18: "sint64",
-}  # fmt: skip
-"""FieldDescriptorProto.Type."""
+_KINDS = {**{number: name for name, number in SCALARS.items()}, 10: GROUP, 11: MESSAGE, 14: ENUM}
+"""The kinds of fields by FieldDescriptorProto.Type."""
 
 
 def load_types(path: str, name: str, format: str) -> MessageTypes:

@@ -28,7 +28,7 @@ _TOKEN = re.compile(
     r"|(?P<symbol>[{}\[\]()<>=;,.:/+-])",
     re.DOTALL | re.ASCII,
 )
-_SCALARS = {
+SCALARS = {
     "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8, "string": 9,
     "bytes": 12, "uint32": 13, "sfixed32": 15, "sfixed64": 16, "sint32": 17, "sint64": 18,
 }  # fmt: skip
@@ -41,7 +41,7 @@ _ESCAPE = re.compile(
 _ESCAPED = {b"a": b"\a", b"b": b"\b", b"f": b"\f", b"n": b"\n", b"r": b"\r", b"t": b"\t", b"v": b"\v"}
 _FLOATS = {1: (sys.float_info.max, sys.float_info.min), 2: ((2 - 2**-23) * 2.0**127, 2.0**-126)}
 """The largest and the smallest numbers of double and float: a descriptor pool refuses others."""
-_NUMBERS = {number for word, number in _SCALARS.items() if word not in ("bool", "string", "bytes")}
+_NUMBERS = {number for word, number in SCALARS.items() if word not in ("bool", "string", "bytes")}
 _Option = tuple[list[str], Any]
 """The parts of an option's name, an extension in parentheses, and its value."""
 
@@ -245,8 +245,8 @@ class _Parser:
         word = self._type_name()
         if word == "group":
             field.type = _GROUP
-        elif word in _SCALARS:
-            field.type = _SCALARS[word]
+        elif word in SCALARS:
+            field.type = SCALARS[word]
         else:
             field.type_name = word
         field.name = self._next("name")
@@ -277,8 +277,8 @@ class _Parser:
         entry.options.map_entry = True
         for number, (member, word) in enumerate(zip(("key", "value"), types, strict=True), 1):
             inner = entry.field.add(name=member, number=number, label=1)
-            if word in _SCALARS:
-                inner.type = _SCALARS[word]
+            if word in SCALARS:
+                inner.type = SCALARS[word]
             else:
                 inner.type_name = word
         field = message.field.add(name=name, number=self._integer(), label=3, type=_MESSAGE, type_name=entry.name)
@@ -306,7 +306,7 @@ class _Parser:
         """Return the default of a field as a descriptor has it, which is not always as a file has it."""
         from google.protobuf import text_encoding
 
-        if kind == _SCALARS["bytes"] and isinstance(value, _Text):
+        if kind == SCALARS["bytes"] and isinstance(value, _Text):
             return str(text_encoding.CEscape(value.data, False))
         if kind not in _NUMBERS or not isinstance(value, _Word):
             return str(value)

@@ -19,12 +19,6 @@ from kvformat.registry.contract.error_codes import ErrorCode
 
 MOST_NAMED = 20
 """The number of missing fields that an error names."""
-_WIRE_TYPES = {
-    **dict.fromkeys(("fixed64", "sfixed64", "double"), codes.FIXED64),
-    **dict.fromkeys(("fixed32", "sfixed32", "float"), codes.FIXED32),
-    **dict.fromkeys(("string", "bytes", MESSAGE), codes.SIZED),
-    GROUP: codes.GROUP_START,
-}
 
 
 @dataclass(slots=True)
@@ -62,7 +56,7 @@ class _Known:
 
     def __init__(self, known: FieldType, types: MessageTypes) -> None:
         self.name, self.repeated, self.oneof = known.name, known.repeated, known.oneof
-        self.wire = _WIRE_TYPES.get(known.kind, codes.VARINT)
+        self.wire = known.wire_type
         self.is_group = known.kind == GROUP
         self.is_map = types.entry(known) is not None
         self.is_bool = known.kind == "bool"

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kvformat.codecs._kernel import protobuf_codes as codes
+
 GROUP, MESSAGE, ENUM = "group", "message", "enum"
 """Kinds of fields that are not scalars. The kinds of scalars have their names in `.proto` files: `int32`, ..."""
+_WIRE_TYPES = {
+    **dict.fromkeys(("fixed64", "sfixed64", "double"), codes.FIXED64),
+    **dict.fromkeys(("fixed32", "sfixed32", "float"), codes.FIXED32),
+    **dict.fromkeys(("string", "bytes", MESSAGE), codes.SIZED),
+    GROUP: codes.GROUP_START,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +40,11 @@ class FieldType:
     oneof: int = -1
     default: Any = None
     params: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def wire_type(self) -> int:
+        """The wire type of one value."""
+        return _WIRE_TYPES.get(self.kind, codes.VARINT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Ints, Mask
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs.json.scalars import preview
 from kvformat.codecs.protobuf.binding import TEXTS
@@ -28,9 +29,7 @@ from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.types import FlinkType
 
-_Ints = npt.NDArray[np.int64]
 _Words = npt.NDArray[np.uint64]
-_Mask = npt.NDArray[np.bool_]
 _SIZES = np.array([2**63 if i == 9 else 2 ** (7 * i) for i in range(1, 10)], np.uint64)
 """The smallest numbers whose varint has 2, 3, ... 10 bytes."""
 _FIXED = {"fixed32": "u4", "sfixed32": "u4", "float": "u4", "fixed64": "u8", "sfixed64": "u8", "double": "u8"}
@@ -41,7 +40,7 @@ _BITS = {"float": ("f4", "u4"), "double": ("f8", "u8"), "bool": ("u1", "u1")}
 class _Lack:
     """The rows of a batch that lack a required field, and the field's path."""
 
-    rows: _Ints
+    rows: Ints
     path: str
 
 
@@ -49,7 +48,7 @@ class _Lack:
 class _Unknown:
     """Values that an enum does not have, texts or numbers; the row of each, the field's path, and the enum."""
 
-    rows: _Ints
+    rows: Ints
     path: str
     values: pa.Array
     enum: EnumType
@@ -112,7 +111,7 @@ class _Batch:
         self.lacking: list[_Lack] = []
         self.unknown: list[_Unknown] = []
 
-    def message(self, rows: pa.StructArray, t: FlinkType, message: MessageType, of: _Ints, path: str) -> pa.Array:
+    def message(self, rows: pa.StructArray, t: FlinkType, message: MessageType, of: Ints, path: str) -> pa.Array:
         """Return the bytes of the rows that are not null. Their number is the length of `of`."""
         kept = rows.drop_null() if rows.null_count else rows
         columns = dict(zip((column.name for column in t.fields), kept.flatten(), strict=True))
@@ -135,9 +134,9 @@ class _Batch:
         return _joined(pieces, len(of))
 
     @staticmethod
-    def _keep_last_of_oneofs(fields: Sequence[FieldType], masks: dict[str, _Mask]) -> None:
+    def _keep_last_of_oneofs(fields: Sequence[FieldType], masks: dict[str, Mask]) -> None:
         """Change the masks so that only the last column of each oneof is written."""
-        taken: dict[int, _Mask] = {}
+        taken: dict[int, Mask] = {}
         for field in reversed(fields):
             if field.oneof >= 0:
                 before = taken.get(field.oneof)
@@ -145,7 +144,7 @@ class _Batch:
                 masks[field.name] = there if before is None else there & ~before
                 taken[field.oneof] = there if before is None else there | before
 
-    def _field(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
+    def _field(self, values: pa.Array, t: FlinkType, field: FieldType, of: Ints, path: str) -> pa.Array:
         """Return the field of each value with its tag. No value is null."""
         entry = self._types.entry(field)
         if entry is None and not field.repeated:
@@ -174,7 +173,7 @@ class _Batch:
         full = np.diff(bounds) > 0
         return tagged if full.all() else _spread(tagged.filter(pa.array(full)), full)
 
-    def _elements(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
+    def _elements(self, values: pa.Array, t: FlinkType, field: FieldType, of: Ints, path: str) -> pa.Array:
         """Return the bytes of a list's elements without tags. Nulls become a default."""
         if not values.null_count:
             return self._values(values, t, field, of, path)
@@ -194,7 +193,7 @@ class _Batch:
             default = _zero(field)
         return _spread(piece, there, default)
 
-    def _values(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> pa.Array:
+    def _values(self, values: pa.Array, t: FlinkType, field: FieldType, of: Ints, path: str) -> pa.Array:
         """Return the bytes of values without tags. No value is null."""
         if field.kind in (MESSAGE, GROUP):
             inner = self.message(values, t, self._types.messages[field.type_name], of, f"{path}{field.name}.")
@@ -208,14 +207,14 @@ class _Batch:
         data = pa.py_buffer(np.ascontiguousarray(numbers.astype(width.newbyteorder("<"))))
         return pa.Array.from_buffers(pa.binary(width.itemsize), len(numbers), [None, data]).cast(pa.binary())
 
-    def _enum_numbers(self, values: pa.Array, t: FlinkType, field: FieldType, of: _Ints, path: str) -> _Words:
+    def _enum_numbers(self, values: pa.Array, t: FlinkType, field: FieldType, of: Ints, path: str) -> _Words:
         """Return the numbers of an enum's names or numbers. Notes values that the enum does not have."""
         enum = self._types.enums[field.type_name]
         numbers = np.array([number for _, number in enum.values], np.int64)
         if t.root in TEXTS:
             places = pc.index_in(values, pa.array([name for name, _ in enum.values]))
             known = np.asarray(places.is_valid())
-            enum_numbers: _Ints = numbers[np.asarray(places.fill_null(0))]
+            enum_numbers: Ints = numbers[np.asarray(places.fill_null(0))]
         else:
             enum_numbers = np.asarray(values).astype(np.int64)
             known = np.isin(enum_numbers, numbers)
@@ -227,20 +226,10 @@ class _Batch:
     @staticmethod
     def _tagged(piece: pa.Array, field: FieldType) -> pa.Array:
         """Put the tag before each piece, and the end tag after each piece of a group."""
-        start = field.number << 3 | wire_type(field)
-        parts = [_varint_array([start], len(piece)), piece]
+        parts = [_varint_array([field.number << 3 | field.wire_type], len(piece)), piece]
         if field.kind == GROUP:
             parts.append(_varint_array([field.number << 3 | codes.GROUP_END], len(piece)))
         return _joined(parts, len(piece))
-
-
-def wire_type(field: FieldType) -> int:
-    """Return the wire type of one value of a field."""
-    if field.kind in _FIXED:
-        return codes.FIXED32 if _FIXED[field.kind] == "u4" else codes.FIXED64
-    if field.kind == GROUP:
-        return codes.GROUP_START
-    return codes.SIZED if field.kind in ("string", "bytes", MESSAGE) else codes.VARINT
 
 
 def _zero(field: FieldType) -> bytes:
@@ -282,7 +271,7 @@ def _varint_array(numbers: list[int], count: int) -> pa.Scalar:
     return _varints(np.array(numbers, np.uint64))[0]
 
 
-def _array(ends: _Ints, data: npt.NDArray[np.uint8]) -> pa.Array:
+def _array(ends: Ints, data: npt.NDArray[np.uint8]) -> pa.Array:
     offsets = np.zeros(len(ends) + 1, np.int32)
     offsets[1:] = ends
     return pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
@@ -303,7 +292,7 @@ def _joined(pieces: Sequence[Any], count: int) -> pa.Array:
     return pc.binary_join_element_wise(*pieces, pa.scalar(b""))
 
 
-def _spread(pieces: pa.Array, there: _Mask, default: bytes = b"") -> pa.Array:
+def _spread(pieces: pa.Array, there: Mask, default: bytes = b"") -> pa.Array:
     """Place the pieces at the rows where `there` is true, and a default at the others."""
     if there.all():
         return pieces
@@ -311,7 +300,7 @@ def _spread(pieces: pa.Array, there: _Mask, default: bytes = b"") -> pa.Array:
     return pa.concat_arrays([pieces, pa.array([default], pa.binary())]).take(pa.array(places))
 
 
-def _regrouped(pieces: pa.Array, bounds: _Ints) -> pa.Array:
+def _regrouped(pieces: pa.Array, bounds: Ints) -> pa.Array:
     """Join the pieces of each list's elements into one piece, without copying bytes."""
     offsets = np.frombuffer(pieces.buffers()[1], np.int32)[pieces.offset : pieces.offset + len(pieces) + 1]
     joined = pa.py_buffer(np.ascontiguousarray(offsets[bounds]))

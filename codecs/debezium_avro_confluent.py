@@ -21,10 +21,10 @@ from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Mask
 from kvformat.codecs._rows import join_parts
 from kvformat.codecs.avro.datums import AvroDatums
 from kvformat.codecs.avro.format import AvroTable
@@ -65,7 +65,6 @@ from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.format import Format
 
-_Mask = npt.NDArray[np.bool_]
 _KEY_OPTIONS = ("types", "binary.handling.mode")
 """Options of the format of values that hold for keys too."""
 
@@ -208,7 +207,7 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         types = change_columns(writer, typed=self._typed, flat=self._flat)
         return [FlinkField(name, t) for name, t in types.items()]
 
-    def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: _Mask) -> _Mask:
+    def _skipped(self, messages: pa.BinaryArray, row: FlinkType, filled: Mask) -> Mask:
         """The messages that are skipped because of their schema, which does not have an operation."""
         ids, writers = self.datums.writers(messages, filled)
         setting, skipped = self.options[OTHER_MESSAGES.name], []
@@ -225,8 +224,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         self,
         messages: pa.BinaryArray,
         row: FlinkType,
-        present: _Mask,
-        filled: _Mask,
+        present: Mask,
+        filled: Mask,
         on_writer: Callable[[int | str, Schema], Reason | None],
     ) -> DecodedBatch:
         """Decode messages by their writers' schemas; messages whose columns are read alike are decoded together."""
@@ -248,8 +247,8 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         self,
         messages: pa.BinaryArray,
         reading: _Reading,
-        present: _Mask,
-        filled: _Mask,
+        present: Mask,
+        filled: Mask,
         on_writer: Callable[[int | str, Schema], Reason | None],
     ) -> DecodedBatch:
         """Decode messages whose columns are read alike."""
@@ -267,13 +266,13 @@ class DebeziumAvroConfluentFormat(ChangeDataFormat, RegistryFormat):
         settings = AvroChangeSettings(options[OTHER_MESSAGES.name], self.upsert and not flat, bare)
         return _reading(row, writer, options["schema"], modes, flat, settings, self.legacy)
 
-    def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: _Mask) -> DecodedBatch:
+    def _with_mongodb_hints(self, batch: DecodedBatch, messages: pa.BinaryArray, filled: Mask) -> DecodedBatch:
         """Return the batch with hints at the errors of MongoDB's messages."""
         assert batch.errors is not None
         hints = pa.array(np.where(self._from_mongodb(messages, filled), MONGODB_HINT, ""), pa.string())
         return replace(batch, errors=pc.binary_join_element_wise(batch.errors, hints, ""))
 
-    def _from_mongodb(self, messages: pa.BinaryArray, filled: _Mask) -> _Mask:
+    def _from_mongodb(self, messages: pa.BinaryArray, filled: Mask) -> Mask:
         """Return a mask of the messages whose writer's schema is that of MongoDB's changes."""
         ids, writers = self.datums.writers(messages, filled)
         return np.isin(ids, [schema_id for schema_id, writer in writers.items() if is_mongodb_schema(writer)])

@@ -6,11 +6,10 @@ import functools
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import as_integers, as_type
+from kvformat.codecs._arrays import Ints, as_integers, as_type
 from kvformat.codecs._timestamps.options import PATTERNS, ZONE, TimestampForms
 from kvformat.codecs._timestamps.patterns import EPOCHS, ISO, OFFSETS, SQL, Items, TimestampForm, Token
 from kvformat.codecs._timestamps.texts import PER_DAY, TEXT, timestamp_texts
@@ -20,7 +19,6 @@ from kvformat.registry.java.zones import Zone, offset_of_moment
 
 TIMESTAMPS = ("TIMESTAMP", "TIMESTAMP_LTZ")
 """The types that the forms are for."""
-_Ints = npt.NDArray[np.int64]
 # a text of `timestamp_texts`
 _PARTS = r"^(?P<y>[+-]?\d+)-(?P<M>\d\d)-(?P<d>\d\d) (?P<H>\d\d):(?P<m>\d\d):(?P<s>\d\d)(?:\.(?P<S>\d+))?$"
 _UTC = {"X": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00", "xxxx": "+0000", "xxxxx": "+00:00", "V": "UTC"}
@@ -126,7 +124,7 @@ def _epochs(numbers: pa.Array, power: int) -> pa.LargeStringArray:
     return texts if power >= 0 else pc.if_else(pc.equal(numbers, 0), texts, _joined([texts, "0" * -power]))
 
 
-def _offsets(micros: _Ints, zone: Zone) -> _Ints:
+def _offsets(micros: Ints, zone: Zone) -> Ints:
     """Return the offsets of moments in microseconds."""
     if isinstance(zone, int):
         return np.full(len(micros), zone * 1_000_000)

@@ -61,7 +61,9 @@ def _add_envelopes(
     key = next(known.member for known in envelope.metadata.values() if known.type == TEXTS)
     for message in envelopes(sample, rows.notes, envelope.operation, name):
         for image in (envelope.after, envelope.before):
-            (rows.add_all if envelope.rows_in_arrays else rows.add)(message.get(image))
+            images = message.get(image)
+            for row in images if envelope.rows_in_arrays and isinstance(images, list) else [images]:
+                rows.add(row)
         rows.add_key(message.get(key))
         if "database" in envelope.metadata:
             rows.add_table(message.get("database"), message.get("table"))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments, without_array
 from kvformat.codecs._kernel import COMPILED, count_messages
 from kvformat.codecs._kernel.look_changes import EnvelopeLookBatch
 from kvformat.codecs._kernel.tree import Node
@@ -278,11 +278,8 @@ class ChangeLooker:
 
     def _parsed(self, message: bytes | None) -> Node:
         """Return the document of a message, None without a valid one; of an array of one message, its element."""
-        try:
-            tree = self._documents.parse(message) if message else None
-        except JsonSyntaxError:
-            tree = None
-        return tree[0] if isinstance(tree, list) and len(tree) == 1 and self._envelope.array_of_one else tree
+        tree = self._documents.parse_valid(message)
+        return without_array(tree) if self._envelope.array_of_one else tree
 
     def _classify(
         self, message: bytes | None, tree: Node, change: Object | None, topic: str, findings: Findings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError
+from kvformat.codecs._json_documents import JsonDocuments
 from kvformat.codecs.discovery.column_types import Notes, shown
 
 KeyNames = tuple[str, ...]
@@ -16,10 +16,7 @@ def names_of_json(keys: Iterable[bytes | None]) -> Counter[KeyNames]:
     """Count the sets of member names of keys that are JSON objects, alone or as Connect's `payload`."""
     documents, counts = JsonDocuments(), Counter[KeyNames]()
     for key in keys:
-        try:
-            tree = documents.parse(key) if key else None
-        except JsonSyntaxError:
-            continue
+        tree = documents.parse_valid(key)
         if isinstance(tree, dict) and isinstance(tree.get("payload"), dict) and "schema" in tree:
             tree = tree["payload"]
         if isinstance(tree, dict) and tree:

@@ -41,11 +41,6 @@ class RowSamples:
             for name, value in row.members if isinstance(row, Repeated) else row.items():
                 self.values.setdefault(name, []).append(value)
 
-    def add_all(self, rows: Node) -> None:
-        """Add all rows of an array, or a single row."""
-        for row in rows if isinstance(rows, list) else [rows]:
-            self.add(row)
-
     def add_table(self, *names: Node) -> None:
         """Store the table of a message. `names` are its database or schema, if known, and its name."""
         if isinstance(names[-1], str) and len(self.tables) <= _MOST_TABLES:

@@ -51,7 +51,9 @@ def propose_debezium(sample: MessageSample, options: Mapping[str, Any]) -> Schem
         options = {**typed.options, **TYPES}
         return SchemaProposal(columns, options, rows.primary_key(columns), rows.notes.texts())
     for schema in schemas:
-        _declare_connect(rows, schema, flat=flat)
+        for name, t in flink_types(image_schema_from_json(schema, flat=flat), rows.notes).items():
+            if not (flat and name in MARKS):
+                rows.declare(name, t)
     return _with_far_timestamps(rows.schema(read_options), rows, sample)
 
 
@@ -98,13 +100,6 @@ def _add_flattened_rows(sample: MessageSample, rows: RowSamples) -> tuple[list[N
     if sum(rows.remove(mark) for mark in MARKS):
         rows.notes.add(f"{' and '.join(MARKS)} say what was done to a row: they are its kind, and not columns")
     return schemas, plain
-
-
-def _declare_connect(rows: RowSamples, schema: Any, *, flat: bool) -> None:
-    """Declare the columns of a flattened row, or of `after`, or else of `before`, which has the same columns."""
-    for name, t in flink_types(image_schema_from_json(schema, flat=flat), rows.notes).items():
-        if not (flat and name in MARKS):
-            rows.declare(name, t)
 
 
 def _with_far_timestamps(proposal: SchemaProposal, rows: RowSamples, sample: MessageSample) -> SchemaProposal:

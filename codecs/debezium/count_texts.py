@@ -21,10 +21,6 @@ _DAY = 86_400
 _LAST_YEAR = 10_000  # Java writes a sign before years of more than four digits
 
 
-def _day_text(days: int) -> str:
-    return _date(INFINITE_COUNTS.get(days, days))
-
-
 def _date(days: int) -> str:
     text = str(np.datetime64(days, "D"))
     year = int(text.rsplit("-", 2)[0])
@@ -53,7 +49,7 @@ def _timestamp_text(per_second: int) -> Callable[[int], str]:
 
 
 COUNT_TEXTS: Mapping[str, Callable[[int], Callable[[int], str]]] = {
-    "DATE": lambda per_day: _day_text,
+    "DATE": lambda per_day: lambda days: _date(INFINITE_COUNTS.get(days, days)),
     "TIME": _time_text,
     "TIMESTAMP": _timestamp_text,
 }

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._json_documents import without_array
 from kvformat.codecs.changes.envelope import BatchReader, ChangeSettings, Envelope
 from kvformat.codecs.changes.upsert import OR_UPSERT_HINT
 from kvformat.codecs.debezium.connect_schema import image_schema_from_json, parse_json
@@ -83,6 +84,5 @@ def _is_from_mongodb(message: Any, *, wrapped: bool) -> bool:
 
 def _schema_of(message: Any) -> Any:
     """Return the schema of a message, or of the message in an array of one. None if there is no schema."""
-    if isinstance(message, list) and len(message) == 1:
-        message = message[0]
+    message = without_array(message)
     return message.get("schema") if isinstance(message, dict) else None

@@ -77,7 +77,6 @@ WireFormat = Literal["json", "avro"]
 _INT, _BIGINT = FlinkType("INT"), FlinkType("BIGINT")
 _VARIABLE = FlinkType("ROW", fields=(FlinkField("scale", _INT), FlinkField("value", BYTES)))
 _TEXTS, _BINARIES = ("CHAR", "VARCHAR"), ("BINARY", "VARBINARY")
-"""Integer types, and their bits."""
 _NUMBERS = (*INTEGER_BITS, "FLOAT", "DOUBLE", "DECIMAL")
 _CONNECT = "org.apache.kafka.connect.data."
 
@@ -320,11 +319,9 @@ def _primitive(
         return _refused(t, schema, source, "declare it as the number or text that it is")
     if wire_format == "json":
         return ValueReading(_strict(t, schema))
-    if t.root == "DECIMAL" and schema.type in ("string", "float64", "float32"):
-        wire = STRING if schema.type == "string" else FlinkType("DOUBLE")
+    if t.root == "DECIMAL" and (whole or schema.type in ("string", "float64", "float32")):
+        wire = STRING if schema.type == "string" else _BIGINT if whole else FlinkType("DOUBLE")
         return ValueReading(wire, EachValue(t, source, decimal_parser(t.precision or 0, t.scale or 0)))
-    if t.root == "DECIMAL" and whole:
-        return ValueReading(_BIGINT, EachValue(t, source, decimal_parser(t.precision or 0, t.scale or 0)))
     if t.root in _TEXTS and schema.type in VALUE_TEXTS:
         wire, read = VALUE_TEXTS[schema.type]
         return ValueReading(wire, EachValue(t, source, read))

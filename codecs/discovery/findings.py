@@ -240,11 +240,16 @@ class Findings:
         batch = format.decode_batch(some, pa.schema([]))
         lengths = batch.rows.value_lengths().fill_null(0).to_pylist()
         errors = reasons_of(batch.errors, batch.codes, len(some))
+        no_table = Reason(
+            ErrorCode.TABLE_ID,
+            f"format '{format.identifier}': the message does not name its table. Its members for the database and "
+            f"the table must be texts{advice}",
+        )
         for message, rows, error in zip(self._undecided, lengths, errors, strict=True):
             if error is not None:
                 self._errors[message] = error
             elif rows:
-                self._errors[message] = no_table(format, advice)
+                self._errors[message] = no_table
 
     def looked(self) -> Looked:
         """Return the answer for the batch."""
@@ -263,15 +268,6 @@ class Findings:
             self._changes,
             {message: error.code.marked(error.text) for message, error in sorted(self._errors.items())},
         )
-
-
-def no_table(format: Format, advice: str = "") -> Reason:
-    """Return the error of a message with rows that does not name its table; it ends with the advice."""
-    return Reason(
-        ErrorCode.TABLE_ID,
-        f"format '{format.identifier}': the message does not name its table. Its members for the database and "
-        f"the table must be texts{advice}",
-    )
 
 
 def needs_text(types: Iterable[FlinkType]) -> bool:

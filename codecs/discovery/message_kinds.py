@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from kvformat.codecs._json_documents import JsonDocuments, JsonSyntaxError, is_tombstone, without_array
+from kvformat.codecs._json_documents import JsonDocuments, is_tombstone, without_array
 from kvformat.codecs._kernel.tree import Node
 from kvformat.codecs.registries.confluent_frames import CONFLUENT, body, frame_size, schema_of
 from kvformat.codecs.registries.known import kind_of_frame
@@ -61,7 +61,7 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
     for magic, kind in _MAGIC:
         if message.startswith(magic) and (kind != SINGLE_OBJECT or len(message) > _SINGLE_OBJECT_HEADER):
             return BINARY if kind == _BZIP2 and is_utf8(message) else kind
-    tree = _parsed(message, documents)
+    tree = documents.parse_valid(message)
     if isinstance(tree, dict | list):
         return _kind_of_tree(tree)
     framed = _framed_kind(message, documents)
@@ -83,15 +83,8 @@ def kind_of(message: bytes, documents: JsonDocuments) -> str:
 def _framed_kind(message: bytes, documents: JsonDocuments, *, in_header: bool = False) -> str:
     """The kind of a message that begins with the frame of a schema registry, "" for others."""
     kind = kind_of_frame(message, in_header=in_header)
-    is_json = kind == CONFLUENT and isinstance(_parsed(body(message), documents), dict | list)
+    is_json = kind == CONFLUENT and isinstance(documents.parse_valid(body(message)), dict | list)
     return CONFLUENT_JSON if is_json else kind
-
-
-def _parsed(message: bytes, documents: JsonDocuments) -> Node:
-    try:
-        return documents.parse(message)
-    except JsonSyntaxError:
-        return None
 
 
 def _kind_of_tree(tree: Node) -> str:

@@ -199,12 +199,9 @@ class RawFormat(Format):
 
     def _number_bytes(self, values: pa.Array, t: FlinkType) -> pa.BinaryArray:
         dtype = self._dtype(t)
-        filled = np.asarray(pc.fill_null(values, False if t.root == "BOOLEAN" else 0).cast(self._plain(dtype)))
+        stored = pa.from_numpy_dtype(dtype.newbyteorder("="))
+        filled = np.asarray(pc.fill_null(values, False if t.root == "BOOLEAN" else 0).cast(stored))
         data = pa.py_buffer(np.ascontiguousarray(filled.astype(dtype)))
         fixed = pa.Array.from_buffers(pa.binary(dtype.itemsize), len(values), [None, data])
         messages = fixed.cast(pa.binary())
         return pc.if_else(values.is_valid(), messages, pa.scalar(None, pa.binary())) if values.null_count else messages
-
-    @staticmethod
-    def _plain(dtype: np.dtype[np.void]) -> pa.DataType:
-        return pa.from_numpy_dtype(dtype.newbyteorder("="))

@@ -21,10 +21,10 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Mask
 from kvformat.codecs.registries.confluent_frames import PREFIX
 from kvformat.codecs.registries.framing import Frames, Framing, cut, layout
 from kvformat.registry.contract.errors import SchemaError
@@ -72,7 +72,7 @@ class ApicurioFraming(Framing):
                 format=self._format,
             ) from None
 
-    def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
+    def read(self, messages: pa.BinaryArray, present: Mask, *, only_ids: bool = False) -> Frames:
         """Return the frames. The keys of schemas are ids of the kind before the datum, or texts like `globalId 7`."""
         if not len(messages):
             return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason, size=PREFIX)
@@ -159,7 +159,7 @@ def _wrong_encoding(values: pa.BinaryArray, name: str) -> pa.BinaryArray:
     return pa.array(errors, pa.binary()).take(distinct.indices)
 
 
-def _with_kinds(frames: Frames, of_other_kind: npt.NDArray[np.bool_], kind: str) -> Frames:
+def _with_kinds(frames: Frames, of_other_kind: Mask, kind: str) -> Frames:
     """Return the frames with numbers that stand for ids of both kinds."""
     other = GLOBAL_ID if kind == CONTENT_ID else CONTENT_ID
     distinct, numbers = np.unique(frames.ids, return_inverse=True)

@@ -97,26 +97,21 @@ class Confluent(SchemaRegistry):
         return RegistrySchema(kind, schema.schema_str, tuple(texts.items()))
 
     def _answer(self, call: Callable[[], _T], *, by_guid: bool = False) -> _T | Refused:
-        """Return the result of a call, or the registry's refusal."""
-        try:
-            return call()
-        except self._error_class as error:
-            refusal = self._refusal(error, by_guid=by_guid)
-            if refusal is None:
-                raise
-            return refusal
-
-    def _refusal(self, error: Any, *, by_guid: bool) -> Refused | None:
-        """Return the registry's error about the schema, None for an error of the server or the connection.
+        """Return the result of a call, or the registry's refusal. Raises errors of the server or the connection.
 
         A registry that has no page for GUIDs refuses all of them, so that a bad message can't stop its neighbours.
         """
-        status, code = error.http_status_code, error.error_code
-        if status in _REFUSALS or (status == 404 and code in _NOT_FOUND):
-            return Refused(str(error))
-        if status == 404 and by_guid:
-            return Refused(f"{error}. Registries before Confluent Platform 8.0 do not know GUIDs")
-        return None
+        try:
+            return call()
+        except self._error_class as caught:
+            error: Any = caught
+            if error.http_status_code in _REFUSALS:
+                return Refused(str(error))
+            if error.http_status_code == 404 and error.error_code in _NOT_FOUND:
+                return Refused(str(error))
+            if error.http_status_code == 404 and by_guid:
+                return Refused(f"{error}. Registries before Confluent Platform 8.0 do not know GUIDs")
+            raise
 
 
 def context_of(subject: str) -> str:

@@ -17,10 +17,10 @@ from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import Mask
 from kvformat.codecs._rows import BodyReader
 from kvformat.codecs.registries.framing import Frames, Framing, Reasons, cut, layout, numbered, with_errors
 from kvformat.registry.contract.batches import DecodedBatch
@@ -132,7 +132,7 @@ class ConfluentFraming(Framing):
     def prefix(self, schema_id: Any) -> bytes:
         return prefix(schema_id)
 
-    def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
+    def read(self, messages: pa.BinaryArray, present: Mask, *, only_ids: bool = False) -> Frames:
         return read_frames(messages, present)
 
     @classmethod
@@ -173,7 +173,7 @@ def _reason(message: pa.Buffer) -> str:
     return f"the message has {length} bytes, fewer than the {_SIZES}"
 
 
-def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> Frames:
+def read_frames(messages: pa.BinaryArray, present: Mask) -> Frames:
     """Read the frame of each message of a binary array. `present`: which messages are not null."""
     if not len(messages):
         return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason, size=PREFIX)

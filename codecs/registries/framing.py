@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import validity
+from kvformat.codecs._arrays import Ints, Mask, validity
 from kvformat.registry.contract.batches import DecodedBatch, EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -44,9 +44,9 @@ class Frames:
     """
 
     messages: pa.BinaryArray
-    ids: npt.NDArray[np.int64]
-    good: npt.NDArray[np.bool_]
-    present: npt.NDArray[np.bool_]
+    ids: Ints
+    good: Mask
+    present: Mask
     originals: pa.BinaryArray
     reason: Callable[[pa.Buffer], str]
     guids: tuple[bytes, ...] = ()
@@ -92,7 +92,7 @@ class Framing(ABC):
         """Return the bytes before the datum that is written. Raises `SchemaError` for an id that does not fit."""
 
     @abstractmethod
-    def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
+    def read(self, messages: pa.BinaryArray, present: Mask, *, only_ids: bool = False) -> Frames:
         """Return the frames of messages. `present`: which messages are not null.
 
         With `only_ids`, their datums need not be ready for reading.
@@ -121,9 +121,7 @@ class Framing(ABC):
         return messages
 
 
-def layout(
-    messages: pa.BinaryArray, present: npt.NDArray[np.bool_], size: int
-) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+def layout(messages: pa.BinaryArray, present: Mask, size: int) -> tuple[npt.NDArray[np.uint8], Ints, Ints, Mask]:
     """Return the bytes of an array that is not empty, and the start and the length of each message in them.
 
     Also returns which messages are present and have at least `size` bytes. The starts of others are moved so that
@@ -143,14 +141,14 @@ def layout(
     return data, starts, lengths, long
 
 
-def numbered(guids: npt.NDArray[np.void]) -> tuple[npt.NDArray[np.int64], tuple[bytes, ...]]:
+def numbered(guids: npt.NDArray[np.void]) -> tuple[Ints, tuple[bytes, ...]]:
     """Return a number for each GUID, and the distinct GUIDs, for `Frames`. The array is contiguous."""
     array = pa.Array.from_buffers(pa.binary(16), len(guids), [None, pa.py_buffer(guids)])
     encoded = array.dictionary_encode()
     return np.asarray(encoded.indices) + np.int64(_GUIDS), tuple(encoded.dictionary.to_pylist())
 
 
-def cut(messages: pa.BinaryArray, long: npt.NDArray[np.bool_], less: int) -> pa.BinaryArray:
+def cut(messages: pa.BinaryArray, long: Mask, less: int) -> pa.BinaryArray:
     """Return the messages without the first `less` bytes of those that are `long`, so that all frames have one size.
 
     `pyarrow.compute.binary_slice` fails for messages that are shorter than the start of the slice.
@@ -183,7 +181,7 @@ def with_errors(batch: DecodedBatch, reasons: Iterable[Reason | None]) -> Decode
     return replace(batch, errors=errors, codes=codes)
 
 
-def distinct_ids(ids: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.integer], npt.NDArray[np.int64]]:
+def distinct_ids(ids: Ints) -> tuple[npt.NDArray[np.integer], Ints]:
     """Return the distinct ids, the most frequent first, and for each id in `ids` its index among them."""
     if not len(ids):
         return ids, np.zeros(0, np.int64)

@@ -15,9 +15,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from kvformat.codecs._arrays import Mask
 from kvformat.codecs.registries.framing import Frames, Framing, layout, numbered
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 
@@ -49,7 +49,7 @@ class GlueFraming(Framing):
     def prefix(self, schema_id: Any) -> bytes:
         return _PLAIN + uuid.UUID(schema_id).bytes
 
-    def read(self, messages: pa.BinaryArray, present: npt.NDArray[np.bool_], *, only_ids: bool = False) -> Frames:
+    def read(self, messages: pa.BinaryArray, present: Mask, *, only_ids: bool = False) -> Frames:
         frames, is_zlib = read_frames(messages, present)
         return frames if only_ids or not is_zlib.any() else decompressed(frames, is_zlib, self._most)
 
@@ -78,7 +78,7 @@ def compressed(messages: pa.BinaryArray) -> pa.BinaryArray:
     return pa.array(framed, pa.binary())
 
 
-def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tuple[Frames, npt.NDArray[np.bool_]]:
+def read_frames(messages: pa.BinaryArray, present: Mask) -> tuple[Frames, Mask]:
     """Read the frame of each message of a binary array, and return which datums are compressed."""
     if not len(messages):
         return Frames(messages, np.zeros(0, np.int64), present, present, messages, _reason), present
@@ -102,7 +102,7 @@ def read_frames(messages: pa.BinaryArray, present: npt.NDArray[np.bool_]) -> tup
     return Frames(messages, ids, good, present, messages, _reason, guids, PREFIX), is_zlib
 
 
-def decompressed(frames: Frames, is_zlib: npt.NDArray[np.bool_], most: int) -> Frames:
+def decompressed(frames: Frames, is_zlib: Mask, most: int) -> Frames:
     """Return the frames with their datums decompressed, `most` bytes of each. Data that is not valid is a failure.
 
     Raises `OverflowError` if the datums of several messages are too large together; then fewer of them must be read.

@@ -74,7 +74,8 @@ class Requests(SchemaRegistry):
             last = attempt == settings.retries or time.monotonic() + wait >= deadline
             if last or not self.registry.is_transient(cause):
                 secrets = tuple(self.registry.secrets())
-                why = settings.scrubbed(f"{what}: {_cause_text(cause)}", secrets)
+                named = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+                why = settings.scrubbed(f"{what}: {named}", secrets)
                 shown = cause_without_secrets(settings, cause, secrets)
                 raise registry_error(settings, why, schema_id=schema_id, subject=subject) from shown
             time.sleep(wait)
@@ -99,7 +100,3 @@ def call_with_timeout(seconds: float, call: Callable[[], _T]) -> _T:
     if error is not None:
         raise error
     return value  # type: ignore[return-value]  # None only if the call returns None
-
-
-def _cause_text(cause: Exception) -> str:
-    return f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__

@@ -30,7 +30,7 @@ from kvformat.codecs.registry_formats.record_samples import split_by_type
 from kvformat.registry.contract.discovery import get_format
 from kvformat.registry.contract.errors import SchemaError, SchemaRegistryError
 from kvformat.registry.contract.samples import MessageSample, Recognition
-from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
+from kvformat.registry.contract.schema_registries import RegistrySchema
 
 if TYPE_CHECKING:
     from kvformat.codecs.registry_formats.format import RegistryFormat
@@ -86,21 +86,18 @@ def confluent_frames(sample: MessageSample) -> ConfluentFrames:
         return ConfluentFrames() if may_be_numbers else replace(not_asked, notes=(str(error),))
     kinds: dict[str, list[int]] = {}
     for index, schema_id in ids.items():
-        kinds.setdefault(_kind(answers.get(schema_id)), []).append(index)
+        schema = answers.get(schema_id)
+        kind = _kind(schema) if isinstance(schema, RegistrySchema) else UNKNOWN
+        kinds.setdefault(kind, []).append(index)
     if may_be_numbers and kinds.keys() == {UNKNOWN}:
         return ConfluentFrames()
     return ConfluentFrames({kind: tuple(indices) for kind, indices in kinds.items()}, description)
 
 
-def _kind(answer: RegistrySchema | Refused | None) -> str:
-    """The kind of schema that a registry has for an id."""
-    if isinstance(answer, RegistrySchema):
-        return _kind_of_avro(answer) if answer.kind == AVRO else answer.kind
-    return UNKNOWN
-
-
-def _kind_of_avro(registered: RegistrySchema) -> str:
-    """Whether an Avro schema is Debezium's of changes, or of rows without an envelope."""
+def _kind(registered: RegistrySchema) -> str:
+    """The kind of a schema, and whether an Avro schema is Debezium's of changes, or of rows without an envelope."""
+    if registered.kind != AVRO:
+        return registered.kind
     try:
         schema = parse_complete(registered)
     except SchemaError:

@@ -87,10 +87,6 @@ class RecordFormat(RegistryFormat):
 
     def validate(self, direction: Direction) -> None:
         super().validate(direction)
-        self.check_record_options(direction)
-
-    def check_record_options(self, direction: Direction) -> None:
-        """Raise `OptionError` for options about records that do not go together."""
         columns, identifier = self.record_columns, self.identifier
         if columns and self.options[RECORD_NAME] is not None:
             raise OptionError(
@@ -107,7 +103,6 @@ class RecordFormat(RegistryFormat):
                     format=identifier,
                     option=name,
                 )
-
         twice = [name for name in columns.values() if list(columns.values()).count(name) > 1]
         if twice:
             raise OptionError(

@@ -118,20 +118,15 @@ def schema_groups(
         return [(only.schema_id, only.path)], np.zeros(len(messages), np.int64), None
     present = np.asarray(messages.is_valid()) if messages.null_count else np.ones(len(messages), np.bool_)
     frames = framing.read(messages, present)
-    return *_groups(frames, kind), frames
-
-
-def _groups(frames: Frames, kind: str) -> tuple[list[tuple[int | str, IndexPath]], Ints]:
-    """Return the schemas of a batch, with the path of a Protobuf message, and the number of each message's schema."""
     if kind == PROTOBUF:
         groups, which = message_groups(frames)
-        return [(group.schema_id, group.path) for group in groups], which
+        return [(group.schema_id, group.path) for group in groups], which, frames
     if frames.good.all():
         distinct, which = distinct_ids(frames.ids)
     else:
         which = np.full(len(frames.ids), -1, np.int64)
         distinct, which[frames.good] = distinct_ids(frames.ids[frames.good])
-    return [(key, FIRST) for key in frames.schemas(distinct.tolist())], which
+    return [(key, FIRST) for key in frames.schemas(distinct.tolist())], which, frames
 
 
 @functools.lru_cache(maxsize=1024)
@@ -216,9 +211,7 @@ def _place_json(
         return
     name, branches = known
     rows = _reader(name).read(frames.messages.take(pa.array(places)), skip=frames.size).rows
-    has_rows = np.asarray(
-        pc.fill_null(pc.greater(rows.value_lengths(), 0), False)
-    )  # decoding says why others have none
+    has_rows = np.asarray(rows.value_lengths().fill_null(0)) > 0  # decoding says why others have none
     firsts = pa.array(rows.offsets.to_numpy()[:-1][has_rows])
     indices = pc.index_in(rows.values.field(0).take(firsts), pa.array(list(branches)))
     which = np.array([*branches.values(), -1])[np.asarray(indices.fill_null(-1))]
@@ -234,5 +227,4 @@ def _place_json(
 
 @functools.lru_cache(maxsize=256)
 def _reader(name: str) -> JsonReader:
-    text = STRING
-    return JsonReader(FlinkType("ROW", nullable=False, fields=(FlinkField(name, text),)), ReadSettings())
+    return JsonReader(FlinkType("ROW", nullable=False, fields=(FlinkField(name, STRING),)), ReadSettings())

@@ -36,9 +36,6 @@ cdef inline Py_ssize_t add_text(Texts column, AvroWire w, Py_ssize_t at, Py_ssiz
 cdef class ColumnReader(AvroReader):
     cdef readonly Column column
 
-    cdef int add_null(self) except -1
-    cdef Py_ssize_t read_values(self, AvroWire w, Py_ssize_t at, Py_ssize_t count) except -1
-
 
 cdef class WordReader(ColumnReader):
     cdef Int64Column words
@@ -73,8 +70,6 @@ cdef class FixedWidthReader(WordReader):
     cdef int how
     cdef Py_ssize_t width
 
-    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
-
 
 cdef class ByteStringReader(ColumnReader):
     cdef Texts text
@@ -105,7 +100,6 @@ cdef class DecimalReader(ColumnReader):
     cdef long long times
     cdef long long divisor
 
-    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
     cdef Py_ssize_t read_any(self, AvroWire w, Py_ssize_t at, Py_ssize_t size) except -1
 
 
@@ -114,8 +108,6 @@ cdef class RecordReader(ColumnReader):
     cdef list readers  # list[AvroReader], filled by the constructor: the casts are unchecked
     cdef list paths
     cdef Py_ssize_t count
-
-    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
 
 
 cdef class ArrayReader(ColumnReader):

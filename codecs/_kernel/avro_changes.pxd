@@ -14,11 +14,6 @@ cdef class Image(Rows):
     cdef readonly Bytes members
     cdef Py_ssize_t place
 
-    cpdef int start(self, Py_ssize_t capacity) except -1
-    cdef int null(self) except -1
-    cdef int truncate(self, Py_ssize_t length) except -1
-    cdef int end_row(self) except -1
-
 
 cdef class Changes(Rows):
     cdef readonly Rows image
@@ -34,11 +29,6 @@ cdef class Changes(Rows):
     cdef bint are_scattered
     cdef list faults
 
-    cpdef int start(self, Py_ssize_t capacity) except -1
-    cdef int grow(self, Py_ssize_t capacity) except -1
-    cdef int end_row(self) except -1
-    cdef int null(self) except -1
-    cdef int truncate(self, Py_ssize_t length) except -1
     cdef int end_message(self) except -1
     cdef int add_rows(self, Py_ssize_t message) except -1
     cdef int find_operation(self, Py_ssize_t message) except -9
@@ -53,7 +43,6 @@ cdef class Envelopes(Changes):
     cdef Texts op
     cdef bint bare_deletes
 
-    cdef int truncate(self, Py_ssize_t length) except -1
     @cython.locals(is_before=cython.bint)
     cdef Py_ssize_t place_of(self, OperationRows operation, int number, Py_ssize_t message) except -9
 
@@ -67,6 +56,5 @@ cdef class FlatChanges(Changes):
     cdef int upserted
     cdef int deleted
 
-    cdef int find_operation(self, Py_ssize_t message) except -9
     @cython.locals(start=cython.Py_ssize_t, end=cython.Py_ssize_t)
     cdef bint is_deleted(self, Py_ssize_t row) except -1

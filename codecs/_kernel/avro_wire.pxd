@@ -150,13 +150,10 @@ cdef class RecordSkipper(AvroReader):
     cdef list fields  # list[AvroReader], set by `fill`: the casts are unchecked
     cdef Py_ssize_t count
 
-    cdef Py_ssize_t read_value(self, AvroWire w, Py_ssize_t at) except -1
-
 
 cdef class UnionSkipper(AvroReader):
     cdef list branches  # list[AvroReader], set by `fill`: the casts are unchecked
     cdef int count
-
 
 
 cdef class BlocksSkipper(AvroReader):

@@ -27,14 +27,9 @@ cdef class EnvelopeMembers(Members):
     cdef list previous_values  # of caches, as the constructor filled it: they are cast unchecked
     cdef int compared  # how many objects and arrays of this message
 
-    cdef Py_ssize_t find_members(self, Reader r, Py_ssize_t at) except -1
-    cdef Py_ssize_t skip_value(self, Reader r, int number, Py_ssize_t at) except -1
-
 
 cdef class OuterMembers(Members):
     cdef EnvelopeMembers payload
-
-    cdef Py_ssize_t skip_value(self, Reader r, int number, Py_ssize_t at) except -1
 
 
 cdef class ChangeBatch(Batch):
@@ -54,8 +49,6 @@ cdef class ChangeBatch(Batch):
     cdef Py_ssize_t after_end  # where the rows of the last change end
     cdef Py_ssize_t before_end
 
-    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
-    cdef int undo(self, Py_ssize_t rows) except -1
     cdef int finish_message(self, Py_ssize_t rows) except -9
     cdef Py_ssize_t read_change_message(self, Py_ssize_t at, bint loose) except -1
     cdef Py_ssize_t find_envelope(self, Py_ssize_t at) except -1

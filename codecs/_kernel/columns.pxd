@@ -65,7 +65,7 @@ cdef class Int64Column(Column):
 
 
 cdef class Booleans(Int64Column):
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
+    pass
 
 
 cdef class Integers(Int64Column):
@@ -89,7 +89,6 @@ cdef class Decimals(Column):
     cdef int precision
     cdef int scale
 
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.final
     cdef bint add_number(self, unsigned long long mantissa, long long exponent, bint negative) except -1
     @cython.final
@@ -99,13 +98,10 @@ cdef class Decimals(Column):
 cdef class Slices(Column):
     cdef int[::1] offsets
 
-    cpdef int start(self, Py_ssize_t capacity) except -1
-
 
 cdef class Texts(Slices):
     cdef Bytes text
 
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.final
     cdef inline Py_ssize_t done(self, Reader r, Py_ssize_t end) except -1
     @cython.final
@@ -115,7 +111,6 @@ cdef class Texts(Slices):
 
 
 cdef class Binaries(Texts):
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(i=cython.int, padded=cython.int)
     cdef bint decoded(self, Reader r, Py_ssize_t at, Py_ssize_t end) except -1
 

@@ -37,18 +37,15 @@ cdef class Lists(Slices):
     cdef readonly Column element
     cdef Py_ssize_t counted  # cells of an element, 0 if they need not be counted
 
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t read_element(self, Reader r, Column column, Py_ssize_t at, Py_ssize_t first) except -1
     cdef bint has_open(self) except -1
     cdef int end(self) except -1
-    cdef int put(self, object value) except -1
 
 
 cdef class Maps(Lists):
     cdef readonly Texts keys
     cdef readonly Column items
 
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t read_entries(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
     cdef Py_ssize_t read_by_name(self, Reader r, Py_ssize_t at, Py_ssize_t first) except -1
     cdef Py_ssize_t read_last_values(self, Reader r, dict places, Py_ssize_t first) except -1
@@ -67,13 +64,9 @@ cdef class Rows(Column):
     cdef Members noted
     cdef readonly Py_ssize_t looked_at  # the end of the object at the last careful reading, or a code
 
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     cdef Py_ssize_t read_members(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(column=Column, place=cython.Py_ssize_t)
     cdef Py_ssize_t read_members_carefully(self, Reader r, Py_ssize_t at) except -1
-    cdef int put(self, object value) except -1
-    cdef int null(self) except -1
-    cdef int truncate(self, Py_ssize_t length) except -1
     @cython.locals(column=Column, all=cython.Py_ssize_t)
     cdef Py_ssize_t weight(self) noexcept
     cdef Py_ssize_t repeat_row(self, Reader r, Members members, Members laid) except -1

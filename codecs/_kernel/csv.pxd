@@ -69,7 +69,6 @@ cdef class WordCell(Cell):
 cdef class IntegerCell(WordCell):
     cdef long long most
 
-    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
     @cython.locals(negative=cython.bint)
     cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
@@ -86,16 +85,12 @@ cdef class NumberCell(WordCell):
 cdef class DoubleCell(NumberCell):
     cdef bint short
 
-    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
-
 
 cdef class DecimalCell(NumberCell):
     cdef Decimals decimals
 
     @cython.locals(shift=cython.int)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class BooleanCell(WordCell):
@@ -110,30 +105,22 @@ cdef class TextCell(Cell):
 
     @cython.locals(is_null=cython.bint)
     cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class BinaryCell(Cell):
     cdef Binaries binaries
 
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
-
 
 cdef class DateCell(WordCell):
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
+    pass
 
 
 cdef class TimeCell(WordCell):
     cdef long long unit
 
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
-
 
 cdef class TimestampCell(WordCell):
     cdef bint zoned
-
-    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class FormTimestampCell(WordCell):
@@ -157,14 +144,11 @@ cdef class ContainerCell(Cell):
     cdef bint has_elements(self, Reader r, Py_ssize_t start, Py_ssize_t stop, Py_ssize_t end) noexcept nogil
     @cython.final
     cdef int read_element(self, Reader r, Cell cell, Py_ssize_t start, Py_ssize_t stop) except -1
-    cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class ArrayCell(ContainerCell):
     cdef Lists lists
     cdef readonly Cell element
-
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
 cdef class RowCell(ContainerCell):
@@ -174,7 +158,6 @@ cdef class RowCell(ContainerCell):
     cdef readonly Py_ssize_t found
     cdef readonly Cell bad_member
 
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
     @cython.final
     cdef Py_ssize_t count_elements(self, Reader r, Py_ssize_t end, Py_ssize_t stop) except -1
 
@@ -193,11 +176,6 @@ cdef class CsvBatch(TextBatch):
     cdef list removed  # the messages whose rows were removed because of bad values
     cdef object bad
 
-    cdef object recode(self, object message)
-    cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
-    cdef int read_recoded(self, object message) except -9
-    cdef int reject_encoding(self) except -9
-    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     @cython.final
     cdef Py_ssize_t find_record(self, Py_ssize_t at, bint loose) except -1
     cdef Py_ssize_t read_others(self, Py_ssize_t at, bint loose) except -1
@@ -207,6 +185,3 @@ cdef class CsvBatch(TextBatch):
     cdef int read_records(self) except -1
     cdef Py_ssize_t read_columns(self, Py_ssize_t first, Py_ssize_t stop) except -1
     cdef int add_value_error(self, Py_ssize_t message) except -1
-    cdef int undo(self, Py_ssize_t rows) except -1
-    cdef int end_batch(self) except -1
-    cdef int read_empty(self, Py_ssize_t at) except -9

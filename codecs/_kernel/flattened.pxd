@@ -19,4 +19,3 @@ cdef class FlatBatch(ChangeBatch):
 
     @cython.locals(number=cython.int, uncommon=OperationRows)
     cdef OperationRows find_operation(self, Py_ssize_t at)
-    cdef Py_ssize_t add_error_path(self, Py_ssize_t code, int member, bint overlaid, Py_ssize_t index) except -1

@@ -73,12 +73,7 @@ cdef class LookBatch(TextBatch):
 
     @cython.locals(place=cython.Py_ssize_t)
     cpdef object look(self, object messages, object closer)
-    cdef object recode(self, object message)
-    cdef int reject_encoding(self) except -9
-    cdef int read_empty(self, Py_ssize_t at) except -9
-    cdef int undo(self, Py_ssize_t rows) except -1
     cdef int look_closer(self) except -9
-    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     @cython.locals(r=Reader, first=cython.int)
     cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     @cython.locals(r=Reader, table=LookTable)

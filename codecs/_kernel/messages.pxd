@@ -64,8 +64,6 @@ cdef class Batch(TextBatch):
     cdef Py_ssize_t value_end
     cdef Tree nodes
 
-    cdef object recode(self, object message)
-    cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     cdef Py_ssize_t check_end(self, Py_ssize_t end, bint loose) except -1
     cdef int add_value_error(self) except -9
     cdef object only_value(self, Py_ssize_t at, bint loose)
@@ -76,11 +74,9 @@ cdef class Batch(TextBatch):
 cdef class JsonBatch(Batch):
     cdef readonly Rows root
 
-    cdef int read_message(self, Py_ssize_t begin, Py_ssize_t end, bint loose) except -9
     cdef Py_ssize_t document(self, Py_ssize_t at, bint loose) except -1
     @cython.locals(index=cython.Py_ssize_t)
     cdef Py_ssize_t elements(self, Py_ssize_t at) except -1
     cdef int no_rows(self, Py_ssize_t at, bint loose) except -9
     cdef int reread(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -9
     cdef Py_ssize_t read_carefully(self, Py_ssize_t at, Py_ssize_t rows, bint loose) except -1
-    cdef int undo(self, Py_ssize_t rows) except -1

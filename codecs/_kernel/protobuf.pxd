@@ -112,9 +112,7 @@ cdef class NumberReader(FieldReader):
     cdef const long long[::1] known
     cdef long long value
 
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
     cdef bint is_known(self, long long number) except -1 nogil
-    cdef int close(self, Wire w) except -1
 
 
 cdef class TextReader(FieldReader):
@@ -125,9 +123,6 @@ cdef class TextReader(FieldReader):
     cdef Py_ssize_t start
     cdef Py_ssize_t stop
     cdef bint is_broken
-
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int close(self, Wire w) except -1
 
 
 @cython.final
@@ -151,20 +146,11 @@ cdef class SubmessageReader(FieldReader):
     cdef MessageReader message
     cdef int group
 
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int close(self, Wire w) except -1
-    cdef int discard(self) except -1
-
 
 cdef class RepeatedReader(FieldReader):
     cdef Lists lists
     cdef FieldReader element
     cdef Py_ssize_t counted
-
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef Py_ssize_t read_packed(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int close(self, Wire w) except -1
-    cdef int discard(self) except -1
 
 
 cdef class EntriesReader(FieldReader):
@@ -172,10 +158,6 @@ cdef class EntriesReader(FieldReader):
     cdef MessageReader entry
     cdef NumberReader number
     cdef Py_ssize_t counted
-
-    cdef Py_ssize_t read_value(self, Wire w, Py_ssize_t at, Py_ssize_t end) except -1
-    cdef int close(self, Wire w) except -1
-    cdef int discard(self) except -1
 
 
 cdef class ProtobufBatch(Messages):

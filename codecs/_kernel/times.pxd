@@ -38,11 +38,11 @@ cdef class Moments(Int64Column):
 
 
 cdef class Dates(Moments):
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
+    pass
 
 
 cdef class Times(Moments):
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
+    pass
 
 
 cdef class Timestamps(Moments):
@@ -50,5 +50,3 @@ cdef class Timestamps(Moments):
     cdef bint zoned
     cdef long long unit
     cdef int width
-
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1

@@ -10,9 +10,6 @@ cdef class Repeats(Int64Column):
     cdef const unsigned char[::1] last
     cdef Py_ssize_t size
 
-    cpdef int start(self, Py_ssize_t capacity) except -1
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
-
 
 cdef class Presence(Int64Column):
-    cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
+    pass

@@ -99,12 +99,9 @@ cdef class Variants(Slices):
     cdef Bytes metadata
     cdef int[::1] metadata_offsets
 
-    cpdef int start(self, Py_ssize_t capacity) except -1
-    cdef int grow(self, Py_ssize_t capacity) except -1
     @cython.locals(problem=cython.int)
     cdef Py_ssize_t read_value(self, Reader r, Py_ssize_t at) except -1
     @cython.locals(i=cython.Py_ssize_t, at=cython.Py_ssize_t, count=cython.Py_ssize_t)
     cpdef object read_texts(self, Reader r, const long long[::1] offsets, const unsigned char[::1] data, const unsigned char[::1] valid, object error)
     @cython.final
     cdef inline int ended(self, bint valid) except -1
-    cdef int truncate(self, Py_ssize_t length) except -1

@@ -521,17 +521,13 @@ class AvroBatch(Messages):
 
     def run(self, messages: pa.BinaryArray, numbers: memoryview[int], start: int, with_nulls: bool) -> int:
         """Read all messages of a batch."""
-        count = len(messages)
-        self.begin(count)
+        valid, offsets, data = self.begin(messages)
         shift = messages.offset
-        validity, places, data = messages.buffers()
-        offsets = memoryview(places if places is not None else bytes(8)).cast("B").cast("i")
-        has_nulls = validity is not None
-        valid = memoryview(validity if has_nulls else b"\0").cast("B")
+        has_nulls = len(valid) > 0
         w = self.wire
         root = self.root
-        w.open(memoryview(data if data is not None else b"").cast("B"))
-        for i in range(count):
+        w.open(data)
+        for i in range(self.count):
             self.offsets[i + 1] = self.rows
             self.present[i] = 0
             place = i + shift

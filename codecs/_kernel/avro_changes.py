@@ -74,9 +74,7 @@ class Image(Rows):
         image.valid[image.length] = True  # `Rows.finish` checks that all columns are equally long
         image.length += 1
         self.members.put(self.member)
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        return self.add_validity(True)
+        return self.end_value(True)
 
     def null(self) -> int:
         return Column.null(self)
@@ -130,9 +128,7 @@ class Changes(Rows):
         return Column.grow(self, capacity)
 
     def end_row(self) -> int:
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.add_validity(True)
+        self.end_value(True)
         self.add_rows(self.length - 1)
         return self.end_message()
 

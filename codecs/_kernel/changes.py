@@ -335,12 +335,10 @@ class ChangeBatch(Batch):
             return 0
         r.cells = 0
         status = self.metadata.read_values(r, self.members, self.outer, operation.count > 0)
+        if status >= 0 and operation.count:
+            status = self.read_rows(operation)
         if status < 0:
             return status
-        if operation.count:
-            status = self.read_rows(operation)
-            if status < 0:
-                return status
         return 0 if r.lenient else self.check_unused(operation.unused)
 
     def has_payload(self) -> bool:
@@ -503,18 +501,12 @@ class ChangeBatch(Batch):
         if at < 0:
             return at
         r.depth += 1
-        if r.careful:
-            end = image.read_members_carefully(r, at)
-            if end >= 0 and laid >= 0:
-                end = image.read_members_carefully(r, laid)
-        else:
-            end = image.read_members(r, at)
-            if end >= 0 and laid >= 0:
-                end = image.read_members(r, laid)
+        end = image.read_members_carefully(r, at) if r.careful else image.read_members(r, at)
+        if end >= 0 and laid >= 0:
+            end = image.read_members_carefully(r, laid) if r.careful else image.read_members(r, laid)
         r.depth -= 1
-        if end < 0:
-            return end
-        end = image.close(r, end)
+        if end >= 0:
+            end = image.close(r, end)
         if end >= 0:
             self.kinds.put(kind)
             self.rows += 1

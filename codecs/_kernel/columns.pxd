@@ -43,6 +43,8 @@ cdef class Column:
     cdef int grow(self, Py_ssize_t capacity) except -1
     @cython.final
     cdef inline int add_validity(self, bint valid) except -1
+    @cython.final
+    cdef int end_value(self, bint valid) except -1
     cdef int null(self) except -1
     cdef bint repeat(self) except -1
     cdef int truncate(self, Py_ssize_t length) except -1

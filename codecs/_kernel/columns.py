@@ -119,11 +119,15 @@ class Column:
             self.nulls += 1
         return 0
 
-    def null(self) -> int:
-        """Append a null."""
+    def end_value(self, valid: bool) -> int:
+        """End a value or null, and make room for it if needed."""
         if self.length == self.capacity:
             self.grow(self.capacity * 2)
-        return self.add_validity(False)
+        return self.add_validity(valid)
+
+    def null(self) -> int:
+        """Append a null."""
+        return self.end_value(False)
 
     def repeat(self) -> bool:
         """Append the last value again if that is faster than reading it again. Return whether it was appended."""

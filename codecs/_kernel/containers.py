@@ -201,10 +201,9 @@ class Lists(Slices):
 
     def end(self) -> int:
         """End an array after its elements."""
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.offsets[self.length + 1] = self.element.length
-        return self.add_validity(True)
+        self.end_value(True)
+        self.offsets[self.length] = self.element.length
+        return 0
 
     def put(self, value: Any) -> int:
         for item in value:
@@ -212,10 +211,9 @@ class Lists(Slices):
         return self.end()
 
     def null(self) -> int:
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.offsets[self.length + 1] = self.offsets[self.length]
-        return self.add_validity(False)
+        self.end_value(False)
+        self.offsets[self.length] = self.offsets[self.length - 1]
+        return 0
 
     def truncate(self, length: int) -> int:
         self.length = length
@@ -471,12 +469,10 @@ class Rows(Column):
         for number in range(self.names.count):
             column = self.columns[number]
             place = self.last.places[number]
-            if column.length > self.length:
-                if place < 0:
-                    continue
-                column.truncate(self.length)
             if place < 0:
                 continue
+            if column.length > self.length:
+                column.truncate(self.length)
             place = column.read_value(r, place)
             if place == BAD:
                 r.steps.append(self.field_names[number])
@@ -510,9 +506,7 @@ class Rows(Column):
                 column.null()
             if column.length != self.length + 1:
                 raise AssertionError(f"a column of {column.length} values in row {self.length}")
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.add_validity(True)
+        self.end_value(True)
         return end
 
     def end_row(self) -> int:
@@ -521,9 +515,7 @@ class Rows(Column):
             column = cython.cast(Column, self.columns[number])
             if column.length != self.length + 1:
                 raise AssertionError(f"a column of {column.length} values in row {self.length}")
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        return self.add_validity(True)
+        return self.end_value(True)
 
     def put(self, value: Any) -> int:
         for number in range(self.names.count):

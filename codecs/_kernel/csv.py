@@ -759,9 +759,6 @@ class CsvBatch(TextBatch):
             offsets -= np.cumsum(counts, dtype=np.int32)
         return self.lists(self.root.finish())
 
-    def undo(self, rows: int) -> int:
-        return 0  # a message without a record has added nothing
-
     def end_batch(self) -> int:
         return self.read_records()
 

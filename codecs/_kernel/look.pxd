@@ -74,8 +74,6 @@ cdef class LookBatch(TextBatch):
     @cython.locals(place=cython.Py_ssize_t)
     cpdef object look(self, object messages, object closer)
     cdef int look_closer(self) except -9
-    @cython.locals(r=Reader, first=cython.int)
-    cdef bint is_usual(self, Py_ssize_t begin, Py_ssize_t end) noexcept
     @cython.locals(r=Reader, table=LookTable)
     cdef Py_ssize_t table_of(self, Py_ssize_t at) except -9
     @cython.locals(r=Reader)

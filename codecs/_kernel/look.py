@@ -166,14 +166,6 @@ class LookBatch(TextBatch):
     def read_empty(self, at: int) -> int:
         return self.look_closer()
 
-    def undo(self, rows: int) -> int:
-        return 0
-
-    def is_usual(self, begin: int, end: int) -> bool:
-        r = self.reader
-        first = byte(r.data, begin, end)
-        return 0 < first < 128 and (byte(r.data, begin + 1, end) != 0 or begin + 1 == end)
-
     def look_closer(self) -> int:
         """Let the Python rule look at the current message. Return 1."""
         assert self.closer is not None

@@ -36,7 +36,7 @@ cdef class Messages:
     cdef Py_ssize_t current  # the index of the message that is read
     cdef readonly Py_ssize_t usual_rows
 
-    cdef int begin(self, Py_ssize_t count) except -1
+    cdef tuple begin(self, object messages)
     cdef Py_ssize_t capacity(self, Py_ssize_t messages) except -1
     @cython.locals(text=str)
     cdef int add_error(self, object said) except -9

@@ -122,15 +122,16 @@ class Messages:
         self.usual_rows = 0
         self.count = self.current = 0
 
-    def begin(self, count: int) -> int:
-        """Start a batch of `count` messages."""
-        self.count = count
-        self.offsets = grown(None, 0, count + 1, "i")
+    def begin(self, messages: pa.BinaryArray) -> tuple[memoryview[int], memoryview[int], memoryview[int]]:
+        """Start a batch. Return its validity bits, empty if no message is null, its offsets and its data."""
+        self.count = len(messages)
+        self.offsets = grown(None, 0, self.count + 1, "i")
         self.offsets[0] = 0
-        self.present = grown(None, 0, count, "B")
+        self.present = grown(None, 0, self.count, "B")
         self.faults = Faults()
         self.rows = self.unframed = 0
-        return 0
+        validity, offsets, data = [memoryview(buffer or b"").cast("B") for buffer in messages.buffers()]
+        return validity, (offsets or memoryview(bytes(8))).cast("i"), data
 
     def capacity(self, messages: int) -> int:
         """Return the initial capacity in rows: the usual number of recent batches, within limits."""
@@ -171,8 +172,13 @@ class TextBatch(Messages):
         raise NotImplementedError
 
     def is_usual(self, begin: int, end: int) -> bool:
-        """Return whether a message may be UTF-8 without a byte order mark. It is not empty."""
-        raise NotImplementedError
+        """Return whether a message may be UTF-8 without a byte order mark. It is not empty.
+
+        JSON in UTF-8 without a mark begins with ASCII. In UTF-16 and UTF-32 one of the first two bytes is zero.
+        """
+        r = self.reader
+        first = byte(r.data, begin, end)
+        return 0 < first < 128 and (byte(r.data, begin + 1, end) != 0 or begin + 1 == end)
 
     def read_empty(self, at: int) -> int:
         """Read an empty message. The result is that of `read_message`."""
@@ -186,8 +192,8 @@ class TextBatch(Messages):
         raise NotImplementedError
 
     def undo(self, rows: int) -> int:
-        """Keep only the first `rows` rows."""
-        raise NotImplementedError
+        """Keep only the first `rows` rows. A bad message of this batch has added none."""
+        return 0
 
     def end_batch(self) -> int:
         """Finish the rows after the last message, while the reader still has the data."""
@@ -195,15 +201,12 @@ class TextBatch(Messages):
 
     def run(self, messages: pa.BinaryArray) -> int:
         """Read all messages of a batch."""
-        count = len(messages)
-        self.begin(count)
+        valid, offsets, data = self.begin(messages)
+        count = self.count
         shift = messages.offset
-        validity, places, data = messages.buffers()
-        offsets = memoryview(places if places is not None else bytes(8)).cast("B").cast("i")
-        has_nulls = validity is not None
-        valid = memoryview(validity if has_nulls else b"\0").cast("B")
+        has_nulls = len(valid) > 0
         r = self.reader
-        r.open(memoryview(data if data is not None else b"").cast("B"))
+        r.open(data)
         last = min(offsets[shift + count], len(r.data))
         checked = 0  # up to this offset all is UTF-8, from the end of some message on
         ahead = True  # whether bytes before messages are text too, as those of small ids are
@@ -289,12 +292,6 @@ class Batch(TextBatch):
 
     def recode(self, message: bytes) -> Recoded | None:
         return self.words.recoded(message)
-
-    def is_usual(self, begin: int, end: int) -> bool:
-        # JSON in UTF-8 without a mark begins with ASCII. In UTF-16 and UTF-32 one of the first two bytes is zero.
-        r = self.reader
-        first = byte(r.data, begin, end)
-        return 0 < first < 128 and (byte(r.data, begin + 1, end) != 0 or begin + 1 == end)
 
     def check_end(self, end: int, loose: bool) -> int:
         """Return `end` if only blanks follow the value that ends there, else FAULT. Return a code unchanged."""

@@ -657,16 +657,12 @@ class ProtobufBatch(Messages):
 
     def run(self, messages: pa.BinaryArray) -> int:
         """Read all messages of a batch."""
-        count = len(messages)
-        self.begin(count)
+        valid, offsets, data = self.begin(messages)
         shift = messages.offset
-        validity, places, data = messages.buffers()
-        offsets = memoryview(places if places is not None else bytes(8)).cast("B").cast("i")
-        has_nulls = validity is not None
-        valid = memoryview(validity if has_nulls else b"\0").cast("B")
+        has_nulls = len(valid) > 0
         w = self.wire
-        w.open(memoryview(data if data is not None else b"").cast("B"))
-        for i in range(count):
+        w.open(data)
+        for i in range(self.count):
             self.offsets[i + 1] = self.rows
             self.current = i
             place = i + shift

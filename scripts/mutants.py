@@ -87,7 +87,10 @@ _FEWER_CASES = {"KVFORMAT_MUTATIONS": "600", "KVFORMAT_AVRO_MUTATIONS": "300", "
 """The cases of random tests with the uncompiled kernel, which is slower."""
 ROOMS = {
     "csv": Room(
-        (*_modules("codecs", "csv/*", "raw/*", "_rows"), *_modules("codecs/_kernel", "csv", "csv_records")),
+        (
+            *_modules("codecs", "csv/*", "raw/*", "_rows"),
+            *_modules("codecs/_kernel", "csv", "csv_batch", "csv_records", "csv_times"),
+        ),
         (
             *("tests/codecs/csv", "tests/codecs/test_raw.py", "tests/codecs/test_rows.py"),
             *("tests/codecs/test_invalid_text.py", "tests/codecs/timestamps", *_MESSAGES),
@@ -99,7 +102,7 @@ ROOMS = {
         (
             *_modules("codecs", "json/*", "_json_documents"),
             *_modules("codecs/_kernel", "reader", "columns", "containers", "tree", "unread", "variant*", "messages"),
-            *_modules("codecs/_kernel", "times", "time_forms"),
+            *_modules("codecs/_kernel", "text_columns", "times", "time_forms"),
             *_modules("codecs", "_timestamps/*", "_arrays", "_conversions", "_decimals"),
         ),
         (

@@ -2,7 +2,8 @@
 cimport cython
 from kvformat.codecs._kernel.avro_columns cimport Choices
 from kvformat.codecs._kernel.avro_wire cimport ANY_FORM, AvroReader, AvroWire, BOOLEAN_FORM, DOUBLE_FORM, INT_FORM, LONG_FORM, SKIPPED_INT, TEXT_FORM, read_int, read_long, read_size
-from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, Texts, add_integer, add_null_integer, add_null_text, end_text
+from kvformat.codecs._kernel.columns cimport Column, Decimals, Int64Column, add_integer, add_null_integer
+from kvformat.codecs._kernel.text_columns cimport Texts, add_null_text, end_text
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, bits_of, bits_of_single, byte, nearest_single, part, single_of_bits, word
 from kvformat.codecs._kernel.messages cimport Messages

@@ -38,10 +38,11 @@ from kvformat.codecs._kernel.avro_codes import (
 from kvformat.codecs._kernel.avro_columns import Choices
 from kvformat.codecs._kernel.avro_wire import AvroReader, AvroWire
 from kvformat.codecs._kernel.codes import MOST_BYTES
-from kvformat.codecs._kernel.columns import Column, Decimals, Int64Column, Texts
+from kvformat.codecs._kernel.columns import Column, Decimals, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.messages import Messages, Said
 from kvformat.codecs._kernel.protobuf_columns import Pairs
+from kvformat.codecs._kernel.text_columns import Texts
 from kvformat.registry.contract.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ if not cython.compiled:
         TEXT_FORM,
     )
     from kvformat.codecs._kernel.avro_wire import read_int, read_long, read_size
-    from kvformat.codecs._kernel.columns import add_integer, add_null_integer, add_null_text, end_text
+    from kvformat.codecs._kernel.columns import add_integer, add_null_integer
     from kvformat.codecs._kernel.memory import (
         append,
         append_bytes,
@@ -72,6 +73,7 @@ if not cython.compiled:
         single_of_bits,
         word,
     )
+    from kvformat.codecs._kernel.text_columns import add_null_text, end_text
 
 ALL = 0xFFFFFFFFFFFFFFFF
 LARGEST = 2**63 - 1  # largest signed 64-bit integer

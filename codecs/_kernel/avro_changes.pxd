@@ -1,6 +1,7 @@
 # The C types of avro_changes.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Booleans, Column, Texts
+from kvformat.codecs._kernel.columns cimport Booleans, Column
+from kvformat.codecs._kernel.text_columns cimport Texts
 from kvformat.codecs._kernel.containers cimport Rows
 from kvformat.codecs._kernel.memory cimport Bytes, byte, matches
 from kvformat.codecs._kernel.operation_rows cimport OperationRows

@@ -20,10 +20,11 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BEFORE
-from kvformat.codecs._kernel.columns import Booleans, Column, Texts
+from kvformat.codecs._kernel.columns import Booleans, Column
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.memory import Bytes, filled, grown
 from kvformat.codecs._kernel.operation_rows import OperationRows, int_view
+from kvformat.codecs._kernel.text_columns import Texts
 
 if TYPE_CHECKING:
     import cython

@@ -1,6 +1,7 @@
 # The C types of avro_columns.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Binaries, Column, Texts
+from kvformat.codecs._kernel.columns cimport Column
+from kvformat.codecs._kernel.text_columns cimport Binaries, Texts
 from kvformat.codecs._kernel.memory cimport ascii_end, byte
 from kvformat.codecs._kernel.reader cimport Reader
 

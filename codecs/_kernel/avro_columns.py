@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._kernel.columns import Binaries, Column, Texts
+from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.text_columns import Binaries, Texts
 from kvformat.registry.java.charsets import java_text
 
 if TYPE_CHECKING:

@@ -1,11 +1,10 @@
 # The C types of columns.py.
 cimport cython
-from kvformat.codecs._kernel.memory cimport BACKSLASH, Bytes, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, EQUALS, LEFT_BRACE, LEFT_BRACKET, LOWER_F, LOWER_N, LOWER_T, MINUS, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, UPPER_I, UPPER_N, append, append_bytes, bits_of, byte, single, special, word
+from kvformat.codecs._kernel.memory cimport BACKSLASH, COMMA, DIGIT_0, DIGIT_1, DIGIT_9, LEFT_BRACE, LEFT_BRACKET, LOWER_F, LOWER_N, LOWER_T, MINUS, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, UPPER_I, UPPER_N, bits_of, byte, single, word
 from kvformat.codecs._kernel.reader cimport Reader
 from kvformat.codecs._kernel.tree cimport Tree
 
 cdef Py_ssize_t BAD
-cdef Py_ssize_t NEEDS_PYTHON
 cdef int TOO_LARGE
 cdef unsigned long long NULL_TEXT
 cdef unsigned long long TRUE_TEXT
@@ -21,7 +20,6 @@ cdef unsigned long long LARGEST
 cdef unsigned long long MOST_BYTES
 cdef const unsigned long long[::1] TENS
 cdef const double[::1] POWERS
-cdef const unsigned long long[::1] SEXTETS
 
 
 cdef class Column:
@@ -101,22 +99,6 @@ cdef class Slices(Column):
     cdef int[::1] offsets
 
 
-cdef class Texts(Slices):
-    cdef Bytes text
-
-    @cython.final
-    cdef inline Py_ssize_t done(self, Reader r, Py_ssize_t end) except -1
-    @cython.final
-    cdef inline int ended(self, bint valid) except -1
-    @cython.locals(start=cython.Py_ssize_t, stop=cython.Py_ssize_t)
-    cdef bint repeat(self) except -1
-
-
-cdef class Binaries(Texts):
-    @cython.locals(i=cython.int, padded=cython.int)
-    cdef bint decoded(self, Reader r, Py_ssize_t at, Py_ssize_t end) except -1
-
-
 # Appends a value that ends at the offset `end`. Returns `end`.
 cdef inline Py_ssize_t add_integer(Int64Column words, long long value, Py_ssize_t end) except -1:
     cdef Py_ssize_t at = words.length
@@ -133,23 +115,4 @@ cdef inline Py_ssize_t add_null_integer(Int64Column words, Py_ssize_t end) excep
     end = add_integer(words, 0, end)
     words.valid[words.length - 1] = False
     words.nulls += 1
-    return end
-
-
-# Ends a value whose bytes were appended to the column's text. Returns 0.
-cdef inline int end_text(Texts texts) except -1:
-    cdef Py_ssize_t at = texts.length
-    if at == texts.capacity:
-        texts.grow(texts.capacity * 2)
-    texts.offsets[at + 1] = texts.text.size
-    texts.valid[at] = True
-    texts.length = at + 1
-    return 0
-
-
-# Appends a null. Returns `end`.
-cdef inline Py_ssize_t add_null_text(Texts texts, Py_ssize_t end) except -1:
-    end_text(texts)
-    texts.valid[texts.length - 1] = False
-    texts.nulls += 1
     return end

@@ -1,6 +1,7 @@
 # The C types of containers.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column, Slices, Texts
+from kvformat.codecs._kernel.columns cimport Column, Slices
+from kvformat.codecs._kernel.text_columns cimport Texts
 from kvformat.codecs._kernel.memory cimport Bytes, COLON, COMMA, LEFT_BRACE, LEFT_BRACKET, QUOTE, RIGHT_BRACE, RIGHT_BRACKET, byte, matches, part, special, token
 from kvformat.codecs._kernel.reader cimport Reader
 

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BAD, EXPECTED_COMMA, EXPECTED_NAME, MAX_DEPTH, TOO_DEEP
-from kvformat.codecs._kernel.columns import Column, Slices, Texts
+from kvformat.codecs._kernel.columns import Column, Slices
 from kvformat.codecs._kernel.memory import filled, grown
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.text_columns import Texts
 from kvformat.registry.contract.cells import CELLS_PER_BYTE
 from kvformat.registry.java.parse import replace_lone_surrogates
 

@@ -1,13 +1,11 @@
 # The C types of csv.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Binaries, Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, TENS, Texts, add_integer, add_null_integer, end_text
+from kvformat.codecs._kernel.columns cimport Booleans, Column, Decimals, Doubles, EXACT_DOUBLE, HALF_WAY, Int64Column, LOW_BITS, POWERS, TENS, add_integer, add_null_integer
+from kvformat.codecs._kernel.text_columns cimport Binaries, Texts, end_text
 from kvformat.codecs._kernel.containers cimport Lists, Rows
-from kvformat.codecs._kernel.csv_records cimport BLOCK, CsvTokenizer
-from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, UPPER_Z, append, bits_of, byte, eight_digits, few_digits, is_character, matches, next_of_two, part, single, word
-from kvformat.codecs._kernel.messages cimport TextBatch
+from kvformat.codecs._kernel.csv_records cimport CsvTokenizer
+from kvformat.codecs._kernel.memory cimport Bytes, DIGIT_0, DIGIT_9, MINUS, PLUS, POINT, SPACE, UPPER_I, UPPER_N, append, bits_of, byte, eight_digits, few_digits, is_character, matches, next_of_two, part, single, word
 from kvformat.codecs._kernel.reader cimport Reader
-from kvformat.codecs._kernel.time_forms cimport NO_MOMENT, TimeForms
-from kvformat.codecs._kernel.times cimport MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
 
 cdef int BAD
 cdef int FAULT
@@ -16,13 +14,6 @@ cdef unsigned long long ALL
 cdef unsigned long long LOWER_CASE
 cdef unsigned long long FOUR_BYTES
 cdef unsigned long long TRUE_TEXT
-cdef int NO_RECORD
-cdef int NOT_TEXT
-cdef int UNKNOWN_ENCODING
-cdef int TOO_MANY_COLUMNS
-cdef int NOT_ENOUGH_COLUMNS
-cdef int LENGTH_MISMATCH
-cdef int TOO_MUCH_TEXT
 
 cdef unsigned long long HIGHS
 cdef unsigned long long ONES
@@ -55,7 +46,10 @@ cdef class Cell:
     cdef int read_slow(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
 
 
-cdef inline bint is_plain(Cell cell, Reader r, Py_ssize_t start, Py_ssize_t size) noexcept nogil
+# Returns whether the text at an offset is not empty, not the null literal, and has no encoded surrogates. The offset is
+# negative if the text is not in the data of `r`.
+cdef inline bint is_plain(Cell cell, Reader r, Py_ssize_t start, Py_ssize_t size) noexcept nogil:
+    return start >= 0 and size > 0 and size != cell.null_size and not r.has_surrogates
 
 
 cdef class WordCell(Cell):
@@ -111,27 +105,6 @@ cdef class BinaryCell(Cell):
     cdef Binaries binaries
 
 
-cdef class DateCell(WordCell):
-    pass
-
-
-cdef class TimeCell(WordCell):
-    cdef long long unit
-
-
-cdef class TimestampCell(WordCell):
-    cdef bint zoned
-
-
-cdef class FormTimestampCell(WordCell):
-    cdef TimeForms forms
-
-    @cython.locals(moment=cython.longlong)
-    cdef Py_ssize_t read_texts(self, CsvTokenizer records, Py_ssize_t first, Py_ssize_t last) except -1
-    @cython.locals(moment=cython.longlong)
-    cdef int read_text(self, Reader r, Py_ssize_t start, Py_ssize_t stop) except -1
-
-
 cdef class ContainerCell(Cell):
     cdef unsigned long long delimiter
     cdef int delimiter_size
@@ -160,28 +133,3 @@ cdef class RowCell(ContainerCell):
 
     @cython.final
     cdef Py_ssize_t count_elements(self, Reader r, Py_ssize_t end, Py_ssize_t stop) except -1
-
-
-cdef class CsvBatch(TextBatch):
-    cdef Rows root
-    cdef list cells  # list[Cell], filled by the caller of the constructor: the casts are unchecked
-    cdef CsvTokenizer records
-    cdef object words
-    cdef bint lenient
-    cdef bint ignore_trailing_unmappable
-    cdef bint allow_trailing_comma
-    cdef bint fail_on_missing_columns
-    cdef Py_ssize_t[::1] numbers  # the messages of the records in `records`
-    cdef bint at_once
-    cdef list removed  # the messages whose rows were removed because of bad values
-    cdef object bad
-
-    @cython.final
-    cdef Py_ssize_t find_record(self, Py_ssize_t at, bint loose) except -1
-    cdef Py_ssize_t read_others(self, Py_ssize_t at, bint loose) except -1
-    cdef Py_ssize_t end_record(self, Py_ssize_t at, bint loose) except -1
-    cdef int reject(self) except -9
-    @cython.final
-    cdef int read_records(self) except -1
-    cdef Py_ssize_t read_columns(self, Py_ssize_t first, Py_ssize_t stop) except -1
-    cdef int add_value_error(self, Py_ssize_t message) except -1

@@ -1,4 +1,4 @@
-"""csv: cells that read texts into columns, and batches of messages with one record each.
+"""csv: cells that read texts into columns.
 
 A cell reads the usual forms of a text itself. For all other forms it calls `convert`, the type's function in
 `csv.scalars`, which has the complete rule of the type. `read_texts` reads the texts of a column in many records. For
@@ -11,28 +11,14 @@ text. The module `csv_records` finds the texts. The module `reader` has the rule
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
-
-import numpy as np
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from kvformat.codecs._kernel.codes import BAD, FAULT, MOST_BYTES, TRUE_TEXT
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Int64Column, Texts
+from kvformat.codecs._kernel.columns import Booleans, Column, Decimals, Doubles, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
-from kvformat.codecs._kernel.csv_codes import (
-    LENGTH_MISMATCH,
-    NO_RECORD,
-    NOT_ENOUGH_COLUMNS,
-    NOT_TEXT,
-    TOO_MANY_COLUMNS,
-    TOO_MUCH_TEXT,
-    UNKNOWN_ENCODING,
-)
 from kvformat.codecs._kernel.csv_records import CsvTokenizer, repeated, word_of
-from kvformat.codecs._kernel.memory import grown
-from kvformat.codecs._kernel.messages import Recoded, Said, TextBatch
 from kvformat.codecs._kernel.reader import Reader
-from kvformat.codecs._kernel.time_forms import TimeForms
+from kvformat.codecs._kernel.text_columns import Binaries, Texts
 
 if TYPE_CHECKING:
     import cython
@@ -48,9 +34,7 @@ if not cython.compiled:
         TENS,
         add_integer,
         add_null_integer,
-        end_text,
     )
-    from kvformat.codecs._kernel.csv_records import BLOCK
     from kvformat.codecs._kernel.memory import (
         DIGIT_0,
         DIGIT_9,
@@ -60,7 +44,6 @@ if not cython.compiled:
         SPACE,
         UPPER_I,
         UPPER_N,
-        UPPER_Z,
         append,
         bits_of,
         byte,
@@ -73,8 +56,7 @@ if not cython.compiled:
         single,
         word,
     )
-    from kvformat.codecs._kernel.time_forms import NO_MOMENT
-    from kvformat.codecs._kernel.times import MICROS_OF_A_DAY, NO_TIME, days_of, micros_of_day
+    from kvformat.codecs._kernel.text_columns import end_text
 
 ALL = 0xFFFFFFFFFFFFFFFF
 LOWER_CASE = 0x20202020
@@ -83,22 +65,6 @@ HIGHS = 0x8080808080808080
 ONES = 0x0101010101010101
 POINTS = 0x2E2E2E2E2E2E2E2E
 ZEROS = 0x3030303030303030
-
-
-class CsvWords(Protocol):
-    """The Python functions that a batch calls: for other encodings than UTF-8, and for the texts of errors."""
-
-    def recoded(self, message: bytes) -> Recoded | None:
-        """Return a message as UTF-8 and whether it was malformed, or None if its encoding is not supported.
-
-        A malformed message ends where Jackson fails. Lone surrogates are encoded like other characters.
-        """
-
-    def fault(self, reader: Reader, columns: int) -> Said:
-        """Return why the reader's message, in which `columns` columns were found, is not a record."""
-
-    def bad_value(self, cell: Cell) -> Said:
-        """Return why a cell can't take its text."""
 
 
 def text_of(r: Reader, start: int, stop: int) -> str:
@@ -200,14 +166,6 @@ class Cell:
             return BAD
         self.column.put(value)
         return FAULT if self.column.weight() > MOST_BYTES else 0
-
-
-def is_plain(cell: Cell, r: Reader, start: int, size: int) -> bool:
-    """Return whether the text at an offset is not empty, not the null literal, and has no encoded surrogates.
-
-    The offset is negative if the text is not in the data of `r`.
-    """
-    return start >= 0 and size > 0 and size != cell.null_size and not r.has_surrogates
 
 
 class WordCell(Cell):
@@ -502,112 +460,8 @@ class BinaryCell(Cell):
     def read_text(self, r: Reader, start: int, stop: int) -> int:
         size = self.binaries.text.size
         if self.binaries.decoded(r, start, stop):
-            return FAULT if self.binaries.text.size > MOST_BYTES else self.binaries.ended(True)
+            return FAULT if self.binaries.text.size > MOST_BYTES else end_text(self.binaries)
         self.binaries.text.size = size
-        return self.read_slow(r, start, stop)
-
-
-class DateCell(WordCell):
-    """DATE."""
-
-    def __init__(self, path: str, column: Int64Column, **options: Any) -> None:
-        super().__init__(path, column, trims=False, **options)
-
-    def read_text(self, r: Reader, start: int, stop: int) -> int:
-        days = days_of(r, start, stop) if stop - start == 10 else NO_TIME
-        if days == NO_TIME:
-            return self.read_uncommon(r, start, stop)
-        return add_integer(self.words, days, 0)
-
-
-class TimeCell(WordCell):
-    """TIME, in nanoseconds, cut to a multiple of `unit` microseconds."""
-
-    def __init__(self, path: str, column: Int64Column, *, unit: int, **options: Any) -> None:
-        super().__init__(path, column, trims=False, **options)
-        self.unit = unit
-
-    def read_text(self, r: Reader, start: int, stop: int) -> int:
-        micros = micros_of_day(r, start, stop)
-        if micros == NO_TIME:
-            return self.read_uncommon(r, start, stop)
-        return add_integer(self.words, micros // self.unit * self.unit * 1000, 0)
-
-
-class TimestampCell(WordCell):
-    """TIMESTAMP and TIMESTAMP_LTZ (`zoned`), in microseconds."""
-
-    def __init__(self, path: str, column: Int64Column, *, zoned: bool, **options: Any) -> None:
-        super().__init__(path, column, trims=True, **options)
-        self.zoned = zoned
-
-    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
-        # fast path
-        r = records.reader
-        for i in range(first, last):
-            start = records.starts[i]
-            size = records.stops[i] - start
-            if is_plain(self, r, start, size) and not self.zoned and byte(r.data, start + 10, start + size) == SPACE:
-                days = days_of(r, start, start + size)
-                micros = micros_of_day(r, start + 11, start + size)
-                if days != NO_TIME and micros != NO_TIME:
-                    add_integer(self.words, days * MICROS_OF_A_DAY + micros, 0)
-                    continue
-            if size == 0 and self.empty_is_null:
-                add_null_integer(self.words, 0)
-            elif self.read_any(records, i) < 0:
-                return i
-        return last
-
-    def read_text(self, r: Reader, start: int, stop: int) -> int:
-        end = stop
-        if self.zoned:
-            end -= 1
-            if byte(r.data, end, stop) != UPPER_Z:
-                return self.read_uncommon(r, start, stop)
-        if byte(r.data, start + 10, end) != SPACE:
-            return self.read_uncommon(r, start, stop)
-        days = days_of(r, start, end)
-        micros = micros_of_day(r, start + 11, end)
-        if NO_TIME in (days, micros):
-            return self.read_uncommon(r, start, stop)
-        return add_integer(self.words, days * MICROS_OF_A_DAY + micros, 0)
-
-
-class FormTimestampCell(WordCell):
-    """TIMESTAMP and TIMESTAMP_LTZ in the forms `forms`, in microseconds."""
-
-    def __init__(self, path: str, column: Int64Column, *, forms: TimeForms, **options: Any) -> None:
-        super().__init__(path, column, trims=True, **options)
-        self.forms = forms
-
-    def read_texts(self, records: CsvTokenizer, first: int, last: int) -> int:
-        # fast path
-        r = records.reader
-        for i in range(first, last):
-            start = records.starts[i]
-            size = records.stops[i] - start
-            moment = NO_MOMENT
-            if is_plain(self, r, start, size):
-                moment = self.forms.text(r, start, start + size)
-            if moment != NO_MOMENT:
-                add_integer(self.words, moment, 0)
-            elif self.read_any(records, i) < 0:
-                return i
-        return last
-
-    def read_text(self, r: Reader, start: int, stop: int) -> int:
-        moment = self.forms.text(r, start, stop)
-        if moment != NO_MOMENT:
-            return add_integer(self.words, moment, 0)
-        first = start
-        last = stop
-        while first < last and byte(r.data, first, stop) <= SPACE:
-            first += 1
-        while last > first and byte(r.data, last - 1, stop) <= SPACE:
-            last -= 1
-        if 0 < last - first < stop - start:
-            return self.read_trimmed(r, start, stop, first, last)
         return self.read_slow(r, start, stop)
 
 
@@ -713,211 +567,11 @@ class RowCell(ContainerCell):
         return self.found
 
 
-class CsvBatch(TextBatch):
-    """Reads batches of csv messages, one row per message.
+if not cython.compiled:  # the compiled version is in the .pxd, so that other modules can inline it
 
-    `cells` fill the columns of `root`. `lenient`, `ignore_trailing_unmappable`, `allow_trailing_comma` and
-    `fail_on_missing_columns` are those of `ReadSettings`.
-    """
+    def is_plain(cell: Cell, r: Reader, start: int, size: int) -> bool:
+        """Return whether the text at an offset is not empty, not the null literal, and has no encoded surrogates.
 
-    def __init__(
-        self,
-        root: Rows,
-        cells: list[Cell],
-        records: CsvTokenizer,
-        words: CsvWords,
-        *,
-        lenient: bool,
-        ignore_trailing_unmappable: bool,
-        allow_trailing_comma: bool,
-        fail_on_missing_columns: bool,
-    ) -> None:
-        super().__init__(records.reader)
-        self.root, self.cells, self.records, self.words = root, cells, records, words
-        self.lenient, self.allow_trailing_comma = lenient, allow_trailing_comma
-        self.ignore_trailing_unmappable = ignore_trailing_unmappable
-        self.fail_on_missing_columns = fail_on_missing_columns
-        self.numbers: memoryview[int] = grown(None, 0, BLOCK, "q")
-        self.at_once = False
-        self.removed: list[int] = []
-
-    def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
-        """Return the row of each message, in a list."""
-        self.root.start(self.capacity(len(messages)))
-        self.reader.start_batch(self.root.cells)
-        self.records.start_block()
-        self.removed = []
-        self.run(messages)
-        self.records.release()
-        for cell in self.cells:
-            if cell.column.length != self.root.length:
-                raise AssertionError(f"a column of {cell.column.length} values in {self.root.length} rows")
-        if self.removed:
-            counts = np.zeros(self.count + 1, np.int32)
-            counts[np.array(self.removed) + 1] = 1
-            offsets = np.frombuffer(memoryview(self.offsets), np.int32, self.count + 1)
-            offsets -= np.cumsum(counts, dtype=np.int32)
-        return self.lists(self.root.finish())
-
-    def end_batch(self) -> int:
-        return self.read_records()
-
-    def recode(self, message: bytes) -> Recoded | None:
-        recoded = self.words.recoded(message)
-        if recoded is not None:
-            # in valid UTF-8 no surrogates are encoded
-            text, _ = recoded
-            self.reader.open(memoryview(text))
-            self.reader.has_surrogates = self.reader.utf8_end(0, len(text)) < len(text)
-        return recoded
-
-    def read_recoded(self, message: bytes) -> int:
-        self.read_records()
-        self.at_once = True  # the reader has the data only now
-        status = TextBatch.read_recoded(self, message)
-        self.at_once = self.reader.has_surrogates = False
-        return status
-
-    def is_usual(self, begin: int, end: int) -> bool:
-        # In UTF-16 and UTF-32 one of the first two bytes is zero, or a byte order mark.
-        r = self.reader
-        first = byte(r.data, begin, end)
-        second = byte(r.data, begin + 1, end)
-        if first == 0 or first >= 0xFE or (first == 0xEF and second == 0xBB):
-            return False
-        return second != 0 or begin + 1 == end
-
-    def read_empty(self, at: int) -> int:
-        return self.read_message(at, at, False)
-
-    def reject_encoding(self) -> int:
-        self.reader.fail(self.reader.begin, UNKNOWN_ENCODING)
-        return self.reject()
-
-    def read_message(self, begin: int, end: int, loose: bool) -> int:
-        r = self.reader
-        records = self.records
-        r.begin = begin  # nothing else of the reader's message is used
-        r.end = end
-        if self.find_record(records.record_start(begin) if records.comments else begin, loose) < 0:
-            return self.reject()
-        self.numbers[records.record] = self.current
-        records.record += 1
-        self.rows += 1
-        if records.record == BLOCK or self.at_once:
-            self.read_records()
-        return 1
-
-    def find_record(self, at: int, loose: bool) -> int:
-        """Find the texts of the record at an offset. Return its end, or FAULT if the message is not a record."""
-        r = self.reader
-        records = self.records
-        records.found = 0
-        if at >= r.end:
-            return r.fail(at, NOT_TEXT if loose else NO_RECORD)
-        records.has_more = True
-        while True:
-            at = records.read_usual(at)
-            if not records.has_more:
-                break
-            at = records.read_column(at)
-            if at < 0:
-                return at
-            if records.found == records.count:
-                return self.read_others(at, loose)
-            records.add()
-            if not records.has_more:
-                break
-        return at if records.found == records.count and not loose else self.end_record(at, loose)
-
-    def read_others(self, at: int, loose: bool) -> int:
-        """Read the columns after those of the schema. The first of them was just read, and ends at an offset."""
-        r = self.reader
-        records = self.records
-        if not self.ignore_trailing_unmappable:
-            if records.has_more:
-                at = records.read_column(at)
-                return at if at < 0 else r.fail(at, TOO_MANY_COLUMNS)
-            if not self.allow_trailing_comma or not records.is_blank():
-                return r.fail(at, TOO_MANY_COLUMNS)
-        while records.has_more:
-            at = records.read_column(at)
-            if at < 0:
-                return at
-        return self.end_record(at, loose)
-
-    def end_record(self, at: int, loose: bool) -> int:
-        """Check the end of the record, and add missing columns. Return `at`, or FAULT."""
-        r = self.reader
-        records = self.records
-        if loose and records.record_start(at) >= r.end:
-            return r.fail(at, NOT_TEXT)
-        if records.found < records.count:
-            if self.fail_on_missing_columns:
-                return r.fail(at, NOT_ENOUGH_COLUMNS)
-            if not self.lenient:
-                return r.fail(at, LENGTH_MISMATCH)
-            records.add_missing()
-        return at
-
-    def reject(self) -> int:
-        """Add the error of a message that is not a record, or skip it. The result is that of `read_message`."""
-        if self.lenient:
-            return 1
-        said = self.words.fault(self.reader, self.records.found)
-        self.read_records()  # their errors come first
-        return self.add_error(said)
-
-    def read_records(self) -> int:
-        """Append the rows of the records whose texts were found.
-
-        After a record with a bad value, fewer records are read at once: their values may have to be removed again.
+        The offset is negative if the text is not in the data of `r`.
         """
-        root = self.root
-        records = self.records
-        most = records.record
-        records.open_unescaped()
-        first = 0
-        size = BLOCK
-        while first < most:
-            stop = most if most - first < size else first + size
-            last = self.read_columns(first, stop)
-            while root.length + last - first > root.capacity:
-                root.grow(root.capacity * 2)
-            for _ in range(first, last):
-                root.valid[root.length] = True
-                root.length += 1
-            first = last
-            size *= 2
-            if last < stop:
-                root.truncate(root.length)
-                self.add_value_error(self.numbers[last])
-                first += 1
-                size = 1
-        return records.start_block()
-
-    def read_columns(self, first: int, stop: int) -> int:
-        """Append the values of some records to all columns. Return the number of the first bad record, or `stop`.
-
-        Then `bad` has its error, and columns may have values of records from there on.
-        """
-        for number in range(len(self.cells)):
-            cell = cython.cast(Cell, self.cells[number])
-            place = number * BLOCK
-            last = cell.read_texts(self.records, place + first, place + stop) - place
-            if last < stop:
-                stop = last
-                if cell.result == FAULT:
-                    self.reader.fail(0, TOO_MUCH_TEXT)
-                self.bad = self.words.fault(self.reader, 0) if cell.result == FAULT else self.words.bad_value(cell)
-        return stop
-
-    def add_value_error(self, message: int) -> int:
-        """Add the error `bad` of a message."""
-        current = self.current
-        self.current = message
-        self.add_error(self.bad)
-        self.current = current
-        self.present[message] = 0
-        self.removed.append(message)
-        return 0
+        return start >= 0 and size > 0 and size != cell.null_size and not r.has_surrogates

@@ -1,6 +1,7 @@
 # The C types of protobuf.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column, Texts, Int64Column
+from kvformat.codecs._kernel.columns cimport Column, Int64Column
+from kvformat.codecs._kernel.text_columns cimport Texts, end_text
 from kvformat.codecs._kernel.containers cimport Lists, Rows
 from kvformat.codecs._kernel.memory cimport Bytes, append, append_bytes, byte, part, word
 from kvformat.codecs._kernel.messages cimport Messages

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, FAULT, MOST_BYTES
-from kvformat.codecs._kernel.columns import Column, Int64Column, Texts
+from kvformat.codecs._kernel.columns import Column, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.memory import grown
 from kvformat.codecs._kernel.messages import Messages, Said
@@ -51,6 +51,7 @@ from kvformat.codecs._kernel.protobuf_codes import (
 )
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.text_columns import Texts
 from kvformat.registry.contract.cells import CELLS_PER_BYTE
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ else:
 
 if not cython.compiled:
     from kvformat.codecs._kernel.memory import append, append_bytes, byte, part, word
+    from kvformat.codecs._kernel.text_columns import end_text
 
 SIGN = 0x80000000
 LARGEST = 2**63 - 1  # largest signed 64-bit integer
@@ -380,7 +382,7 @@ class TextReader(FieldReader):
         if self.text.weight() > MOST_BYTES:
             w.steps.append(self.name)
             return w.fail(self.start, TOO_MUCH_TEXT)
-        return self.text.ended(True)
+        return end_text(self.text)
 
 
 class MessageReader:

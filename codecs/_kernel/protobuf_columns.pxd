@@ -1,6 +1,7 @@
 # The C types of protobuf_columns.py.
 cimport cython
-from kvformat.codecs._kernel.columns cimport Column, Texts, Int64Column
+from kvformat.codecs._kernel.columns cimport Column, Int64Column
+from kvformat.codecs._kernel.text_columns cimport Texts
 from kvformat.codecs._kernel.containers cimport Lists
 from kvformat.codecs._kernel.memory cimport same
 

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from kvformat.codecs._kernel.avro_columns import RepairedTexts
 from kvformat.codecs._kernel.codes import BYTES_OF_A_CELL, MOST_BYTES
-from kvformat.codecs._kernel.columns import Column, Int64Column, Texts
+from kvformat.codecs._kernel.columns import Column, Int64Column
 from kvformat.codecs._kernel.containers import Lists
 from kvformat.codecs._kernel.memory import filled
+from kvformat.codecs._kernel.text_columns import Texts
 
 if TYPE_CHECKING:
     import cython

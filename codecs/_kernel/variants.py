@@ -526,11 +526,10 @@ class Variants(Slices):
 
     def ended(self, valid: bool) -> int:
         """End a value or a null: store its end offsets."""
-        if self.length == self.capacity:
-            self.grow(self.capacity * 2)
-        self.offsets[self.length + 1] = self.text.size
-        self.metadata_offsets[self.length + 1] = self.metadata.size
-        return self.add_validity(valid)
+        self.end_value(valid)
+        self.offsets[self.length] = self.text.size
+        self.metadata_offsets[self.length] = self.metadata.size
+        return 0
 
     def null(self) -> int:
         return self.ended(False)

@@ -17,9 +17,10 @@ import pyarrow as pa
 from kvformat.codecs._kernel import avro, avro_wire, count_messages
 from kvformat.codecs._kernel import avro_codes as codes
 from kvformat.codecs._kernel.avro_columns import Choices, FixedBytes, RepairedTexts
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Int64Column
+from kvformat.codecs._kernel.columns import Booleans, Column, Decimals, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import Pairs
+from kvformat.codecs._kernel.text_columns import Binaries
 from kvformat.codecs.avro.bounds import added_per_item
 from kvformat.codecs.avro.decimals import BigDecimalReading, DecimalReading
 from kvformat.codecs.avro.errors import PLACED, decimal_error, describe, path_words

@@ -25,7 +25,7 @@ _SIMPLE = {
 
 
 class CsvErrorMessages:
-    """The error messages of csv: implements `kvformat.codecs._kernel.csv.CsvWords`."""
+    """The error messages of csv: implements `kvformat.codecs._kernel.csv_batch.CsvWords`."""
 
     def __init__(self, settings: ReadSettings, count: int) -> None:
         self._settings, self._count = settings, count

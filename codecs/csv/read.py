@@ -5,11 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from kvformat.codecs._kernel import csv as cells
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Decimals, Doubles, Int64Column, Texts
+from kvformat.codecs._kernel import csv_times
+from kvformat.codecs._kernel.columns import Booleans, Decimals, Doubles, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
-from kvformat.codecs._kernel.csv import CsvBatch
+from kvformat.codecs._kernel.csv_batch import CsvBatch
 from kvformat.codecs._kernel.csv_records import CsvTokenizer
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.text_columns import Binaries, Texts
 from kvformat.codecs._rows import RowReader
 from kvformat.codecs._timestamps.read import FormReader
 from kvformat.codecs.csv.errors import CsvErrorMessages
@@ -50,7 +52,7 @@ class _Schema:
         nulls = self._nulls
         if self._settings.forms is not None and t.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
             form_reader = FormReader(t, self._settings.forms)
-            return cells.FormTimestampCell(
+            return csv_times.FormTimestampCell(
                 path, Int64Column(t, kind, form_reader, "i8"), forms=form_reader.kernel, **nulls
             )
         convert = scalar_converter(t)
@@ -68,12 +70,12 @@ class _Schema:
         if t.root in ("BINARY", "VARBINARY"):
             return cells.BinaryCell(path, Binaries(t, kind, convert), **nulls)
         if t.root == "DATE":
-            return cells.DateCell(path, Int64Column(t, kind, convert, "i4"), **nulls)
+            return csv_times.DateCell(path, Int64Column(t, kind, convert, "i4"), **nulls)
         words = Int64Column(t, kind, convert, "i8")
         if t.root == "TIME":
             unit = 10 ** (6 - min(t.precision or 0, MOST_TIME_DIGITS))
-            return cells.TimeCell(path, words, unit=unit, **nulls)
-        return cells.TimestampCell(path, words, zoned=t.root == "TIMESTAMP_LTZ", **nulls)
+            return csv_times.TimeCell(path, words, unit=unit, **nulls)
+        return csv_times.TimestampCell(path, words, zoned=t.root == "TIMESTAMP_LTZ", **nulls)
 
 
 def _rows(t: FlinkType, members: list[cells.Cell]) -> Rows:

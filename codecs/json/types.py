@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kvformat.codecs._arrays import map_value_type
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Column, Decimals, Doubles, Integers, Texts
+from kvformat.codecs._kernel.columns import Booleans, Column, Decimals, Doubles, Integers
 from kvformat.codecs._kernel.containers import Lists, Maps, Rows
 from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.text_columns import Binaries, Texts
 from kvformat.codecs._kernel.time_forms import FormTimestamps
 from kvformat.codecs._kernel.times import Dates, Times, Timestamps
 from kvformat.codecs._kernel.tree import Node

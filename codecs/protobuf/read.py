@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from kvformat.codecs._kernel import protobuf as wire
 from kvformat.codecs._kernel import protobuf_codes as codes
-from kvformat.codecs._kernel.columns import Binaries, Booleans, Int64Column, Texts
+from kvformat.codecs._kernel.columns import Booleans, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
+from kvformat.codecs._kernel.text_columns import Binaries, Texts
 from kvformat.codecs._rows import BodyReader
 from kvformat.codecs.protobuf.binding import TEXTS
 from kvformat.codecs.protobuf.errors import said

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, Final
 
 from kvformat.codecs._decimals import to_bytes
 from kvformat.codecs.avro.decimals import unscaled
 from kvformat.codecs.avro.parse import is_valid_default
-from kvformat.codecs.avro.schema import CONSTANT, MISSING, Schema
+from kvformat.codecs.avro.schema import MISSING, Schema
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.java.charsets import java_text
 
-_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+_KEY: Final = Schema("string")
 
 
 class BadDatum(ValueError):
@@ -30,11 +29,6 @@ class BadDatum(ValueError):
         super().__init__(reason)
         self.code = code
         self.path: list[str] = []
-
-    def in_field(self, name: str) -> BadDatum:
-        """Prefix the path with the name of a field, and return the error."""
-        self.path.insert(0, name)
-        return self
 
     @property
     def error(self) -> Reason:
@@ -53,7 +47,46 @@ def write_datum(schema: Schema, value: Any) -> bytes:
 def _write_value(schema: Schema, value: Any, out: bytearray) -> None:
     if value is None and not schema.is_nullable:
         raise BadDatum(f"null value for (non-nullable) {schema}", ErrorCode.NULL_VALUE)
-    _WRITERS[schema.type](schema, value, out)
+    match schema.type:
+        case "boolean":
+            out.append(value)
+        case "int" | "long":
+            _write_long(value, out)
+        case "float" | "double":
+            out += struct.pack("<f" if schema.type == "float" else "<d", value)
+        case "bytes" | "string" | "fixed":
+            _write_bytes(schema, value, out)
+        case "enum":
+            _write_enum(schema, value, out)
+        case "record":
+            for f in schema.fields:
+                _write_part(f.schema, value[f.name], f.name, out)
+        case "array" | "map":
+            if value:
+                _write_long(len(value), out)
+            for item in value:
+                if schema.items is not None:
+                    _write_part(schema.items, item, "element", out)
+                else:
+                    _write_part(_KEY, item[0], "key", out)
+                    _write_part(next(schema.children), item[1], "value", out)
+            out.append(0)
+        case "union":  # null, or a value of the branch that all values have
+            index = schema.null_index if value is None else schema.value_index
+            assert index is not None
+            _write_long(index, out)
+            if value is not None:
+                _write_value(schema.branches[index], value, out)
+        case _:
+            out += schema.constant
+
+
+def _write_part(schema: Schema, value: Any, name: str, out: bytearray) -> None:
+    try:
+        _write_value(schema, value, out)
+    except BadDatum as bad:
+        bad.path.insert(0, name)
+        raise
 
 
 def _write_long(number: int, out: bytearray) -> None:
@@ -62,18 +95,6 @@ def _write_long(number: int, out: bytearray) -> None:
         out.append(number & 0x7F | 0x80)
         number >>= 7
     out.append(number)
-
-
-def _write_integer(schema: Schema, value: int, out: bytearray) -> None:
-    _write_long(value, out)
-
-
-def _write_boolean(schema: Schema, value: bool, out: bytearray) -> None:
-    out.append(value)
-
-
-def _write_float(schema: Schema, value: float, out: bytearray) -> None:
-    out += (_FLOAT if schema.type == "float" else _DOUBLE).pack(value)
 
 
 def _write_bytes(schema: Schema, value: bytes | Decimal, out: bytearray) -> None:
@@ -106,69 +127,6 @@ def _write_enum(schema: Schema, value: bytes, out: bytearray) -> None:
             ErrorCode.WRONG_TYPE,
         )
     _write_long(schema.symbols.index(text), out)
-
-
-def _write_record(schema: Schema, value: dict[str, Any], out: bytearray) -> None:
-    for f in schema.fields:
-        _write_part(f.schema, value[f.name], f.name, out)
-
-
-def _write_array(schema: Schema, value: list[Any], out: bytearray) -> None:
-    assert schema.items is not None
-    if value:
-        _write_long(len(value), out)
-        for item in value:
-            _write_part(schema.items, item, "element", out)
-    out.append(0)
-
-
-def _write_map(schema: Schema, value: list[tuple[bytes, Any]], out: bytearray) -> None:
-    assert schema.values is not None
-    if value:
-        _write_long(len(value), out)
-        for key, item in value:
-            _write_part(_KEY, key, "key", out)
-            _write_part(schema.values, item, "value", out)
-    out.append(0)
-
-
-def _write_part(schema: Schema, value: Any, name: str, out: bytearray) -> None:
-    try:
-        _write_value(schema, value, out)
-    except BadDatum as bad:
-        raise bad.in_field(name) from None
-
-
-def _write_union(schema: Schema, value: Any, out: bytearray) -> None:
-    """Write null, or a value of the branch that all values have."""
-    index = schema.null_index if value is None else schema.value_index
-    assert index is not None
-    _write_long(index, out)
-    if value is not None:
-        _write_value(schema.branches[index], value, out)
-
-
-def _write_constant(schema: Schema, value: Any, out: bytearray) -> None:
-    out += schema.constant
-
-
-_KEY: Final = Schema("string")
-_WRITERS: Final[dict[str, Callable[[Schema, Any, bytearray], None]]] = {
-    "boolean": _write_boolean,
-    "int": _write_integer,
-    "long": _write_integer,
-    "float": _write_float,
-    "double": _write_float,
-    "bytes": _write_bytes,
-    "string": _write_bytes,
-    "fixed": _write_bytes,
-    "enum": _write_enum,
-    "record": _write_record,
-    "array": _write_array,
-    "map": _write_map,
-    "union": _write_union,
-    CONSTANT: _write_constant,
-}
 
 
 # --- defaults ------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 
 Ints = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -17,6 +17,11 @@ RowsOf = Callable[[Ints], Ints]
 """Maps indices in a nested array to the indices of their top-level rows; -1 for a value inside a null, and for -1."""
 _COUNT = FlinkType("INT")
 _WITH_OFFSETS = (pa.lib.Type_STRING, pa.lib.Type_BINARY, pa.lib.Type_LIST, pa.lib.Type_MAP)
+
+
+def stored_type(t: FlinkType) -> pa.DataType:
+    """Return the Arrow type of decoded values of a type, which may be null at every level."""
+    return arrow_type(nullable(t))
 
 
 def validity(valid: Mask) -> pa.Buffer | None:

@@ -20,13 +20,14 @@ from kvformat.codecs._arrays import (
     RowsOf,
     field_lookup,
     row_lookup,
+    stored_type,
     with_elements,
     with_entries,
     with_fields,
 )
 from kvformat.codecs.json.scalars import preview
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkType
 
 _SHOWN = 100  # characters of a value that an error quotes
 
@@ -87,7 +88,7 @@ class RefusedValues(Conversion):
     error_code = ErrorCode.WRONG_TYPE
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        return pa.nulls(len(wire), arrow_type(nullable(self.type))), np.asarray(wire.is_valid())
+        return pa.nulls(len(wire), stored_type(self.type)), np.asarray(wire.is_valid())
 
     def reason(self, value: Any, path: str) -> Reason:
         refused: Reason = super().reason(value, path)
@@ -113,7 +114,7 @@ class EachValue(Conversion):
             except (ValueError, ArithmeticError):
                 read_values.append(None)
                 bad[place] = True
-        target = arrow_type(nullable(self.type))
+        target = stored_type(self.type)
         if not pa.types.is_temporal(target):
             return pa.array(read_values, target), bad
         return pa.array(read_values, pa.int32() if target == pa.date32() else pa.int64()).cast(target), bad
@@ -129,7 +130,7 @@ class Nested(Conversion):
     parts: Mapping[str, Conversion] = field(default_factory=dict)
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
-        target = arrow_type(nullable(self.type))
+        target = stored_type(self.type)
         if self.type.root == "ROW":
             above = field_lookup(wire, rows_of)
             children = [

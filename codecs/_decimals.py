@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import Ints, Mask, validity
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.codecs._arrays import Ints, Mask, stored_type, validity
+from kvformat.registry.contract.types import FlinkType
 
 _MOST_BYTES, _MOST_SCALE = 64, 150
 """The most bytes and the largest scale of a decimal that is read. No DECIMAL has as many."""
@@ -48,7 +48,7 @@ def decimal_array(data: pa.BinaryArray, t: FlinkType, scales: Ints) -> tuple[pa.
     values = np.where(fits, values * _POWERS[places], 0)
     words = np.empty((count, 2), np.int64)
     words[:, 0], words[:, 1] = values, values >> 63
-    kind = arrow_type(nullable(t))
+    kind = stored_type(t)
     slow = np.flatnonzero(present & ~fits)
     valid = present.copy()
     valid[slow] = False

@@ -92,11 +92,11 @@ def syntax_error_text(reader: Reader) -> str:
 
 
 class JsonSyntaxError(Exception):
-    """A message is not valid JSON. `str()` has the reason, and the character if its offset (`at`) is known."""
+    """A message is not valid JSON. `str()` has the reason."""
 
-    def __init__(self, reason: str, at: int | None = None, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
-        self.at, self.code = at, code
-        super().__init__(reason if at is None else f"{reason} at character {at + 1}")
+    def __init__(self, reason: str, *, code: ErrorCode = ErrorCode.MALFORMED) -> None:
+        super().__init__(reason)
+        self.code = code
 
 
 class DocumentReader:

@@ -17,16 +17,6 @@ from kvformat.registry.contract.join_batches import join_decoded
 
 
 class RowBatch(Protocol):
-    """A batch of the kernel."""
-
-    def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
-        """Return the rows of each message."""
-
-    def errors(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
-        """Return the error texts and codes, with one entry per message, or None if there are no errors."""
-
-
-class BodyBatch(RowBatch, Protocol):
     """A batch of the kernel that reads messages after their first `skip` bytes; see `Messages` for the others."""
 
     skip: int
@@ -37,28 +27,25 @@ class BodyBatch(RowBatch, Protocol):
     def unframed(self) -> int:
         """The number of messages that were not read."""
 
+    def read_batch(self, messages: pa.BinaryArray) -> pa.ListArray:
+        """Return the rows of each message."""
+
+    def errors(self) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+        """Return the error texts and codes, with one entry per message, or None if there are no errors."""
+
 
 class RowReader:
-    """Reads messages with the batch that a function makes."""
+    """Reads messages, or what follows their first bytes, with the batch that a function makes."""
 
     def __init__(self, make_batch: Callable[[], RowBatch]) -> None:
         self._batch = Guarded(make_batch)
 
-    def read(self, messages: pa.BinaryArray) -> DecodedBatch:
-        """Return a list of rows per message: null for a null message or an error, empty if it is skipped."""
-        with self._batch.use() as batch:  # the columns grow in place
-            return _decoded(batch, messages)
-
-
-class BodyReader:
-    """Reads what follows the first bytes of messages with the batch that a function makes."""
-
-    def __init__(self, make_batch: Callable[[], BodyBatch]) -> None:
-        self._batch = Guarded(make_batch)
-
     def read(self, messages: pa.BinaryArray, *, skip: int = 0) -> DecodedBatch:
-        """Return what `RowReader` does. `skip` is the number of bytes before the text or datum of each message."""
-        with self._batch.use() as batch:
+        """Return a list of rows per message: null for a null message or an error, empty if it is skipped.
+
+        `skip` is the number of bytes before the text or datum of each message.
+        """
+        with self._batch.use() as batch:  # the columns grow in place
             batch.skip, batch.mask = skip, 0
             return _decoded(batch, messages)
 

@@ -107,7 +107,7 @@ class JsonRegistryFormat(RecordFormat):
         self._schema_text(row)  # raises `SchemaError` for types that no JSON Schema has
 
         def write(schema_id: int, written: RegistrySchema) -> EncodedBatch:
-            return with_prefix(_writer(row).write(rows), prefix(schema_id))
+            return with_prefix(_writer(row, WRITING).write(rows), prefix(schema_id))
 
         return self.encode_with(rows, schema, write)
 
@@ -126,16 +126,6 @@ class JsonRegistryFormat(RecordFormat):
         return None if text is None else F.concat(F.lit(prefix(schema_id)), text)
 
 
-@cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> JsonReader:
-    return JsonReader(row, settings)
-
-
-@cached_by_identity
-def _writer(row: FlinkType) -> JsonWriter:
-    return JsonWriter(row, WRITING)
-
-
-@cached_by_identity
-def _schema_text(row: FlinkType, format: str, title: str) -> str:
-    return json_schema(row, format, title)
+_reader = cached_by_identity(JsonReader)
+_writer = cached_by_identity(JsonWriter)
+_schema_text = cached_by_identity(json_schema)

@@ -30,7 +30,6 @@ from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal
 from kvformat.registry.contract.schema_registries import RegistrySchema
 from kvformat.registry.contract.schemas import row_type
-from kvformat.registry.contract.types import FlinkType
 
 
 class ProtoRegistryFormat(RecordFormat):
@@ -81,6 +80,4 @@ class ProtoRegistryFormat(RecordFormat):
         return self.encode_with(rows, schema, write)
 
 
-@cached_by_identity
-def _writer(row: FlinkType, schema: RegistrySchema, format: str) -> SchemaWriter:
-    return SchemaWriter(row, schema, format)
+_writer = cached_by_identity(SchemaWriter)

@@ -34,13 +34,12 @@ _SIGNED = (codes.NEGATIVE_SIZE, codes.NO_BRANCH, codes.NO_SYMBOL, codes.NUMBER_O
 """Faults whose number may be negative. The kernel has it modulo 2**64."""
 
 
-def _placed(fault: int) -> tuple[int, list[bytes]] | None:
-    if fault not in _TEXTS:
-        return None
-    return _CODES.get(fault, ErrorCode.MALFORMED).number, [words.encode() for words in _TEXTS[fault]]
-
-
-PLACED = [_placed(fault) for fault in range(codes.COLUMN_TOO_LARGE + 1)]
+PLACED = [
+    (_CODES.get(fault, ErrorCode.MALFORMED).number, [words.encode() for words in _TEXTS[fault]])
+    if fault in _TEXTS
+    else None
+    for fault in range(codes.COLUMN_TOO_LARGE + 1)
+]
 """The code and the words of each fault, for the kernel to write."""
 
 

@@ -31,6 +31,7 @@ from dataclasses import replace
 from typing import Final
 
 from kvformat.codecs.avro.logical import TIMES
+from kvformat.codecs.avro.parse import joined
 from kvformat.codecs.avro.schema import BIG_DECIMAL, CONSTANT, MISSING, Field, Schema
 from kvformat.codecs.avro.types import row_of_schema
 from kvformat.codecs.avro.write_datum import BadDatum, write_default
@@ -185,14 +186,14 @@ def _fields(schema: Schema, t: FlinkType, path: str, legacy: bool) -> list[Field
             f"{schema} has no field for {_several('column', unknown)}{within}."
             f"{did_you_mean(unknown[0], [name for name in fields if name not in columns])} Its fields are "
             f"{listed(fields)}. Rename or leave out the column, or register a schema with such a field",
-            field=_joined(path, unknown[0]),
+            field=joined(path, unknown[0]),
         )
     missing = [name for name, field in fields.items() if name not in columns and _needs_column(field)]
     if missing:
         raise SchemaError(
             f"{_several('field', missing)} of {schema} has neither a column{within} nor a default. The columns are "
             f"{listed(columns)}. Add a column of this name, or register a schema with a default for the field",
-            field=_joined(path, missing[0]),
+            field=joined(path, missing[0]),
         )
     return [replace(f, schema=_field(f, columns.get(f.name), path, legacy)) for f in schema.fields]
 
@@ -203,14 +204,14 @@ def _needs_column(field: Field) -> bool:
 
 def _field(field: Field, column: FlinkField | None, path: str, legacy: bool) -> Schema:
     if column is not None:
-        return _fit(field.schema, column.type, _joined(path, field.name), legacy)
+        return _fit(field.schema, column.type, joined(path, field.name), legacy)
     default = None if field.default is MISSING else field.default
     try:
         return Schema(CONSTANT, constant=write_default(field.schema, default))
     except BadDatum as bad:
         raise SchemaError(
-            f"field '{_joined(path, field.name)}' has no column, and its default can't be written: {bad.args[0]}",
-            field=_joined(path, field.name),
+            f"field '{joined(path, field.name)}' has no column, and its default can't be written: {bad.args[0]}",
+            field=joined(path, field.name),
         ) from None
 
 
@@ -228,7 +229,3 @@ def _shown(path: str) -> str:
 
 def _several(what: str, names: list[str]) -> str:
     return f"{what}{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
-
-
-def _joined(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name

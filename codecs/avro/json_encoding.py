@@ -13,13 +13,13 @@ Records skip members that are not fields. The first value of a repeated field co
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import Ints, map_value_type
+from kvformat.codecs._arrays import Ints, map_value_type, stored_type
 from kvformat.codecs._decimals import unscaled_bytes
 from kvformat.codecs._json_documents import DocumentReader, JsonSyntaxError, recoded
 from kvformat.codecs._kernel.codes import TOO_MANY
@@ -44,7 +44,7 @@ from kvformat.codecs.json.write import (
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.cells import CELLS_PER_BYTE, MOST_CELLS, MOST_CELLS_OF_A_BATCH
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
-from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, nullable
 from kvformat.registry.java.parse import parse_double, parse_float, replace_lone_surrogates
 
 _Converter = Callable[[Any], Any]
@@ -68,7 +68,7 @@ class AvroJsonReader:
     """Reads messages as rows. `schema` is derived from the type `row`."""
 
     def __init__(self, row: FlinkType, schema: Schema, *, micros_as_millis: bool) -> None:
-        self._type = arrow_type(nullable(row))
+        self._type = stored_type(row)
         self._budget = _CellBudget()
         self._record = _Readers(micros_as_millis, self._budget).record(schema, row)
         self._empty_row = _empty_row(schema)
@@ -92,7 +92,7 @@ class AvroJsonReader:
             return self._empty_row, None
         self._budget.start_message(len(message))
         try:
-            return self._record.value(reader.read_first_value(recoded(message)[0])), None
+            return self._record(reader.read_first_value(recoded(message)[0])), None
         except JsonSyntaxError as fault:
             return None, Reason(fault.code, f"not JSON: {fault}")
         except BadValue as bad:
@@ -135,32 +135,25 @@ class _CellBudget:
             raise BadValue(TOO_MANY, ErrorCode.TOO_LARGE)
 
 
-class _Reader(Protocol):
-    def value(self, node: Any) -> Any: ...
-
-
 class _Readers:
     """Makes the reader of a schema. Readers convert a node of the document to a value of the column."""
 
     def __init__(self, micros_as_millis: bool, budget: _CellBudget) -> None:
         self._micros_as_millis, self._budget = micros_as_millis, budget
 
-    def record(self, schema: Schema, t: FlinkType) -> _Reader:
-        return _Record([(f.name, self._value(f.schema, c.type)) for f, c in zip(schema.fields, t.fields, strict=True)])
+    def record(self, schema: Schema, t: FlinkType) -> _Converter:
+        fields = zip(schema.fields, t.fields, strict=True)
+        return _Record([(field.name, self._value(field.schema, column.type)) for field, column in fields]).value
 
-    def _value(self, schema: Schema, t: FlinkType) -> _Reader:
+    def _value(self, schema: Schema, t: FlinkType) -> _Converter:
         if schema.optional is not None:
-            return _Union(schema.optional.full_name, self._value(schema.optional, t))
+            return _Union(schema.optional.full_name, self._value(schema.optional, t)).value
         if schema.type == "record":
             return self.record(schema, t)
         if schema.items is not None:
-            return _Array(self._value(schema.items, t.fields[0].type), schema.items.cells, self._budget)
+            return _Array(self._value(schema.items, t.fields[0].type), schema.items.cells, self._budget).value
         if schema.values is not None:
-            value = self._value(schema.values, map_value_type(t))
-            return _Map(value, schema.values.cells, self._budget)
-        return _Scalar(self._scalar(schema, t))
-
-    def _scalar(self, schema: Schema, t: FlinkType) -> _Converter:
+            return _Map(self._value(schema.values, map_value_type(t)), schema.values.cells, self._budget).value
         if schema.type in ("int", "long"):
             return self._integer(schema, t)
         if schema.type == "boolean":
@@ -188,26 +181,21 @@ class _Readers:
         return read
 
 
-class _Scalar:
-    def __init__(self, convert: _Converter) -> None:
-        self.value = convert
-
-
 class _Record:
     """Reads the fields by name and skips other members."""
 
-    def __init__(self, fields: list[tuple[str, _Reader]]) -> None:
+    def __init__(self, fields: list[tuple[str, _Converter]]) -> None:
         self._fields = fields
 
     def value(self, node: Any) -> tuple[Any, ...]:
         if not isinstance(node, dict):
             raise _expected("an object", node)
         members, values = _members(node), []
-        for name, reader in self._fields:
+        for name, read in self._fields:
             try:
                 if name not in members:
                     raise BadValue(_MISSING, ErrorCode.MISSING_FIELD)
-                values.append(reader.value(members[name]))
+                values.append(read(members[name]))
             except BadValue as bad:
                 raise _at(bad, name) from None
         return tuple(values)
@@ -216,8 +204,8 @@ class _Record:
 class _Union:
     """Reads null or the one other branch."""
 
-    def __init__(self, name: str, reader: _Reader) -> None:
-        self._name, self._reader = name, reader
+    def __init__(self, name: str, read: _Converter) -> None:
+        self._name, self._read = name, read
 
     def value(self, node: Any) -> Any:
         if node is None:
@@ -226,15 +214,15 @@ class _Union:
             raise BadValue(f"expected null or an object with one member, named {self._name}, found {preview(node)}")
         ((branch, value),) = _members(node).items()
         if branch == self._name:
-            return self._reader.value(value)
+            return self._read(value)
         if branch == "null" and value is None:
             return None
         raise BadValue(f"{preview(branch)} is not a branch of the union; the branches are null and {self._name}")
 
 
 class _Array:
-    def __init__(self, reader: _Reader, cells: int, budget: _CellBudget) -> None:
-        self._reader, self._cells, self._budget = reader, cells, budget
+    def __init__(self, read: _Converter, cells: int, budget: _CellBudget) -> None:
+        self._read, self._cells, self._budget = read, cells, budget
 
     def value(self, node: Any) -> list[Any]:
         if not isinstance(node, list):
@@ -243,15 +231,15 @@ class _Array:
         values = []
         for index, item in enumerate(node):
             try:
-                values.append(self._reader.value(item))
+                values.append(self._read(item))
             except BadValue as bad:
                 raise _at(bad, index) from None
         return values
 
 
 class _Map:
-    def __init__(self, reader: _Reader, cells: int, budget: _CellBudget) -> None:
-        self._reader, self._cells, self._budget = reader, cells, budget
+    def __init__(self, read: _Converter, cells: int, budget: _CellBudget) -> None:
+        self._read, self._cells, self._budget = read, cells, budget
 
     def value(self, node: Any) -> list[tuple[str, Any]]:
         if not isinstance(node, dict):
@@ -260,7 +248,7 @@ class _Map:
         entries = {}
         for key, value in node.members if isinstance(node, Repeated) else node.items():
             try:
-                entries[replace_lone_surrogates(key)] = self._reader.value(value)
+                entries[replace_lone_surrogates(key)] = self._read(value)
             except BadValue as bad:
                 raise _at(bad, key) from None
         return list(entries.items())

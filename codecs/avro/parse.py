@@ -133,7 +133,8 @@ def _too_deep(path: str) -> SchemaError:
     return SchemaError(f"the Avro schema is nested deeper than {MAX_DEPTH} levels", field=path or None)
 
 
-def _joined(path: str, name: str) -> str:
+def joined(path: str, name: str) -> str:
+    """Return the path of a field of the record at a path."""
     return f"{path}.{name}" if path else name
 
 
@@ -181,10 +182,10 @@ class _Parser:
         if kind in (*NAMED, "error"):
             return self._named(node, kind, space, path, depth)
         if kind == "array":
-            items = self._inner(node, "items", space, _joined(path, "element"), depth)
+            items = self._inner(node, "items", space, joined(path, "element"), depth)
             return Schema("array", items=items, properties=_properties(node))
         if kind == "map":
-            values = self._inner(node, "values", space, _joined(path, "value"), depth)
+            values = self._inner(node, "values", space, joined(path, "value"), depth)
             return Schema("map", values=values, properties=_properties(node))
         return self._reference(kind, space, path)
 
@@ -247,7 +248,7 @@ class _Parser:
             _fail(f"{json.dumps(node)} is not a field; a field is an object", path)
         name = node.get("name")
         check_name(name, path)
-        path = _joined(path, str(name))
+        path = joined(path, str(name))
         if "type" not in node:
             _fail("a field without 'type'", path)
         schema = self.schema(node["type"], space, path, depth + 1)

@@ -29,6 +29,7 @@ from kvformat.codecs._arrays import (
     field_lookup,
     map_value_type,
     row_lookup,
+    stored_type,
     validity,
     with_elements,
     with_entries,
@@ -39,7 +40,7 @@ from kvformat.codecs.json.variant import read_variants, variant_texts
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.cache import cached_by_identity
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkType
 
 _NANOS = {"ms": 1_000_000, "us": 1000}  # in a unit
 _MICROS = 1000  # in a millisecond
@@ -94,9 +95,7 @@ def read_rows(
     return _Conversion(reading=True, micros_as_millis=micros_as_millis).convert(values, _type_of_rows(row), row)
 
 
-@cached_by_identity
-def _type_of_rows(row: FlinkType) -> pa.DataType:
-    return arrow_type(nullable(row))
+_type_of_rows = cached_by_identity(stored_type)
 
 
 def with_reasons(decoded: Decoded, count: int, reasons: dict[int, Reason]) -> tuple[pa.StringArray, pa.StringArray]:

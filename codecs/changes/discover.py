@@ -250,7 +250,7 @@ class ChangeLooker:
             prepared.set_name(text)
             prepared.number = numbers[name]
             batch.set_table(prepared)
-            if table.is_changed:
+            if table.columns or table.keys:  # the batch added something
                 self._changed.add(text)
 
         findings.set_tables(batch.look(messages, closer), self._slots)

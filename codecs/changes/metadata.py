@@ -92,12 +92,8 @@ class Epoch(Metadata):
 
 
 @dataclass(frozen=True, slots=True)
-class EpochText(Metadata):
+class EpochText(Epoch):
     """An instant: a text with milliseconds since 1970, by the rules of `Long.parseLong`. Any other text is an error."""
-
-    @property
-    def type(self) -> FlinkType:
-        return _INSTANT
 
     def column(self, schema: JsonSchema) -> Column:
         text_of = scalar_converter(STRING, schema.rules)
@@ -107,9 +103,9 @@ class EpochText(Metadata):
             if not _LONG.fullmatch(text) or not -_BIGINT_END <= int(text) < _BIGINT_END:
                 code = ErrorCode.OUT_OF_RANGE if _LONG.fullmatch(text) else ErrorCode.WRONG_TYPE
                 raise FinalError(f"cannot read {preview(text)} as milliseconds since 1970", code)
-            return _instant(int(text) * 1000)
+            return _instant(int(text) * self.micros)
 
-        return _instants(STRING, read, 1000, cuts=False)
+        return _instants(STRING, read, self.micros, cuts=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kvformat.codecs._arrays import stored_type
 from kvformat.codecs._kernel import count_messages
 from kvformat.codecs._kernel.changes import ChangeBatch
 from kvformat.codecs._kernel.codes import AFTER, BEFORE
@@ -26,7 +27,7 @@ from kvformat.codecs.json.types import JsonSchema, row_of
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.fork_safe import Guarded
-from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, arrow_type
 from kvformat.registry.java.parse import replace_lone_surrogates
 from kvformat.registry.java.regex import SlowMatchError
 
@@ -48,7 +49,7 @@ class ChangeReader:
             columns.insert(0, ("presence", ColumnPresence(envelope.after, row=row)))
         plan_class = FlattenedPlan if envelope.flattened else EnvelopePlan
         fields = tuple(FlinkField(key, column.type) for key, column in columns)
-        self._stored = arrow_type(nullable(FlinkType("ROW", fields=(*row.fields, *fields))))
+        self._stored = stored_type(FlinkType("ROW", fields=(*row.fields, *fields)))
 
         def plan_and_batch() -> tuple[EnvelopePlan, ChangeBatch]:
             plan = plan_class(row, envelope, settings, [column for _, column in columns])

@@ -161,6 +161,4 @@ def _reader(row: FlinkType, settings: ReadSettings) -> CsvReader:
     return CsvReader(row, settings)
 
 
-@cached_by_identity
-def _writer(row: FlinkType, settings: WriteSettings) -> CsvWriter:
-    return CsvWriter(row, settings)
+_writer = cached_by_identity(CsvWriter)

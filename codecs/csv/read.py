@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
-
+from kvformat.codecs._arrays import stored_type
 from kvformat.codecs._kernel import csv as cells
 from kvformat.codecs._kernel import csv_times
 from kvformat.codecs._kernel.columns import Booleans, Decimals, Doubles, Int64Column
@@ -17,7 +16,7 @@ from kvformat.codecs._timestamps.read import FormReader
 from kvformat.codecs.csv.errors import CsvErrorMessages
 from kvformat.codecs.csv.scalars import MOST_TIME_DIGITS, scalar_converter
 from kvformat.codecs.csv.settings import ReadSettings
-from kvformat.registry.contract.types import INTEGER_BITS, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkType
 
 
 class CsvReader(RowReader):
@@ -42,7 +41,7 @@ class _Schema:
 
     def _cell(self, path: str, t: FlinkType) -> cells.Cell:
         """Make the cell of a column, or of an element of one."""
-        kind = _stored(t)
+        kind = stored_type(t)
         if t.root == "ARRAY":
             element = self._cell(f"{path}[]", t.fields[0].type)
             return cells.ArrayCell(path, Lists(t, kind, element.column), element, **self._elements)
@@ -79,8 +78,4 @@ class _Schema:
 
 
 def _rows(t: FlinkType, members: list[cells.Cell]) -> Rows:
-    return Rows(t, _stored(t), [field.name for field in t.fields], [member.column for member in members])
-
-
-def _stored(t: FlinkType) -> pa.DataType:
-    return arrow_type(nullable(t))
+    return Rows(t, stored_type(t), [field.name for field in t.fields], [member.column for member in members])

@@ -14,12 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import Mask, as_integers, as_type
+from kvformat.codecs._arrays import Mask, as_integers, as_type, stored_type
 from kvformat.codecs._conversions import Conversion, EachValue
 from kvformat.codecs._decimals import decimal_array, decimal_digits, offsets_of
 from kvformat.codecs.debezium.parse_texts import parse_instant
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.types import arrow_type, nullable
 
 _INT64_MAX = 2**63 - 1
 _SHORTEST_INSTANT, _T, _Z = len("2025-03-03T09:30:00Z"), ord("T"), ord("Z")
@@ -42,7 +41,7 @@ class ScaledCount(Conversion):
     special: tuple[tuple[int, int], ...] = ()
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        target = arrow_type(nullable(self.type))
+        target = stored_type(self.type)
         counts = written = as_integers(wire)
         bad = None
         if self.times > 1:
@@ -121,7 +120,7 @@ class ZonedText(Conversion):
     error_code = ErrorCode.WRONG_TYPE
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        target = arrow_type(nullable(self.type))
+        target = stored_type(self.type)
         if _are_common_instants(wire.drop_null() if wire.null_count else wire):
             try:
                 instants = wire.cast(pa.timestamp("us", "UTC"))
@@ -137,7 +136,7 @@ class SplitSet(Conversion):
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         lists = [None if text is None else text.split(",") if text else [] for text in wire.to_pylist()]
-        return pa.array(lists, arrow_type(nullable(self.type))), None
+        return pa.array(lists, stored_type(self.type)), None
 
 
 def _are_common_instants(texts: pa.StringArray) -> bool:

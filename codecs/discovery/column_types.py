@@ -158,7 +158,8 @@ class Types:
             return self._text("only null was found: STRING reads any value", path)
         if len(there) > 1:
             counts = " and ".join(f"{count} {kind}" for kind, count in there.items())
-            return self._conflict(f"values of several kinds ({counts}): kept as text", path)
+            self._conflicts += 1
+            return self._text(f"values of several kinds ({counts}): kept as text", path)
         if seen.booleans:
             return FlinkType("BOOLEAN")
         if seen.numbers:
@@ -264,10 +265,6 @@ class Types:
     def _text(self, why: str, path: str) -> FlinkType:
         self._notes.add(why, path)
         return STRING
-
-    def _conflict(self, why: str, path: str) -> FlinkType:
-        self._conflicts += 1
-        return self._text(why, path)
 
 
 def _is_map(seen: ValueSummary) -> bool:

@@ -130,11 +130,6 @@ class TableFindings:
         return frozenset(self.columns.keys() - self.types.keys())
 
     @property
-    def is_changed(self) -> bool:
-        """Whether the batch added something."""
-        return bool(self.columns or self.keys)
-
-    @property
     def additions(self) -> int:
         """The number of things that the batch added; it grows with each."""
         return len(self.keys) + sum(

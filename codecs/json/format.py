@@ -122,11 +122,5 @@ class JsonFormat(Format):
         return TimestampForms.of(self.options, self.identifier)
 
 
-@cached_by_identity
-def _reader(row: FlinkType, settings: ReadSettings) -> JsonReader:
-    return JsonReader(row, settings)
-
-
-@cached_by_identity
-def _writer(row: FlinkType, settings: WriteSettings) -> JsonWriter:
-    return JsonWriter(row, settings)
+_reader = cached_by_identity(JsonReader)
+_writer = cached_by_identity(JsonWriter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kvformat.codecs._arrays import map_value_type
+from kvformat.codecs._arrays import map_value_type, stored_type
 from kvformat.codecs._kernel.columns import Booleans, Column, Decimals, Doubles, Integers
 from kvformat.codecs._kernel.containers import Lists, Maps, Rows
 from kvformat.codecs._kernel.reader import Reader
@@ -25,7 +25,7 @@ from kvformat.codecs.json.settings import ReadSettings
 from kvformat.codecs.json.value_converters import ConvertedType
 from kvformat.codecs.json.variant import refusal
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import INTEGER_BITS, FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import INTEGER_BITS, FlinkField, FlinkType
 
 EPOCHS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP_LTZ")
 """Types that are numbers with the setting `epochs`."""
@@ -65,7 +65,7 @@ class JsonSchema:
     @staticmethod
     def row_of_columns(t: FlinkType, columns: list[Column]) -> Rows:
         """Make the column of a ROW from the columns of its fields."""
-        return Rows(t, _arrow_type(t), [field.name for field in t.fields], columns)
+        return Rows(t, stored_type(t), [field.name for field in t.fields], columns)
 
     def column(self, t: FlinkType) -> Column:
         """Make the column of any type."""
@@ -74,15 +74,15 @@ class JsonSchema:
         if t.root == "ROW":
             return self.row(t)
         if t.root == "ARRAY":
-            return Lists(t, _arrow_type(t), self.column(t.fields[0].type))
+            return Lists(t, stored_type(t), self.column(t.fields[0].type))
         if t.root in ("MAP", "MULTISET"):
             keys = self.column(t.fields[0].type)
             assert isinstance(keys, Texts)
-            return Maps(t, _arrow_type(t), keys, self.column(map_value_type(t)))
+            return Maps(t, stored_type(t), keys, self.column(map_value_type(t)))
         if t.root == "VARIANT":
-            return Variants(t, _arrow_type(t), refusal)
+            return Variants(t, stored_type(t), refusal)
         epochs = self._settings.epochs and t.root in EPOCHS
-        kind, convert = _arrow_type(t), (epoch_converter if epochs else scalar_converter)(t, self.rules)
+        kind, convert = stored_type(t), (epoch_converter if epochs else scalar_converter)(t, self.rules)
         factor = epoch_factor(t) if epochs else 0
         if t.root in _BITS:
             return Integers(t, kind, convert, _BITS[t.root])
@@ -100,7 +100,7 @@ class JsonSchema:
 
     def _converted_column(self, t: ConvertedType) -> Column:
         """Make the column of a type with its own converter."""
-        kind = _arrow_type(t)
+        kind = stored_type(t)
         convert = t.convert if t.root == "ARRAY" else t.convert.wrap(scalar_converter(t, self.rules))
         column: Column
         if t.root == "ARRAY":
@@ -137,10 +137,6 @@ def _with_hint(form_reader: FormReader, name: str) -> Converter:
             raise BadValue(conversion_error_text(value, name) + form_reader.hint(value)) from None
 
     return convert
-
-
-def _arrow_type(t: FlinkType) -> object:
-    return arrow_type(nullable(t))
 
 
 def row_of(members: dict[str, FlinkType]) -> FlinkType:

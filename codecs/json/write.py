@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.codecs._arrays import Ints, RowsOf, as_integers, as_type, replace_malformed, text_bytes
+from kvformat.codecs._arrays import Ints, RowsOf, as_integers, as_type, replace_malformed, stored_type, text_bytes
 from kvformat.codecs._timestamps.texts import PER_DAY, TEXT, date_texts, time_texts, timestamp_texts, without_zeros
 from kvformat.codecs._timestamps.write import check_forms, form_writer
 from kvformat.codecs.json.scalars import epoch_factor
@@ -35,7 +35,7 @@ from kvformat.codecs.json.variant import variant_texts
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.errors import SchemaError, listed
-from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkType, arrow_type
 from kvformat.registry.java.numbers import double_texts, plain_decimal_texts, replace_where, stripped_decimal_texts
 
 Parts = list[str | pa.LargeStringArray]
@@ -190,7 +190,7 @@ class _Batch:
 
 
 def _wrong_arrow_type(values: pa.Array, t: FlinkType, path: str) -> SchemaError:
-    wanted = arrow_type(nullable(t))
+    wanted = stored_type(t)
     return SchemaError(
         f"column '{path}': the data has the Arrow type {values.type}, which can't be written as {t}; "
         f"provide it as {wanted}, or cast it first",
@@ -275,7 +275,7 @@ def _unwrapped(values: pa.Array, t: FlinkType) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     if pa.types.is_null(values.type):
-        return pa.nulls(len(values), arrow_type(nullable(t)))
+        return pa.nulls(len(values), stored_type(t))
     if pa.types.is_string_view(values.type):
         return values.cast(TEXT)
     return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values

@@ -17,7 +17,7 @@ Rules: Flink's `PbSchemaValidationUtils`.
 
 from __future__ import annotations
 
-from kvformat.codecs.protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
+from kvformat.codecs.protobuf.types import GROUP, MESSAGE, OF_32_BITS, OF_64_BITS, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.errors import SchemaError, did_you_mean, listed
 from kvformat.registry.contract.types import FlinkType
 
@@ -29,8 +29,8 @@ _ROOTS = {
     "string": TEXTS,
     "bytes": ("BINARY", "VARBINARY"),
     "enum": (*TEXTS, "INT", "BIGINT"),
-    **dict.fromkeys(("int32", "sint32", "sfixed32", "uint32", "fixed32"), ("INT",)),
-    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint64", "fixed64"), ("BIGINT",)),
+    **dict.fromkeys(OF_32_BITS, ("INT",)),
+    **dict.fromkeys(OF_64_BITS, ("BIGINT",)),
 }
 _JAVA_TYPES = {"bool": "BOOLEAN", "bytes": "BYTE_STRING", "INT": "INT", "BIGINT": "LONG"}
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from kvformat.codecs.discovery.column_types import Notes, array_of
 from kvformat.codecs.discovery.message_kinds import BINARY, indices_of
-from kvformat.codecs.protobuf.types import GROUP, MESSAGE, FieldType, MessageType, MessageTypes
+from kvformat.codecs.protobuf.types import GROUP, MESSAGE, OF_32_BITS, OF_64_BITS, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.samples import MessageSample, Recognition, SchemaProposal
 from kvformat.registry.contract.types import BYTES, STRING, FlinkField, FlinkType
 
@@ -26,8 +26,8 @@ _SCALARS = {
     "string": STRING,
     "enum": STRING,
     "bytes": BYTES,
-    **dict.fromkeys(("int32", "sint32", "sfixed32", "uint32", "fixed32"), FlinkType("INT")),
-    **dict.fromkeys(("int64", "sint64", "sfixed64", "uint64", "fixed64"), FlinkType("BIGINT")),
+    **dict.fromkeys(OF_32_BITS, FlinkType("INT")),
+    **dict.fromkeys(OF_64_BITS, FlinkType("BIGINT")),
 }
 _MAX_NUMBER = 1000  # of a field, by which bytes are recognized; real messages seldom have larger ones
 _MIN_TEXT = 3  # characters; fewer may be text by accident

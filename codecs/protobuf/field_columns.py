@@ -38,6 +38,7 @@ from kvformat.codecs._arrays import (
     field_lookup,
     map_value_type,
     row_lookup,
+    stored_type,
     with_elements,
     with_entries,
     with_fields,
@@ -46,17 +47,15 @@ from kvformat.codecs._conversions import Conversion, RowErrors
 from kvformat.codecs._decimals import decimal_array, digit_counts, unscaled_bytes, unscaled_number
 from kvformat.codecs.protobuf.registry_schema import DATE, DECIMAL, TIME_OF_DAY, TIMESTAMP
 from kvformat.codecs.protobuf.schema_text import VALUE, WRAPPED
-from kvformat.codecs.protobuf.types import MESSAGE, FieldType, MessageType, MessageTypes
+from kvformat.codecs.protobuf.types import MESSAGE, OF_32_BITS, OF_64_BITS, FieldType, MessageType, MessageTypes
 from kvformat.registry.contract.error_codes import ErrorCode, Reason
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.contract.types import BYTES, INTEGER_BITS, FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import BYTES, INTEGER_BITS, FlinkField, FlinkType, arrow_type
 from kvformat.registry.java.parse import fit_decimal
 
 _INT, _BIGINT, _FLOAT = FlinkType("INT"), FlinkType("BIGINT"), FlinkType("FLOAT")
 _NARROW = ("TINYINT", "SMALLINT", "INT")
 _UNSIGNED = ("uint32", "fixed32", "uint64", "fixed64")
-_OF_64_BITS = ("int64", "sint64", "sfixed64", "uint64", "fixed64")
-_OF_32_BITS = ("int32", "sint32", "sfixed32", "uint32", "fixed32")
 WRAPPERS = tuple(
     f"google.protobuf.{kind}Value"
     for kind in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
@@ -153,9 +152,9 @@ def _bind_value(t: FlinkType, field: FieldType, types: MessageTypes) -> Binding:
 
 
 def _bind_scalar(t: FlinkType, field: FieldType) -> Binding:
-    if t.root in _NARROW and t.root != "INT" and field.kind in _OF_32_BITS:
+    if t.root in _NARROW and t.root != "INT" and field.kind in OF_32_BITS:
         return Binding(_INT, _Small(t, field.kind))
-    if t.root in _NARROW and field.kind in _OF_64_BITS:
+    if t.root in _NARROW and field.kind in OF_64_BITS:
         return Binding(_BIGINT, _Narrowed(t, field.kind))
     if t.root == "BIGINT" and field.kind in ("uint32", "fixed32"):
         return Binding(_INT, _Unsigned(t, field.kind))
@@ -225,7 +224,7 @@ class _Small(TwoWay):
         numbers = as_integers(wire)
         least = 0 if self.source in _UNSIGNED else -most  # a negative number is one of more than 31 or 63 bits
         bad = ((numbers < least) | (numbers >= most)) & np.asarray(wire.is_valid())
-        return as_type(np.where(bad, 0, numbers), arrow_type(nullable(self.type)), wire), bad
+        return as_type(np.where(bad, 0, numbers), stored_type(self.type), wire), bad
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         return values.cast(pa.int32())
@@ -252,7 +251,7 @@ class _Widened(_ReadOnly):
     to_write: ClassVar[str] = "Declare it as the type of the field, INT or FLOAT"
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
-        return wire.cast(arrow_type(nullable(self.type))), None
+        return wire.cast(stored_type(self.type)), None
 
 
 @dataclass(frozen=True)
@@ -292,7 +291,7 @@ class _Timestamp(_OfMessage):
         bad = (np.abs(seconds) > _MOST_SECONDS) | (nanos < 0) | (nanos >= _BILLION)
         bad &= np.asarray(wire.is_valid())
         micros = np.where(bad, 0, seconds) * _MICROS + nanos // 1000
-        return as_type(micros, arrow_type(nullable(self.type)), wire), bad
+        return as_type(micros, stored_type(self.type), wire), bad
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         micros = as_integers(values)
@@ -331,7 +330,7 @@ class _Time(_OfMessage):
             bad |= (numbers < 0) | (numbers >= limit)
         bad &= np.asarray(wire.is_valid())
         of_day = ((hours * 60 + minutes) * 60 + seconds) * _BILLION + nanos // _MILLION * _MILLION
-        return as_type(np.where(bad, 0, of_day), arrow_type(nullable(self.type)), wire), bad
+        return as_type(np.where(bad, 0, of_day), stored_type(self.type), wire), bad
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         seconds, nanos = np.divmod(as_integers(values) // _MILLION * _MILLION, _BILLION)
@@ -386,12 +385,12 @@ class _Row(TwoWay):
         above, children, place = field_lookup(wire, rows_of), list[pa.Array](), 0
         for field_, binding in zip(self.type.fields, self.bindings, strict=True):
             if binding is None:
-                children.append(pa.nulls(len(wire), arrow_type(nullable(field_.type))))
+                children.append(pa.nulls(len(wire), stored_type(field_.type)))
                 continue
             inner = f"{path}.{field_.name}" if path else field_.name
             children.append(binding.read(wire.field(place), inner, above, errors))
             place += 1
-        return with_fields(wire, arrow_type(nullable(self.type)), children)
+        return with_fields(wire, stored_type(self.type), children)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         children = values.flatten() if values.null_count else [values.field(i) for i in range(values.type.num_fields)]
@@ -406,7 +405,7 @@ class _Array(TwoWay):
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
         items = self.inner.read(wire.values, f"{path}.element", row_lookup(wire, rows_of), errors)
-        return with_elements(wire, arrow_type(nullable(self.type)), items)
+        return with_elements(wire, stored_type(self.type), items)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         items = self.inner.write(values.values)
@@ -448,7 +447,7 @@ class _MapAsRows(_ReadOnly):
         parts = {"key": wire.keys, VALUE: wire.items}
         rows = pa.StructArray.from_arrays([parts[name] for name in names], names=names)
         items = self.pair.read(rows, f"{path}.element", row_lookup(wire, rows_of), errors)
-        return with_elements(wire, arrow_type(nullable(self.type)), items)
+        return with_elements(wire, stored_type(self.type), items)
 
 
 @dataclass(frozen=True)
@@ -457,7 +456,7 @@ class _Map(TwoWay):
 
     def convert(self, wire: pa.Array, path: str, rows_of: RowsOf, errors: RowErrors) -> pa.Array:
         items = self.inner.read(wire.items, f"{path}.value", row_lookup(wire, rows_of), errors)
-        return with_entries(wire, arrow_type(nullable(self.type)), wire.keys, items)
+        return with_entries(wire, stored_type(self.type), wire.keys, items)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         items = self.inner.write(values.items)
@@ -496,7 +495,7 @@ class _Entries(TwoWay):
             refused = keys.take(pa.array(places)).to_pylist()
             errors.add(above(places), lambda i: self.reason(refused[i], path))
             keys = _without_nulls(keys)
-        return with_entries(wire, arrow_type(nullable(self.type)), keys, items)
+        return with_entries(wire, stored_type(self.type), keys, items)
 
     def to_wire(self, values: pa.Array) -> pa.Array:
         keys, items = self.pair[0].write(values.keys), self.pair[1].write(values.items)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import pyarrow as pa
 
+from kvformat.codecs._arrays import stored_type
 from kvformat.codecs._conversions import RowErrors
 from kvformat.codecs._rows import join_parts
 from kvformat.codecs.protobuf.binding import check_table
@@ -27,7 +28,7 @@ from kvformat.registry.contract.error_codes import Reason
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.join_batches import fail_rows
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema, RegistrySettings
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkField, FlinkType
 
 Check = Callable[[int | str, Callable[[], Iterable[FlinkField]]], Reason | None]
 """Returns the error of the messages of a schema, given its id and its columns."""
@@ -64,7 +65,7 @@ def decode_messages(
             reasons[at] = reader
     others = np.flatnonzero(~np.isin(which, readable))
     if len(others) or not parts:
-        kind = pa.list_(pa.field("element", arrow_type(nullable(row))))
+        kind = pa.list_(pa.field("element", stored_type(row)))
         parts.append((others, DecodedBatch(pa.nulls(len(others), kind))))
     return with_errors(join_parts(parts), reasons)
 

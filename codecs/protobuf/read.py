@@ -7,20 +7,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
+from kvformat.codecs._arrays import stored_type
 from kvformat.codecs._kernel import protobuf as wire
 from kvformat.codecs._kernel import protobuf_codes as codes
 from kvformat.codecs._kernel.columns import Booleans, Int64Column
 from kvformat.codecs._kernel.containers import Lists, Rows
 from kvformat.codecs._kernel.protobuf_columns import EnumNames, Pairs
 from kvformat.codecs._kernel.text_columns import Binaries, Texts
-from kvformat.codecs._rows import BodyReader
+from kvformat.codecs._rows import RowReader
 from kvformat.codecs.protobuf.binding import TEXTS
 from kvformat.codecs.protobuf.errors import said
 from kvformat.codecs.protobuf.required import Required
 from kvformat.codecs.protobuf.types import ENUM, GROUP, MESSAGE, EnumType, FieldType, MessageType, MessageTypes
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.java.charsets import java_text
 
 UNRECOGNIZED = "UNRECOGNIZED"
@@ -59,7 +59,7 @@ class Settings:
     empty_lists: bool = False
 
 
-class ProtobufReader(BodyReader):
+class ProtobufReader(RowReader):
     """Reads batches of messages as rows. `check_table` must have accepted the type `row`."""
 
     def __init__(self, row: FlinkType, types: MessageTypes, settings: Settings) -> None:
@@ -86,7 +86,7 @@ class _Schema:
         by_name = {field.name: field for field in message.fields}
         field_readers = {column.name: self._column_field(column, by_name[column.name]) for column in t.fields}
         columns = [field.column for field in field_readers.values()]
-        rows = Rows(t, _stored(t), [column.name for column in t.fields], columns)
+        rows = Rows(t, stored_type(t), [column.name for column in t.fields], columns)
         return self._filled(wire.MessageReader(), message, field_readers), rows
 
     def _filled(
@@ -133,14 +133,14 @@ class _Schema:
             field_readers = {
                 member.name: self._value(member, parts[member.name].type, has_default=True) for member in entry.fields
             }
-            pairs = Pairs(t, _stored(t), field_readers["key"].column, field_readers["value"].column)
+            pairs = Pairs(t, stored_type(t), field_readers["key"].column, field_readers["value"].column)
             value = field_readers["value"]
             number = value if isinstance(value, wire.NumberReader) and value.is_closed else None
             message = self._filled(wire.MessageReader(), entry, field_readers)
             return wire.EntriesReader(field.name, pairs, message, number, has_default=lists)
         if field.repeated:
             element = self._value(field, t.fields[0].type)
-            return wire.RepeatedReader(Lists(t, _stored(t), element.column), element, has_default=lists)
+            return wire.RepeatedReader(Lists(t, stored_type(t), element.column), element, has_default=lists)
         simple = field.kind not in (MESSAGE, GROUP)
         has_default = defaults or (simple and (self._types.proto3 or not field.presence))
         return self._value(field, t, has_default=has_default)
@@ -156,7 +156,7 @@ class _Schema:
             return wire.SubmessageReader(field.name, rows, message, group, has_default=has_default)
         default = field.default if has_default else None
         if field.kind in ("string", "bytes"):
-            texts = None if t is None else (Texts if t.root in TEXTS else Binaries)(t, _stored(t))
+            texts = None if t is None else (Texts if t.root in TEXTS else Binaries)(t, stored_type(t))
             is_text = field.kind == "string"
             repair: Callable[[bytes], bytes] | None = None if field.checked else _repaired
             return wire.TextReader(
@@ -174,10 +174,10 @@ def _words(t: FlinkType, enum: EnumType | None) -> Int64Column:
         names: dict[int, str] = {}
         for name, number in enum.values:
             names.setdefault(number, name)
-        return EnumNames(t, _stored(t), names, UNRECOGNIZED)
+        return EnumNames(t, stored_type(t), names, UNRECOGNIZED)
     if t.root == "BOOLEAN":
-        return Booleans(t, _stored(t), bool)
-    return Int64Column(t, _stored(t), None, _STORED[t.root])
+        return Booleans(t, stored_type(t), bool)
+    return Int64Column(t, stored_type(t), None, _STORED[t.root])
 
 
 def _bits(kind: str, default: Any) -> int | None:
@@ -196,7 +196,3 @@ def _bits(kind: str, default: Any) -> int | None:
 
 def _repaired(data: bytes) -> bytes:
     return java_text(data).encode()
-
-
-def _stored(t: FlinkType) -> pa.DataType:
-    return arrow_type(nullable(t))

@@ -10,6 +10,8 @@ from kvformat.codecs._kernel import protobuf_codes as codes
 
 GROUP, MESSAGE, ENUM = "group", "message", "enum"
 """Kinds of fields that are not scalars. The kinds of scalars have their names in `.proto` files: `int32`, ..."""
+OF_32_BITS = ("int32", "sint32", "sfixed32", "uint32", "fixed32")
+OF_64_BITS = ("int64", "sint64", "sfixed64", "uint64", "fixed64")
 _WIRE_TYPES = {
     **dict.fromkeys(("fixed64", "sfixed64", "double"), codes.FIXED64),
     **dict.fromkeys(("fixed32", "sfixed32", "float"), codes.FIXED32),

@@ -37,14 +37,6 @@ _BITS = {"float": ("f4", "u4"), "double": ("f8", "u8"), "bool": ("u1", "u1")}
 
 
 @dataclass(frozen=True, slots=True)
-class _Lack:
-    """The rows of a batch that lack a required field, and the field's path."""
-
-    rows: Ints
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
 class _Unknown:
     """Values that an enum does not have, texts or numbers; the row of each, the field's path, and the enum."""
 
@@ -90,9 +82,9 @@ class ProtobufWriter:
         if not batch.lacking and not batch.unknown:
             return EncodedBatch(messages)
         paths: dict[int, list[str]] = {}
-        for lack in batch.lacking:
-            for number in np.unique(lack.rows).tolist():
-                paths.setdefault(number, []).append(lack.path)
+        for rows_without, path in batch.lacking:
+            for number in np.unique(rows_without).tolist():
+                paths.setdefault(number, []).append(path)
         reasons: list[Reason | None] = [None] * len(rows)
         for unknown in batch.unknown:
             for number, error in unknown.errors():
@@ -104,11 +96,14 @@ class ProtobufWriter:
 
 
 class _Batch:
-    """Writes the rows of a batch. The argument `of` is always the batch's row number of each value."""
+    """Writes the rows of a batch. The argument `of` is always the batch's row number of each value.
+
+    `lacking` has rows without a required field, and the field's path.
+    """
 
     def __init__(self, types: MessageTypes, literal: bytes) -> None:
         self._types, self._literal = types, literal
-        self.lacking: list[_Lack] = []
+        self.lacking: list[tuple[Ints, str]] = []
         self.unknown: list[_Unknown] = []
 
     def message(self, rows: pa.StructArray, t: FlinkType, message: MessageType, of: Ints, path: str) -> pa.Array:
@@ -125,7 +120,7 @@ class _Batch:
             if field.required and (there is None or not there.all()):
                 rows_without = of if there is None else of[~there]
                 if len(rows_without):
-                    self.lacking.append(_Lack(rows_without, path + field.name))
+                    self.lacking.append((rows_without, path + field.name))
             if there is not None and there.any():
                 where = np.flatnonzero(there)
                 values = columns[field.name] if len(where) == len(there) else columns[field.name].take(pa.array(where))
@@ -183,7 +178,7 @@ class _Batch:
             of_type = self._types.messages[field.type_name]
             for inner in of_type.fields:
                 if inner.required:
-                    self.lacking.append(_Lack(of[~there], f"{path}{field.name}.{inner.name}"))
+                    self.lacking.append((of[~there], f"{path}{field.name}.{inner.name}"))
             default = b"" if field.kind == GROUP else b"\0"
         elif field.kind == "string":
             default = _sized(pa.array([self._literal], pa.binary()))[0].as_py()

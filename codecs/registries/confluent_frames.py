@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Mask
-from kvformat.codecs._rows import BodyReader
+from kvformat.codecs._rows import RowReader
 from kvformat.codecs.registries.framing import Frames, Framing, Reasons, cut, layout, numbered, with_errors
 from kvformat.registry.contract.batches import DecodedBatch
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
@@ -212,7 +212,7 @@ def bodies(messages: pa.BinaryArray) -> tuple[pa.BinaryArray, int, Reasons | Non
     return pc.if_else(pa.array(usable), frames.messages, pa.scalar(None, pa.binary())), frames.size, frames.errors()
 
 
-def read_after_ids(messages: pa.BinaryArray, reader: BodyReader) -> DecodedBatch | None:
+def read_after_ids(messages: pa.BinaryArray, reader: RowReader) -> DecodedBatch | None:
     """Read what follows the id of each message. Return None if some messages have a GUID."""
     batch, has_ids = reader.read_framed(messages, PREFIX, _MAGIC)
     if has_ids:

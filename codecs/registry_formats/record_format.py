@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import Ints, Mask, spread, validity
+from kvformat.codecs._arrays import Ints, Mask, spread, stored_type, validity
 from kvformat.codecs.changes.other_messages import ERROR, SKIP
 from kvformat.codecs.registries.framing import Reasons, with_errors
 from kvformat.codecs.registries.options import IGNORE, ON_NEW_SCHEMA
@@ -41,7 +41,7 @@ from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.samples import MessageSample, SchemaProposal, columns_text
 from kvformat.registry.contract.schema_registries import Refused, RegistrySchema
 from kvformat.registry.contract.schemas import resolve_schema, row_type
-from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
+from kvformat.registry.contract.types import FlinkField, FlinkType
 from kvformat.registry.format import Format
 
 _OTHER, _UNKNOWN = -2, -1
@@ -419,6 +419,4 @@ def schema_of_column(row: FlinkType) -> pa.Schema:
     return resolve_schema(columns_text(row.fields))
 
 
-@cached_by_identity
-def _type_of(row: FlinkType) -> pa.StructType:
-    return arrow_type(nullable(row))
+_type_of = cached_by_identity(stored_type)

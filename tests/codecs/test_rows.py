@@ -1,4 +1,4 @@
-"""Messages after a frame: `BodyReader.read_framed` compares the first bytes of all frames while it reads."""
+"""Messages after a frame: `RowReader.read_framed` compares the first bytes of all frames while it reads."""
 
 from __future__ import annotations
 

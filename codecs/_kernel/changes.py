@@ -20,7 +20,7 @@ from the format's `changes.envelope.Envelope`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +38,10 @@ from kvformat.codecs._kernel.codes import (
     TOO_LARGE,
     TOO_MANY_CELLS,
 )
-from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.containers import Members, Names, Rows
 from kvformat.codecs._kernel.memory import Bytes
 from kvformat.codecs._kernel.message_metadata import MemberColumn, MessageMetadata
-from kvformat.codecs._kernel.messages import Batch, ErrorWords
+from kvformat.codecs._kernel.messages import Batch
 from kvformat.codecs._kernel.operation_rows import OperationRows, int_view
 from kvformat.codecs._kernel.previous_value import PreviousValueCache
 from kvformat.codecs._kernel.read_ahead import ReadAhead
@@ -52,7 +51,8 @@ from kvformat.registry.contract.error_codes import ErrorCode
 if TYPE_CHECKING:
     import cython
 
-    from kvformat.codecs.json.scalars import BadValue
+    from kvformat.codecs.changes.read import EnvelopePlan
+    from kvformat.codecs.json.errors import JsonErrorMessages
 else:
     from kvformat.codecs._kernel import pure_cython as cython
 
@@ -71,63 +71,6 @@ if not cython.compiled:
 
 MOST_COMPARED = 8
 """The most objects and arrays of a message that are compared with those of the previous message."""
-
-
-class ChangePlan(Protocol):
-    """The format as a batch reads it; `changes.read.EnvelopePlan` implements it.
-
-    `members` begins with the names of BEFORE, AFTER and OPERATION. `outer_members` are those of a wrapped message, and
-    begin with the payload. Methods that return an error are called to raise it.
-    """
-
-    error: type[BadValue]
-    members: list[str]
-    outer_members: list[str]
-    wrapped: bool
-    rows_in_arrays: bool
-    array_of_one: bool
-    bare_deletes: bool
-    reads_ahead: bool
-    keeps_open: bool
-    filters: list[int]
-    operations: dict[str, OperationRows]
-    row: Rows
-    rows: Column
-    payload: Rows
-
-    def without_before(self, operation: OperationRows) -> OperationRows:
-        """The rows of an operation whose message lacks BEFORE. They are the same if it is needed."""
-        ...
-
-    def find_operation(self, node: Any, message: Any) -> OperationRows:
-        """The rows of an operation that the lookup missed; raises an error for an unknown operation.
-
-        `node` is the operation as a JSON node. If it is None, `message` is the node of the message.
-        """
-
-    def matches(self, member: int, node: Any) -> bool:
-        """Whether the value of a filtered member, a JSON node, matches its filter."""
-
-    def is_wanted_without(self, member: int) -> bool:
-        """Return True if a message is read that lacks a filtered member; otherwise raise an error."""
-
-    def no_rows(self, member: int, index: int, operation: Any) -> Exception:
-        """The error of a member without the row that an operation, a JSON node, needs.
-
-        `index` is the row's place in an array, -1 if it is not in an array.
-        """
-
-    def fewer_rows(self, before: int, after: int) -> Exception:
-        """The error of an update that has fewer rows before than after the change."""
-
-    def no_payload(self) -> Exception:
-        """The error of a wrapped message without a payload."""
-
-    def not_an_object(self, node: Any) -> Exception:
-        """The error of a message that is another JSON node than an object."""
-
-    def not_one_object(self, count: int) -> Exception:
-        """The error of a message that is an array of `count` messages, which is not 1."""
 
 
 class EnvelopeMembers(Members):
@@ -183,7 +126,7 @@ class ChangeBatch(Batch):
     """Reads batches of change messages as rows of `image`, with kinds and metadata."""
 
     def __init__(
-        self, plan: ChangePlan, image: Rows, metadata: list[MemberColumn], reader: Reader, words: ErrorWords
+        self, plan: EnvelopePlan, image: Rows, metadata: list[MemberColumn], reader: Reader, words: JsonErrorMessages
     ) -> None:
         super().__init__(reader, words)
         self.plan, self.image, self.metadata = plan, image, MessageMetadata(metadata)

@@ -6,7 +6,7 @@ module `reader` has the rules for all code of this package.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,33 +25,18 @@ from kvformat.codecs._kernel.csv_codes import (
 )
 from kvformat.codecs._kernel.csv_records import CsvTokenizer
 from kvformat.codecs._kernel.memory import grown
-from kvformat.codecs._kernel.messages import Recoded, Said, TextBatch
-from kvformat.codecs._kernel.reader import Reader
+from kvformat.codecs._kernel.messages import Recoded, TextBatch
 
 if TYPE_CHECKING:
     import cython
+
+    from kvformat.codecs.csv.errors import CsvErrorMessages
 else:
     from kvformat.codecs._kernel import pure_cython as cython
 
 if not cython.compiled:
     from kvformat.codecs._kernel.csv_records import BLOCK
     from kvformat.codecs._kernel.memory import byte
-
-
-class CsvWords(Protocol):
-    """The Python functions that a batch calls: for other encodings than UTF-8, and for the texts of errors."""
-
-    def recoded(self, message: bytes) -> Recoded | None:
-        """Return a message as UTF-8 and whether it was malformed, or None if its encoding is not supported.
-
-        A malformed message ends where Jackson fails. Lone surrogates are encoded like other characters.
-        """
-
-    def fault(self, reader: Reader, columns: int) -> Said:
-        """Return why the reader's message, in which `columns` columns were found, is not a record."""
-
-    def bad_value(self, cell: Cell) -> Said:
-        """Return why a cell can't take its text."""
 
 
 class CsvBatch(TextBatch):
@@ -66,7 +51,7 @@ class CsvBatch(TextBatch):
         root: Rows,
         cells: list[Cell],
         records: CsvTokenizer,
-        words: CsvWords,
+        words: CsvErrorMessages,
         *,
         lenient: bool,
         ignore_trailing_unmappable: bool,

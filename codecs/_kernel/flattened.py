@@ -7,18 +7,20 @@ AFTER is the message itself. BEFORE is the member that says whether the row was 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from kvformat.codecs._kernel.changes import ChangeBatch, ChangePlan
+from kvformat.codecs._kernel.changes import ChangeBatch
 from kvformat.codecs._kernel.codes import BAD, BEFORE, OPERATION, PAYLOAD
 from kvformat.codecs._kernel.containers import Rows
 from kvformat.codecs._kernel.message_metadata import MemberColumn
-from kvformat.codecs._kernel.messages import ErrorWords
 from kvformat.codecs._kernel.operation_rows import OperationRows
 from kvformat.codecs._kernel.reader import Reader
 
 if TYPE_CHECKING:
     import cython
+
+    from kvformat.codecs.changes.read import FlattenedPlan
+    from kvformat.codecs.json.errors import JsonErrorMessages
 else:
     from kvformat.codecs._kernel import pure_cython as cython
 
@@ -26,23 +28,11 @@ if not cython.compiled:
     from kvformat.codecs._kernel.memory import LOWER_N, LOWER_T, QUOTE, byte, matches
 
 
-class FlatChangePlan(ChangePlan, Protocol):
-    """The format as a batch of flattened messages reads it; `changes.read.FlattenedPlan` implements it.
-
-    `upserted` gives the row of an insertion or update, `deleted` that of a deletion. If a message without an operation
-    has one of the `watched` members, the plan checks whether it is a row.
-    """
-
-    upserted: OperationRows
-    deleted: OperationRows
-    watched: list[int]
-
-
 class FlatBatch(ChangeBatch):
     """Reads batches of flattened change messages."""
 
     def __init__(
-        self, plan: FlatChangePlan, image: Rows, metadata: list[MemberColumn], reader: Reader, words: ErrorWords
+        self, plan: FlattenedPlan, image: Rows, metadata: list[MemberColumn], reader: Reader, words: JsonErrorMessages
     ) -> None:
         super().__init__(plan, image, metadata, reader, words)
         self.members.is_row = True

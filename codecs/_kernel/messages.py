@@ -6,7 +6,7 @@ not change its neighbours. Each format has a subclass of `Batch` that reads one 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,8 @@ from kvformat.registry.contract.error_codes import ErrorCode, error_arrays
 
 if TYPE_CHECKING:
     import cython
+
+    from kvformat.codecs.json.errors import JsonErrorMessages
 else:
     from kvformat.codecs._kernel import pure_cython as cython
 
@@ -49,28 +51,6 @@ Said: TypeAlias = "tuple[ErrorCode, str]"
 """The code and the text of an error."""
 Recoded: TypeAlias = "tuple[bytes, bool]"
 """A message as UTF-8, and whether it was malformed."""
-
-
-class ErrorWords(Protocol):
-    """The Python functions that a batch calls: for other encodings than UTF-8, and for the texts of errors."""
-
-    def recoded(self, message: bytes) -> Recoded:
-        """Return a message as UTF-8, and whether it was malformed. A malformed message ends where Jackson fails."""
-
-    def placed(self) -> dict[int, Said]:
-        """Return errors by fault number to whose text the batch appends the position, in characters."""
-
-    def fault(self, reader: Reader) -> Said:
-        """Return why the reader's message is not JSON, for faults that `placed` does not contain."""
-
-    def malformed(self) -> Said:
-        """Return the error of all malformed messages."""
-
-    def bad_value(self, steps: list[Any], reason: Any, name: str, value: Any) -> Said:
-        """Return which value can't be read. `steps` is the path to it, innermost step first; `value` is its node."""
-
-    def no_rows(self, node: Any) -> Said:
-        """Return the error of a message that is a value but not a row."""
 
 
 class Faults:
@@ -282,7 +262,7 @@ class TextBatch(Messages):
 class Batch(TextBatch):
     """Reads batches of JSON messages."""
 
-    def __init__(self, reader: Reader, words: ErrorWords) -> None:
+    def __init__(self, reader: Reader, words: JsonErrorMessages) -> None:
         super().__init__(reader)
         self.words = words
         self.placed = {fault: (code.number, text.encode()) for fault, (code, text) in words.placed().items()}
@@ -340,7 +320,7 @@ class Batch(TextBatch):
 class JsonBatch(Batch):
     """Reads messages that are a row or an array of rows."""
 
-    def __init__(self, root: Rows, reader: Reader, words: ErrorWords) -> None:
+    def __init__(self, root: Rows, reader: Reader, words: JsonErrorMessages) -> None:
         super().__init__(reader, words)
         self.root = root
 

@@ -101,7 +101,7 @@ class EnvelopePlan:
 
     `members` begins with the members of the row before the change, the row after it, and the operation. `outer_members`
     are those of a wrapped message, and begin with the payload. The kernel calls the methods for rare messages and for
-    errors. `_kernel.changes.ChangePlan` lists the methods and attributes that it uses.
+    errors. It raises the errors that methods return.
     """
 
     error = BadValue
@@ -299,7 +299,8 @@ class FlattenedPlan(EnvelopePlan):
     """The plan for flattened messages: each message is a row.
 
     A message without an operation is the current row. A message with one of the `watched` members may not be a row. It
-    is read as a row only if it has another column of the table.
+    is read as a row only if it has another column of the table. `upserted` gives the row of an insertion or update,
+    `deleted` that of a deletion.
     """
 
     batch_class = FlatBatch

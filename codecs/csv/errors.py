@@ -25,13 +25,17 @@ _SIMPLE = {
 
 
 class CsvErrorMessages:
-    """The error messages of csv: implements `kvformat.codecs._kernel.csv_batch.CsvWords`."""
+    """The functions that `CsvBatch` calls: for other encodings than UTF-8, and for the texts of errors."""
 
     def __init__(self, settings: ReadSettings, count: int) -> None:
         self._settings, self._count = settings, count
 
     @staticmethod
     def recoded(message: bytes) -> Recoded | None:
+        """Return a message as UTF-8 and whether it was malformed, or None if its encoding is not supported.
+
+        A malformed message ends where Jackson fails. Lone surrogates are encoded like other characters.
+        """
         try:
             text, malformed = jackson_text.CSV.decode(message)
         except jackson_text.BadEncoding:
@@ -39,6 +43,7 @@ class CsvErrorMessages:
         return text.encode("utf-8", "surrogatepass"), malformed
 
     def fault(self, reader: Reader, columns: int) -> Said:
+        """Return why the reader's message, in which `columns` columns were found, is not a record."""
         code = reader.code
         if code in _SIMPLE:
             return _SIMPLE[code]
@@ -59,6 +64,7 @@ class CsvErrorMessages:
         return ErrorCode.MALFORMED, f"{reason} at character {reader.characters(reader.begin, reader.where) + 1}"
 
     def bad_value(self, cell: Cell) -> Said:
+        """Return why a cell can't take its text."""
         if isinstance(cell, ArrayCell):
             return self.bad_value(cell.element)
         if isinstance(cell, RowCell):

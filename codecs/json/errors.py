@@ -16,14 +16,13 @@ _WRONG_TYPE = ErrorCode.WRONG_TYPE
 
 
 class JsonErrorMessages:
-    """The error messages of JSON: implements `kvformat.codecs._kernel.messages.ErrorWords`."""
+    """The functions that `Batch` calls: for other encodings than UTF-8, and for the texts of errors."""
 
-    @staticmethod
-    def recoded(message: bytes) -> tuple[bytes, bool]:
-        return recoded(message)
+    recoded = staticmethod(recoded)
 
     @staticmethod
     def placed() -> dict[int, Said]:
+        """Return errors by fault number to whose text the batch appends the position, in characters."""
         placed = {
             code: (syntax_error_code(code), f"not JSON: {reason} at character ") for code, reason in FAULTS.items()
         }
@@ -31,14 +30,17 @@ class JsonErrorMessages:
 
     @staticmethod
     def malformed() -> Said:
+        """Return the error of all malformed messages."""
         return ErrorCode.WRONG_CHARSET, "not JSON: bytes that are not UTF-8"
 
     @staticmethod
     def fault(reader: Reader) -> Said:
+        """Return why the reader's message is not JSON, for faults that `placed` does not contain."""
         return syntax_error_code(reader.code), f"not JSON: {syntax_error_text(reader)}"
 
     @staticmethod
     def bad_value(steps: list[str | int], reason: Any, name: str, value: Any) -> Said:
+        """Return which value can't be read. `steps` is the path to it, innermost step first; `value` is its node."""
         path = field_path(steps)
         if reason is MISSING:
             return ErrorCode.MISSING_FIELD, f"field {path!r} is missing"
@@ -50,5 +52,6 @@ class JsonErrorMessages:
 
     @staticmethod
     def no_rows(node: Any) -> Said:
+        """Return the error of a message that is a value but not a row."""
         shown = "nothing or null" if node is None else preview(node)
         return _WRONG_TYPE, f"expected a JSON object or an array of objects, found {shown}"

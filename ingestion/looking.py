@@ -190,11 +190,7 @@ class Looking:
         from pyspark.sql import functions as F
 
         cells = lines.where(~F.col(DECODED)).select(PACKED)
-        return cells.mapInArrow(_unpack_records, self.records_type)
-
-
-def _unpack_records(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    return unpack(lines)
+        return cells.mapInArrow(lambda lines: unpack(lines), self.records_type)
 
 
 def _decode_tables(

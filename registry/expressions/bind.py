@@ -143,10 +143,6 @@ def _cast(call: Call, arguments: Sequence[Bound]) -> Bound:
     return bind_cast(arguments[0], call.type, tries=call.name == "TRY_CAST", offset=call.offset)
 
 
-def _in(call: Call, arguments: Sequence[Bound]) -> Bound:
-    return operators.bind_in(arguments[0], arguments[1:], call.offset)
-
-
 _OPERATORS: dict[str, Callable[[Call, Sequence[Bound]], Bound]] = {
     **dict.fromkeys(operators.COMPARISONS, _comparison),
     **dict.fromkeys("+-*/%", _arithmetic),
@@ -162,7 +158,7 @@ _OPERATORS: dict[str, Callable[[Call, Sequence[Bound]], Bound]] = {
     "CASE": _case,
     "CAST": _cast,
     "TRY_CAST": _cast,
-    "IN": _in,
+    "IN": lambda call, arguments: operators.bind_in(arguments[0], arguments[1:], call.offset),
     ".": lambda call, values: operators.bind_field(values[0], call.words[0], call.offset),
     "[]": lambda call, both: operators.bind_item(both[0], both[1], call.offset),
     "COALESCE": lambda call, values: conditions.bind_coalesce(values, call.offset),

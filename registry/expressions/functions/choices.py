@@ -13,18 +13,6 @@ from kvformat.registry.expressions.tree import Call
 from kvformat.registry.expressions.vectors import DTYPES
 
 
-def _bind_if(call: Call, arguments: Sequence[Bound]) -> Bound:
-    return bind_case(arguments, call.offset, name="IF", typed="function")
-
-
-def _bind_ifnull(call: Call, arguments: Sequence[Bound]) -> Bound:
-    return bind_coalesce(arguments, call.offset, name="IFNULL")
-
-
-def _bind_nullif(call: Call, arguments: Sequence[Bound]) -> Bound:
-    return bind_nullif(arguments[0], arguments[1], call.offset)
-
-
 def _bind_extreme(choose: Callable[..., Any]) -> Callable[[Call, Sequence[Bound]], Bound]:
     def bind(call: Call, arguments: Sequence[Bound]) -> Bound:
         values = with_common_type(call.name, arguments, call.offset, typed="function")
@@ -44,8 +32,8 @@ def _order_of_float(value: float) -> tuple[bool, float, float]:
 
 FUNCTIONS: dict[str, Function] = {
     "GREATEST": Function(_bind_extreme(max), 1, ANY_COUNT),
-    "IF": Function(_bind_if, 3, 3),
-    "IFNULL": Function(_bind_ifnull, 2, 2),
+    "IF": Function(lambda call, arguments: bind_case(arguments, call.offset, name="IF", typed="function"), 3, 3),
+    "IFNULL": Function(lambda call, arguments: bind_coalesce(arguments, call.offset, name="IFNULL"), 2, 2),
     "LEAST": Function(_bind_extreme(min), 1, ANY_COUNT),
-    "NULLIF": Function(_bind_nullif, 2, 2),
+    "NULLIF": Function(lambda call, arguments: bind_nullif(arguments[0], arguments[1], call.offset), 2, 2),
 }

@@ -68,10 +68,6 @@ def _bind_sha2(call: Call, arguments: Sequence[Bound]) -> Bound:
 # --- encodings -----------------------------------------------------------------------------------------------
 
 
-def _to_base64(value: str | bytes) -> str:
-    return base64.b64encode(_bytes(value)).decode()
-
-
 def _from_base64(value: str | bytes) -> str:
     """Decode base64, whose padding may be missing. The text of bytes that are not UTF-8 has replacements."""
     data = _bytes(value)
@@ -91,10 +87,6 @@ def _unhex(text: str) -> bytes | None:
     if not _HEX.fullmatch(text):
         return None
     return b"\0" + bytes.fromhex(text[1:]) if len(text) % 2 else bytes.fromhex(text)
-
-
-def _bin(number: int) -> str:
-    return f"{number % 2**64:b}"
 
 
 def _charset(name: str) -> Charset:
@@ -143,11 +135,11 @@ FUNCTIONS: dict[str, Function] = {
     "SHA384": _digest("sha384"),
     "SHA512": _digest("sha512"),
     "SHA2": Function(_bind_sha2, 2, 2),
-    "TO_BASE64": text_function(_to_base64, "TEXT|BYTES", STRING),
+    "TO_BASE64": text_function(lambda value: base64.b64encode(_bytes(value)).decode(), "TEXT|BYTES", STRING),
     "FROM_BASE64": text_function(_from_base64, "TEXT|BYTES", STRING),
     "ENCODE": _charset_function("TEXT TEXT", BYTES, _encode, encodes=True),
     "DECODE": _charset_function("BYTES TEXT", STRING, _decode, encodes=False),
     "HEX": text_function(_hex, "LONG|TEXT", STRING),
-    "BIN": text_function(_bin, "LONG", STRING),
+    "BIN": text_function(lambda number: f"{number % 2**64:b}", "LONG", STRING),
     "UNHEX": text_function(_unhex, "TEXT", BYTES, null_literals=True),
 }

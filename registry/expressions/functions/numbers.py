@@ -82,11 +82,6 @@ def _power(base: float, exponent: float) -> float:
     return math.pow(base, exponent)
 
 
-def _bind_log(call: Call, arguments: Sequence[Bound]) -> Bound:
-    """Return `LOG(x)`, the natural logarithm, or `LOG(base, x)`."""
-    return (_LN if len(arguments) == 1 else _LOG_OF_BASE)(call, arguments)
-
-
 _LN = _exactly(math.log, np.log)
 _LOG_OF_BASE = _exactly(lambda base, x: math.log(x) / math.log(base), lambda base, x: np.log(x) / np.log(base), 2)
 
@@ -240,18 +235,10 @@ def _decimal_places(call: Call, value: Bound, places: Sequence[Bound], shorten: 
 # --- the rest ------------------------------------------------------------------------------------------------
 
 
-def _bind_mod(call: Call, arguments: Sequence[Bound]) -> Bound:
-    return bind_arithmetic("%", arguments[0], arguments[1], call.offset)
-
-
 def _bind_rand(call: Call, arguments: Sequence[Bound]) -> Bound:
     if arguments:
         raise BindError(f"{call.name}: with a seed its values depend on the order of all rows", call.offset)
     return by_value(DOUBLE, random.random, [])
-
-
-def _floor(number: int, unit: int) -> int:
-    return number // unit
 
 
 def _ceil(number: int, unit: int) -> int:
@@ -286,10 +273,10 @@ FUNCTIONS: dict[str, Function] = {
     "CEILING": _floor_or_ceil(np.ceil, _ceil),
     "DEGREES": _of_doubles(lambda x: x * _PER_RADIAN),
     "E": by_values(lambda: math.e, "", DOUBLE),
-    "FLOOR": _floor_or_ceil(np.floor, _floor),
+    "FLOOR": _floor_or_ceil(np.floor, lambda number, unit: number // unit),
     "LN": _LN,
-    "LOG": Function(_bind_log, 1, 2),
-    "MOD": Function(_bind_mod, 2, 2),
+    "LOG": Function(lambda call, arguments: (_LN if len(arguments) == 1 else _LOG_OF_BASE)(call, arguments), 1, 2),
+    "MOD": Function(lambda call, arguments: bind_arithmetic("%", arguments[0], arguments[1], call.offset), 2, 2),
     "PI": by_values(lambda: math.pi, "", DOUBLE),
     "POWER": _exactly(_power, np.power, 2),
     "RADIANS": _of_doubles(lambda x: x * _PER_DEGREE),

@@ -94,11 +94,6 @@ def _ascii(text: str) -> int:
     return first - 256 if first > 127 else first
 
 
-def _chr(code: int) -> str:
-    """Return the character of the low byte; none for a negative number."""
-    return "" if code < 0 else chr(code & 0xFF)
-
-
 # --- parts of texts ------------------------------------------------------------------------------------------
 
 
@@ -112,10 +107,6 @@ def _substring(text: str, start: int, length: int = _MOST_INT) -> str | None:
 
 def _left(text: str, count: int) -> str:
     return text[:count] if count > 0 else ""
-
-
-def _right(text: str, count: int) -> str:
-    return text[-count:] if count > 0 else ""
 
 
 def _overlay(text: str, other: str, start: int, length: int | None = None) -> str:
@@ -187,14 +178,6 @@ def _pad(text: str, length: int, pad: str, *, left: bool) -> str | None:
         return _whole(units[:length])
     padding = _padding(pad_units, length - len(units))
     return _whole(padding + units if left else units + padding)
-
-
-def _lpad(text: str, length: int, pad: str) -> str | None:
-    return _pad(text, length, pad, left=True)
-
-
-def _rpad(text: str, length: int, pad: str) -> str | None:
-    return _pad(text, length, pad, left=False)
 
 
 def _replace(text: str, old: str, new: str) -> str:
@@ -300,16 +283,6 @@ def _bind_elt(call: Call, arguments: Sequence[Bound]) -> Bound:
     return by_value(type_, element, [index, *values], nulls=True)
 
 
-def _starts_with(text: Any, start: Any) -> bool:
-    starts: bool = text.startswith(start)
-    return starts
-
-
-def _ends_with(text: Any, end: Any) -> bool:
-    ends: bool = text.endswith(end)
-    return ends
-
-
 def _bind_pair(compute: Callable[[Any, Any], bool]) -> Function:
     """Return STARTSWITH or ENDSWITH: both arguments are texts, or both are bytes."""
 
@@ -324,11 +297,6 @@ def _bind_pair(compute: Callable[[Any, Any], bool]) -> Function:
 
 
 # --- kinds of texts ------------------------------------------------------------------------------------------
-
-
-def _is_alpha(text: str) -> bool:
-    """Return whether a text has only letters of a single unit of UTF-16."""
-    return text.isalpha() and is_java_text(text)
 
 
 def _is_digit(text: str) -> bool:
@@ -390,19 +358,19 @@ FUNCTIONS: dict[str, Function] = {
     "LOWER": _bind_case(_lower),
     "INITCAP": text_function(_initcap, "TEXT", same_type),
     "ASCII": text_function(_ascii, "TEXT", INT),
-    "CHR": text_function(_chr, "INTEGER", STRING),
+    "CHR": text_function(lambda code: "" if code < 0 else chr(code & 0xFF), "INTEGER", STRING),
     "REVERSE": text_function(lambda text: text[::-1], "TEXT", STRING),
     "SUBSTRING": text_function(_substring, "TEXT INT INT?", as_varying),
     "SUBSTR": text_function(_substring, "TEXT INT INT?", as_varying),
     "LEFT": text_function(_left, "TEXT INT", as_varying),
-    "RIGHT": text_function(_right, "TEXT INT", as_varying),
+    "RIGHT": text_function(lambda text, count: text[-count:] if count > 0 else "", "TEXT INT", as_varying),
     "OVERLAY": text_function(_overlay, "TEXT TEXT INTEGER INTEGER?", _overlay_type),
     "POSITION": text_function(_position, "TEXT TEXT INT?", INT),
     "LOCATE": text_function(_position, "TEXT TEXT INT?", INT),
     "INSTR": text_function(_instr, "TEXT TEXT INT? INT?", INT),
     "REPEAT": text_function(_repeat, "TEXT INT", STRING),
-    "LPAD": text_function(_lpad, "TEXT INT TEXT", STRING, may_be_null=True),
-    "RPAD": text_function(_rpad, "TEXT INT TEXT", STRING, may_be_null=True),
+    "LPAD": text_function(functools.partial(_pad, left=True), "TEXT INT TEXT", STRING, may_be_null=True),
+    "RPAD": text_function(functools.partial(_pad, left=False), "TEXT INT TEXT", STRING, may_be_null=True),
     "REPLACE": text_function(_replace, "TEXT TEXT TEXT", STRING),
     "TRANSLATE": text_function(_translate, "TEXT TEXT TEXT", STRING, nulls=True),
     "TRIM": Function(_bind_trim, 2, 2),
@@ -412,9 +380,9 @@ FUNCTIONS: dict[str, Function] = {
     "CONCAT": Function(_bind_concat, 1, ANY_COUNT),
     "CONCAT_WS": text_function(_concat_ws, "TEXT TEXT*", STRING, nulls=True),
     "ELT": Function(_bind_elt, 2, ANY_COUNT),
-    "STARTSWITH": _bind_pair(_starts_with),
-    "ENDSWITH": _bind_pair(_ends_with),
-    "IS_ALPHA": _bind_is_kind(_is_alpha, ()),
+    "STARTSWITH": _bind_pair(lambda text, start: text.startswith(start)),
+    "ENDSWITH": _bind_pair(lambda text, end: text.endswith(end)),
+    "IS_ALPHA": _bind_is_kind(lambda text: text.isalpha() and is_java_text(text), ()),
     "IS_DIGIT": _bind_is_kind(_is_digit, INTEGERS),
     "IS_DECIMAL": _bind_is_kind(_is_decimal, (*INTEGERS, *FLOATS)),
     "PRINTF": Function(bind_printf, 1, ANY_COUNT),

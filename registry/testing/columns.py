@@ -182,10 +182,9 @@ def time_zones(subject: Subject, spark: Any, _: Path) -> None:
     _compare(subject, samples, arrays, f"in the time zone {zone}")
 
 
-@rule("spark")
+@rule("spark", needs=("decode",))
 def policies(subject: Subject, spark: Any, _: Path) -> None:
     """With errors="raise" a bad message fails the job. With errors="capture" the `error` column has the message."""
-    subject.require_decode()
     case = next((case for case in subject.cases if subject.bad[case.name]), None)
     if case is None:
         raise NotApplicable("no changed message is an error; declare some in `bad`")
@@ -263,10 +262,9 @@ def _plan(frame: Any) -> str:
     return printed.getvalue()
 
 
-@rule("spark")
+@rule("spark", needs=("decode",))
 def one_python_node(subject: Subject, spark: Any, _: Path) -> None:
     """A plan has one Python node for each decode, also if a filter and several columns use its result."""
-    subject.require_decode()
     from pyspark.sql import functions as F
 
     samples = _sample_table(subject)

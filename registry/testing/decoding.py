@@ -53,9 +53,7 @@ def shapes(subject: Subject) -> None:
     """The result has one list of rows per message. The rows are structs with the schema's columns, in order and with
     the exact types, and their text is valid UTF-8. There is a valid row kind per row, and an error or null per message.
     """
-    subject.require_decode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         for messages in (case.messages, as_array([None, *case.good, None])):
             batch = case.format.decode_arrow(messages, case.schema)
             Checker(subject.identifier, "decode_arrow").decoded(batch, messages, case.stored)
@@ -78,9 +76,7 @@ def null_messages(subject: Subject) -> None:
     """A null message gives a null list without an error, anywhere in a batch. Formats that declare `null_is_row` or
     `null_is_error` give a row or an error instead.
     """
-    subject.require_decode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         null, good = case.null_answer(subject.declared), case.good
         subject.check_decoded(f"{case.name}, only null messages", [None] * 2, case.decode([None] * 2), [null] * 2)
         decoded = case.decode([part for message in good for part in (None, message)])
@@ -90,7 +86,6 @@ def null_messages(subject: Subject) -> None:
 @rule("decode")
 def skipped_messages(subject: Subject) -> None:
     """A message that the format skips gives an empty list and no error."""
-    subject.require_decode()
     if not subject.declared.skipped:
         raise NotApplicable("`skipped` declares no messages")
     case, skipped = subject.cases[0], list(subject.declared.skipped)
@@ -103,9 +98,7 @@ def errors_have_no_rows(subject: Subject) -> None:
     """A message with an error has a null list and a text that says what is wrong. A null list without an error is only
     given for a null message.
     """
-    subject.require_decode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = _mixed(subject, case, 200)
         try:
             batch = case.format.decode_arrow(as_array(messages), case.schema)
@@ -124,7 +117,6 @@ def errors_have_no_rows(subject: Subject) -> None:
 @rule("decode", page="plugins.md#checks-of-the-kit")
 def bad_messages(subject: Subject) -> None:
     """A malformed message is an error, never a row of NULLs. The author declares some in `bad`."""
-    subject.require_decode()
     declared, case = subject.declared, subject.cases[0]
     subject.context = case.name
     if declared.never_bad:
@@ -145,9 +137,7 @@ def bad_messages(subject: Subject) -> None:
 @rule("decode")
 def layouts(subject: Subject) -> None:
     """Messages decode the same way in any array: a slice, chunks, large_binary, binary_view, a dictionary."""
-    subject.require_decode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = as_array(_mixed(subject, case, 60))
         expected = case.decode(messages)
         for name, layout in LAYOUTS.items():
@@ -161,9 +151,7 @@ def layouts(subject: Subject) -> None:
 @rule("decode")
 def garbage_under_nulls(subject: Subject) -> None:
     """The bytes that the array stores at a null message do not matter."""
-    subject.require_decode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = as_array([part for message in case.good for part in (None, message)])
         decoded = case.decode(with_garbage_under_nulls(messages))
         subject.check_decoded(f"{case.name}, bytes under nulls", messages, decoded, case.decode(messages))
@@ -172,7 +160,6 @@ def garbage_under_nulls(subject: Subject) -> None:
 @rule("decode")
 def empty_batches(subject: Subject) -> None:
     """An empty batch gives an empty batch of the same types."""
-    subject.require_decode()
     for case in subject.cases:
         subject.context = f"{case.name}, an empty batch"
         batch = case.format.decode_arrow(as_array([]), case.schema)
@@ -183,7 +170,6 @@ def empty_batches(subject: Subject) -> None:
 @rule("decode")
 def zero_columns(subject: Subject) -> None:
     """A schema without columns raises SchemaError, or gives a list for each message."""
-    subject.require_decode()
     for case in subject.cases:
         subject.context = f"{case.name}, without columns"
         try:
@@ -194,7 +180,7 @@ def zero_columns(subject: Subject) -> None:
         _check_no_kernel_failure(subject, subject.context, case.messages.to_pylist(), batch)
 
 
-@rule("decode", page="flink.md#schemas")
+@rule("decode", page="flink.md#schemas", needs=())
 def types(subject: Subject) -> None:
     """A supported type raises no error. An unsupported type raises SchemaError at the first call, also for an empty
     batch.
@@ -212,13 +198,11 @@ def types(subject: Subject) -> None:
                 subject.check(where, len(str(refusal).split()) > 2, "the error does not say what is wrong")
 
 
-@rule("decode", page="flink.md#schemas")
+@rule("decode", page="flink.md#schemas", needs=("decode", "encode"))
 def edges(subject: Subject) -> None:
     """An edge value of a type is unchanged after encoding and decoding, or is an error of its row or message. At least
     half of a type's edge values must not be errors.
     """
-    subject.require_decode()
-    subject.require_encode()
     if not subject.served:
         raise NotApplicable("no type is supported")
     for flink in subject.served:
@@ -239,11 +223,9 @@ def edges(subject: Subject) -> None:
                 subject.check_equal(where, result.rows, f"[{{'v': {changes.get(value, value)}}}]")
 
 
-@rule("decode", page="flink.md#schemas")
+@rule("decode", page="flink.md#schemas", needs=("decode", "encode"))
 def overflow(subject: Subject) -> None:
     """A number outside its type's range is an error of its message, never another number."""
-    subject.require_decode()
-    subject.require_encode()
     served = set(subject.served).difference(subject.declared.unlike_wider)
     pairs = [(narrow, *of) for narrow, of in WIDER.items() if narrow in served and of[0] in subject.served]
     if not pairs:
@@ -265,13 +247,11 @@ def _is_error_or_null(result: DecodeResult) -> bool:
     return result.error is not None or result.rows in (None, "[]", "[{'v': None}]")
 
 
-@rule("decode", page="plugins.md#checks-of-the-kit")
+@rule("decode", page="plugins.md#checks-of-the-kit", needs=("decode", "encode"))
 def other_types(subject: Subject) -> None:
     """A value of another type is an error or NULL, never another value. For example, 7.9 and true are not an INT, and
     a text is not a number.
     """
-    subject.require_decode()
-    subject.require_encode()
     if subject.declared.untyped:
         raise NotApplicable(f"`untyped` is declared: {subject.declared.untyped}")
     before = subject.compared
@@ -304,11 +284,9 @@ def _encode_values(subject: Subject, flink: str, values: list[Any]) -> dict[str,
     return {value: message for value, message in pairs if message is not None}
 
 
-@rule("decode", page="plugins.md#checks-of-the-kit")
+@rule("decode", page="plugins.md#checks-of-the-kit", needs=("decode", "encode"))
 def names(subject: Subject) -> None:
     """Column names are compared exactly. Names that differ in case or in Unicode normalization are different."""
-    subject.require_decode()
-    subject.require_encode()
     flink = next((flink for flink in ("BIGINT", "INT", "STRING") if flink in subject.served), None)
     if flink is None:
         raise NotApplicable("none of BIGINT, INT and STRING is supported")
@@ -338,7 +316,6 @@ def names(subject: Subject) -> None:
 @rule("decode")
 def large_batches(subject: Subject) -> None:
     """The messages of a batch of 20,011 messages give the same rows, in the same order, as in small batches."""
-    subject.require_decode()
     rng = random.Random(SEED)
     for case in subject.cases[:1]:
         subject.context = case.name
@@ -350,11 +327,9 @@ def large_batches(subject: Subject) -> None:
         subject.check_decoded(where, messages, case.decode(messages), [expected[at] for at in indices])
 
 
-@rule("decode")
+@rule("decode", needs=("decode", "encode"))
 def wide_schemas(subject: Subject) -> None:
     """A schema may have 200 columns."""
-    subject.require_decode()
-    subject.require_encode()
     if subject.declared.most_columns is not None:
         raise NotApplicable(f"a schema has at most {subject.declared.most_columns} columns")
     plain = [flink for flink in subject.served if "<" not in flink]
@@ -389,11 +364,10 @@ def _unchanged_edges(subject: Subject, flink: str) -> pa.Array:
     return rows.field(0).filter(pa.array(unchanged, pa.bool_()))
 
 
-@rule("decode")
+@rule("decode", needs=())
 def round_trip(subject: Subject) -> None:
     """Rows are unchanged after encoding and decoding. Rows with declared messages are encoded to these exact bytes."""
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         lists = pa.ListArray.from_arrays(pa.array(range(len(case.rows) + 1), pa.int32()), case.rows)
         expected = decode_results(DecodedBatch(lists, case.kinds))
         expected = [_NULL if result.rows == "[None]" else result for result in expected]
@@ -407,9 +381,7 @@ def round_trip(subject: Subject) -> None:
 @rule("decode", page="robustness.md#guarantees")
 def never_raises(subject: Subject) -> None:
     """A format never raises for bad data. It reports an error for each bad message."""
-    subject.require_decode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = subject.changed[case.name]
         for start in range(0, len(messages), 50):
             some = messages[start : start + 50]
@@ -445,11 +417,9 @@ def _check_no_kernel_failure(
 @rule("decode", page="robustness.md#guarantees")
 def neighbours(subject: Subject) -> None:
     """A bad message does not change the results of the messages around it, and its error is at its own index."""
-    subject.require_decode()
     if not any(subject.bad.values()):
         raise NotApplicable("no changed message is an error; declare some in `bad`")
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         bad, good = subject.bad[case.name][:30], case.good
         if not bad or not good:
             continue
@@ -466,9 +436,7 @@ def neighbours(subject: Subject) -> None:
 @rule("decode")
 def batches_of_one(subject: Subject) -> None:
     """A message has the same result in a batch and in a batch of its own."""
-    subject.require_decode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = _mixed(subject, case, 80)
         alone = [case.decode([message])[0] for message in messages]
         subject.check_decoded(f"{case.name}, in a batch of {len(messages)}", messages, case.decode(messages), alone)
@@ -477,10 +445,8 @@ def batches_of_one(subject: Subject) -> None:
 @rule("decode")
 def order(subject: Subject) -> None:
     """The order of the messages in a batch does not change their results."""
-    subject.require_decode()
     rng = random.Random(SEED)
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = _mixed(subject, case, 150)
         indices = rng.sample(range(len(messages)), len(messages))
         before = case.decode(messages)
@@ -491,12 +457,10 @@ def order(subject: Subject) -> None:
 @rule("decode", page="key-value.md")
 def metadata(subject: Subject) -> None:
     """Metadata columns follow the schema's columns, have the declared types, and do not change the rows."""
-    subject.require_decode()
     keys = tuple(subject.format.metadata_types)
     if not keys:
         raise NotApplicable("the format has no metadata columns")
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = as_array(_mixed(subject, case, 40))
         expected = case.decode(messages)
         for requested in (keys, *((key,) for key in keys)):

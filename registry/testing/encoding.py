@@ -24,9 +24,7 @@ def encoded_shapes(subject: Subject) -> None:
     """The result is a binary array with one message per row, and one error or null per row. A row with an error has a
     null message.
     """
-    subject.require_encode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         for rows in (case.rows, case.rows[:0], case.rows[1:]):
             kinds = None if case.kinds is None else case.kinds[len(case.rows) - len(rows) :][: len(rows)]
             batch = case.format.encode_arrow(rows, case.schema, row_kinds=kinds)
@@ -38,9 +36,7 @@ def encoded_shapes(subject: Subject) -> None:
 @rule("encode")
 def null_rows(subject: Subject) -> None:
     """A null row becomes a null message without an error, whatever its columns store at this row."""
-    subject.require_encode()
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         count = len(case.rows)
         columns = [case.rows.field(at) for at in range(case.rows.type.num_fields)]
         for name, mask in (("all rows", [True] * count), ("every other row", [at % 2 == 0 for at in range(count)])):
@@ -53,10 +49,8 @@ def null_rows(subject: Subject) -> None:
 @rule("encode")
 def rows_alone(subject: Subject) -> None:
     """A row has the same message or error when it is encoded alone, in a batch, in a slice and in another order."""
-    subject.require_encode()
     rng = random.Random(SEED)
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         alone = [
             case.encode(case.rows[at : at + 1], None if case.kinds is None else case.kinds[at : at + 1])[0]
             for at in range(len(case.rows))
@@ -80,7 +74,6 @@ def rows_alone(subject: Subject) -> None:
 @rule("encode")
 def large_batches_of_rows(subject: Subject) -> None:
     """The rows of a batch of 20,011 rows have the same messages, in the same order, as in small batches."""
-    subject.require_encode()
     rng = random.Random(SEED)
     for case in subject.cases[:1]:
         subject.context = case.name
@@ -97,10 +90,8 @@ def row_kinds(subject: Subject) -> None:
     """A changelog format distinguishes added rows (+I, +U) from removed rows (-U, -D). An insert-only format writes all
     row kinds the same way.
     """
-    subject.require_encode()
     mode = subject.format.changelog_mode
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         plain = case.encode(case.rows)
         for kind in RowKind:
             if not mode.contains(kind) and mode is not ChangelogMode.INSERT_ONLY:
@@ -122,10 +113,8 @@ def row_kinds(subject: Subject) -> None:
 @rule("decode", page="changes.md")
 def decoded_kinds(subject: Subject) -> None:
     """Decoded rows have only the row kinds of the format's changelog mode."""
-    subject.require_decode()
     mode = subject.format.changelog_mode
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         messages = [*case.good, *subject.changed[case.name]]
         results = decode_results(case.format.decode_batch(pa.array(messages, pa.binary()), case.schema))
         for message, result in zip(messages, results, strict=True):

@@ -242,8 +242,7 @@ def _compare_both(subject: Subject, where: str, actual: tuple[list[Any], ...], e
 @rule("object")
 def determinism(subject: Subject) -> None:
     """The same batch gives the same results every time, also with an equal format and with an unpickled format."""
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         first = _decode_and_encode(subject, case, case.format)
         others = (case.format, subject.make(case.sample.options), pickle.loads(pickle.dumps(case.format)))
         names = ("the second time", "with an equal format", "with an unpickled format")
@@ -254,8 +253,7 @@ def determinism(subject: Subject) -> None:
 @rule("object")
 def no_state(subject: Subject) -> None:
     """The results of a batch do not depend on earlier batches, with the same schema or with another."""
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         fresh, used = subject.make(case.sample.options), subject.make(case.sample.options)
         for other in subject.cases:
             if other is not case and other.sample.options == case.sample.options:
@@ -270,8 +268,7 @@ def no_state(subject: Subject) -> None:
 @rule("object", page="robustness.md#threads")
 def threads(subject: Subject) -> None:
     """8 threads that share a format get the same results as a single thread. Each uses another order of messages."""
-    for case in subject.cases:
-        subject.context = case.name
+    for case in subject.each_case():
         expected = _decode_and_encode(subject, case, case.format)
 
         def run(shift: int, case: Case = case) -> tuple[list[Any], list[Any]]:
@@ -351,12 +348,11 @@ def _spare_name(case: Case) -> str:
     return name
 
 
-@rule("object", page="key-value.md")
+@rule("object", page="key-value.md", needs=("decode",))
 def key_and_value(subject: Subject) -> None:
     """A table may use the format as its value, and an insert-only format as its key. Another format as key raises
     ConfigurationError.
     """
-    subject.require_decode()
     with registered(subject):
         for case in subject.cases:
             good, expected = case.good, case.decode(case.good)

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from kvformat.registry.contract.options import Direction
+
 if TYPE_CHECKING:
     from kvformat.registry.testing.subject import Subject
 
@@ -18,6 +20,7 @@ class Rule:
 
     name: the rule's name in tests, errors and the docs.
     part: the subject of the rule: 'decode', 'encode', the format as an 'object', or its Columns in 'spark'.
+    needs: the directions that a format must have, else the rule does not apply to it.
     sentence: the rule itself.
     page: the page and section of the docs that explain it.
     check: raises `RuleBroken` if the format breaks the rule, `NotApplicable` if the rule does not apply to it.
@@ -25,6 +28,7 @@ class Rule:
 
     name: str
     part: Part
+    needs: tuple[Direction, ...]
     sentence: str
     page: str
     check: Callable[..., None]
@@ -39,22 +43,31 @@ class NotApplicable(Exception):
 
 
 _PAGE: Final = "plugins.md#the-rules"
+_NEEDS: Final[dict[Part, tuple[Direction, ...]]] = {
+    "decode": ("decode",),
+    "encode": ("encode",),
+    "object": (),
+    "spark": (),
+}
 RULES: dict[str, Rule] = {}
 """All rules by name."""
 
 _Check = TypeVar("_Check", bound=Callable[..., None])
 
 
-def rule(part: Part, *, page: str = _PAGE) -> Callable[[_Check], _Check]:
+def rule(part: Part, *, page: str = _PAGE, needs: tuple[Direction, ...] | None = None) -> Callable[[_Check], _Check]:
     """Register a function that checks a `Subject` as a rule.
 
-    The function's name becomes the rule's name, its docstring the rule's sentence.
+    The function's name becomes the rule's name, its docstring the rule's sentence. By default a rule of decoding needs
+    a format that decodes, and a rule of encoding one that encodes.
     """
 
     def add(check: _Check) -> _Check:
         name, sentence = check.__name__, " ".join((check.__doc__ or "").split())
         assert name not in RULES, f"two rules have the name {name}"
-        RULES[name] = Rule(name, part, sentence, f"docs/{page}", check)
+        RULES[name] = Rule(
+            name, part, _NEEDS.get(part, ()) if needs is None else needs, sentence, f"docs/{page}", check
+        )
         return check
 
     return add
@@ -81,6 +94,8 @@ def check_rule(rule: Rule, subject: Subject, *further: Any) -> Outcome:
 
     before = subject.compared
     try:
+        for direction in rule.needs:
+            subject.require(direction)
         rule.check(subject, *further)
     except NotApplicable as reason:
         return Outcome(rule, left_out=str(reason))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ import pyarrow as pa
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.fork_safe import cached_property
+from kvformat.registry.contract.options import Direction
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.contract.types import nullable
 from kvformat.registry.format import Format
@@ -101,15 +102,16 @@ class Subject:
         """The format with the declared options."""
         return self.make()
 
-    def require_decode(self) -> None:
-        """Raise `NotApplicable` for a format that cannot decode."""
-        if self.declared.direction == "encode":
-            raise NotApplicable("the format can only encode")
+    def require(self, direction: Direction) -> None:
+        """Raise `NotApplicable` for a format that cannot decode, or cannot encode."""
+        if self.declared.direction not in ("both", direction):
+            raise NotApplicable(f"the format can only {self.declared.direction}")
 
-    def require_encode(self) -> None:
-        """Raise `NotApplicable` for a format that cannot encode."""
-        if self.declared.direction == "decode":
-            raise NotApplicable("the format can only decode")
+    def each_case(self) -> Iterator[Case]:
+        """Yield the samples, each as the context of errors."""
+        for case in self.cases:
+            self.context = case.name
+            yield case
 
     @cached_property
     def cases(self) -> list[Case]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from kvformat.connectors import msk_iam, token_function
 from kvformat.connectors.java_settings import consumer_settings, properties
 from kvformat.connectors.properties import PREFIX
-from kvformat.registry.contract.errors import BrokerError, MissingExtraError, OptionError
+from kvformat.registry.contract.errors import BrokerError, OptionError, needs_extra
 from kvformat.registry.contract.secrets import scrubbed
 
 if TYPE_CHECKING:
@@ -387,9 +387,5 @@ def secrets(options: Mapping[str, str]) -> list[str]:
 
 
 def _check_client() -> None:
-    try:
+    with needs_extra("requests to Kafka's brokers need confluent-kafka, which is not installed", extra="kafka"):
         import confluent_kafka  # noqa: F401 - only checked
-    except ImportError as cause:
-        raise MissingExtraError(
-            "requests to Kafka's brokers need confluent-kafka, which is not installed", extra="kafka"
-        ) from cause

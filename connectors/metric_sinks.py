@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from kvformat.connectors.metric_declarations import Metric
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
+from kvformat.registry.contract.errors import ConfigurationError, needs_extra
 
 _BUCKETS: Final = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
 """Upper bounds of the histogram of a batch's seconds."""
@@ -52,12 +52,8 @@ class PrometheusSink:
     """The client library of Prometheus: an endpoint at a port, and a file."""
 
     def __init__(self, metrics: Sequence[Metric], port: int | None, host: str, textfile: str | None) -> None:
-        try:
+        with needs_extra("metrics for Prometheus need prometheus-client, which is not installed", extra="metrics"):
             import prometheus_client
-        except ImportError as cause:
-            raise MissingExtraError(
-                "metrics for Prometheus need prometheus-client, which is not installed", extra="metrics"
-            ) from cause
         self._client, self._textfile = prometheus_client, textfile
         self._registry = prometheus_client.CollectorRegistry()
         self._metrics: dict[str, Any] = {metric.name: self._made(metric) for metric in metrics}

@@ -38,12 +38,10 @@ from kvformat.connectors.metric_declarations import (
 )
 from kvformat.connectors.metric_sinks import MetricSink, PrometheusSink, StatsdSink
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
+from kvformat.registry.contract.errors import ConfigurationError, needs_extra
 
-try:
+with needs_extra("a listener needs PySpark 4.1 or newer", extra="spark"):
     from pyspark.sql.streaming.listener import StreamingQueryListener
-except ImportError as cause:
-    raise MissingExtraError("a listener needs PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from os import PathLike

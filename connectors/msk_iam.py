@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from kvformat.registry.contract.errors import MissingExtraError
+from kvformat.registry.contract.errors import needs_extra
 
 MECHANISM: Final = "AWS_MSK_IAM"
 HANDLER: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
@@ -40,12 +40,8 @@ def settings(region: str, options: Mapping[str, str]) -> dict[str, Any]:
 
 def _token(region: str, options: Mapping[str, str], _: str) -> tuple[str, float]:
     """Sign a token, and return it with the time at which it expires, in seconds since 1970."""
-    try:
+    with needs_extra(f"'{MECHANISM}' needs aws-msk-iam-sasl-signer-python on the driver and the workers", extra="msk"):
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as signer
-    except ImportError as cause:
-        raise MissingExtraError(
-            f"'{MECHANISM}' needs aws-msk-iam-sasl-signer-python on the driver and the workers", extra="msk"
-        ) from cause
     sign: Callable[..., tuple[str, int]]
     if options.get("awsRoleArn"):
         session = [options["awsRoleSessionName"]] if options.get("awsRoleSessionName") else []

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING
 
 from kvformat.connectors.batch_progress import BatchProgress
 from kvformat.connectors.lag import NO_TABLE, Lag, LagWatch
-from kvformat.registry.contract.errors import MissingExtraError
+from kvformat.registry.contract.errors import needs_extra
 
-try:
+with needs_extra("a listener needs PySpark 4.1 or newer", extra="spark"):
     from pyspark.sql.streaming.listener import StreamingQueryListener
-except ImportError as cause:
-    raise MissingExtraError("a listener needs PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

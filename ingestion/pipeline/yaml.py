@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, did_you_mean, install_extra, listed
+from kvformat.registry.contract.errors import ConfigurationError, did_you_mean, install_extra, listed, needs_extra
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 BLOCKS = ("source", "sink", "transform", "route", "pipeline")
@@ -187,10 +187,8 @@ def _syntax_error(error: Any, mark: Any, content: str) -> str:
 
 
 def _pyyaml() -> Any:
-    try:
+    with needs_extra(f"a pipeline in YAML needs PyYAML: {install_extra('ingest')}"):
         import yaml
-    except ImportError as cause:
-        raise MissingExtraError(f"a pipeline in YAML needs PyYAML: {install_extra('ingest')}") from cause
     return yaml
 
 

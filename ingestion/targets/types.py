@@ -21,7 +21,7 @@ from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, DIGITS, SPACE, ZO
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import BINARY_ROOTS, INTEGER_DIGITS, STRING, TEXT_ROOTS
 from kvformat.registry.contract.types import BYTES, FlinkType, quoted, spark_type
-from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column, with_nullable_parts
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -47,13 +47,6 @@ CHANGE_COLUMNS = (
 def with_change_columns(schema: TableSchema, rows: Rows) -> TableSchema:
     """Return the schema of a table of changes; for `latest`, the schema itself."""
     return replace(schema, columns=(*schema.columns, *CHANGE_COLUMNS)) if rows == "changes" else schema
-
-
-def without_change_columns(schema: TableSchema, rows: Rows) -> TableSchema:
-    """Return the schema of a table of changes without their columns; for `latest`, the schema itself."""
-    if rows == "latest":
-        return schema
-    return replace(schema, columns=tuple(c for c in schema.columns if c not in CHANGE_COLUMNS))
 
 
 def normalized_schema(schema: TableSchema, strategy: Strategy, as_text: Collection[str] = ONLY_IN_FLINK) -> TableSchema:
@@ -88,7 +81,7 @@ def _has_kind(t: FlinkType, kinds: Collection[str]) -> bool:
 
 def stored_type(t: FlinkType) -> DataType:
     """Return Spark's type of a column in a target. Parts of nested values are nullable."""
-    return _all_nullable(spark_type(t))
+    return with_nullable_parts(spark_type(t))
 
 
 def stored_columns(schema: TableSchema) -> StructType:
@@ -109,18 +102,6 @@ def type_ddl(t: DataType) -> str:
     if isinstance(t, T.StructType):
         return f"STRUCT<{', '.join(f'{quoted(f.name)}: {type_ddl(f.dataType)}' for f in t.fields)}>"
     return t.simpleString().upper()
-
-
-def _all_nullable(t: DataType) -> DataType:
-    from pyspark.sql import types as T
-
-    if isinstance(t, T.ArrayType):
-        return T.ArrayType(_all_nullable(t.elementType))
-    if isinstance(t, T.MapType):
-        return T.MapType(_all_nullable(t.keyType), _all_nullable(t.valueType))
-    if isinstance(t, T.StructType):
-        return T.StructType([T.StructField(f.name, _all_nullable(f.dataType)) for f in t.fields])
-    return t
 
 
 # --- values ----------------------------------------------------------------------------------------------------

@@ -36,7 +36,8 @@ exception (`errors="raise"`) or into data (`errors="capture"`). An `ErrorCode` n
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from kvformat.registry.contract.error_codes import ErrorCode
 
@@ -79,18 +80,9 @@ class PluginError(ConfigurationError, ImportError):
 class MissingExtraError(ConfigurationError, ImportError):
     """An optional dependency is not installed. With `extra`, the message says how to install this extra."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        extra: str | None = None,
-        format: str | None = None,
-        option: str | None = None,
-        field: str | None = None,
-        reason: str | None = None,
-    ) -> None:
-        text = f"{message}: {install_extra(extra)}" if extra else message
-        super().__init__(text, format=format, option=option, field=field, reason=reason)
+    def __init__(self, message: str, *, extra: str | None = None, **where: str | None) -> None:
+        """Take the other arguments of `KvFormatError` as `where`."""
+        super().__init__(f"{message}: {install_extra(extra)}" if extra else message, **where)
 
 
 class OptionError(ConfigurationError):
@@ -243,6 +235,15 @@ def add_context(
 def install_extra(extra: str) -> str:
     """Return how to install an extra of kvformat. The advice does not need a package index that has kvformat."""
     return f"install kvformat[{extra}] (in a clone: pip install '.[{extra}]')"
+
+
+@contextmanager
+def needs_extra(message: str, *, extra: str | None = None) -> Iterator[None]:
+    """Raise `MissingExtraError` with a message if an import inside of the block fails."""
+    try:
+        yield
+    except ImportError as cause:
+        raise MissingExtraError(message, extra=extra) from cause
 
 
 def too_many_bad(most: int, reason: str, code: str, *, where: str = "") -> DecodeError:

@@ -28,7 +28,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kvformat.registry.contract.errors import MissingExtraError
+from kvformat.registry.contract.errors import needs_extra
 from kvformat.registry.java.regex_classes import (
     ASCII,
     BINARY,
@@ -163,12 +163,10 @@ def compile_java(text: str) -> JavaPattern:
     Raises `RegexError` for a text that is not a supported pattern, and `MissingExtraError` if the package `regex` is
     not installed.
     """
-    try:
+    with needs_extra(
+        "Java's regular expressions need the Python package regex, here and on the workers: pip install regex"
+    ):
         import regex
-    except ImportError as cause:
-        raise MissingExtraError(
-            "Java's regular expressions need the Python package regex, here and on the workers: pip install regex"
-        ) from cause
     try:
         translator = _Translator(_without_quotes(text))
         translated = translator.whole()

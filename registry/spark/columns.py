@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kvformat.registry.contract.error_codes import ErrorCode
-from kvformat.registry.contract.errors import ConfigurationError, DecodeError, EncodeError, MissingExtraError
+from kvformat.registry.contract.errors import ConfigurationError, DecodeError, EncodeError, needs_extra
 from kvformat.registry.contract.schemas import arrow_schema, row_type
 from kvformat.registry.contract.types import (
     BYTES,
@@ -33,12 +33,10 @@ from kvformat.registry.contract.types import (
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers, for_workers
 
-try:
+with needs_extra("Columns need PySpark 4.1 or newer", extra="spark"):
     from pyspark.sql import functions as F
     from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # PySpark's stubs leave it out
     from pyspark.sql.types import BinaryType
-except ImportError as cause:
-    raise MissingExtraError("Columns need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

@@ -21,7 +21,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, SchemaError
+from kvformat.registry.contract.errors import ConfigurationError, SchemaError, needs_extra
 from kvformat.registry.spark.decoded_columns import exact_column
 from kvformat.registry.streams.change_columns import ADDED_KINDS
 
@@ -49,10 +49,8 @@ def check_session(df: DataFrame) -> None:
             f'set it before the query starts, spark.conf.set("{_PROVIDER}", "{_ROCKSDB}")',
             option=_PROVIDER,
         )
-    try:
+    with needs_extra("normalize_changes needs protobuf", extra="state"):
         importlib.import_module("google.protobuf")  # PySpark's state client imports it on the workers
-    except ImportError as cause:
-        raise MissingExtraError("normalize_changes needs protobuf", extra="state") from cause
 
 
 def normalized(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
-from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
+from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column, with_nullable_parts
 from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction
 from kvformat.registry.streams.delta.storage import TableStorage
 from kvformat.registry.streams.delta.table import DeltaFolder, TableWrite
@@ -120,20 +120,9 @@ def _type(t: DataType) -> DataType:
     """Return the type of a column: STRING for types that Delta does not have. Parts of nested values are nullable."""
     from pyspark.sql import types as T
 
-    if isinstance(t, T.ArrayType):
-        return T.ArrayType(_type(t.elementType))
-    if isinstance(t, T.MapType):
-        return T.MapType(_type(t.keyType), _type(t.valueType))
-    if isinstance(t, T.StructType):
-        return T.StructType([T.StructField(f.name, _type(f.dataType)) for f in t.fields])
-    return T.StringType() if isinstance(t, _not_in_delta()) else t
-
-
-def _not_in_delta() -> tuple[type[DataType], ...]:
-    from pyspark.sql import types as T
-
     names = ("TimeType", "DayTimeIntervalType", "YearMonthIntervalType", "VariantType", "CharType", "VarcharType")
-    return tuple(getattr(T, name) for name in names if hasattr(T, name))
+    missing = tuple(getattr(T, name) for name in names if hasattr(T, name))
+    return with_nullable_parts(t, lambda plain: T.StringType() if isinstance(plain, missing) else plain)
 
 
 def _converted(value: Column, source: DataType, target: DataType) -> Column:

@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError, too_many_bad
+from kvformat.registry.contract.errors import ConfigurationError, needs_extra, too_many_bad
 from kvformat.registry.contract.types import FlinkField
 from kvformat.registry.spark.decoded_columns import exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers, for_workers
 from kvformat.registry.table.decode_stage import DecodeStage
 
-try:
+with needs_extra("DataFrames need PySpark 4.1 or newer", extra="spark"):
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
@@ -32,8 +32,6 @@ try:
         metadata_column,
     )
     from kvformat.registry.table.watermark import with_watermark
-except ImportError as cause:
-    raise MissingExtraError("DataFrames need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

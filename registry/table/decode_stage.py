@@ -14,15 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kvformat.registry.contract.errors import MissingExtraError
+from kvformat.registry.contract.errors import needs_extra
 from kvformat.registry.contract.types import nullable, spark_type, with_time_digits
-from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_INDEX, ROW_KIND
+from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_INDEX, ROW_KIND, with_nullable_parts
 from kvformat.registry.table.record_decoding import DecodedColumn, RecordDecoding
 
-try:
+with needs_extra("DataFrames need PySpark 4.1 or newer", extra="spark"):
     from pyspark.sql import types as T
-except ImportError as cause:
-    raise MissingExtraError("DataFrames need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from kvformat.registry.format import Errors
@@ -124,7 +122,7 @@ class DecodeStage(RecordDecoding):
         struct = T.StructType([T.StructField(name, T.StringType()) for name in ("part", "reason")])
         struct.add("key", T.BinaryType()).add("value", T.BinaryType())
         for name in self.error_columns:
-            struct.add(name, _nullable(self.input_types[name]))
+            struct.add(name, with_nullable_parts(self.input_types[name]))
         return struct.add("code", T.StringType())
 
 
@@ -145,15 +143,4 @@ def has_headers(types: Mapping[str, T.DataType]) -> bool:
 
 def same_type(left: T.DataType, right: T.DataType) -> bool:
     """Return whether two types differ at most in what may be null."""
-    return _nullable(left) == _nullable(right)
-
-
-def _nullable(type_: T.DataType) -> T.DataType:
-    """Return the type with every nested field nullable."""
-    if isinstance(type_, T.StructType):
-        return T.StructType([T.StructField(f.name, _nullable(f.dataType)) for f in type_.fields])
-    if isinstance(type_, T.ArrayType):
-        return T.ArrayType(_nullable(type_.elementType))
-    if isinstance(type_, T.MapType):
-        return T.MapType(_nullable(type_.keyType), _nullable(type_.valueType))
-    return type_
+    return with_nullable_parts(left) == with_nullable_parts(right)

@@ -21,11 +21,11 @@ from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import (
     EncodeError,
     KafkaSinkWarning,
-    MissingExtraError,
     SchemaError,
     add_context,
     did_you_mean,
     listed,
+    needs_extra,
 )
 from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.normalize_input import normalize_rows
@@ -40,11 +40,9 @@ from kvformat.registry.table.change_types import CHANGE_TYPE, kinds_column, kind
 from kvformat.registry.table.encode_records import checked_kinds, encode_records, hold_back
 from kvformat.registry.table.record_layout import RecordLayout
 
-try:
+with needs_extra("DataFrames need PySpark 4.1 or newer", extra="spark"):
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
-except ImportError as cause:
-    raise MissingExtraError("DataFrames need PySpark 4.1 or newer", extra="spark") from cause
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
+from kvformat.registry.contract.errors import ConfigurationError, needs_extra
 from kvformat.registry.streams.delta.files import DataFile, has_order
 from kvformat.registry.streams.delta.storage import TableStorage
 
@@ -227,10 +227,8 @@ class DeltaLog:
 
 def _deltalake() -> tuple[Any, Any]:
     """Return the class of tables and the module of errors of deltalake. Raises `MissingExtraError`."""
-    try:
+    with needs_extra("a Delta table at a path needs deltalake", extra="delta"):
         from deltalake import DeltaTable, exceptions
-    except ImportError as cause:
-        raise MissingExtraError("a Delta table at a path needs deltalake", extra="delta") from cause
     return DeltaTable, exceptions
 
 

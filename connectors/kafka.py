@@ -130,23 +130,13 @@ class KafkaTable:
         Raises `OptionError` for options that Spark does not support and for a missing topic, `BrokerError` if no
         broker answers, `MissingExtraError`. A `KafkaSourceWarning` names each option without effect, once.
         """
-        if skip_computed:
-            table = self.without_computed(*skip_computed)
-            return table.read(
-                spark,
-                changelog=changelog,
-                metadata=metadata,
-                errors=errors,
-                row_index=row_index,
-                source=source,
-                spark_options=spark_options,
-            )
-        changes = table_rows.gives_changes(self._kv, changelog=changelog, errors=errors, row_index=row_index)
-        headers = table_rows.needs_headers(self._kv, metadata, errors)
-        decode = self._decode(spark, source, streaming=False, headers=headers, spark_options=spark_options)
+        table = self.without_computed(*skip_computed) if skip_computed else self
+        changes = table_rows.gives_changes(table._kv, changelog=changelog, errors=errors, row_index=row_index)
+        headers = table_rows.needs_headers(table._kv, metadata, errors)
+        decode = table._decode(spark, source, streaming=False, headers=headers, spark_options=spark_options)
         if changes:
             return decode(metadata=metadata, errors=errors, row_index=row_index)
-        return table_rows.current(self._kv, decode, metadata)
+        return table_rows.current(table._kv, decode, metadata)
 
     def read_arrow(
         self,
@@ -202,31 +192,14 @@ class KafkaTable:
         brokers are not asked for the offsets of a group, which may have changed. `metadata`, `errors`, `row_index`,
         `skip_computed`, `spark_options` and the exceptions are those of `read`.
         """
-        if skip_computed:
-            table = self.without_computed(*skip_computed)
-            return table.read_stream(
-                spark,
-                normalize=normalize,
-                metadata=metadata,
-                errors=errors,
-                row_index=row_index,
-                source=source,
-                checkpoint_location=checkpoint_location,
-                spark_options=spark_options,
-            )
+        table = self.without_computed(*skip_computed) if skip_computed else self
         if normalize:
-            table_rows.check_normalized(self._kv, errors=errors, row_index=row_index)
-        headers = table_rows.needs_headers(self._kv, metadata, errors)
-        decode = self._decode(
-            spark,
-            source,
-            streaming=True,
-            headers=headers,
-            checkpoint_location=checkpoint_location,
-            spark_options=spark_options,
-        )
+            table_rows.check_normalized(table._kv, errors=errors, row_index=row_index)
+        arguments = {"checkpoint_location": checkpoint_location, "spark_options": spark_options}
+        headers = table_rows.needs_headers(table._kv, metadata, errors)
+        decode = table._decode(spark, source, streaming=True, headers=headers, **arguments)
         if normalize:
-            return table_rows.normalized(self._kv, decode, metadata)
+            return table_rows.normalized(table._kv, decode, metadata)
         return decode(metadata=metadata, errors=errors, row_index=row_index)
 
     def records(
@@ -244,14 +217,8 @@ class KafkaTable:
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """Read the table's Kafka records, with `headers`, as a streaming DataFrame."""
-        return self._records(
-            spark,
-            source,
-            streaming=True,
-            headers=True,
-            checkpoint_location=checkpoint_location,
-            spark_options=spark_options,
-        )
+        arguments = {"checkpoint_location": checkpoint_location, "spark_options": spark_options}
+        return self._records(spark, source, streaming=True, headers=True, **arguments)
 
     def _decode(self, spark: SparkSession, source: Source, *, streaming: bool, **arguments: Any) -> table_rows.Decode:
         """Return the function that reads and decodes, by the chosen source."""
@@ -267,26 +234,9 @@ class KafkaTable:
             return chosen.records(spark, self._kv, streaming=streaming)
         return python_source.records(spark, self._kv, arguments["spark_options"], streaming=streaming)
 
-    def _planned(
-        self,
-        spark: SparkSession,
-        source: Source,
-        *,
-        streaming: bool,
-        headers: bool,
-        checkpoint_location: str | None = None,
-        spark_options: Mapping[str, Any] | None,
-    ) -> source_choice.ChosenSource:
+    def _planned(self, spark: SparkSession, source: Source, **arguments: Any) -> source_choice.ChosenSource:
         """Choose the source, check options and topics, and warn of options without effect, once for each."""
-        chosen = source_choice.planned(
-            spark,
-            self._kv,
-            source,
-            streaming=streaming,
-            headers=headers,
-            checkpoint_location=checkpoint_location,
-            spark_options=spark_options,
-        )
+        chosen = source_choice.planned(spark, self._kv, source, **arguments)
         for option, note in chosen.plan.notes.items():
             if option not in self._told:
                 self._told.add(option)
@@ -445,16 +395,10 @@ class KafkaTable:
         """
         if dead_letters is not None:
             topics.check(self._kv, self._letters(dead_letters).topics, spark)
-        records = self.records_stream(
-            spark, source=source, checkpoint_location=checkpoint_location, spark_options=spark_options
-        )
+        query = {"checkpoint_location": checkpoint_location}
+        records = self.records_stream(spark, source=source, spark_options=spark_options, **query)
         return self._kv.maintain(
-            records,
-            target,
-            checkpoint_location=checkpoint_location,
-            dead_letters=dead_letters,
-            trigger=trigger,
-            query_name=query_name,
+            records, target, dead_letters=dead_letters, trigger=trigger, query_name=query_name, **query
         )
 
     # --- an object like any other --------------------------------------------------------------------------

@@ -169,7 +169,7 @@ def planned(
     *,
     streaming: bool,
     headers: bool,
-    checkpoint_location: str | None,
+    checkpoint_location: str | None = None,
     spark_options: Mapping[str, Any] | None,
 ) -> ChosenSource:
     """Choose the source, check the options, and for Python's source that the topics exist.

@@ -190,7 +190,11 @@ class Looking:
         from pyspark.sql import functions as F
 
         cells = lines.where(~F.col(DECODED)).select(PACKED)
-        return cells.mapInArrow(lambda lines: unpack(lines), self.records_type)
+        return cells.mapInArrow(_unpack_records, self.records_type)
+
+
+def _unpack_records(lines: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    return unpack(lines)
 
 
 def _decode_tables(
@@ -401,15 +405,8 @@ def _messages(records: pa.RecordBatch, part: Part, format: Format | None) -> pa.
     return with_header(format, messages, headers_of(records, {part: name}).get(part))
 
 
-def _lines(
-    tables: pa.StringArray,
-    packed: pa.BinaryArray,
-    decoded: pa.BooleanArray,
-    news: pa.StringArray,
-    returned: pa.BooleanArray,
-) -> pa.RecordBatch:
-    arrays = [tables, packed, decoded, news, returned]
-    return pa.RecordBatch.from_arrays(arrays, [TABLE, PACKED, DECODED, NEWS, RETURNED])
+def _lines(*columns: pa.Array) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*columns], [TABLE, PACKED, DECODED, NEWS, RETURNED])
 
 
 class _Places:

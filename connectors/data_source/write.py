@@ -5,6 +5,7 @@ Exactly-once delivery needs a shuffle by the contents of records, which a data s
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -97,7 +98,7 @@ class TaskWriter:
         if first is None:
             return
         keys = [i for i, name in enumerate(first.schema.names) if name in ("topic", "key")]
-        yield from buffered(most, keys)(_chained(first, records))
+        yield from buffered(most, keys)(itertools.chain([first], records))
 
     def _placed(self, records: pa.RecordBatch) -> pa.RecordBatch:
         """Add the partition of each record, for the partitioner 'fixed': that of the task's number."""
@@ -113,31 +114,21 @@ class TaskWriter:
         return records.append_column("partition", pa.array(numbers, pa.int32()))
 
 
-def _chained(first: pa.RecordBatch, others: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from others
+class _Writer:
+    def __init__(self, writer: TaskWriter) -> None:
+        self._writer = writer
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write the rows of a task."""
+        return self._writer.write(iterator)
 
 
-class KafkaBatchWriter(DataSourceArrowWriter):
+class KafkaBatchWriter(_Writer, DataSourceArrowWriter):
     """Writes a batch."""
 
-    def __init__(self, writer: TaskWriter) -> None:
-        self._writer = writer
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write the rows of a task."""
-        return self._writer.write(iterator)
-
-
-class KafkaStreamWriter(DataSourceStreamArrowWriter):
+class KafkaStreamWriter(_Writer, DataSourceStreamArrowWriter):
     """Writes the micro-batches of a stream."""
-
-    def __init__(self, writer: TaskWriter) -> None:
-        self._writer = writer
-
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        """Write the rows of a task."""
-        return self._writer.write(iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:
         """Do nothing: brokers have the records when a task ends."""

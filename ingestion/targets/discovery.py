@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from kvformat.ingestion.pipeline.options import SINK_NAME
 from kvformat.ingestion.targets.target import Target
+from kvformat.registry.contract.discovery import entry_points
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, PluginError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def target_of(sink: PipelineSink) -> Target:
 
 def available_targets() -> list[str]:
     """Return the types of sinks, sorted, without loading them."""
-    return sorted({*_BUILT_IN, *_points()})
+    return sorted({*_BUILT_IN, *entry_points(GROUP)})
 
 
 def sink_options(type_: str) -> tuple[Option, ...]:
@@ -64,7 +65,7 @@ def target_class(type_: str) -> type[Target]:
     """
     if type_ in _BUILT_IN:
         return _built_in(_BUILT_IN[type_])
-    points = _points().get(type_, [])
+    points = entry_points(GROUP).get(type_, [])
     if not points:
         names = available_targets()
         raise OptionError(
@@ -99,17 +100,7 @@ def _built_in(place: str) -> type[Target]:
 
 def is_plugged(type_: str) -> bool:
     """Whether an installed package has a target of this type."""
-    return type_ not in _BUILT_IN and type_ in _points()
-
-
-def _points() -> dict[str, list[metadata.EntryPoint]]:
-    points: dict[str, list[metadata.EntryPoint]] = {}
-    for point in metadata.entry_points(group=GROUP):
-        same = points.setdefault(point.name, [])
-        # a distribution may be listed twice, for example installed and on PYTHONPATH as a zip
-        if all(other.value != point.value for other in same):
-            same.append(point)
-    return points
+    return type_ not in _BUILT_IN and type_ in entry_points(GROUP)
 
 
 def _owner(point: metadata.EntryPoint) -> str:

@@ -91,14 +91,19 @@ def format_class(identifier: str) -> type[Format]:
 def _entry_points(*, refresh: bool = False) -> Mapping[str, list[metadata.EntryPoint]]:
     global _points
     if _points is None or refresh:
-        points: dict[str, list[metadata.EntryPoint]] = {}
-        for point in metadata.entry_points(group=GROUP):
-            same = points.setdefault(point.name, [])
-            # a distribution may be listed twice, for example installed and on PYTHONPATH as a zip
-            if all(other.value != point.value for other in same):
-                same.append(point)
-        _points = points
+        _points = entry_points(GROUP)
     return _points
+
+
+def entry_points(group: str) -> dict[str, list[metadata.EntryPoint]]:
+    """Return the entry points of a group by their names: several for a name if they differ."""
+    points: dict[str, list[metadata.EntryPoint]] = {}
+    for point in metadata.entry_points(group=group):
+        same = points.setdefault(point.name, [])
+        # a distribution may be listed twice, for example installed and on PYTHONPATH as a zip
+        if all(other.value != point.value for other in same):
+            same.append(point)
+    return points
 
 
 def _load(name: str) -> type[Format]:

@@ -95,7 +95,7 @@ def double_text_java17(value: float) -> str:
     """Format as `Double.toString` of Java 17."""
     if _stands_plain(value):
         return repr(value)  # never a digit too many in this range
-    return _special_text(value) or _text_17(struct.unpack("<Q", struct.pack("<d", value))[0])
+    return _special_text(value) or _text_17(struct.unpack("<Q", struct.pack("<d", value))[0], 52, 1023)
 
 
 def float_text_java17(value: float) -> str:
@@ -103,32 +103,24 @@ def float_text_java17(value: float) -> str:
     special = "0.0" if value == 0 else _special_text(value)
     if special:
         return "-0.0" if value == 0 and math.copysign(1, value) < 0 else special
-    bits: int = struct.unpack("<I", struct.pack("<f", value))[0]
-    exponent, fraction = divmod(bits, 1 << 23)
-    sign, exponent = divmod(exponent, 256)
-    significant = 24
-    if exponent:
-        fraction += 1 << 23
-    else:
-        significant = fraction.bit_length()
-        fraction <<= 24 - significant
-        exponent = significant - 23
-    digits, point = _digits_17(fraction << 29, exponent - 127, significant)
-    return "-" * sign + _notation(digits, point)
+    return _text_17(struct.unpack("<I", struct.pack("<f", value))[0], 23, 127)
 
 
-def _text_17(bits: int) -> str:
-    """Format the double with these bits. It must be finite and not zero."""
-    exponent, fraction = divmod(bits, 1 << 52)
-    sign, exponent = divmod(exponent, 2048)
-    significant = 53
+def _text_17(bits: int, size: int, bias: int) -> str:
+    """Format the number with these bits: a sign, an exponent, and `size` bits of a fraction.
+
+    It must be finite and not zero.
+    """
+    exponent, fraction = divmod(bits, 1 << size)
+    sign, exponent = divmod(exponent, 2 * (bias + 1))
+    significant = size + 1
     if exponent:
-        fraction += 1 << 52
+        fraction += 1 << size
     else:
         significant = fraction.bit_length()
-        fraction <<= 53 - significant
-        exponent = significant - 52
-    digits, point = _digits_17(fraction, exponent - 1023, significant)
+        fraction <<= size + 1 - significant
+        exponent = significant - size
+    digits, point = _digits_17(fraction << 52 - size, exponent - bias, significant)
     return "-" * sign + _notation(digits, point)
 
 

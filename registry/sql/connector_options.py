@@ -29,6 +29,7 @@ _OFFSETS = re.compile(r"partition:\+?0*(\d{1,10}),offset:([+-]?)0*(\d{1,19})")
 _GUARANTEES = ("exactly-once", "at-least-once", "none")
 _MODES = ("group-offsets", "timestamp", "specific-offsets")
 
+_ONE_WATERMARK = "no effect, with a warning: Spark has one watermark for a query"
 _SHARED = (
     Option(name="connector", doc="`kafka` or `upsert-kafka`; a DDL of Confluent Cloud has `confluent`"),
     Option(name="topic", type="list", doc="topics, separated by `;`; a table to write to needs exactly one"),
@@ -82,33 +83,12 @@ _SHARED = (
         doc="no effect: Spark looks for partitions before each micro-batch; `0` gives a warning",
     ),
     Option(name="scan.parallelism", type="int", doc="largest number of tasks; a partition is never split"),
-    Option(name="scan.watermark.alignment.group", doc="no effect, with a warning: Spark has one watermark for a query"),
-    Option(
-        name="scan.watermark.alignment.max-drift",
-        type="duration",
-        doc="no effect, with a warning: Spark has one watermark for a query",
-    ),
-    Option(
-        name="scan.watermark.alignment.update-interval",
-        type="duration",
-        doc="no effect, with a warning: Spark has one watermark for a query",
-    ),
-    Option(
-        name="scan.watermark.emit.strategy",
-        type="enum",
-        allowed=("on-event", "on-periodic"),
-        doc="no effect, with a warning: Spark has one watermark for a query",
-    ),
-    Option(
-        name="scan.watermark.emit.on-event.gap",
-        type="int",
-        doc="no effect, with a warning: Spark has one watermark for a query",
-    ),
-    Option(
-        name="scan.watermark.idle-timeout",
-        type="duration",
-        doc="no effect, with a warning: Spark has one watermark for a query",
-    ),
+    Option(name="scan.watermark.alignment.group", doc=_ONE_WATERMARK),
+    Option(name="scan.watermark.alignment.max-drift", type="duration", doc=_ONE_WATERMARK),
+    Option(name="scan.watermark.alignment.update-interval", type="duration", doc=_ONE_WATERMARK),
+    Option(name="scan.watermark.emit.strategy", type="enum", allowed=("on-event", "on-periodic"), doc=_ONE_WATERMARK),
+    Option(name="scan.watermark.emit.on-event.gap", type="int", doc=_ONE_WATERMARK),
+    Option(name="scan.watermark.idle-timeout", type="duration", doc=_ONE_WATERMARK),
     Option(
         name="sink.parallelism",
         type="int",

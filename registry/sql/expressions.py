@@ -233,10 +233,7 @@ class ExpressionReader(DdlReader):
 
     def _operand(self, depth: int) -> Tree:
         """Parse signs, a value, and the members of it that are read."""
-        offset, negative = self.offset(), False
-        while self.peek() in ("+", "-"):
-            negative ^= self.peek() == "-"
-            self.index += 1
+        offset, negative = self.offset(), self._sign() < 0
         operand = self._primary(depth)
         while True:
             at = self.offset()
@@ -251,6 +248,14 @@ class ExpressionReader(DdlReader):
             is_whole = operand.type is not None and (operand.type in (INT, BIGINT) or operand.type.scale == 0)
             return Literal(-operand.value, _whole_type(-operand.value) if is_whole else operand.type, offset)
         return Call("NEGATIVE", (operand,), offset) if negative else operand
+
+    def _sign(self) -> int:
+        """Skip signs; returns 1 or -1."""
+        sign = 1
+        while self.peek() in ("+", "-"):
+            sign = -sign if self.peek() == "-" else sign
+            self.index += 1
+        return sign
 
     # --- values ----------------------------------------------------------------------------------------------
 
@@ -346,10 +351,7 @@ class ExpressionReader(DdlReader):
 
         Rules: Calcite's `SqlIntervalQualifier`, but a number may have any number of digits.
         """
-        offset, sign = self.offset(), 1
-        while self.peek() in ("+", "-"):
-            sign = -sign if self.peek() == "-" else sign
-            self.index += 1
+        offset, sign = self.offset(), self._sign()
         is_quoted = self.peek().startswith("'")
         if is_quoted:
             text = self.plain_text("the length of an interval").strip()

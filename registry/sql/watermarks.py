@@ -131,14 +131,6 @@ class WatermarkReader(ExpressionReader):
             raise self._unsupported(name)
         return terms
 
-    def _sign(self) -> int:
-        """Skip signs; returns 1 or -1."""
-        sign = 1
-        while self.peek() in ("+", "-"):
-            sign = -sign if self.peek() == "-" else sign
-            self.index += 1
-        return sign
-
     def _unsupported(self, name: str) -> SchemaError:
         if self.word() == "SOURCE_WATERMARK":
             return self.error(f"Spark does not have SOURCE_WATERMARK(): {_write_instead(name)}")

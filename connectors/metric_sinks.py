@@ -11,7 +11,7 @@ import re
 import socket
 import time
 from collections.abc import Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 from kvformat.connectors.metric_declarations import Metric
 from kvformat.registry.contract.errors import ConfigurationError, needs_extra
@@ -23,33 +23,11 @@ _NOT_A_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
 _ADDRESS: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^:\s]+):(\d{1,5})")
 
 
-class MetricSink(Protocol):
-    """A place for the numbers of metrics; `labels` are the values of a metric's labels."""
-
-    def add(self, metric: Metric, count: float, labels: Sequence[str]) -> None:
-        """Add to a counter; 0 begins its time series."""
-
-    def set(self, metric: Metric, value: float, labels: Sequence[str]) -> None:
-        """Set a gauge."""
-
-    def set_age(self, metric: Metric, since: float, labels: Sequence[str]) -> None:
-        """Set a gauge to the seconds since a time, whenever it is read."""
-
-    def observe(self, metric: Metric, value: float, labels: Sequence[str]) -> None:
-        """Add a number to a histogram."""
-
-    def forget(self, metric: Metric, labels: Sequence[str]) -> None:
-        """End the time series of a gauge."""
-
-    def flush(self) -> None:
-        """Send or write what has changed."""
-
-    def close(self) -> None:
-        """Close connections."""
-
-
 class PrometheusSink:
-    """The client library of Prometheus: an endpoint at a port, and a file."""
+    """The client library of Prometheus: an endpoint at a port, and a file.
+
+    `labels` are the values of a metric's labels.
+    """
 
     def __init__(self, metrics: Sequence[Metric], port: int | None, host: str, textfile: str | None) -> None:
         with needs_extra("metrics for Prometheus need prometheus-client, which is not installed", extra="metrics"):
@@ -80,7 +58,7 @@ class PrometheusSink:
         return self._metrics[metric.name].labels(*labels)
 
     def add(self, metric: Metric, count: float, labels: Sequence[str]) -> None:
-        """Add to a counter."""
+        """Add to a counter; 0 begins its time series."""
         self._series(metric, labels).inc(count)
 
     def set(self, metric: Metric, value: float, labels: Sequence[str]) -> None:
@@ -168,3 +146,7 @@ class StatsdSink:
     def close(self) -> None:
         """Close the socket."""
         self._socket.close()
+
+
+MetricSink: TypeAlias = PrometheusSink | StatsdSink
+"""A place for the numbers of metrics."""

@@ -168,7 +168,7 @@ LIMITS = (
         "{}",
         plain,
         "each further one doubles the memory",
-        ("registry.java.regex._MOST_NESTED",),
+        ("registry.java.regex_translation._MOST_NESTED",),
     ),
     Limit(
         "bytes that a kernel gets in one call",

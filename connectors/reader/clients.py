@@ -13,42 +13,23 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from kvformat.connectors.reader.client_settings import ReaderSettings
-from kvformat.connectors.reader.fetched import Fetched, LayoutError
+from kvformat.connectors.reader.fetched import LayoutError
 from kvformat.connectors.reader.librdkafka import librdkafka
 from kvformat.connectors.reader.message_client import MessageClient
-from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.registry.contract.fork_safe import Guarded
+
+if TYPE_CHECKING:
+    from kvformat.connectors.reader.direct_client import DirectClient
 
 _MOST_KEPT = 4  # idle consumers of a process: each has some threads and connections
 _LONGEST_IDLE = 300.0  # seconds after which an idle consumer is closed, when the next range is read
 
 
-class RangeClient(Protocol):
-    """A consumer that reads one range at a time."""
-
-    def begin(self, at: PartitionRange, fields: tuple[str, ...]) -> None:
-        """Begin to fetch a range."""
-
-    def fetch(self, seconds: float) -> Fetched:
-        """Wait for records of the range, and return those that have arrived."""
-
-    def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int] | None:
-        """Ask the brokers for the first offset of a range's partition, and the offset after its last record.
-
-        Returns None if the partition is not there. Raises `ConnectionError` with the text of librdkafka.
-        """
-
-    def said(self) -> list[tuple[str, str]]:
-        """Return the names and texts of the last errors of the connections."""
-
-    def stop(self) -> None:
-        """Stop to fetch, and free the records that were fetched ahead."""
-
-    def close(self) -> None:
-        """Close the connections."""
+RangeClient: TypeAlias = "MessageClient | DirectClient"
+"""A consumer that reads one range at a time."""
 
 
 @contextlib.contextmanager

@@ -11,33 +11,17 @@ Rules: the grammar of Calcite and Flink's "System (Built-in) Functions" page.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
 
-from kvformat.registry.contract.ddl import DdlReader, literal_text
 from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.expressions.bind import bind, is_of_current_time, unknown_function
-from kvformat.registry.expressions.bound import (
-    BIGINT,
-    BOOLEAN,
-    DATE,
-    DAYS,
-    DOUBLE,
-    INT,
-    INTERVALS,
-    MONTHS,
-    NULL,
-    BindError,
-    Bound,
-)
-from kvformat.registry.expressions.local_times import parse_date_literal, parse_time_literal, parse_timestamp_literal
+from kvformat.registry.expressions.bound import BIGINT, BOOLEAN, INT, INTERVALS, NULL, BindError, Bound
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
 from kvformat.registry.java.regex_search import unit_count
+from kvformat.registry.sql.literals import NUMBER, LiteralReader, whole_type
 
-_MOST_PLACES = 6
-"""Digits of a second in Arrow and Spark."""
 _MOST_NESTED = 60  # levels of brackets; each needs some frames of Python's stack of 1,000
 _MOST_LEVELS = 150  # levels of operators in one another; evaluation needs some frames for each
 OPERATOR_TOKEN = (
@@ -45,23 +29,12 @@ OPERATOR_TOKEN = (
 )
 """The tokens of expressions, in addition to those of column lists."""
 _BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
-_NUMBER = re.compile(r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _LITERALS = ("DATE", "TIME", "TIMESTAMP", "X")
 _WITHOUT_BRACKETS = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP")
 _UNITS = (
     "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND", "MILLISECOND", "MICROSECOND", "NANOSECOND",
 )  # fmt: skip
 _PARTS = (*_UNITS, "DOW", "DOY", "ISODOW", "ISOYEAR", "EPOCH", "DECADE", "CENTURY", "MILLENNIUM")
-_MILLIS = {"DAY": 86_400_000, "HOUR": 3_600_000, "MINUTE": 60_000, "SECOND": 1000, "WEEK": 604_800_000}
-_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
-_SPANS = {
-    "YEAR": ["MONTH"],
-    "DAY": ["HOUR", "MINUTE", "SECOND"],
-    "HOUR": ["MINUTE", "SECOND"],
-    "MINUTE": ["SECOND"],
-}
-"""The units that an interval may go TO, by its first unit."""
-_LIMITS = {"MONTH": 12, "HOUR": 24, "MINUTE": 60, "SECOND": 60}  # of a number that is not the first in an interval
 # Operators with their precedence in Calcite; of equal ones the left binds first.
 _PRECEDENCE = {
     "OR": 22, "AND": 24, "IS": 28, "=": 30, "<>": 30, "!=": 30, "<": 30, "<=": 30, ">": 30, ">=": 30,
@@ -71,8 +44,6 @@ _PRECEDENCE = {
 _NOT, _ADDITION = 26, 40
 _FLATTENED = ("AND", "OR")
 _NEGATED = ("BETWEEN", "IN", "LIKE", "SIMILAR")
-_MOST_NUMBER_DIGITS = 38
-"""Digits of a literal, those of a DECIMAL."""
 _LEAVE_OUT = (
     "Leave the column out of decoding (skip_computed, on the command line --skip-computed), or remove it from the DDL, "
     "and compute it in a query on the decoded DataFrame"
@@ -123,7 +94,7 @@ def uses_current_time(text: str) -> bool:
     )
 
 
-class ExpressionReader(DdlReader):
+class ExpressionReader(LiteralReader):
     """Parses expressions among the tokens of a statement. `hint` says what to do about one that is refused."""
 
     hint = _LEAVE_OUT
@@ -246,16 +217,8 @@ class ExpressionReader(DdlReader):
                 break
         if negative and isinstance(operand, Literal) and not isinstance(operand.value, str | bytes | None):
             is_whole = operand.type is not None and (operand.type in (INT, BIGINT) or operand.type.scale == 0)
-            return Literal(-operand.value, _whole_type(-operand.value) if is_whole else operand.type, offset)
+            return Literal(-operand.value, whole_type(-operand.value) if is_whole else operand.type, offset)
         return Call("NEGATIVE", (operand,), offset) if negative else operand
-
-    def _sign(self) -> int:
-        """Skip signs; returns 1 or -1."""
-        sign = 1
-        while self.peek() in ("+", "-"):
-            sign = -sign if self.peek() == "-" else sign
-            self.index += 1
-        return sign
 
     # --- values ----------------------------------------------------------------------------------------------
 
@@ -264,7 +227,7 @@ class ExpressionReader(DdlReader):
         if token.startswith("'"):
             text = self.text_literal()
             return Literal(text, FlinkType("CHAR", length=unit_count(text)), offset)
-        if token and _NUMBER.fullmatch(token):
+        if token and NUMBER.fullmatch(token):
             self.index += 1
             return self._number(token, offset)
         if self.skip("("):
@@ -277,17 +240,13 @@ class ExpressionReader(DdlReader):
         if word in _LITERALS and self.peek(1).startswith("'"):
             self.index += 1
             return self._typed_literal(word, offset)
-        if word == "NULL":
-            self.index += 1
+        if self.skip("NULL"):
             return Literal(None, None, offset)
-        if word in ("TRUE", "FALSE"):
-            self.index += 1
+        if self.skip("TRUE") or self.skip("FALSE"):
             return Literal(word == "TRUE", BOOLEAN, offset)
-        if word == "INTERVAL":
-            self.index += 1
+        if self.skip("INTERVAL"):
             return self.interval()
-        if word == "CASE":
-            self.index += 1
+        if self.skip("CASE"):
             return self._case(depth, offset)
         if word in ("ARRAY", "MAP") and self.peek(1) == "[":
             self.index += 2
@@ -299,101 +258,6 @@ class ExpressionReader(DdlReader):
             self.index += 2
             return self._call(token.strip("`").upper(), depth + 1, offset)
         return Name(self.name(), offset)
-
-    def text_literal(self) -> str:
-        """Parse a string in single quotes."""
-        token = self.peek()
-        if not token.startswith("'"):
-            raise self.error(f"expected a string in single quotes, found {self.shown()}")
-        self.index += 1
-        return literal_text(token)
-
-    def _number(self, token: str, offset: int) -> Literal:
-        if set(token) & set("eE"):
-            return Literal(float(token), DOUBLE, offset)
-        whole, point, fraction = token.partition(".")
-        if not point or not fraction:
-            number = int(whole)
-            if number <= 2**63:
-                return Literal(number, _whole_type(number), offset)
-        number, precision = int(whole + fraction), len(whole + fraction)
-        if precision > _MOST_NUMBER_DIGITS:
-            raise self.error(f"{self.shown()}: a number has at most {_MOST_NUMBER_DIGITS} digits", offset)
-        return Literal(number, FlinkType("DECIMAL", precision=precision, scale=len(fraction)), offset)
-
-    def _typed_literal(self, word: str, offset: int) -> Literal:
-        """Parse the text of `DATE '2024-01-02'` and its like."""
-        text = self.text_literal()
-        try:
-            if word == "X":
-                data = bytes.fromhex("".join(text.split()))
-                return Literal(data, FlinkType("BINARY", length=len(data)), offset)
-            if word == "DATE":
-                return Literal(parse_date_literal(text), DATE, offset)
-            if word == "TIME":
-                millis, precision = parse_time_literal(text)
-                return Literal(millis, FlinkType("TIME", precision=precision), offset)
-            micros, precision = parse_timestamp_literal(text)
-            if text.strip().rstrip("0").partition(".")[2][_MOST_PLACES:]:
-                raise self.error(
-                    f"TIMESTAMP '{text:.40}': at most {_MOST_PLACES} digits of a second are possible", offset
-                )
-            return Literal(micros, FlinkType("TIMESTAMP", precision=precision), offset)
-        except ValueError:
-            forms = {
-                "X": "an even number of hexadecimal digits", "DATE": "yyyy-MM-dd", "TIME": "HH:mm:ss",
-                "TIMESTAMP": "yyyy-MM-dd HH:mm:ss, maybe with a fraction",
-            }  # fmt: skip
-            raise self.error(f"{word} '{text:.60}': expected {forms[word]}", offset) from None
-
-    def interval(self) -> Literal:
-        """Parse `'5' SECOND`, `5 SECOND` or `'1:30' MINUTE TO SECOND(3)` after INTERVAL.
-
-        Rules: Calcite's `SqlIntervalQualifier`, but a number may have any number of digits.
-        """
-        offset, sign = self.offset(), self._sign()
-        is_quoted = self.peek().startswith("'")
-        if is_quoted:
-            text = self.plain_text("the length of an interval").strip()
-        elif re.fullmatch("[0-9]+", self.peek()):
-            text = self.peek()
-            self.index += 1
-        elif self.peek()[:1].isdecimal():
-            raise self.error(f"without quotes, the length of an interval must be a whole number, not {self.shown()}")
-        else:
-            raise self.error(f"expected the length of an interval, such as '5' or 5, found {self.shown()}")
-        first = last = self._interval_unit_of((*_MONTHS, *_MILLIS))
-        units = [first]
-        if is_quoted and first in _SPANS and self.skip("TO"):
-            shorter = _SPANS[first]
-            last = self._interval_unit_of(shorter)
-            units += shorter[: shorter.index(last) + 1]
-        numbers = _interval_numbers(re.sub("^[+-]", "", text), units)
-        what = first if first == last else f"{first} TO {last}"
-        if numbers is None:
-            raise self.error(f"'{text:.60}' is not an interval of {what}", offset)
-        sizes, most = (_MONTHS, 2**31) if first in _MONTHS else (_MILLIS, 2**63)
-        amount = int(sum(number * sizes[unit] for number, unit in zip(numbers, units, strict=True)))
-        if amount >= most:
-            raise self.error(f"'{text:.60}' {what} is longer than the longest interval", offset)
-        sign = -sign if text.startswith("-") else sign
-        return Literal(sign * amount, MONTHS if first in _MONTHS else DAYS, offset)
-
-    def _interval_unit_of(self, allowed: Sequence[str]) -> str:
-        """Parse the unit of an interval, in the singular or plural and with a precision, which has no effect."""
-        if self.word().removesuffix("S") in ("MILLISECOND", "MICROSECOND", "NANOSECOND"):
-            raise self.error(f"Flink SQL does not have {self.word()}: write INTERVAL '0.005' SECOND for 5 milliseconds")
-        unit = self._time_unit(allowed)
-        self.numbers(2)
-        return unit
-
-    def _time_unit(self, allowed: Sequence[str]) -> str:
-        word = self.word()
-        for unit in (word, word.removesuffix("S")):
-            if unit in allowed:
-                self.index += 1
-                return unit
-        raise self.error(f"expected one of {', '.join(allowed)}, found {self.shown()}")
 
     def _case(self, depth: int, offset: int) -> Tree:
         of = None if self.word() == "WHEN" else self._operation(0, depth + 1)
@@ -598,28 +462,6 @@ _SPECIAL_CALLS: dict[str, Callable[[ExpressionReader, str, int, int], Tree]] = {
     "JSON_ARRAY": ExpressionReader._json_made,
 }
 """Functions whose arguments are not a list of values."""
-
-
-def _whole_type(number: int) -> FlinkType:
-    """Return the type of the literal of a whole number of at most 2^63."""
-    if -(2**31) <= number < 2**31:
-        return INT
-    return BIGINT if -(2**63) <= number < 2**63 else FlinkType("DECIMAL", precision=19, scale=0)
-
-
-def _interval_numbers(text: str, units: Sequence[str]) -> list[Decimal] | None:
-    """Return the numbers in the text of an interval; None if the text does not fit the units."""
-    pattern = ""
-    for unit in units:
-        pattern += "([0-9]+(?:[.][0-9]+)?)" if unit == "SECOND" else "([0-9]+)"
-        if unit != units[-1]:
-            pattern += {"DAY": " ", "YEAR": "-"}.get(unit, ":")
-    match = re.fullmatch(pattern, text)
-    if match is None:
-        return None
-    numbers = [Decimal(number) for number in match.groups()]
-    fit = all(number < _LIMITS[unit] for number, unit in zip(numbers[1:], units[1:], strict=True))
-    return numbers if fit else None
 
 
 def _between(of: Tree, low: Tree, high: Tree, offset: int) -> Tree:

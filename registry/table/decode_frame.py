@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kvformat.registry.contract.errors import ConfigurationError, needs_extra, too_many_bad
-from kvformat.registry.contract.types import FlinkField
+from kvformat.registry.contract.types import FlinkField, quoted
 from kvformat.registry.spark.decoded_columns import exact_column
 from kvformat.registry.spark.settings import check_time
 from kvformat.registry.spark.workers import check_workers, for_workers
@@ -31,7 +31,6 @@ with needs_extra("DataFrames need PySpark 4.1 or newer", extra="spark"):
         is_streaming,
         metadata_column,
     )
-    from kvformat.registry.table.watermark import with_watermark
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -97,10 +96,7 @@ def _input(stage: DecodeStage, *, sends_key: bool) -> dict[str, Column]:
 def finished(stage: DecodeStage, decoded: DataFrame, *, streaming: bool) -> DataFrame:
     """Return the decoder's rows as the result: final types, and in a stream the table's watermark."""
     rows = _with_final_types(stage, decoded)
-    if not streaming:
-        return rows
-    types = {column.name: column.final for column in stage.columns}
-    return with_watermark(stage.plan.table, rows, types, stage.last)
+    return _with_watermark(stage, rows) if streaming else rows
 
 
 def _with_final_types(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
@@ -133,3 +129,24 @@ def _check_error_count(stage: DecodeStage, df: DataFrame) -> None:
     faults = records.mapInArrow(count, "reason STRING, code STRING").limit(most + 1).collect()
     if len(faults) > most:
         raise too_many_bad(most, *faults[0])
+
+
+def _with_watermark(stage: DecodeStage, decoded: DataFrame) -> DataFrame:
+    """Return a stream with the table's WATERMARK.
+
+    Spark's event time has a time zone. A TIMESTAMP is cast to one in the session's time zone: `CAST(ts AS TIMESTAMP)`.
+    """
+    watermark = stage.plan.table.watermark
+    if watermark is None:
+        return decoded
+    name, types = watermark.column, {column.name: column.final for column in stage.columns}
+    type_ = types[name]
+    if not isinstance(type_, T.TimestampType | T.TimestampNTZType):
+        raise ConfigurationError(
+            f"column '{name}' of the WATERMARK is {type_.simpleString().upper()}, but must be a timestamp", field=name
+        )
+    if isinstance(type_, T.TimestampNTZType):
+        columns = {column: exact_column(column) for column in (*types, *stage.last)}
+        columns[name] = exact_column(name).cast(T.TimestampType()).alias(name)
+        decoded = decoded.select(list(columns.values()))
+    return decoded.withWatermark(quoted(name), f"{watermark.delay_ms} milliseconds")

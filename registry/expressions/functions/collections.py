@@ -19,14 +19,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from kvformat.registry.contract.types import STRING, FlinkField, FlinkType, nullable
 from kvformat.registry.expressions.bound import (
     BINARIES,
     BOOLEAN,
-    DOUBLE,
     FLOATS,
     INT,
     INTEGERS,
@@ -42,36 +40,25 @@ from kvformat.registry.expressions.bound import (
     shown,
 )
 from kvformat.registry.expressions.casts import bind_cast, same_values
+from kvformat.registry.expressions.functions.collection_types import (
+    NESTED,
+    Equal,
+    array_of,
+    as_element,
+    check_root,
+    element_of,
+    equality,
+    map_of,
+    with_one_type,
+)
 from kvformat.registry.expressions.functions.signatures import ANY_COUNT, Function, by_values, checked, same_type
 from kvformat.registry.expressions.rows import RowError, check_length
 from kvformat.registry.expressions.tree import Call, Literal, Name, Tree
 from kvformat.registry.expressions.types import common_type
 
-_NESTED: Final = ("ARRAY", "MAP", "MULTISET", "ROW", "VARIANT")
 _ORDERED: Final = (*NUMBERS, *TIMESTAMPS, "DATE", "TIME", *TEXTS, *BINARIES)
 _MOST_UNORDERED: Final = 32
 """Elements up to which Java sorts by insertion, so that its order of NaN can be computed."""
-
-
-def _array_of(element: FlinkType) -> FlinkType:
-    return FlinkType("ARRAY", fields=(FlinkField("element", nullable(element)),))
-
-
-def _map_of(key: FlinkType, value: FlinkType) -> FlinkType:
-    return FlinkType("MAP", fields=(FlinkField("key", nullable(key)), FlinkField("value", nullable(value))))
-
-
-def _element(types: Sequence[FlinkType]) -> FlinkType:
-    return types[0].fields[0].type
-
-
-def _check_root(call: Call, arguments: Sequence[Bound], *roots: str) -> None:
-    for i, argument in enumerate(arguments):
-        if argument.type.root not in roots:
-            kinds = " or ".join(roots)
-            raise BindError(
-                f"{call.name}: argument {i + 1} must be of {kinds}, not {shown(argument.type)}", call.offset
-            )
 
 
 # --- constructors --------------------------------------------------------------------------------------------
@@ -93,7 +80,7 @@ def _common(call: Call, values: Sequence[Bound]) -> list[Bound]:
 
 def _bind_array(call: Call, arguments: Sequence[Bound]) -> Bound:
     values = _common(call, arguments)
-    return by_value(_array_of(values[0].type), lambda *items: list(items), values, nulls=True)
+    return by_value(array_of(values[0].type), lambda *items: list(items), values, nulls=True)
 
 
 def _bind_map(call: Call, arguments: Sequence[Bound]) -> Bound:
@@ -101,14 +88,17 @@ def _bind_map(call: Call, arguments: Sequence[Bound]) -> Bound:
         raise BindError(f"{call.name}: each key needs a value", call.offset)
     if any(map(may_be_null, arguments[::2])):
         raise _null_key(call)
-    keys, values = _common(call, arguments[::2]), _map_values(call, arguments)
+    keys = _common(call, arguments[::2])
+    if all(value.type == NULL for value in arguments[1::2]):
+        raise BindError(f"{call.name}: every value is NULL; cast one of them, as in CAST(NULL AS INT)", call.offset)
+    values = _common(call, arguments[1::2])
     chosen = _last_of_equal_keys(call.arguments[::2], arguments[::2], keys[0].type)
     ordered = [bound for i, last in chosen.items() for bound in (keys[i], values[last])]
 
     def made(*items: Any) -> list[tuple[Any, Any]]:
         return _pairs(call.name, items[::2], items[1::2])
 
-    return by_value(_map_of(keys[0].type, values[0].type), made, ordered, nulls=True)
+    return by_value(map_of(keys[0].type, values[0].type), made, ordered, nulls=True)
 
 
 def _null_key(call: Call) -> BindError:
@@ -124,12 +114,6 @@ def _pairs(name: str, keys: Sequence[Any], values: Sequence[Any]) -> list[tuple[
     if None in keys:
         raise RowError(f"{name}: a MAP with the key NULL is not supported")
     return list(zip(keys, values, strict=True))
-
-
-def _map_values(call: Call, arguments: Sequence[Bound]) -> list[Bound]:
-    if all(value.type == NULL for value in arguments[1::2]):
-        raise BindError(f"{call.name}: every value is NULL; cast one of them, as in CAST(NULL AS INT)", call.offset)
-    return _common(call, arguments[1::2])
 
 
 def _last_of_equal_keys(trees: Sequence[Tree], keys: Sequence[Bound], common: FlinkType) -> dict[int, int]:
@@ -153,136 +137,7 @@ def _bind_row(call: Call, arguments: Sequence[Bound]) -> Bound:
     return by_value(FlinkType("ROW", fields=fields), lambda *items: items, arguments, nulls=True)
 
 
-# --- casts of arguments --------------------------------------------------------------------------------------
-
-_IMPLICIT: Final[dict[str, tuple[str, ...]]] = {
-    "CHAR": ("CHAR",),
-    "VARCHAR": TEXTS,
-    "BINARY": ("BINARY",),
-    "VARBINARY": BINARIES,
-    "TINYINT": INTEGERS[:1],
-    "SMALLINT": INTEGERS[:2],
-    "INT": INTEGERS[:3],
-    "BIGINT": INTEGERS,
-    "DECIMAL": NUMBERS,
-    "FLOAT": (*INTEGERS, "DECIMAL", "FLOAT"),
-    "DOUBLE": NUMBERS,
-    "DATE": ("DATE", "TIMESTAMP"),
-    "TIME": ("TIME", "TIMESTAMP"),
-    "TIMESTAMP": TIMESTAMPS,
-    "TIMESTAMP_LTZ": TIMESTAMPS,
-}
-"""The types that Flink casts to each type without CAST."""
-
-
-def _as_element(call: Call, array: Bound, value: Bound) -> Bound:
-    """Cast a value to the type of the elements of an array, if Flink does so without CAST."""
-    element = _element([array.type])
-    if value.type == NULL:
-        return constant(element, None)
-    if nullable(value.type) == nullable(element) or _same_but_names(value.type, element):
-        return bind_cast(value, element, offset=call.offset)
-    if value.type.root not in _IMPLICIT.get(element.root, ()):
-        raise BindError(
-            f"{call.name}: {shown(value.type)} is not the type of the elements of {shown(array.type)}; cast it",
-            call.offset,
-        )
-    return bind_cast(value, element, offset=call.offset)
-
-
-def _same_but_names(left: FlinkType, right: FlinkType) -> bool:
-    """Return whether two nested types differ only in the names of fields and in lengths."""
-    if left.root not in _NESTED or left.root != right.root or len(left.fields) != len(right.fields):
-        return False
-    return all(
-        same_values(a.type, b.type) or _same_but_names(a.type, b.type)
-        for a, b in zip(left.fields, right.fields, strict=True)
-    )
-
-
-def _merged(call: Call, arguments: Sequence[Bound], *, converts: bool = True) -> list[Bound]:
-    """Give arrays or maps one type, as `LogicalTypeMerging.findCommonType` does.
-
-    Without `converts`, values must not change: there Flink's conversion fails for NULL, or makes 0 of it.
-    """
-    _check_root(call, arguments, arguments[0].type.root)
-    common: FlinkType | None = arguments[0].type
-    for argument in arguments[1:]:
-        common = common and _merged_type(common, argument.type)
-    if common is None or not (converts or all(_is_kept(argument.type, common) for argument in arguments)):
-        types = ", ".join(shown(argument.type) for argument in arguments)
-        what = "no common type" if common is None else "several types, for which Flink fails if there is a NULL"
-        raise BindError(f"{call.name}: its arguments have {what}: {types}; cast them to one", call.offset)
-    return [_with_type(call, argument, common) for argument in arguments]
-
-
-def _merged_type(left: FlinkType, right: FlinkType) -> FlinkType | None:
-    fields = []
-    for a, b in zip(left.fields, right.fields, strict=True):
-        if {a.type.root, b.type.root} == set(FLOATS):
-            common: FlinkType | None = DOUBLE
-        else:
-            common = common_type((a.type, b.type))
-        if common is None or common == NULL:
-            return None
-        fields.append(FlinkField(a.name, nullable(common)))
-    return replace(left, fields=tuple(fields), nullable=True)
-
-
-def _is_kept(type_: FlinkType, common: FlinkType) -> bool:
-    """Return whether Flink does not convert the elements of an array one by one."""
-    element, other = type_.fields[0].type, common.fields[0].type
-    if element.root in (*TEXTS, *BINARIES):
-        return same_values(element, other)
-    return nullable(element) == nullable(other)
-
-
-def _with_type(call: Call, argument: Bound, type_: FlinkType) -> Bound:
-    cast = bind_cast(argument, type_, offset=call.offset)
-    if argument.type.root != "ARRAY" or _is_kept(argument.type, type_):
-        return cast
-
-    def checked(original: list[Any], converted: list[Any]) -> list[Any]:
-        if None in original:
-            raise RowError(f"{call.name}: Flink can't convert NULL in {shown(argument.type)} to {shown(type_)}")
-        return converted
-
-    return by_value(type_, checked, [argument, cast])
-
-
-# --- comparisons of elements ---------------------------------------------------------------------------------
-
-_Equal = Callable[[Any, Any], bool]
-
-
-def _equality(call: Call, element: FlinkType) -> _Equal:
-    """Return `=` of two elements that are not NULL."""
-    if element.root not in _NESTED:
-        return operator.eq
-    if any(type_.root in (*FLOATS, "MAP", "MULTISET", "VARIANT") for _, type_ in element.walk()):
-        raise BindError(f"{call.name}: values of {shown(element)} can't be compared here", call.offset)
-
-    def equal(a: Any, b: Any) -> bool:
-        _check_no_null(call, element, a)
-        _check_no_null(call, element, b)
-        return bool(a == b)
-
-    return equal
-
-
-def _check_no_null(call: Call, type_: FlinkType, value: Any) -> None:
-    if type_.root == "ROW":
-        for field, item in zip(type_.fields, value, strict=True):
-            if item is not None:
-                _check_no_null(call, field.type, item)
-    elif type_.root == "ARRAY":
-        for item in value:
-            if item is None:
-                raise RowError(f"{call.name}: an ARRAY with NULL in it can't be compared as Flink does")
-            _check_no_null(call, type_.fields[0].type, item)
-
-
-def _distinct(equal: _Equal, *arrays: list[Any]) -> list[Any]:
+def _distinct(equal: Equal, *arrays: list[Any]) -> list[Any]:
     """Return the elements of arrays without those that are equal to one before."""
     distinct: list[Any] = []
     if equal is operator.eq:
@@ -341,10 +196,10 @@ def _intersection(call: Call, arguments: Sequence[Bound]) -> Bound:
 
 def _hash_key(call: Call, arguments: Sequence[Bound]) -> Callable[[Any], Any]:
     """Return what equal elements share: their value, and of 0.0 the sign too, which Flink's hash tells apart."""
-    _check_root(call, arguments, "ARRAY")
-    element = _merged(call, arguments)[0].type.fields[0].type
-    if element.root in _NESTED:
-        equal = _equality(call, element)
+    check_root(call, arguments, "ARRAY")
+    element = element_of(with_one_type(call, arguments)[0].type)
+    if element.root in NESTED:
+        equal = equality(call, element)
 
         def checked(item: Any) -> Any:
             if item is None:
@@ -365,20 +220,20 @@ def _frozen(item: Any) -> Any:
 
 
 def _of_two(call: Call, arguments: Sequence[Bound], compute: Callable[..., Any]) -> Bound:
-    merged = _merged(call, arguments, converts=False)
+    merged = with_one_type(call, arguments, converts=False)
     return by_value(merged[0].type, compute, merged)
 
 
 def _union(call: Call, arguments: Sequence[Bound]) -> Bound:
-    _check_root(call, arguments, "ARRAY")
-    merged = _merged(call, arguments, converts=False)
-    equal = _equality(call, _element([merged[0].type]))
+    check_root(call, arguments, "ARRAY")
+    merged = with_one_type(call, arguments, converts=False)
+    equal = equality(call, element_of(merged[0].type))
     return by_value(merged[0].type, lambda left, right: _distinct(equal, left, right), merged)
 
 
 def _bind_distinct(call: Call, arguments: Sequence[Bound]) -> Bound:
-    _check_root(call, arguments, "ARRAY")
-    equal = _equality(call, _element([arguments[0].type]))
+    check_root(call, arguments, "ARRAY")
+    equal = equality(call, element_of(arguments[0].type))
     return by_value(arguments[0].type, lambda array: _distinct(equal, array), arguments)
 
 
@@ -421,16 +276,16 @@ def _remove(call: Call, arguments: Sequence[Bound]) -> Bound:
     return by_value(array.type, compute, [array, value], nulls=True)
 
 
-def _with_element(call: Call, arguments: Sequence[Bound]) -> tuple[Bound, Bound, _Equal]:
+def _with_element(call: Call, arguments: Sequence[Bound]) -> tuple[Bound, Bound, Equal]:
     array, value = arguments
-    _check_root(call, [array], "ARRAY")
-    return array, _as_element(call, array, value), _equality(call, _element([array.type]))
+    check_root(call, [array], "ARRAY")
+    return array, as_element(call, array, value), equality(call, element_of(array.type))
 
 
 def _added(call: Call, arguments: Sequence[Bound]) -> Bound:
     """Bind ARRAY_APPEND and ARRAY_PREPEND."""
     array, value = arguments
-    _check_root(call, [array], "ARRAY")
+    check_root(call, [array], "ARRAY")
     first = call.name == "ARRAY_PREPEND"
 
     def compute(items: list[Any] | None, item: Any) -> list[Any] | None:
@@ -438,12 +293,12 @@ def _added(call: Call, arguments: Sequence[Bound]) -> Bound:
             return None
         return [item, *items] if first else [*items, item]
 
-    return by_value(array.type, compute, [array, _as_element(call, array, value)], nulls=True)
+    return by_value(array.type, compute, [array, as_element(call, array, value)], nulls=True)
 
 
 def _concat(call: Call, arguments: Sequence[Bound]) -> Bound:
-    _check_root(call, arguments, "ARRAY")
-    merged = _merged(call, arguments)
+    check_root(call, arguments, "ARRAY")
+    merged = with_one_type(call, arguments)
     return by_value(merged[0].type, lambda *arrays: [item for array in arrays for item in array], merged)
 
 
@@ -451,7 +306,7 @@ def _extreme(call: Call, arguments: Sequence[Bound]) -> Bound:
     """Bind ARRAY_MAX and ARRAY_MIN: with NaN the result depends on the order of the elements, as in Flink."""
     _check_ordered(call, arguments)
     better = operator.gt if call.name == "ARRAY_MAX" else operator.lt
-    is_text = _element([arguments[0].type]).root in TEXTS
+    is_text = element_of(arguments[0].type).root in TEXTS
 
     def compute(items: list[Any]) -> Any:
         best = None
@@ -463,12 +318,12 @@ def _extreme(call: Call, arguments: Sequence[Bound]) -> Bound:
             _check_order(call, [best], ordered[:1])
         return best
 
-    return by_value(_element([arguments[0].type]), compute, arguments)
+    return by_value(element_of(arguments[0].type), compute, arguments)
 
 
 def _check_ordered(call: Call, arguments: Sequence[Bound]) -> None:
-    _check_root(call, arguments[:1], "ARRAY")
-    element = _element([arguments[0].type])
+    check_root(call, arguments[:1], "ARRAY")
+    element = element_of(arguments[0].type)
     if element.root not in _ORDERED:
         raise BindError(f"{call.name}: Flink has no order of {shown(element)}", call.offset)
 
@@ -510,23 +365,25 @@ def _join(items: list[str | None], separator: str, *for_null: str) -> str:
 
 def _bind_join(call: Call, arguments: Sequence[Bound]) -> Bound:
     array, *rest = arguments
-    _check_root(call, [array], "ARRAY")
-    if _element([array.type]).root not in TEXTS:
-        raise BindError(f"{call.name}: the elements must be texts, not {shown(_element([array.type]))}", call.offset)
-    for separator in rest:
-        if separator.type.root not in (*TEXTS, NULL.root):
-            raise BindError(f"{call.name}: a separator must be a text, not {shown(separator.type)}", call.offset)
-    texts = [constant(STRING, None) if separator.type == NULL else separator for separator in rest]
+    check_root(call, [array], "ARRAY")
+    if element_of(array.type).root not in TEXTS:
+        raise BindError(f"{call.name}: the elements must be texts, not {shown(element_of(array.type))}", call.offset)
+    texts = _of_type(call, rest, TEXTS, STRING, "a separator must be a text")
     return by_value(STRING, _join, [array, *texts])
+
+
+def _of_type(call: Call, arguments: Sequence[Bound], roots: Sequence[str], null: FlinkType, rule: str) -> list[Bound]:
+    """Check the types of arguments, of which NULL gets the type `null`."""
+    for argument in arguments:
+        if argument.type.root not in (*roots, NULL.root):
+            raise BindError(f"{call.name}: {rule}, not {shown(argument.type)}", call.offset)
+    return [constant(null, None) if argument.type == NULL else argument for argument in arguments]
 
 
 def _bind_slice(call: Call, arguments: Sequence[Bound]) -> Bound:
     array, *places = arguments
-    _check_root(call, [array], "ARRAY")
-    for place in places:
-        if place.type.root not in (*INTEGERS[:3], NULL.root):
-            raise BindError(f"{call.name}: a place must be an INT, not {shown(place.type)}", call.offset)
-    indexes = [constant(INT, None) if place.type == NULL else place for place in places]
+    check_root(call, [array], "ARRAY")
+    indexes = _of_type(call, places, INTEGERS[:3], INT, "a place must be an INT")
     return by_value(array.type, _slice, [array, *indexes])
 
 
@@ -536,11 +393,8 @@ def _bind_slice(call: Call, arguments: Sequence[Bound]) -> Bound:
 def _bind_sort(call: Call, arguments: Sequence[Bound]) -> Bound:
     _check_ordered(call, arguments)
     array, *flags = arguments
-    for flag in flags:
-        if flag.type.root not in (BOOLEAN.root, NULL.root):
-            raise BindError(f"{call.name}: the order must be BOOLEAN, not {shown(flag.type)}", call.offset)
-    order = [constant(BOOLEAN, None) if flag.type == NULL else flag for flag in flags]
-    root = _element([array.type]).root
+    order = _of_type(call, flags, (BOOLEAN.root,), BOOLEAN, "the order must be BOOLEAN")
+    root = element_of(array.type).root
     is_float, is_text = root in FLOATS, root in TEXTS
 
     def compute(items: list[Any], ascending: bool = True, nulls_first: bool | None = None) -> list[Any]:
@@ -601,14 +455,14 @@ def _sorted_by_insertion(items: list[Any], ascending: bool, nulls_first: bool) -
 
 def _entries(types: Sequence[FlinkType]) -> FlinkType:
     key, value = types[0].fields
-    return _array_of(FlinkType("ROW", fields=(FlinkField("key", key.type), FlinkField("value", value.type))))
+    return array_of(FlinkType("ROW", fields=(FlinkField("key", key.type), FlinkField("value", value.type))))
 
 
 def _bind_map_from_arrays(call: Call, arguments: Sequence[Bound]) -> Bound:
     keys, values = checked(call, arguments, "ARRAY ARRAY")
     if not _has_no_null(call.arguments[0]):
         raise _null_key(call)
-    return by_value(_map_of(_element([keys.type]), _element([values.type])), _map_from_arrays, [keys, values])
+    return by_value(map_of(element_of(keys.type), element_of(values.type)), _map_from_arrays, [keys, values])
 
 
 def _has_no_null(array: Tree) -> bool:
@@ -628,9 +482,9 @@ def _map_from_arrays(keys: list[Any], values: list[Any]) -> list[tuple[Any, Any]
 
 
 def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
-    _check_root(call, arguments, "MAP")
-    merged = _merged(call, arguments)
-    equal = _equality(call, merged[0].type.fields[0].type)
+    check_root(call, arguments, "MAP")
+    merged = with_one_type(call, arguments)
+    equal = equality(call, element_of(merged[0].type))
 
     def compute(*maps: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
         if any(key is None for map_ in maps for key, _ in map_):  # after a cast to a smaller type
@@ -644,7 +498,7 @@ def _bind_map_union(call: Call, arguments: Sequence[Bound]) -> Bound:
     return by_value(merged[0].type, compute, merged)
 
 
-def _without_keys(pairs: list[tuple[Any, Any]], others: list[tuple[Any, Any]], equal: _Equal) -> list[tuple[Any, Any]]:
+def _without_keys(pairs: list[tuple[Any, Any]], others: list[tuple[Any, Any]], equal: Equal) -> list[tuple[Any, Any]]:
     """Return the pairs of a map whose keys another does not have."""
     if equal is operator.eq:
         keys = {key for key, _ in others if key == key}
@@ -653,7 +507,7 @@ def _without_keys(pairs: list[tuple[Any, Any]], others: list[tuple[Any, Any]], e
 
 
 def _bind_cardinality(call: Call, arguments: Sequence[Bound]) -> Bound:
-    _check_root(call, arguments, "ARRAY", "MAP")
+    check_root(call, arguments, "ARRAY", "MAP")
     return by_value(INT, len, arguments)
 
 
@@ -662,7 +516,7 @@ FUNCTIONS: dict[str, Function] = {
     "MAP[]": Function(_bind_map, 2, ANY_COUNT),
     "ROW": Function(_bind_row, 1, ANY_COUNT),
     "CARDINALITY": Function(_bind_cardinality, 1, 1),
-    "ELEMENT": by_values(_only, "ARRAY", _element),
+    "ELEMENT": by_values(_only, "ARRAY", lambda types: element_of(types[0])),
     "ARRAY_APPEND": Function(_added, 2, 2),
     "ARRAY_CONCAT": Function(_concat, 1, ANY_COUNT),
     "ARRAY_CONTAINS": Function(_contains, 2, 2),
@@ -681,9 +535,9 @@ FUNCTIONS: dict[str, Function] = {
     "ARRAY_UNION": Function(_union, 2, 2),
     "MAP_ENTRIES": by_values(lambda pairs: pairs, "MAP", _entries),
     "MAP_FROM_ARRAYS": Function(_bind_map_from_arrays, 2, 2),
-    "MAP_KEYS": by_values(lambda pairs: [key for key, _ in pairs], "MAP", lambda types: _array_of(_element(types))),
+    "MAP_KEYS": by_values(lambda pairs: [key for key, _ in pairs], "MAP", lambda types: array_of(element_of(types[0]))),
     "MAP_UNION": Function(_bind_map_union, 1, ANY_COUNT),
     "MAP_VALUES": by_values(
-        lambda pairs: [value for _, value in pairs], "MAP", lambda types: _array_of(types[0].fields[1].type)
+        lambda pairs: [value for _, value in pairs], "MAP", lambda types: array_of(types[0].fields[1].type)
     ),
 }

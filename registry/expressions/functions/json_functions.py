@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
+import functools
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -79,7 +80,7 @@ def _bind_value(call: Call, arguments: Sequence[Bound]) -> Bound:
         if default.literal is None:
             return constant(returned, None)
         handlers.append(_default(call, default, returned))
-    convert: Callable[[Any], Any] = _CONVERSIONS.get(returned.root, _returned_text)
+    convert = _returned_text if returned.root == "VARCHAR" else functools.partial(_returned, root=returned.root)
     on_empty, on_error = handlers
 
     def of_path(evaluate: Find, lax: bool) -> Callable[[str], Any]:
@@ -126,14 +127,12 @@ def _default(call: Call, default: Bound, returned: FlinkType) -> _Handle:
 
 def _default_text(call: Call, default: Bound) -> str:
     value, root = default.literal, default.type.root
-    if root in TEXTS:
+    if root in (*TEXTS, *INTEGERS):
         return str(value)
     if root == "DECIMAL":
         return decimals.text(value, default.type.scale or 0)
     if root == "DOUBLE":
         return double_text_java17(value)
-    if root in INTEGERS:
-        return str(value)
     if root == "BOOLEAN":
         return "true" if value else "false"
     raise BindError(f"{call.name}: a DEFAULT of {shown(default.type)} is not supported; write a text", call.offset)
@@ -143,34 +142,16 @@ def _returned_text(value: Any) -> str:
     return replace_lone_surrogates(value) if type(value) is str else scalar_text(value)
 
 
-def _returned_int(value: Any) -> Any:
-    if type(value) is int and -(2**31) <= value < 2**31:
+def _returned(value: Any, root: str) -> Any:
+    """Return a value as an INT, BOOLEAN or DOUBLE, to which Flink does not cast others."""
+    kind = type(value)
+    if (root == "INT" and kind is int and -(2**31) <= value < 2**31) or (root == "BOOLEAN" and kind is bool):
         return value
-    raise RowError(f"JSON_VALUE: {_kind(value)} can't be RETURNING INT; Flink does not cast it")
-
-
-def _returned_boolean(value: Any) -> Any:
-    if type(value) is bool:
-        return value
-    raise RowError(f"JSON_VALUE: {_kind(value)} can't be RETURNING BOOLEAN; Flink does not cast it")
-
-
-def _returned_double(value: Any) -> Any:
-    if type(value) is Decimal:
+    if root == "DOUBLE" and kind is Decimal:
         return 0.0 if value.is_zero() else float(value)  # a BigDecimal has no negative zero
-    raise RowError(f"JSON_VALUE: {_kind(value)} can't be RETURNING DOUBLE; Flink only takes 1.5 or 1e0")
-
-
-def _kind(value: Any) -> str:
-    kinds = {str: "a string", int: "an integer", bool: "a boolean"}
-    return kinds.get(type(value), "a number with a point")
-
-
-_CONVERSIONS: dict[str, Callable[[Any], Any]] = {
-    "INT": _returned_int,
-    "BOOLEAN": _returned_boolean,
-    "DOUBLE": _returned_double,
-}
+    what = {str: "a string", int: "an integer", bool: "a boolean"}.get(kind, "a number with a point")
+    why = "Flink only takes 1.5 or 1e0" if root == "DOUBLE" else "Flink does not cast it"
+    raise RowError(f"JSON_VALUE: {what} can't be RETURNING {root}; {why}")
 
 
 # --- JSON_QUERY and JSON_EXISTS ------------------------------------------------------------------------------

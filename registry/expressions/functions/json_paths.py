@@ -338,12 +338,13 @@ def _check_supported(steps: tuple[Step, ...]) -> None:
         raise Unsupported("a path with two deep scans (..), or with one and a function, is not supported")
     if calls and calls[0] < len(steps) - 1:
         raise Unsupported("a path with a function that is not its end is not supported")
-    if scans and scans[0] < len(steps) - 2 and not isinstance(steps[scans[0] + 1], PathMembers):
-        raise Unsupported("a path with a deep scan (..) for elements of arrays that is not its end is not supported")
-    if scans and isinstance(steps[scans[0] + 1], PathMembers) and scans[0] < len(steps) - 2:
-        names = steps[scans[0] + 1]
-        assert isinstance(names, PathMembers)
-        if len(names.names) > 1:
+    if scans and scans[0] < len(steps) - 2:
+        scanned = steps[scans[0] + 1]
+        if not isinstance(scanned, PathMembers):
+            raise Unsupported(
+                "a path with a deep scan (..) for elements of arrays that is not its end is not supported"
+            )
+        if len(scanned.names) > 1:
             raise Unsupported("a path with a deep scan (..) for several members that is not its end is not supported")
 
 
@@ -395,10 +396,6 @@ class _Compiler:
         at = self.next_significant(at)
         return at if self.char(at) == wanted else -1
 
-    def index_of(self, at: int, wanted: str) -> int:
-        """Return the first index of a character from `at`, or -1."""
-        return self.text.find(wanted, at, self.last + 1)
-
     def steps(self) -> tuple[Step, ...]:
         """Read the whole path."""
         while self.in_bounds(self.at) and self.text[self.at] in " \t\n\r":
@@ -417,7 +414,7 @@ class _Compiler:
     def _read_token(self) -> None:
         first = self.char(self.at)
         if first == "[":
-            readers = (self._bracket_properties, self._array, self._wildcard, self._filter, self._placeholder)
+            readers = (self._bracket_properties, self._array, self._wildcard, self._filter)
             if not any(read() for read in readers):
                 raise InvalidPath("neither a name in quotes, an index nor * in [ ]")
         elif first == ".":
@@ -444,22 +441,15 @@ class _Compiler:
         start = at = self.at
         if self.char(start) in "[*. ":
             raise InvalidPath("no name after a point")
-        end = 0
-        is_function = False
-        while self.in_bounds(at):
-            character = self.text[at]
-            if character == " ":
+        while self.in_bounds(at) and self.text[at] not in ".[(":
+            if self.text[at] == " ":
                 raise InvalidPath("a blank in a name, which needs ['...']")
-            if character in ".[(":
-                end, is_function = at, character == "("
-                break
             at += 1
-        end = end or self.last + 1
-        name = self.text[start:end]
-        if is_function:
+        name = self.text[start:at]
+        if self.in_bounds(at) and self.text[at] == "(":
             self._function(name, at)
         else:
-            self.at = end
+            self.at = at
             self.compiled.append(PathMembers((name,)))
 
     def _function(self, name: str, at: int) -> None:
@@ -520,7 +510,7 @@ class _Compiler:
         first = self.next_significant_char(self.at)
         if first not in _OF_ARRAYS and not first.isdecimal():
             return False
-        closing = self.index_of(self.at + 1, "]")
+        closing = self.text.find("]", self.at + 1, self.last + 1)
         if closing < 0:
             return False
         operation = self.text[self.at + 1 : closing].strip(BLANKS)
@@ -528,7 +518,10 @@ class _Compiler:
             raise Unsupported("a path with digits that are not ASCII is not supported")
         if not set(operation) <= _OF_ARRAYS | {",", " "}:
             return False
-        self.compiled.append(_slice(operation) if ":" in operation else _array_indexes(operation))
+        if ":" in operation:
+            self.compiled.append(_slice(operation))
+        else:
+            self.compiled.append(Indexes(tuple(_integer(token) for token in re.split(r" *, *", operation))))
         self.at = closing + 1
         return True
 
@@ -546,19 +539,13 @@ class _Compiler:
 
     def _filter(self) -> bool:
         question = self.index_of_next_significant(self.at, "?")
-        if question < 0 or self.index_of_next_significant(question, "(") < 0:
+        if question < 0:
             return False
-        raise Unsupported("a path with a filter [?(...)] is not supported")
-
-    def _placeholder(self) -> bool:
-        question = self.index_of_next_significant(self.at, "?")
-        if question >= 0 and self.next_significant_char(question) in "],":
+        if self.index_of_next_significant(question, "(") >= 0:
+            raise Unsupported("a path with a filter [?(...)] is not supported")
+        if self.next_significant_char(question) in "],":
             raise InvalidPath("[?] has no filter")
         return False
-
-
-def _array_indexes(operation: str) -> Indexes:
-    return Indexes(tuple(_integer(token) for token in re.split(r" *, *", operation)))
 
 
 def _slice(operation: str) -> Slice:

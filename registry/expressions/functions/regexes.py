@@ -104,9 +104,8 @@ def _instr(compiled: JavaPattern) -> OfText:
 def _group(compiled: JavaPattern, index: int = 0) -> OfText:
     """Return the group of the first match; NULL for an index that the pattern does not have."""
     index = (index + 2**31) % 2**32 - 2**31
-    if not 0 <= index <= compiled.group_count:
+    if not _has_group(compiled, index):
         return lambda _: None
-    _check_groups(compiled, index)
 
     def group(text: str) -> str | None:
         match = find_first(compiled, text)
@@ -117,15 +116,17 @@ def _group(compiled: JavaPattern, index: int = 0) -> OfText:
 
 def _groups(compiled: JavaPattern, index: int = 1) -> OfText:
     """Return the group of all matches."""
-    if not 0 <= index <= compiled.group_count:
+    if not _has_group(compiled, index):
         return lambda _: None
-    _check_groups(compiled, index)
     return lambda text: [match.groups[index] for match in find_all(compiled, text)]
 
 
-def _check_groups(compiled: JavaPattern, index: int) -> None:
+def _has_group(compiled: JavaPattern, index: int) -> bool:
+    if not 0 <= index <= compiled.group_count:
+        return False
     if index and "KEEPS_GROUPS" in compiled.traits:
         raise RowError("groups in a lookaround or before a possessive quantifier are not supported")
+    return True
 
 
 def _replace(compiled: JavaPattern, replacement: str) -> OfText:

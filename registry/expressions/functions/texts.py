@@ -121,7 +121,7 @@ def _overlay(text: str, other: str, start: int, length: int | None = None) -> st
         if after < 1:
             raise RowError(f"OVERLAY: FROM {start} FOR {count} exceeds Java's int")
         rest = units[after - 1 :]
-    return _whole(units[: start - 1] + other_units + rest)
+    return replace_lone_surrogates(units[: start - 1] + other_units + rest)
 
 
 # --- positions -----------------------------------------------------------------------------------------------
@@ -175,9 +175,9 @@ def _pad(text: str, length: int, pad: str, *, left: bool) -> str | None:
     check_length(length, text, pad)
     units, pad_units = as_units(text), as_units(pad)
     if len(units) >= length:
-        return _whole(units[:length])
+        return replace_lone_surrogates(units[:length])
     padding = _padding(pad_units, length - len(units))
-    return _whole(padding + units if left else units + padding)
+    return replace_lone_surrogates(padding + units if left else units + padding)
 
 
 def _replace(text: str, old: str, new: str) -> str:
@@ -185,7 +185,7 @@ def _replace(text: str, old: str, new: str) -> str:
     if not old:
         units = as_units(text)
         check_length((len(units) + 1) * len(new), text, new)
-        return _whole(units.replace("", as_units(new)))
+        return replace_lone_surrogates(units.replace("", as_units(new)))
     if len(new) > len(old):
         check_length(len(text) + text.count(old) * (len(new) - len(old)), text, new)
     return text.replace(old, new)
@@ -326,19 +326,11 @@ def _bind_is_kind(of_text: Callable[[str], bool], types: Sequence[str]) -> Funct
     return Function(bind, 1, 1)
 
 
-# --- random texts --------------------------------------------------------------------------------------------
-
-
 def _bind_uuid(call: Call, arguments: Sequence[Bound]) -> Bound:
     return by_value(FlinkType("CHAR", length=36), lambda: str(uuid.uuid4()), [])
 
 
 # --- helpers -------------------------------------------------------------------------------------------------
-
-
-def _whole(units: str) -> str:
-    """Return the text of units of UTF-16."""
-    return replace_lone_surrogates(units)
 
 
 def _int(number: int) -> int:

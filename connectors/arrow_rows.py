@@ -78,11 +78,7 @@ def _check(kv: KeyValueFormat, errors: Errors) -> None:
 
 
 def _rows(
-    records: RangeRecords,
-    decoding: RecordDecoding,
-    schema: pa.Schema,
-    ranges: Sequence[PartitionRange],
-    zone: str,
+    records: RangeRecords, decoding: RecordDecoding, schema: pa.Schema, ranges: Sequence[PartitionRange], zone: str
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ranges, in order, with the types of the table."""
     names, record_input = decoding.names, decoding.input

@@ -216,9 +216,7 @@ def _oauth(client_properties: Mapping[str, str]) -> dict[str, Any]:
     """Return the settings for the endpoint that gives tokens, and the credentials for it."""
     if client_properties.get(_HANDLER) not in _TOKEN_HANDLERS:
         raise _unusable(
-            "sasl.mechanism",
-            f"is {_OAUTH} without '{PREFIX}{_HANDLER}' = '{_TOKEN_HANDLERS[0]}'",
-            _BY_FUNCTION,
+            "sasl.mechanism", f"is {_OAUTH} without '{PREFIX}{_HANDLER}' = '{_TOKEN_HANDLERS[0]}'", _BY_FUNCTION
         )
     if not client_properties.get(_ENDPOINT):
         raise _unusable(_ENDPOINT, "is missing, the URL from which tokens are fetched")

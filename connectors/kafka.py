@@ -57,11 +57,7 @@ class KafkaTable:
     """
 
     def __init__(
-        self,
-        schema: StructType | pa.Schema | str,
-        options: Mapping[str, Any],
-        *,
-        primary_key: Sequence[str] = (),
+        self, schema: StructType | pa.Schema | str, options: Mapping[str, Any], *, primary_key: Sequence[str] = ()
     ) -> None:
         self._kv = KeyValueFormat(schema, options, primary_key=primary_key).planned()
         self._told: set[str] = set()

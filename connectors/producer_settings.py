@@ -38,12 +38,7 @@ _LINGER: Final = "20"  # milliseconds: a task writes many records, so larger bat
 # Settings that choose partitions or change records by a class of Java.
 _CLASSES: Final = ("partitioner.class", "interceptor.classes")
 # Settings that another part of the table replaces, or that only readers have.
-_SET_ELSEWHERE: Final = (
-    "bootstrap.servers",
-    "key.serializer",
-    "transaction.timeout.ms",
-    "value.serializer",
-)
+_SET_ELSEWHERE: Final = ("bootstrap.servers", "key.serializer", "transaction.timeout.ms", "value.serializer")
 _OWN: Final = ("batch.size", "buffer.memory", "max.block.ms", "max.request.size", "partitioner.ignore.keys")
 _READERS: Final = (
     "auto.",

@@ -260,11 +260,7 @@ class KafkaTransaction:
         self._said: list[str] = []
         self._fatal: Any = None
         quiet = {"log_level": 0, "error_cb": lambda error: self._said.append(error.str())}
-        transactional = {
-            "transactional.id": name,
-            "on_delivery": self._delivered,
-            "delivery.report.only.error": True,
-        }
+        transactional = {"transactional.id": name, "on_delivery": self._delivered, "delivery.report.only.error": True}
         client_settings = settings.client() | dict(settings.producer) | quiet | transactional
         self._producer: Producer = brokers.make_client(Producer, client_settings, settings.options)
         with contextlib.suppress(KafkaException):  # if no broker answers, `init_transactions` tells why

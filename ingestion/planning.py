@@ -180,9 +180,7 @@ class Planner:
         """Return a table with the declared columns. A column that is known keeps a wider type."""
         declared = self._rules.declared
         return replace(
-            source,
-            value=_with_types(source.value, declared.value),
-            key=_with_types(source.key, declared.key),
+            source, value=_with_types(source.value, declared.value), key=_with_types(source.key, declared.key)
         )
 
     def plan(self, state: IngestState, news: BatchNews) -> BatchPlan:
@@ -207,9 +205,7 @@ class Planner:
                     raise
                 quarantined = {**plan.state.quarantined, table: str(error)}
                 plan = replace(
-                    plan,
-                    state=replace(plan.state, quarantined=quarantined),
-                    failed={**plan.failed, table: str(error)},
+                    plan, state=replace(plan.state, quarantined=quarantined), failed={**plan.failed, table: str(error)}
                 )
         self._tell_of_equal_keys(plan)
         return plan

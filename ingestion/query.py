@@ -64,11 +64,7 @@ class IngestBatch:
     """
 
     def __init__(
-        self,
-        pipeline: Pipeline,
-        target: Target,
-        settings: QuerySettings,
-        step: Callable[[str], None] | None = None,
+        self, pipeline: Pipeline, target: Target, settings: QuerySettings, step: Callable[[str], None] | None = None
     ) -> None:
         self.pipeline, self.target, self.settings, self.step = pipeline, target, settings, step
         self._memory: QueryMemory | None = None

@@ -39,12 +39,7 @@ from kvformat.registry.contract.nested_formats import (
     nested_error,
 )
 from kvformat.registry.contract.normalize_input import binary_arrays, normalize_rows
-from kvformat.registry.contract.options import (
-    Direction,
-    OptionValues,
-    display_value,
-    parse_options,
-)
+from kvformat.registry.contract.options import Direction, OptionValues, display_value, parse_options
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.contract.secrets import scrubbed
 from kvformat.registry.contract.types import FlinkField, FlinkType, spark_type

@@ -90,11 +90,7 @@ class KeyValueFormat:
     """
 
     def __init__(
-        self,
-        schema: StructType | pa.Schema | str,
-        options: Mapping[str, Any],
-        *,
-        primary_key: Sequence[str] = (),
+        self, schema: StructType | pa.Schema | str, options: Mapping[str, Any], *, primary_key: Sequence[str] = ()
     ) -> None:
         row = row_type(resolve_schema(schema))
         columns = tuple(TableColumn(field.name, "physical", field.type) for field in row.fields)
@@ -446,12 +442,7 @@ class KeyValueFormat:
     # --- Arrow, without Spark ----------------------------------------------------------------------------
 
     def decode_batch(
-        self,
-        keys: pa.Array | None,
-        values: pa.Array,
-        *,
-        metadata: Sequence[str] = (),
-        headers: pa.Array | None = None,
+        self, keys: pa.Array | None, values: pa.Array, *, metadata: Sequence[str] = (), headers: pa.Array | None = None
     ) -> DecodedRecords:
         """Decode binary Arrow arrays, one record per element; `rows` has the physical columns, then metadata.
 

@@ -124,8 +124,7 @@ class Topics:
         for topic, number in chosen:
             partition = TopicPartition(topic, number)
             low, high = self._ask(
-                "offsets",
-                functools.partial(self._consumer.get_watermark_offsets, partition, timeout=brokers.TIMEOUT),
+                "offsets", functools.partial(self._consumer.get_watermark_offsets, partition, timeout=brokers.TIMEOUT)
             )
             pieces = max(places // len(chosen), 2)
             if high - low <= pieces * most:

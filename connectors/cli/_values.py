@@ -231,10 +231,13 @@ def _entries(value: Any, t: FlinkType, path: str) -> list[tuple[Any, Any]]:
 def _whole(value: Any, t: FlinkType, path: str) -> Any:
     if isinstance(value, bool) or not isinstance(value, int):
         raise _wrong(value, t, path, "a whole number")
-    bits = _BITS[t.root]
-    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
+    if not _fits(value, _BITS[t.root]):
         raise ValueRefused(ErrorCode.OUT_OF_RANGE, f"field '{path}': {_short(value)} is beyond the range of {t}")
     return value
+
+
+def _fits(number: int, bits: int) -> bool:
+    return number in range(-(2 ** (bits - 1)), 2 ** (bits - 1))
 
 
 def _wrong(value: Any, t: FlinkType, path: str, expected: str) -> ValueRefused:
@@ -321,7 +324,9 @@ def _iso_parser(read: Callable[[str], Any], pattern: str, zoned: bool = False) -
 
     def value_of(value: Any, t: FlinkType) -> Any:
         if t.root in _COUNTED_BITS and isinstance(value, int) and not isinstance(value, bool):
-            return _counted(value, _COUNTED_BITS[t.root])
+            if not _fits(value, _COUNTED_BITS[t.root]):
+                raise _NotOfTheType
+            return value
         match = shape.fullmatch(_text(value))
         if match is None:
             raise _NotOfTheType
@@ -332,12 +337,6 @@ def _iso_parser(read: Callable[[str], Any], pattern: str, zoned: bool = False) -
         return moment.astimezone(_UTC) if zoned else moment
 
     return value_of
-
-
-def _counted(value: int, bits: int) -> int:
-    if not -(2 ** (bits - 1)) <= value < 2 ** (bits - 1):
-        raise _NotOfTheType
-    return value
 
 
 # 24:00 is refused: only newer Pythons read it, as midnight.

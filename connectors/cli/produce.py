@@ -13,14 +13,7 @@ import click
 from kvformat.connectors import brokers
 from kvformat.connectors.cli._output import errors_option, head, json_option, note, tell
 from kvformat.connectors.cli._progress import FilesRead, progress
-from kvformat.connectors.cli._table import (
-    FILE,
-    ShownTable,
-    bootstrap_option,
-    of_ddl,
-    option_option,
-    with_bootstrap,
-)
+from kvformat.connectors.cli._table import FILE, ShownTable, bootstrap_option, of_ddl, option_option, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of
 from kvformat.connectors.cli._values import python_value
 from kvformat.connectors.cli.decode import files_argument

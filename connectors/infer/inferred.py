@@ -63,14 +63,7 @@ class InferredSchema:
         """The columns as a Spark struct."""
         return spark_schema(self.row)
 
-    def create_table(
-        self,
-        name: str,
-        *,
-        topic: str,
-        bootstrap: str,
-        options: Mapping[str, Any] | None = None,
-    ) -> str:
+    def create_table(self, name: str, *, topic: str, bootstrap: str, options: Mapping[str, Any] | None = None) -> str:
         """Return a CREATE TABLE for a topic's values, for Flink, `KafkaTable.from_ddl` and `KeyValueFormat.from_ddl`.
 
         The table is read from its beginning. `options` are more options of the table; they replace those of the same

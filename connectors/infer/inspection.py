@@ -82,10 +82,6 @@ class _Group:
     readable: bool = True
     remedy: str = ""
 
-    def read_as(self, other: Recognition) -> _Group:
-        """The group with another way to read its messages."""
-        return replace(self, recognition=other, format=other.format or self.format)
-
     def reason(self, part: Part, total: int) -> str:
         """Return the description of the messages, with counts."""
         of = f"{len(self.indices)} of {total} {'keys' if part == 'key' else 'messages'}"
@@ -168,11 +164,7 @@ def inspect_topic(
 
 
 def _tables_of_types(
-    samples: Mapping[Part, MessageSample],
-    groups: Sequence[_Group],
-    notes: Notes,
-    topic: str,
-    bootstrap: str | None,
+    samples: Mapping[Part, MessageSample], groups: Sequence[_Group], notes: Notes, topic: str, bootstrap: str | None
 ) -> dict[str, str]:
     """Return a statement for each type of records, the most frequent first; none if there are not several types.
 
@@ -266,8 +258,9 @@ def _schema(groups: list[_Group], sample: MessageSample, notes: Notes) -> Inferr
         return None
     try:
         schema = group.schema(sample)
-        if group.recognition.without_key is not None and not schema.primary_key:
-            groups[0] = group.read_as(group.recognition.without_key)
+        other = group.recognition.without_key
+        if other is not None and not schema.primary_key:
+            groups[0] = replace(group, recognition=other, format=other.format or group.format)
             schema = groups[0].schema(sample)
             notes.add(
                 "it is unknown which row an update or delete changes, because the keys of the records name no columns: "

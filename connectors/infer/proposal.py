@@ -81,7 +81,8 @@ def propose(
             f"records are errors to it, the first: {first.first}",
             name,
         )
-    if best.bad and OTHER_MESSAGES.name in _option_names(value.format) - value.options.keys():
+    names = {option.name for option in format_class(value.format).option_specs}
+    if best.bad and OTHER_MESSAGES.name in names - value.options.keys():
         trial = _try_candidate(best.candidate.with_option(OTHER_MESSAGES.name, "skip"), sample, name, start, notes)
         if not isinstance(trial, str) and trial.bad < best.bad:
             notes.add(
@@ -214,7 +215,3 @@ def _try_candidate(
         return _Trial(candidate, text)
     texts = [] if errors is None else [error for error in errors.to_pylist() if error]
     return _Trial(candidate, text, len(texts), texts[0][:_LONGEST_ERROR] if texts else "")
-
-
-def _option_names(format: str) -> set[str]:
-    return {option.name for option in format_class(format).option_specs}

@@ -47,9 +47,7 @@ _KINDS = {
         for name in COMPRESSED
     },
 }
-_REMEDIES = {
-    "JSON": "What follows the frame is not JSON: `json-registry` says why",
-}
+_REMEDIES = {"JSON": "What follows the frame is not JSON: `json-registry` says why"}
 _NAMES = {"JSON": "json-schema"}
 _READABLE = (frames.NOT_ASKED, AVRO, PROTOBUF, frames.CHANGES, frames.MARKED_ROWS, frames.NAMED_ROWS)
 

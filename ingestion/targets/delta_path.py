@@ -54,7 +54,6 @@ from kvformat.ingestion.targets.target import (
     check_owner,
 )
 from kvformat.ingestion.targets.types import (
-    CHANGE_COLUMNS,
     NOT_IN_LAKES,
     ONLY_IN_FLINK,
     Strategy,
@@ -62,6 +61,7 @@ from kvformat.ingestion.targets.types import (
     normalized_schema,
     stored_type,
     with_change_columns,
+    without_change_columns,
 )
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
@@ -181,10 +181,7 @@ class DeltaPathTarget(Target):
         log = self._log(table)
         if log is None:
             return None
-        extra = {c.name for c in CHANGE_COLUMNS} if self.rows == "changes" else set()
-        columns = log.columns
-        kept = type(columns)([column for column in columns.fields if column.name not in extra])
-        return TargetSchema(kept, log.properties.get(OWNER_PROPERTY))
+        return TargetSchema(without_change_columns(log.columns, self.rows), log.properties.get(OWNER_PROPERTY))
 
     def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
         """Create the table, unless it is there. Raises `SchemaChangeError` if `create_tables` is false."""
@@ -339,8 +336,10 @@ class DeltaPathTarget(Target):
         """Write the table again with other types or names, or without some columns."""
         table, log = event.table, self._known(event.table)
         now = log.columns
-        new = self._renamed(event, now) if isinstance(event, RenameColumns) else {}
-        wanted = type(now)([self._changed(event, column, new) for column in now.fields if not _is_gone(event, column)])
+        names = event.names if isinstance(event, RenameColumns) else ()
+        new = {old: name for old, name in names if old in now.names and name not in now.names}  # others are done
+        dropped = event.columns if isinstance(event, DropColumns) else ()
+        wanted = type(now)([self._changed(event, column, new) for column in now.fields if column.name not in dropped])
         if wanted == now:
             return
         size = sum(file.size for file in log.files())
@@ -385,14 +384,6 @@ class DeltaPathTarget(Target):
                 )
             return StructField(column.name, changed.dataType, column.nullable or wanted.nullable, changed.metadata)
         return StructField(new.get(column.name, column.name), column.dataType, column.nullable, column.metadata)
-
-    def _renamed(self, event: RenameColumns, now: StructType) -> dict[str, str]:
-        """Return the new names of columns, without those that were renamed before."""
-        return {old: name for old, name in event.names if old in now.names and name not in now.names}
-
-
-def _is_gone(event: SchemaEvent, column: StructField) -> bool:
-    return isinstance(event, DropColumns) and column.name in event.columns
 
 
 def _applied(change: Callable[..., None], *arguments: Any) -> bool:

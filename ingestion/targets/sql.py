@@ -56,7 +56,6 @@ from kvformat.ingestion.targets.target import (
     check_owner,
 )
 from kvformat.ingestion.targets.types import (
-    CHANGE_COLUMNS,
     NOT_IN_LAKES,
     ONLY_IN_FLINK,
     Strategy,
@@ -66,6 +65,7 @@ from kvformat.ingestion.targets.types import (
     stored_type,
     type_ddl,
     with_change_columns,
+    without_change_columns,
 )
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError, listed
@@ -229,9 +229,7 @@ class SqlTarget(Target):
                 "or joins namespaces. Route one of them to another name",
                 table=str(table),
             )
-        extra = {c.name for c in CHANGE_COLUMNS} if self.rows == "changes" else set()
-        columns = type(stored)([column for column in stored.fields if column.name not in extra])
-        return TargetSchema(columns, properties.get(OWNER_PROPERTY))
+        return TargetSchema(without_change_columns(stored, self.rows), properties.get(OWNER_PROPERTY))
 
     def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
         """Create the table and its namespace, unless they are there.
@@ -391,9 +389,9 @@ class SqlTarget(Target):
         if isinstance(event, AddColumns):
             missing = [added for added in event.columns if added.column.name not in now]
             if all(added.place == "LAST" for added in missing):
-                texts = [self._added(added.column) for added in missing]
-                if texts:
-                    self._make(event, f"ALTER TABLE {name} ADD COLUMNS ({', '.join(texts)})")
+                if missing:
+                    texts = ", ".join(self._added(added.column) for added in missing)
+                    self._make(event, f"ALTER TABLE {name} ADD COLUMNS ({texts})")
                 return
             names = [*now]
             for added in missing:
@@ -405,8 +403,9 @@ class SqlTarget(Target):
             for column, t, nullable in types:
                 if t != now[column]:
                     self._widen(name, event, column, now[column], t)
-                if nullable:
-                    self._drop_not_null(name, event, column)
+                columns = self._columns(name) if nullable else None
+                if columns is not None and not columns[column].nullable:
+                    self._make(event, f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
         elif isinstance(event, RenameColumns):
             for old, new in event.names:
                 if old in now and new not in now:
@@ -423,11 +422,6 @@ class SqlTarget(Target):
                 table=str(event.table),
             )
         self._make(event, statement)
-
-    def _drop_not_null(self, name: str, event: SchemaEvent, column: str) -> None:
-        columns = self._columns(name)
-        if columns is not None and not columns[column].nullable:
-            self._make(event, f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
 
     def _truncate(self, name: str, schema: TableSchema, batch: BatchWrite) -> None:
         """Delete all rows. Appended rows that come later in the batch stay, because they are not appended again."""

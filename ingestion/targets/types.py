@@ -49,6 +49,12 @@ def with_change_columns(schema: TableSchema, rows: Rows) -> TableSchema:
     return replace(schema, columns=(*schema.columns, *CHANGE_COLUMNS)) if rows == "changes" else schema
 
 
+def without_change_columns(columns: StructType, rows: Rows) -> StructType:
+    """Return the columns of a stored table without those of changes."""
+    extra = {c.name for c in CHANGE_COLUMNS} if rows == "changes" else set()
+    return type(columns)([column for column in columns.fields if column.name not in extra])
+
+
 def normalized_schema(schema: TableSchema, strategy: Strategy, as_text: Collection[str] = ONLY_IN_FLINK) -> TableSchema:
     """Return the schema with the types of a strategy. Types of the kinds `as_text` become STRING."""
     return schema.with_types((c.name, normalized_type(c.type, strategy, as_text)) for c in schema.columns)

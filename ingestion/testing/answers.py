@@ -29,11 +29,7 @@ from kvformat.ingestion.schemas.events import (
 from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema, merge_schemas, needs_no_change
-from kvformat.ingestion.schemas.types import (
-    is_compatible,
-    merge_types,
-    parse_column_type,
-)
+from kvformat.ingestion.schemas.types import is_compatible, merge_types, parse_column_type
 from kvformat.ingestion.sink.changes import CREATE, DELETE, UPDATE, TableChanges
 from kvformat.ingestion.sink.records import TableRecords
 from kvformat.ingestion.sink.settings import SinkSettings

@@ -55,9 +55,7 @@ def with_codes(batch: _Batch) -> _Batch:
     return replace(batch, errors=errors, codes=codes)
 
 
-def _join_errors(
-    parts: Sequence[tuple[_Batch, int]],
-) -> tuple[pa.StringArray | None, pa.StringArray | None]:
+def _join_errors(parts: Sequence[tuple[_Batch, int]]) -> tuple[pa.StringArray | None, pa.StringArray | None]:
     """Join the errors and codes of parts; each part is a batch and its number of messages or rows."""
     split = [(with_codes(batch), count) for batch, count in parts]
     if all(batch.errors is None for batch, _ in split):

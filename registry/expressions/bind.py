@@ -165,9 +165,7 @@ _OPERATORS: dict[str, Callable[[Call, Sequence[Bound]], Bound]] = {
 }
 
 
-_MISSING = {
-    "CURRENT_WATERMARK": "a batch of rows has no watermark; compute the column in a query",
-}
+_MISSING = {"CURRENT_WATERMARK": "a batch of rows has no watermark; compute the column in a query"}
 """Functions of Flink that can't be had here, with the reason."""
 _OF_NOW = (
     "CURRENT_DATE", "CURRENT_ROW_TIMESTAMP", "CURRENT_TIME", "CURRENT_TIMESTAMP", "LOCALTIME", "LOCALTIMESTAMP", "NOW",

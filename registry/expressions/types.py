@@ -11,16 +11,7 @@ from typing import Literal
 
 from kvformat.registry.contract.common_types import INTEGER_DIGITS
 from kvformat.registry.contract.types import FlinkField, FlinkType
-from kvformat.registry.expressions.bound import (
-    BINARIES,
-    DOUBLE,
-    FLOATS,
-    INTEGERS,
-    NULL,
-    NUMBERS,
-    TEXTS,
-    TIMESTAMPS,
-)
+from kvformat.registry.expressions.bound import BINARIES, DOUBLE, FLOATS, INTEGERS, NULL, NUMBERS, TEXTS, TIMESTAMPS
 
 Typed = Literal["operator", "function"]
 MOST_DIGITS = 38

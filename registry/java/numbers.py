@@ -153,10 +153,7 @@ def _digits_17(fraction: int, exponent: int, significant: int) -> tuple[str, int
     twos -= length - 1
     common = min(twos, unit_twos, margin_twos)
     twos, unit_twos, margin_twos = twos - common, unit_twos - common, margin_twos - common
-    largest = max(
-        length + twos + _bits_of_5_pow(fives),
-        unit_twos + 1 + _bits_of_5_pow(unit_fives + 1),
-    )
+    largest = max(length + twos + _bits_of_5_pow(fives), unit_twos + 1 + _bits_of_5_pow(unit_fives + 1))
     rest = (fraction >> trailing) * 5**fives << twos
     width = next((width for width in (_INT_BITS, _LONG_BITS) if largest < width), 0)
     return _generated(rest, 5**unit_fives << unit_twos, 5**fives << margin_twos, width, power)

@@ -47,12 +47,7 @@ if TYPE_CHECKING:
 _COLUMN = re.compile("^Column<'(.*)'>$", re.DOTALL)
 _HEAD = 100  # bytes of a bad message that an error quotes
 _ERROR = FlinkType(
-    "ROW",
-    fields=(
-        FlinkField("reason", STRING),
-        FlinkField("message", BYTES),
-        FlinkField("code", STRING),
-    ),
+    "ROW", fields=(FlinkField("reason", STRING), FlinkField("message", BYTES), FlinkField("code", STRING))
 )
 
 

@@ -39,10 +39,7 @@ _OPTIONS_WITHOUT_DOT = ("connector", "format", "topic")
 
 
 def parse_create_table(
-    text: str,
-    start: int = 0,
-    end: int | None = None,
-    base: Callable[[tuple[str, ...]], TableDefinition] | None = None,
+    text: str, start: int = 0, end: int | None = None, base: Callable[[tuple[str, ...]], TableDefinition] | None = None
 ) -> TableDefinition:
     """Parse one CREATE TABLE statement, the whole text or the part from `start` to `end`.
 

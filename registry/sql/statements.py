@@ -188,7 +188,7 @@ def find_table(
     `choose` takes the name of a table and returns how to choose it, for an error. Raises `SchemaError` with the list of
     tables if there is no such table or more than one.
     """
-    table = _Tables(text, choose).table(name)
+    table = CreatedTables(text, choose).table(name)
     merged = {key: value for key, value in {**table.options, **(options or {})}.items() if value is not None}
     check_not_legacy(table.name, merged)
     return kafka_table(replace(table, options=merged))
@@ -200,7 +200,7 @@ def table_names(text: str, names: Sequence[str] | None = None) -> dict[str, tupl
     The full name of each (catalog, database, table), by a name that chooses it and has no default catalog.
     Raises `SchemaError` for a text without a table, and for a name of no table or of several.
     """
-    tables = _Tables(text, "tables=[{!r}]".format)
+    tables = CreatedTables(text, "tables=[{!r}]".format)
     existing = tables._existing(len(tables.statements))
     if not existing:
         raise SchemaError(tables._choice(existing))
@@ -234,7 +234,7 @@ def created_tables(text: str) -> dict[tuple[str, ...], TableDefinition]:
     return tables
 
 
-class _Tables:
+class CreatedTables:
     """The tables that a text creates, by full name (catalog, database, table); of equal names the last counts."""
 
     def __init__(self, text: str, choose: Callable[[str], str]) -> None:
@@ -287,11 +287,14 @@ class _Tables:
             there = f"only {_listed(tables)}" if tables else "and the text creates no other table before it"
             raise LookupError(f"the table '{_shown(full)}' does not exist before it, {there}")
         if full in self.altered:
-            raise LookupError(
-                f"table '{_shown(full)}' is changed by ALTER TABLE, at line {self.altered[full]}, which is not "
-                "supported: write the change into its CREATE TABLE"
-            )
+            raise LookupError(self._altered(full))
         return statement
+
+    def _altered(self, full: tuple[str, ...]) -> str:
+        return (
+            f"table '{_shown(full)}' is changed by ALTER TABLE, at line {self.altered[full]}, which is not "
+            "supported: write the change into its CREATE TABLE"
+        )
 
     def written_parts(self, i: int, name: tuple[str, ...]) -> tuple[str, ...]:
         """Return a name in statement `i` with the current catalog and database, without Flink's defaults."""
@@ -334,11 +337,7 @@ class _Tables:
         statement = self._at(full, before)
         assert statement is not None
         if full in self.altered:
-            raise SchemaError(
-                f"table '{_shown(full)}' is changed by ALTER TABLE, at line {self.altered[full]}, which is not "
-                "supported: write the change into its CREATE TABLE",
-                field=_shown(full),
-            )
+            raise SchemaError(self._altered(full), field=_shown(full))
         at = self.statements.index(statement)
 
         def base(name: tuple[str, ...]) -> TableDefinition:
@@ -362,10 +361,6 @@ class _Tables:
             return f"the text creates {_listed(tables)}: choose one, {self.choose(_shown(tables[0]))}"
         skipped = ", ".join(f"{statement.kind} (line {statement.line})" for statement in self.statements[:20])
         return f"the text has no CREATE TABLE; it has {skipped or 'no statement'}"
-
-
-CreatedTables = _Tables
-"""The tables of a text, for statements that name them."""
 
 
 def _listed(tables: Sequence[tuple[str, ...]]) -> str:

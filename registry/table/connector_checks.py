@@ -12,12 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kvformat.registry.contract.errors import ConfigurationError, OptionError, did_you_mean
-from kvformat.registry.sql.connector_options import (
-    UPSERT_KAFKA,
-    delivery_guarantee,
-    is_client_property,
-    parse_offsets,
-)
+from kvformat.registry.sql.connector_options import UPSERT_KAFKA, delivery_guarantee, is_client_property, parse_offsets
 
 _RESET = "properties.auto.offset.reset"
 _NAME_PATTERN = re.compile(r"[A-Z]?[a-z]+(?:[._-][a-z]+)*")

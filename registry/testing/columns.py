@@ -92,9 +92,7 @@ class _SampleTable:
 def _sample_table(subject: Subject, *, changed_count: int = _CHANGED) -> _SampleTable:
     """Return good messages, changed messages and a null, and the rows of each sample."""
     cases = subject.cases
-    messages = []
-    for case in cases:
-        messages.append([*case.messages.to_pylist(), *subject.changed[case.name][:changed_count]])
+    messages = [[*case.messages.to_pylist(), *subject.changed[case.name][:changed_count]] for case in cases]
     count = max(max(map(len, messages)), *(len(case.rows) for case in cases)) + 1
     kinds = [pa.nulls(0, pa.string()) if case.kinds is None else case.kinds for case in cases]
     return _SampleTable(

@@ -20,13 +20,7 @@ from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, prepared
 from kvformat.registry.expressions.rows import MOST_CHARACTERS, RowError, check_length
 from kvformat.registry.expressions.tree import Call
-from kvformat.registry.java.regex import (
-    JavaPattern,
-    RegexError,
-    SlowMatchError,
-    UnsupportedRegexError,
-    compile_java,
-)
+from kvformat.registry.java.regex import JavaPattern, RegexError, SlowMatchError, UnsupportedRegexError, compile_java
 from kvformat.registry.java.regex_search import (
     UnsupportedMatchError,
     compile_search,

@@ -191,11 +191,7 @@ def _bind_from_unixtime(call: Call, arguments: Sequence[Bound]) -> Bound:
     seconds, *patterns = checked(call, arguments, "LONG TEXT")
     pattern = patterns[0] if patterns else None
     if pattern is not None and not pattern.is_literal:
-        return with_session(
-            STRING,
-            lambda rows: functools.partial(_unix_text, rows.session),
-            [seconds, pattern],
-        )
+        return with_session(STRING, lambda rows: functools.partial(_unix_text, rows.session), [seconds, pattern])
     form = _TIMESTAMP if pattern is None else pattern.literal
     if form is None:
         return by_value(STRING, lambda _: None, [seconds])

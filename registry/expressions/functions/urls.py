@@ -13,14 +13,7 @@ from kvformat.registry.expressions.bound import BIGINT
 from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import text_function
 from kvformat.registry.expressions.rows import RowError
-from kvformat.registry.java.urls import (
-    JavaUrl,
-    UnsupportedUrlError,
-    UrlError,
-    decode_url,
-    encode_url,
-    parse_url,
-)
+from kvformat.registry.java.urls import JavaUrl, UnsupportedUrlError, UrlError, decode_url, encode_url, parse_url
 
 _PARTS = {
     "HOST": "host",

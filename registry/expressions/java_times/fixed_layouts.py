@@ -18,13 +18,7 @@ import pyarrow as pa
 
 from kvformat.registry.expressions.java_times import formatter_patterns
 from kvformat.registry.expressions.java_times.simple_writing import SimpleDateFormat, SimpleField
-from kvformat.registry.expressions.local_times import (
-    DAY_MICROS,
-    dates_of,
-    days_of,
-    days_of_dates,
-    month_lengths,
-)
+from kvformat.registry.expressions.local_times import DAY_MICROS, dates_of, days_of, days_of_dates, month_lengths
 from kvformat.registry.expressions.vectors import Bools, Numbers, validity
 
 _FIRST_YEAR = 1583

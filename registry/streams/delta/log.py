@@ -71,12 +71,7 @@ class DeltaLog:
             return None
 
     @classmethod
-    def create(
-        cls,
-        storage: TableStorage,
-        columns: StructType,
-        properties: Mapping[str, str],
-    ) -> None:
+    def create(cls, storage: TableStorage, columns: StructType, properties: Mapping[str, str]) -> None:
         """Create a table. Raises `CommitConflict` if there is one."""
         delta_table, errors = _deltalake()
         storage.create()
@@ -149,12 +144,7 @@ class DeltaLog:
 
     # --- commits ---------------------------------------------------------------------------------------------------
 
-    def commit(
-        self,
-        added: Sequence[DataFile],
-        removed: Sequence[DataFile],
-        transaction: WriterTransaction,
-    ) -> None:
+    def commit(self, added: Sequence[DataFile], removed: Sequence[DataFile], transaction: WriterTransaction) -> None:
         """Add and remove files. Raises `CommitConflict`."""
         from deltalake.transaction import RemoveAction
 

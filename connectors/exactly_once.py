@@ -173,7 +173,9 @@ class ExactlyOnce:
         """Warn of functions whose values differ when a batch is repeated: then the batch is refused, not repeated."""
         if self.query is not None and self.query.startswith(_ONCE):
             return  # a job without job_id is not repeated
-        plan = _plan(df)
+        with contextlib.redirect_stdout(io.StringIO()) as text:
+            df.explain(extended=True)
+        plan = text.getvalue()
         varying = _VARYING if self.checkpoint_location else (*_VARYING, *_CLOCKS)  # a stream keeps a batch's time
         functions = [name for name in varying if re.search(rf"(?<![\w.]){name}\(", plan, re.IGNORECASE)]
         if functions:
@@ -249,13 +251,6 @@ def _planned(spark: SparkSession, checkpoint_location: str, batch: int) -> float
 def _lines(spark: SparkSession, checkpoint_location: str, name: str) -> list[str]:
     path = f"{checkpoint_location.rstrip('/')}/{name}"
     return [row["value"] for row in note_rows(spark, path, "text", "value STRING")]
-
-
-def _plan(df: DataFrame) -> str:
-    """Return the text of a plan, as `explain` prints it."""
-    with contextlib.redirect_stdout(io.StringIO()) as text:
-        df.explain(extended=True)
-    return text.getvalue()
 
 
 # --- the tasks -------------------------------------------------------------------------------------------------

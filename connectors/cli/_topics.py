@@ -15,7 +15,7 @@ from kvformat.connectors.reader.client_settings import settings_of
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
+    from confluent_kafka import Message
 
 _AT_ONCE: Final = 500
 """Records of a batch."""
@@ -74,7 +74,10 @@ class Topics:
         self._all = [(topic, partition) for topic, numbers in partitions.items() for partition in numbers]
         self._ended: set[tuple[str | None, int | None]] = set()
         self._count = 0
-        self._consumer = self._new_consumer()
+        from confluent_kafka import Consumer
+
+        settings = settings_of(self._options).for_client() | {"auto.offset.reset": "earliest", "error_cb": self._say}
+        self._consumer = brokers.make_client(Consumer, settings, self._options)
         if isinstance(start, int):
             times = [TopicPartition(topic, partition, start) for topic, partition in self._all]
             places = self._ask("offsets", lambda: self._consumer.offsets_for_times(times, timeout=brokers.TIMEOUT))
@@ -85,12 +88,6 @@ class Topics:
 
     def _ask(self, what: str, question: Callable[[], Any]) -> Any:
         return brokers.ask(self._consumer, self._options, what, question)
-
-    def _new_consumer(self) -> Consumer:
-        from confluent_kafka import Consumer
-
-        settings = settings_of(self._options).for_client() | {"auto.offset.reset": "earliest", "error_cb": self._say}
-        return brokers.make_client(Consumer, settings, self._options)
 
     def _say(self, error: Any) -> None:
         """Report each error of the client once, until a record arrives; the client continues to try."""

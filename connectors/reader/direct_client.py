@@ -112,7 +112,9 @@ class DirectClient:
             self._check()
         count = records.copy(_MOST_BYTES)
         if records.error:
-            return self._failed(records.error)
+            text = self._library.message_errstr(self._records.first())
+            self._records.drop_first()
+            return Fetched(None, -1, self._library.name_of(records.error), (text or b"").decode(errors="replace"))
         if not count:
             return Fetched(position=records.position)
         arrays = records.arrays()
@@ -120,11 +122,6 @@ class DirectClient:
             arrays["headers"] = with_header_names(arrays["headers"])
         batch = record_batch(arrays, self._fields, self._at.topic, self._at.partition, count)
         return Fetched(batch, records.position)
-
-    def _failed(self, error: int) -> Fetched:
-        text = self._library.message_errstr(self._records.first())
-        self._records.drop_first()
-        return Fetched(None, -1, self._library.name_of(error), (text or b"").decode(errors="replace"))
 
     def edges(self, at: PartitionRange, seconds: float) -> tuple[int, int] | None:
         """Ask the brokers for the first offset of a range's partition, and the offset after its last record.

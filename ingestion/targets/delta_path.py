@@ -66,7 +66,7 @@ from kvformat.ingestion.targets.types import (
 from kvformat.registry.contract.changelog import UNCHANGED
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.options import Option
-from kvformat.registry.contract.types import FlinkType, from_spark, nullable
+from kvformat.registry.contract.types import from_spark, nullable
 from kvformat.registry.spark.decoded_columns import ROW_KIND, exact_column
 from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction, checked
 from kvformat.registry.streams.delta.storage import TableStorage
@@ -374,7 +374,8 @@ class DeltaPathTarget(Target):
             changed = _columns(TableSchema((SchemaColumn(column.name, wanted),)), self.types)[0]
             if changed.dataType == column.dataType:
                 return StructField(column.name, column.dataType, column.nullable or wanted.nullable, column.metadata)
-            now = _flink_type(column)
+            text = (column.metadata or {}).get(_FLINK_TYPE)
+            now = from_spark(column.dataType, True, column.name) if text is None else parse_column_type(text)
             merged = merge_types(now, from_spark(changed.dataType, True, column.name))
             if stored_type(nullable(merged)) != changed.dataType:
                 raise UnsupportedChangeError(
@@ -416,11 +417,6 @@ def _columns(schema: TableSchema, types: Strategy) -> StructType:
             metadata[_FLINK_TYPE] = str(nullable(column.type))
         columns.append(StructField(column.name, stored_type(stored.type), stored.type.nullable, metadata))
     return StructType(columns)
-
-
-def _flink_type(column: StructField) -> FlinkType:
-    text = (column.metadata or {}).get(_FLINK_TYPE)
-    return from_spark(column.dataType, True, column.name) if text is None else parse_column_type(text)
 
 
 # --- folders ---------------------------------------------------------------------------------------------------

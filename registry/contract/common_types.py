@@ -51,26 +51,17 @@ def _merge_nullable(left: FlinkType, right: FlinkType) -> FlinkType:
         return left
     roots = {left.root, right.root}
     if roots <= {*TIMESTAMP_ROOTS, "DATE"}:
-        return _merge_timestamps(left, right)
+        kind = max((t.root for t in (left, right) if t.root != "DATE"), key=TIMESTAMP_ROOTS.index)
+        return FlinkType(kind, precision=max(FINEST if t.precision is None else t.precision for t in (left, right)))
     if roots <= INTEGER_DIGITS.keys():
         return max(left, right, key=lambda t: INTEGER_DIGITS[t.root])
     if roots <= {*INTEGER_DIGITS, "DECIMAL"}:
-        return _merge_decimals(left, right)
+        scale = max(left.scale or 0, right.scale or 0)
+        precision = scale + max(whole_digits(left), whole_digits(right))
+        return STRING if precision > MOST_DIGITS else FlinkType("DECIMAL", precision=precision, scale=scale)
     if roots <= {*INTEGER_DIGITS, *APPROXIMATE_ROOTS}:
         return FlinkType("FLOAT" if roots <= {*_IN_FLOAT} else "DOUBLE")
     return STRING
-
-
-def _merge_timestamps(left: FlinkType, right: FlinkType) -> FlinkType:
-    kind = max((t.root for t in (left, right) if t.root != "DATE"), key=TIMESTAMP_ROOTS.index)
-    digits = [FINEST if t.precision is None else t.precision for t in (left, right)]
-    return FlinkType(kind, precision=max(digits))
-
-
-def _merge_decimals(left: FlinkType, right: FlinkType) -> FlinkType:
-    scale = max(t.scale or 0 for t in (left, right))
-    precision = scale + max(whole_digits(t) for t in (left, right))
-    return STRING if precision > MOST_DIGITS else FlinkType("DECIMAL", precision=precision, scale=scale)
 
 
 def whole_digits(t: FlinkType) -> int:

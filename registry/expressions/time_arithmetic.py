@@ -94,7 +94,10 @@ def moved(time: Bound, interval: Bound, *, negative: bool = False, result: Flink
             numbers = start if by_months else (start + by % DAY_MILLIS) % DAY_MILLIS
         elif root == DATE.root and type_.root == DATE.root:
             days = add_months(start, by) if by_months else start + np.sign(by) * (np.abs(by) // DAY_MILLIS)
-            return _dates(rows, days, valid)
+            in_range = days == days.astype(np.int32)
+            for index in np.flatnonzero(valid & ~in_range).tolist():
+                rows.fail(index, "the date is out of range")
+            return Vector.of_numbers(DATE, days.astype(np.int32), valid & in_range)
         elif by_months:
             days = start // DAY_MICROS
             numbers, valid = _micros(add_months(days, by), start - days * DAY_MICROS, valid)
@@ -105,14 +108,6 @@ def moved(time: Bound, interval: Bound, *, negative: bool = False, result: Flink
         return Vector.of_numbers(type_, numbers, valid)
 
     return Bound(type_, evaluate)
-
-
-def _dates(rows: Rows, days: Numbers, valid: Bools) -> Vector:
-    """Return dates; a row whose date is out of range fails, as Flink does when it reads the date."""
-    in_range = days == days.astype(np.int32)
-    for index in np.flatnonzero(valid & ~in_range).tolist():
-        rows.fail(index, "the date is out of range")
-    return Vector.of_numbers(DATE, days.astype(np.int32), valid & in_range)
 
 
 def _micros(days: Numbers, micros: Numbers, valid: Bools) -> tuple[Numbers, Bools]:

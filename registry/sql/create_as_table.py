@@ -199,20 +199,17 @@ class _JobReader:
                 "TABLE ... AS TABLE for each topic, or a pipeline in YAML, which finds the tables in the messages",
             )
         elif kind == "SET":
-            self._read_setting(statement)
+            plain = _PLAIN_SETTING.fullmatch(self._text, *statement.span)
+            setting = plain.groups() if plain else _SettingReader(self._text, *statement.span).setting()
+            if setting is not None:
+                key, value = setting
+                self._settings[key], self._places[key] = value, self._position(statement)
         elif kind in _NOT_RUN:
             self._notes.append(f"{kind} at line {statement.line} is not run: {_NOT_RUN[kind]}")
         elif kind.startswith(_CLEANING) and kind != "DROP TABLE":
             self._notes.append(f"{kind} at line {statement.line} is not run")
         elif kind not in _IN_SETS:
             raise self._error(statement, _not_allowed(kind))
-
-    def _read_setting(self, statement: Statement) -> None:
-        plain = _PLAIN_SETTING.fullmatch(self._text, *statement.span)
-        setting = plain.groups() if plain else _SettingReader(self._text, *statement.span).setting()
-        if setting is not None:
-            key, value = setting
-            self._settings[key], self._places[key] = value, self._position(statement)
 
     def _read_following(self, i: int, statement: Statement, start: int) -> None:
         reader = _CreateAsReader(self._text, start, statement.span[1])

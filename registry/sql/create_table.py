@@ -241,7 +241,10 @@ class _CreateTableReader(WatermarkReader):
             self.index += 2
             self._set_key(self._names(), offset)
         elif self.word() == "WATERMARK" and self.word(1) == "FOR":
-            self._read_watermark()
+            if self._watermark is not None:
+                raise self.error("the table has a WATERMARK already")
+            self.index += 2
+            self._watermark = self.watermark()
         else:
             self._read_column()
 
@@ -342,12 +345,6 @@ class _CreateTableReader(WatermarkReader):
                 name, "computed", expression.type, source=expression.source, refused=expression.refused
             )
         self.index = after
-
-    def _read_watermark(self) -> None:
-        if self._watermark is not None:
-            raise self.error("the table has a WATERMARK already")
-        self.index += 2
-        self._watermark = self.watermark()
 
 
 def _options_begin(text: str, start: int, end: int) -> int:

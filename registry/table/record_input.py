@@ -77,17 +77,12 @@ def metadata_array(column: MetadataColumn, records: pa.RecordBatch) -> pa.Array:
     if column.key in RAW:
         return raw_array(array, column.key_type)
     if column.key == "timestamp-type":
-        return _timestamp_types(array)
+        known = pc.index_in(array, pa.array(_TIMESTAMP_TYPES, pa.int32()))
+        names = pa.array(_TIMESTAMP_TYPES.values(), pa.string()).take(known)
+        return pc.if_else(array.is_valid(), pc.fill_null(names, _NO_TYPE), pa.scalar(None, pa.string()))
     if column.key == "header-list":
         return pc.if_else(array.is_valid(), array, pa.scalar([], HEADERS_TYPE)) if array.null_count else array
     return _last_by_key(array) if column.key == "headers" else array
-
-
-def _timestamp_types(numbers: pa.Int32Array) -> pa.StringArray:
-    """Return Kafka's names of the types of timestamps."""
-    known = pc.index_in(numbers, pa.array(_TIMESTAMP_TYPES, pa.int32()))
-    names = pa.array(_TIMESTAMP_TYPES.values(), pa.string()).take(known)
-    return pc.if_else(numbers.is_valid(), pc.fill_null(names, _NO_TYPE), pa.scalar(None, pa.string()))
 
 
 def _last_by_key(headers: pa.ListArray) -> pa.MapArray:

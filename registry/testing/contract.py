@@ -78,7 +78,10 @@ def check_format(
     sample = Sample(schema, rows, row_kinds=row_kinds, messages=messages)
     options = {name: format._raw_options[name] for name in format._raw_options}
     if "types" not in declared:
-        declared["types"] = _types_of(schema)
+        from kvformat.registry.contract.ddl import parse_schema, parse_type
+
+        roots = {column.type.root for column in parse_schema(schema).fields}
+        declared["types"] = tuple(flink for flink in EDGES if parse_type(flink).root in roots)
     subject = Subject(Declaration(type(format), options=options, samples=[sample], **declared))
     outcomes = [check_rule(rule, subject) for rule in RULES.values() if rule.part != "spark"]
     broken = [outcome for outcome in outcomes if outcome.broken is not None]
@@ -90,14 +93,6 @@ def check_format(
         {outcome.rule.name: outcome.left_out for outcome in outcomes if outcome.left_out is not None},
         speed(subject),
     )
-
-
-def _types_of(schema: str) -> tuple[str, ...]:
-    """Return the types with listed edge values that are of the same kind as a column of the schema."""
-    from kvformat.registry.contract.ddl import parse_schema, parse_type
-
-    roots = {column.type.root for column in parse_schema(schema).fields}
-    return tuple(flink for flink in EDGES if parse_type(flink).root in roots)
 
 
 def speed(subject: Subject) -> dict[str, int]:

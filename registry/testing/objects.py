@@ -201,17 +201,12 @@ def immutable(subject: Subject) -> None:
         format.options["a-later-option"] = "x"  # type: ignore[index]
     except TypeError:
         subject.compared += 1
-    _use(subject, format)
-    subject.check_equal("the repr, after the options were changed and the format was used", repr(format), before)
-    subject.check_equal("hash and options, after the format was used", (hash(format), dict(format.options)), state)
-    subject.check("after the format was used", format == subject.make(), "it no longer equals a new format")
-
-
-def _use(subject: Subject, format: Format) -> None:
-    """Decode and encode all samples that have no options of their own."""
     for case in subject.cases:
         if case.sample.options is None:
             _decode_and_encode(subject, case, format)
+    subject.check_equal("the repr, after the options were changed and the format was used", repr(format), before)
+    subject.check_equal("hash and options, after the format was used", (hash(format), dict(format.options)), state)
+    subject.check("after the format was used", format == subject.make(), "it no longer equals a new format")
 
 
 def _decode_and_encode(subject: Subject, case: Case, format: Format, shift: int = 0) -> tuple[list[Any], list[Any]]:

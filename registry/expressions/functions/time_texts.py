@@ -254,7 +254,10 @@ def _bind_to_timestamp_ltz(call: Call, arguments: Sequence[Bound]) -> Bound:
         return _by_pattern(type_, text, others[0], compute)
     zone = others[1]
     if zone.is_literal:
-        _zone_of(call, zone)
+        try:
+            zone_of_id(zone.literal or "")
+        except ValueError as error:
+            raise BindError(f"{call.name}: {error}", call.offset) from None
 
     def in_zone(value: str, form: str, zone: str) -> int | None:
         micros = compute(value, form)
@@ -273,13 +276,6 @@ def _precision(call: Call, pattern: Bound | None) -> int:
     except PatternError as error:
         raise BindError(f"{call.name}: the pattern '{form:.60}': {error}", call.offset) from None
     return max(min(len(form) - len(form.rstrip("S")), _MOST_PRECISION), _DEFAULT_PRECISION)
-
-
-def _zone_of(call: Call, zone: Bound) -> None:
-    try:
-        zone_of_id(zone.literal or "")
-    except ValueError as error:
-        raise BindError(f"{call.name}: {error}", call.offset) from None
 
 
 def _instant(micros: int, zone: str) -> int | None:

@@ -143,22 +143,16 @@ class _Resolver:
             self._set_date(self._pop("MODIFIED_JULIAN_DAY") - MODIFIED_JULIAN_1970)
             changed = True
         if self._has("WEEKDAY", "WEEK_OF_MONTH", "YEAR", "MONTH"):
-            self._week_of_month()
+            year, month, day, week = (self._pop(name) for name in ("YEAR", "MONTH", "WEEKDAY", "WEEK_OF_MONTH"))
+            self._set_date(week_begin(days_of(year, month, 1)) + 7 * (week - 1) + day % 7)
             changed = True
         elif self._has("WEEKDAY", "WEEK", "WEEK_YEAR") and not self._has("YEAR"):
-            self._week_date()
+            year, day, week = self._pop("WEEK_YEAR"), self._pop("WEEKDAY"), self.fields.pop("WEEK")
+            if not 1 <= week <= weeks_of_year(year):
+                raise ParseFailure
+            self._set_date(week_begin(days_of(year, 1, 1)) + 7 * (week - 1) + day % 7)
             changed = True
         return changed
-
-    def _week_of_month(self) -> None:
-        year, month, day, week = (self._pop(name) for name in ("YEAR", "MONTH", "WEEKDAY", "WEEK_OF_MONTH"))
-        self._set_date(week_begin(days_of(year, month, 1)) + 7 * (week - 1) + day % 7)
-
-    def _week_date(self) -> None:
-        year, day, week = self._pop("WEEK_YEAR"), self._pop("WEEKDAY"), self.fields.pop("WEEK")
-        if not 1 <= week <= weeks_of_year(year):
-            raise ParseFailure
-        self._set_date(week_begin(days_of(year, 1, 1)) + 7 * (week - 1) + day % 7)
 
     # --- times -----------------------------------------------------------------------------------------------
 
@@ -189,7 +183,10 @@ class _Resolver:
             if self._has("MILLI"):
                 self._put("NANO", self._pop("MILLI") * 1_000_000 + self.fields["NANO"] % 1_000_000)
         if self.day_period and self._has("HOUR_OF_HALF"):
-            self._hour_of_period(self.day_period)
+            hour = self._pop("HOUR_OF_HALF")
+            minute = self.fields.get("MINUTE", 0) % 60
+            self._put("HOUR", hour + 12 * _includes(self.day_period, (hour % 12 + 12) * 60 + minute))
+            self.day_period = None
         if self._has("HOUR", "MINUTE", "SECOND", "NANO"):
             self._resolve_time(*(self.fields.pop(name) for name in ("HOUR", "MINUTE", "SECOND", "NANO")))
 
@@ -198,12 +195,6 @@ class _Resolver:
         if self._has(name):
             hour = self._pop(name) if self.fields[name] else self.fields.pop(name)
             self._put(target, 0 if hour == most else hour)
-
-    def _hour_of_period(self, period: tuple[int, int]) -> None:
-        hour = self._pop("HOUR_OF_HALF")
-        minute = self.fields.get("MINUTE", 0) % 60
-        self._put("HOUR", hour + 12 * _includes(period, (hour % 12 + 12) * 60 + minute))
-        self.day_period = None
 
     def _resolve_time(self, hour: int, minute: int, second: int, nano: int) -> None:
         if not (0 <= minute <= 59 and 0 <= nano < SECOND_NANOS):

@@ -81,7 +81,7 @@ def compiled(pattern: str) -> SimpleDateFormat:
             continue
         if char not in LETTERS:
             raise SimplePatternError(f"Java's SimpleDateFormat does not know the letter {char}")
-        count = _repeated(pattern, at)
+        count = len(pattern[at:]) - len(pattern[at:].lstrip(pattern[at]))
         if char == "X" and count > _MOST_ISO_LETTERS:
             raise SimplePatternError(f"Java's SimpleDateFormat allows at most {_MOST_ISO_LETTERS} letters X")
         elements.append(SimpleField(char, count))
@@ -89,10 +89,6 @@ def compiled(pattern: str) -> SimpleDateFormat:
     if quoted:
         raise SimplePatternError("a quote is not closed")
     return SimpleDateFormat(_merged(elements))
-
-
-def _repeated(pattern: str, at: int) -> int:
-    return len(pattern[at:]) - len(pattern[at:].lstrip(pattern[at]))
 
 
 def _merged(elements: list[Element]) -> tuple[Element, ...]:

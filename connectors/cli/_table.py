@@ -208,7 +208,7 @@ framing_option: Final = click.option(
 
 
 def table_options(command: _F) -> _F:
-    """Add the options that `chosen` uses to find its table."""
+    """Add the options by which `chosen` finds its table: the command passes them on as they are."""
     return _with(_OPTIONS, command)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from pathlib import Path
+from typing import Any
 
 import click
 
@@ -29,16 +28,12 @@ files_argument = click.argument(
 @json_option("Also the counts at the end as JSON, on stderr.")
 def decode_command(
     files: tuple[str, ...],
-    format_name: str | None,
-    schema: str | None,
-    options: Mapping[str, str],
-    ddl: Path | None,
-    table: str | None,
     metadata: tuple[str, ...],
     skip_computed: tuple[str, ...],
     framing: str | None,
     errors: str,
     as_json: bool,
+    **of_table: Any,
 ) -> None:
     """Turn messages into rows: lines of JSON on stdout, bad messages as JSON on stderr.
 
@@ -49,7 +44,7 @@ def decode_command(
 
     kcat -C -b broker -t orders -J -e | kvformat decode --ddl orders.sql
     """
-    shown_table = chosen(format_name, schema, options, ddl, table, metadata, skip_computed=skip_computed)
+    shown_table = chosen(**of_table, metadata=metadata, skip_computed=skip_computed)
     decoder = Decoder(shown_table, stop=errors == "stop")
     how = framing or shown_table.framing
     read = FilesRead(files)

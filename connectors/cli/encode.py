@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO, Any, Protocol
 
 import click
@@ -33,17 +32,7 @@ _Fault = tuple[str, str]
 @framing_option
 @errors_option("a row that can't be written")
 @json_option("Also the counts at the end as JSON, on stderr.")
-def encode_command(
-    files: tuple[str, ...],
-    format_name: str | None,
-    schema: str | None,
-    options: Mapping[str, str],
-    ddl: Path | None,
-    table: str | None,
-    framing: str | None,
-    errors: str,
-    as_json: bool,
-) -> None:
+def encode_command(files: tuple[str, ...], framing: str | None, errors: str, as_json: bool, **of_table: Any) -> None:
     """Turn rows, lines of JSON as `decode` prints them, into messages on stdout.
 
     Missing members are NULL. Metadata columns are ignored, except raw keys and values. Rows that can't be written are
@@ -51,7 +40,7 @@ def encode_command(
 
     echo '{"id": 1, "name": "Anna"}' | kvformat encode -f csv -s 'id INT, name STRING'
     """
-    shown_table = chosen(format_name, schema, options, ddl, table)
+    shown_table = chosen(**of_table)
     encoder = Encoder(
         shown_table, _Framed(framing or shown_table.framing, with_key=shown_table.has_key), stop=errors == "stop"
     )

@@ -16,26 +16,9 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from kvformat.connectors import metric_declarations as declared
 from kvformat.connectors.batch_progress import INGESTION, BatchProgress
 from kvformat.connectors.lag import LagWatch
-from kvformat.connectors.metric_declarations import (
-    BAD,
-    FAILURES,
-    LAG,
-    LAST,
-    METRICS,
-    OLDEST,
-    OTHERS,
-    PARTITIONS,
-    RECORDS,
-    RUNNING,
-    SECONDS,
-    SKIPPED,
-    TABLE_ROWS,
-    TABLE_SECONDS,
-    UNKNOWN,
-    Metric,
-)
 from kvformat.connectors.metric_sinks import MetricSink, PrometheusSink, StatsdSink
 from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import ConfigurationError, needs_extra
@@ -86,7 +69,7 @@ def export_metrics(
         file = None if textfile is None else os.fspath(textfile)
         if file is not None and not file.endswith(".prom"):
             raise ConfigurationError(f"textfile={file!r} must end in '.prom': node_exporter reads no other files")
-        sinks.append(PrometheusSink(METRICS, prometheus_port, prometheus_host, file))
+        sinks.append(PrometheusSink(declared.METRICS, prometheus_port, prometheus_host, file))
     if statsd is not None:
         sinks.append(StatsdSink(statsd))
     if not sinks:
@@ -126,11 +109,11 @@ class MetricsListener(StreamingQueryListener):
         if run in self._names:
             return self._names[run]
         name = self._names[run] = self._label(query, _MOST_QUERIES, "query")
-        self._set(RUNNING, 1, name)
-        for counter in (FAILURES, RECORDS, SKIPPED, PARTITIONS):
+        self._set(declared.RUNNING, 1, name)
+        for counter in (declared.FAILURES, declared.RECORDS, declared.SKIPPED, declared.PARTITIONS):
             self._add(counter, 0, name)
         for code in _CODES:
-            self._add(BAD, 0, name, code)
+            self._add(declared.BAD, 0, name, code)
         return name
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
@@ -138,11 +121,11 @@ class MetricsListener(StreamingQueryListener):
         with self._told():
             batch = BatchProgress.of(event.progress, self._watch)
             name = self._begin(str(event.progress.runId), batch.query)
-            self._add(RECORDS, batch.records, name)
+            self._add(declared.RECORDS, batch.records, name)
             for sink in self._sinks:
-                sink.observe(SECONDS, batch.seconds, (name,))
-            self._set(LAST, time.time(), name)
-            self._add(PARTITIONS, len(batch.new_partitions), name)
+                sink.observe(declared.SECONDS, batch.seconds, (name,))
+            self._set(declared.LAST, time.time(), name)
+            self._add(declared.PARTITIONS, len(batch.new_partitions), name)
             self._export_lag(batch, name)
             self._export_counts(batch, name)
 
@@ -155,14 +138,14 @@ class MetricsListener(StreamingQueryListener):
             name = self._names.pop(str(event.runId), None)
             if name is None:
                 return
-            self._set(RUNNING, 0, name)
-            self._add(FAILURES, event.exception is not None, name)
+            self._set(declared.RUNNING, 0, name)
+            self._add(declared.FAILURES, event.exception is not None, name)
             self._forget_lag(name)
 
     def _export_lag(self, batch: BatchProgress, name: str) -> None:
         if batch.lag is None:
             return
-        self._set(UNKNOWN, int(bool(batch.lag.unknown)), name)
+        self._set(declared.UNKNOWN, int(bool(batch.lag.unknown)), name)
         self._forget_lag(name)
         records: dict[str, int] = {}
         oldest: dict[str, int] = {}
@@ -173,37 +156,37 @@ class MetricsListener(StreamingQueryListener):
                 oldest[label] = min(batch.lag.oldest[topic], oldest.get(label, batch.lag.oldest[topic]))
         self._topics[name] = {*records}
         for label, count in records.items():
-            self._set(LAG, count, name, label)
+            self._set(declared.LAG, count, name, label)
             if label in oldest:
                 for sink in self._sinks:
-                    sink.set_age(OLDEST, oldest[label] / 1000, (name, label))
+                    sink.set_age(declared.OLDEST, oldest[label] / 1000, (name, label))
             elif not count:
-                self._set(OLDEST, 0, name, label)
+                self._set(declared.OLDEST, 0, name, label)
 
     def _forget_lag(self, name: str) -> None:
         for topic in self._topics.pop(name, ()):
             for sink in self._sinks:
-                sink.forget(LAG, (name, topic))
-                sink.forget(OLDEST, (name, topic))
+                sink.forget(declared.LAG, (name, topic))
+                sink.forget(declared.OLDEST, (name, topic))
 
     def _export_counts(self, batch: BatchProgress, name: str) -> None:
         for of, counts in batch.counts.items():
-            self._add(SKIPPED, counts.get("skipped", 0), name)
+            self._add(declared.SKIPPED, counts.get("skipped", 0), name)
             for code in _CODES:
                 if counts.get(code):
-                    self._add(BAD, counts[code], name, code)
+                    self._add(declared.BAD, counts[code], name, code)
             if of != INGESTION and "rows" in counts:
-                self._add(TABLE_ROWS, counts["rows"], name, self._label(of, _MOST_OF_QUERY, "table", name))
+                self._add(declared.TABLE_ROWS, counts["rows"], name, self._label(of, _MOST_OF_QUERY, "table", name))
         for table, tally in batch.tables.items():
             label = self._label(table, _MOST_OF_QUERY, "table", name)
-            self._add(TABLE_ROWS, tally.records, name, label)
-            self._add(TABLE_SECONDS, tally.seconds, name, label)
+            self._add(declared.TABLE_ROWS, tally.records, name, label)
+            self._add(declared.TABLE_SECONDS, tally.seconds, name, label)
 
-    def _add(self, metric: Metric, count: float, *labels: str) -> None:
+    def _add(self, metric: declared.Metric, count: float, *labels: str) -> None:
         for sink in self._sinks:
             sink.add(metric, count, labels)
 
-    def _set(self, metric: Metric, value: float, *labels: str) -> None:
+    def _set(self, metric: declared.Metric, value: float, *labels: str) -> None:
         for sink in self._sinks:
             sink.set(metric, value, labels)
 
@@ -211,7 +194,7 @@ class MetricsListener(StreamingQueryListener):
         """Return the label of a name: the name itself, or `OTHERS` if there are too many."""
         known = self._labels.setdefault(kind, set())
         if value not in known and len(known) >= most:
-            return OTHERS
+            return declared.OTHERS
         known.add(value)
         return value
 

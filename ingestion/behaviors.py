@@ -29,16 +29,7 @@ from typing import get_args
 
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.pipeline.routes import Router
-from kvformat.ingestion.schemas.events import (
-    AddColumns,
-    AddedColumn,
-    AlterColumnTypes,
-    CreateTable,
-    DropColumns,
-    RenameColumns,
-    SchemaEvent,
-    schema_difference,
-)
+from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, check_same_key, merge_schemas
@@ -46,7 +37,7 @@ from kvformat.ingestion.schemas.types import merge_types
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 from kvformat.registry.contract.types import FlinkType
 
-TAGS = (*(event.tag for event in get_args(SchemaEvent)), "alter.table.comment")
+TAGS = (*(event.tag for event in get_args(events.SchemaEvent)), "alter.table.comment")
 """The kinds of changes. No source reports a changed comment, but Flink CDC has a tag for it."""
 _FAMILIES = ("add", "alter", "create", "drop", "rename", "table", "column", "all")
 _ALWAYS_TRIED = "create.table"
@@ -100,7 +91,7 @@ def _is_of_family(tag: str, family: str) -> bool:
         return False
     first, *rest = tag.split(".")
     if family == "alter":
-        return tag == AlterColumnTypes.tag
+        return tag == events.AlterColumnTypes.tag
     if tag == "alter.table.comment":
         return family in ("table", "all")
     return family in (first, rest[0], "all")
@@ -112,7 +103,7 @@ class SchemaEvolution:
     def __init__(self, router: Router, behavior: SchemaChangeBehavior, accepted: frozenset[str]) -> None:
         self.router, self._behavior, self._accepted = router, behavior, accepted
 
-    def plan(self, state: SchemaState, event: SchemaEvent) -> tuple[SchemaState, tuple[SchemaEvent, ...]]:
+    def plan(self, state: SchemaState, event: events.SchemaEvent) -> tuple[SchemaState, tuple[events.SchemaEvent, ...]]:
         """Return the state with the changed source table, and the changes of its target tables.
 
         `SchemaState.change_target` applies a change of a target to the state, after the target took it. Raises
@@ -120,19 +111,19 @@ class SchemaEvolution:
         `exception` for any change but a new table.
         """
         known = state.sources.get(event.table)
-        if known is None and not isinstance(event, CreateTable):
+        if known is None and not isinstance(event, events.CreateTable):
             raise SchemaChangeError(
                 f"table {event.table}: {event.tag} comes before the table is created", table=str(event.table)
             )
         if known is not None and event.is_done(known):
             return state, ()
         state = state.change_source(event)
-        planned: list[SchemaEvent] = []
+        planned: list[events.SchemaEvent] = []
         for target in self.router.targets(event.table):
             planned += self._changes_of(state, target, event)
         if self._behavior is SchemaChangeBehavior.EXCEPTION:
             for change in planned:
-                if not isinstance(change, CreateTable):
+                if not isinstance(change, events.CreateTable):
                     raise SchemaChangeError(
                         f"table {change.table}: its schema changes ({change.tag}, caused by the table {event.table}), "
                         "and 'schema.change.behavior' is exception",
@@ -140,38 +131,38 @@ class SchemaEvolution:
                     )
         return state, tuple(planned)
 
-    def _changes_of(self, state: SchemaState, target: TableId, event: SchemaEvent) -> list[SchemaEvent]:
+    def _changes_of(self, state: SchemaState, target: TableId, event: events.SchemaEvent) -> list[events.SchemaEvent]:
         """Return the accepted changes of one target."""
         known = state.targets.get(target)
         feeding = sorted(table for table in state.sources if target in self.router.targets(table))
         sources = [(str(table), state.sources[table]) for table in feeding]
-        changes: Iterable[SchemaEvent] = (replace(event, table=target),)
+        changes: Iterable[events.SchemaEvent] = (replace(event, table=target),)
         if len(sources) > 1:
             check_same_key(sources, str(target))
             merged = known
             for _, schema in sources:
                 merged = merge_schemas(merged, schema)
             assert merged is not None
-            changes = schema_difference(target, known, merged)
+            changes = events.schema_difference(target, known, merged)
         if self._behavior is SchemaChangeBehavior.IGNORE:
-            changes = (change for change in changes if isinstance(change, CreateTable))
+            changes = (change for change in changes if isinstance(change, events.CreateTable))
         elif known is not None:
             changes = (each for change in changes for each in self._fitting(known, change))
         return [change for change in changes if change.tag in self._accepted]
 
-    def _fitting(self, known: TableSchema, change: SchemaEvent) -> Iterator[SchemaEvent]:
+    def _fitting(self, known: TableSchema, change: events.SchemaEvent) -> Iterator[events.SchemaEvent]:
         """Yield the changes of a target instead of one that its sources ask for."""
         if self._behavior is SchemaChangeBehavior.LENIENT:
-            if isinstance(change, RenameColumns):
+            if isinstance(change, events.RenameColumns):
                 yield from _keep_renamed(known, change)
                 return
-            if isinstance(change, DropColumns):
+            if isinstance(change, events.DropColumns):
                 yield from _make_nullable(known, change.table, change.columns)
                 return
-            if isinstance(change, AddColumns):
-                added = (AddedColumn(_nullable_column(a.column)) for a in change.columns)
+            if isinstance(change, events.AddColumns):
+                added = (events.AddedColumn(_nullable_column(a.column)) for a in change.columns)
                 change = replace(change, columns=tuple(added))
-        if isinstance(change, AddColumns):
+        if isinstance(change, events.AddColumns):
             yield from _add_missing(known, change)
         else:
             yield change
@@ -181,7 +172,7 @@ def _nullable_column(column: SchemaColumn) -> SchemaColumn:
     return replace(column, type=replace(column.type, nullable=True))
 
 
-def _keep_renamed(known: TableSchema, change: RenameColumns) -> Iterator[SchemaEvent]:
+def _keep_renamed(known: TableSchema, change: events.RenameColumns) -> Iterator[events.SchemaEvent]:
     """Add the new names, and make the old columns nullable."""
     added = []
     for old, new in change.names:
@@ -192,19 +183,19 @@ def _keep_renamed(known: TableSchema, change: RenameColumns) -> Iterator[SchemaE
                 f"columns are {', '.join(known.names)}",
                 table=str(change.table),
             )
-        added.append(AddedColumn(_nullable_column(replace(column, name=new))))
-    yield from _add_missing(known, AddColumns(change.table, tuple(added)))
+        added.append(events.AddedColumn(_nullable_column(replace(column, name=new))))
+    yield from _add_missing(known, events.AddColumns(change.table, tuple(added)))
     yield from _make_nullable(known, change.table, [old for old, _ in change.names])
 
 
-def _make_nullable(known: TableSchema, table: TableId, names: Iterable[str]) -> Iterator[SchemaEvent]:
+def _make_nullable(known: TableSchema, table: TableId, names: Iterable[str]) -> Iterator[events.SchemaEvent]:
     kept = {*names}
     types = [(c.name, replace(c.type, nullable=True)) for c in known.columns if c.name in kept and not c.type.nullable]
     if types:
-        yield AlterColumnTypes(table, tuple(types))
+        yield events.AlterColumnTypes(table, tuple(types))
 
 
-def _add_missing(known: TableSchema, change: AddColumns) -> Iterator[SchemaEvent]:
+def _add_missing(known: TableSchema, change: events.AddColumns) -> Iterator[events.SchemaEvent]:
     """Add the columns that the target lacks, and merge the types of those that it kept."""
     missing, types = [], list[tuple[str, FlinkType]]()
     for added in change.columns:
@@ -216,4 +207,4 @@ def _add_missing(known: TableSchema, change: AddColumns) -> Iterator[SchemaEvent
     if missing:
         yield replace(change, columns=tuple(missing))
     if types:
-        yield AlterColumnTypes(change.table, tuple(types))
+        yield events.AlterColumnTypes(change.table, tuple(types))

@@ -22,14 +22,7 @@ from kvformat.connectors.cli._table import FILE
 from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.pipeline.from_sql import checkpoint_folder
 from kvformat.ingestion.pipeline.pipeline import Pipeline
-from kvformat.ingestion.schemas.events import (
-    AddColumns,
-    AlterColumnTypes,
-    CreateTable,
-    DropColumns,
-    RenameColumns,
-    SchemaEvent,
-)
+from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.known import IngestState
 from kvformat.ingestion.schemas.state import CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
@@ -383,17 +376,17 @@ def _show_history(store: SchemaStore, name: str | None, as_json: bool) -> None:
     show(*table(("batch", "table", "change", "columns", "caused by"), rows))
 
 
-def _details(event: SchemaEvent) -> str:
+def _details(event: events.SchemaEvent) -> str:
     """Return the columns of a change in words."""
-    if isinstance(event, CreateTable):
+    if isinstance(event, events.CreateTable):
         return ", ".join(f"{column.name} {column.type}" for column in event.schema.columns)
-    if isinstance(event, AddColumns):
+    if isinstance(event, events.AddColumns):
         return ", ".join(f"{added.column.name} {added.column.type}" for added in event.columns)
-    if isinstance(event, AlterColumnTypes):
+    if isinstance(event, events.AlterColumnTypes):
         return ", ".join(f"{name} {t}" for name, t in event.types)
-    if isinstance(event, RenameColumns):
+    if isinstance(event, events.RenameColumns):
         return ", ".join(f"{old} to {new}" for old, new in event.names)
-    return ", ".join(event.columns) if isinstance(event, DropColumns) else ""
+    return ", ".join(event.columns) if isinstance(event, events.DropColumns) else ""
 
 
 def _cause(caused: CausedEvent) -> str:

@@ -30,16 +30,7 @@ from urllib.parse import unquote
 
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.pipeline.options import OF_TABLES
-from kvformat.ingestion.schemas.events import (
-    AddColumns,
-    AlterColumnTypes,
-    CreateTable,
-    DropColumns,
-    DropTable,
-    RenameColumns,
-    SchemaEvent,
-    TruncateTable,
-)
+from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import merge_types, parse_column_type
@@ -212,21 +203,21 @@ class DeltaPathTarget(Target):
             if log.properties.get(OWNER_PROPERTY) == owner or _applied(log.set_properties, {OWNER_PROPERTY: owner}):
                 return
 
-    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
+    def change(self, event: events.SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         """Apply a change of a table.
 
         Raises `UnsupportedChangeError` for a type that does not hold all values of the column, and for a table that
         would have to be written again and is larger than `rewrite_max_bytes`, or was created by somebody else.
         """
         table = event.table
-        if isinstance(event, CreateTable):
+        if isinstance(event, events.CreateTable):
             self.create(table, event.schema, TableOptions(), batch.query)
-        elif isinstance(event, TruncateTable):
+        elif isinstance(event, events.TruncateTable):
             if self.schema(table) is not None:
                 self.folder(table).truncate(self._once(table, batch, 0))
-        elif isinstance(event, DropTable):
+        elif isinstance(event, events.DropTable):
             self._drop(table, batch)
-        elif isinstance(event, AddColumns):
+        elif isinstance(event, events.AddColumns):
             for log in self._versions(table):
                 missing = [added.column for added in event.columns if added.column.name not in log.columns.names]
                 columns = _columns(TableSchema(tuple(missing)), self.types)
@@ -332,13 +323,15 @@ class DeltaPathTarget(Target):
             elif "timestamp_ntz" not in columns.json() or not log.allow_timestamp_ntz():
                 _applied(log.replace, [], None, columns)
 
-    def _change_columns(self, event: AlterColumnTypes | RenameColumns | DropColumns, schema: TableSchema) -> None:
+    def _change_columns(
+        self, event: events.AlterColumnTypes | events.RenameColumns | events.DropColumns, schema: TableSchema
+    ) -> None:
         """Write the table again with other types or names, or without some columns."""
         table, log = event.table, self._known(event.table)
         now = log.columns
-        names = event.names if isinstance(event, RenameColumns) else ()
+        names = event.names if isinstance(event, events.RenameColumns) else ()
         new = {old: name for old, name in names if old in now.names and name not in now.names}  # others are done
-        dropped = event.columns if isinstance(event, DropColumns) else ()
+        dropped = event.columns if isinstance(event, events.DropColumns) else ()
         wanted = type(now)([self._changed(event, column, new) for column in now.fields if column.name not in dropped])
         if wanted == now:
             return
@@ -363,11 +356,11 @@ class DeltaPathTarget(Target):
 
         folder.rewrite(rows, wanted)
 
-    def _changed(self, event: SchemaEvent, column: StructField, new: Mapping[str, str]) -> StructField:
+    def _changed(self, event: events.SchemaEvent, column: StructField, new: Mapping[str, str]) -> StructField:
         """Return a column after a change of types or names."""
         from pyspark.sql.types import StructField
 
-        if isinstance(event, AlterColumnTypes):
+        if isinstance(event, events.AlterColumnTypes):
             wanted = dict(event.types).get(column.name)
             if wanted is None:
                 return column

@@ -29,17 +29,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.pipeline.options import OF_TABLES
-from kvformat.ingestion.schemas.events import (
-    AddColumns,
-    AddedColumn,
-    AlterColumnTypes,
-    CreateTable,
-    DropColumns,
-    DropTable,
-    RenameColumns,
-    SchemaEvent,
-    TruncateTable,
-)
+from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import STRING
@@ -273,14 +263,14 @@ class SqlTarget(Target):
             with self._without_position(owner):
                 self._sql(f"ALTER TABLE {name} SET TBLPROPERTIES ({_pairs({OWNER_PROPERTY: owner})})")
 
-    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
+    def change(self, event: events.SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
         """Apply a change of a table. Raises `UnsupportedChangeError` for a type that the table can't get in place."""
         name = self._name(event.table)
-        if isinstance(event, CreateTable):
+        if isinstance(event, events.CreateTable):
             self.create(event.table, event.schema, TableOptions(), batch.query)
-        elif isinstance(event, DropTable):
+        elif isinstance(event, events.DropTable):
             self._make(event, f"DROP TABLE IF EXISTS {name}")
-        elif isinstance(event, TruncateTable):
+        elif isinstance(event, events.TruncateTable):
             if self._columns(name) is not None:
                 check_owner(event.table, self._properties(name).get(OWNER_PROPERTY), batch.query)
                 self._truncate(name, schema, batch)
@@ -362,7 +352,7 @@ class SqlTarget(Target):
         batch = BatchWrite("probe", 0)
         try:
             self.create(table, schema, TableOptions(), batch.query)
-            event = AddColumns(table, (AddedColumn(SchemaColumn("w", STRING)),))
+            event = events.AddColumns(table, (events.AddedColumn(SchemaColumn("w", STRING)),))
             schema = event.apply(schema)
             self.change(event, schema, batch)
             for n in range(2):
@@ -384,9 +374,9 @@ class SqlTarget(Target):
 
     # --- statements ------------------------------------------------------------------------------------------------
 
-    def _alter(self, name: str, event: SchemaEvent, now: Mapping[str, DataType]) -> None:
+    def _alter(self, name: str, event: events.SchemaEvent, now: Mapping[str, DataType]) -> None:
         """Apply a change of columns, without what is done already."""
-        if isinstance(event, AddColumns):
+        if isinstance(event, events.AddColumns):
             missing = [added for added in event.columns if added.column.name not in now]
             if all(added.place == "LAST" for added in missing):
                 if missing:
@@ -398,7 +388,7 @@ class SqlTarget(Target):
                 self._make(
                     event, f"ALTER TABLE {name} ADD COLUMNS ({self._added(added.column)}{_position(added, names)})"
                 )
-        elif isinstance(event, AlterColumnTypes):
+        elif isinstance(event, events.AlterColumnTypes):
             types = [(column, self._normalized_type(t), t.nullable) for column, t in event.types if column in now]
             for column, t, nullable in types:
                 if t != now[column]:
@@ -406,14 +396,14 @@ class SqlTarget(Target):
                 columns = self._columns(name) if nullable else None
                 if columns is not None and not columns[column].nullable:
                     self._make(event, f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} DROP NOT NULL")
-        elif isinstance(event, RenameColumns):
+        elif isinstance(event, events.RenameColumns):
             for old, new in event.names:
                 if old in now and new not in now:
                     self._make(event, f"ALTER TABLE {name} RENAME COLUMN {quoted(old)} TO {quoted(new)}")
-        elif isinstance(event, DropColumns) and (dropped := [c for c in event.columns if c in now]):
+        elif isinstance(event, events.DropColumns) and (dropped := [c for c in event.columns if c in now]):
             self._make(event, f"ALTER TABLE {name} DROP COLUMNS ({', '.join(map(quoted, dropped))})")
 
-    def _widen(self, name: str, event: AlterColumnTypes, column: str, now: DataType, wanted: DataType) -> None:
+    def _widen(self, name: str, event: events.AlterColumnTypes, column: str, now: DataType, wanted: DataType) -> None:
         statement = f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} TYPE {type_ddl(wanted)}"
         if not self.widens(now, wanted):
             raise UnsupportedChangeError(
@@ -473,7 +463,7 @@ class SqlTarget(Target):
     def _added(self, column: SchemaColumn) -> str:
         return _column_ddl(replace(column, type=self._normalized_flink(column.type)), required=False)
 
-    def _make(self, event: SchemaEvent, statement: str) -> None:
+    def _make(self, event: events.SchemaEvent, statement: str) -> None:
         """Run the statement of a change. Raises `SchemaChangeError` with the statement and the answer if it fails."""
         from pyspark.errors import PySparkException
 
@@ -541,7 +531,7 @@ def _column_ddl(column: SchemaColumn, *, required: bool) -> str:
     return f"{quoted(column.name)} {type_ddl(stored_type(column.type))}{' NOT NULL' if required else ''}{comment}"
 
 
-def _position(added: AddedColumn, names: list[str]) -> str:
+def _position(added: events.AddedColumn, names: list[str]) -> str:
     """Return the place of a new column, and insert it into `names`. SQL has no BEFORE."""
     place = added.place if added.place in ("FIRST", "LAST") or added.beside in names else "LAST"
     if place == "FIRST":

@@ -21,16 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from kvformat.ingestion.errors import UnsupportedChangeError
-from kvformat.ingestion.schemas.events import (
-    AddColumns,
-    AddedColumn,
-    AlterColumnTypes,
-    DropColumns,
-    DropTable,
-    RenameColumns,
-    SchemaEvent,
-    TruncateTable,
-)
+from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
@@ -137,7 +128,7 @@ class TargetSuite:
         target.write(table, schema, frame, BatchWrite(self.query, batch_id, part))
 
     def change(
-        self, target: Target, event: SchemaEvent, schema: TableSchema, batch_id: int = 0, *, part: int = 0
+        self, target: Target, event: events.SchemaEvent, schema: TableSchema, batch_id: int = 0, *, part: int = 0
     ) -> TableSchema:
         """Apply a change and return the schema after it."""
         changed = event.apply(schema)
@@ -256,7 +247,7 @@ class TargetSuite:
         table = self.created(target, schema)
         self.write(target, table, schema, [(1, "+U")], 0)
         target.own(table, "another")
-        truncate = functools.partial(self.change, target, TruncateTable(table), schema, 1)
+        truncate = functools.partial(self.change, target, events.TruncateTable(table), schema, 1)
         for step in (functools.partial(self.write, target, table, schema, [(2, "+U")], 1), truncate):
             refused = ""
             try:
@@ -285,8 +276,11 @@ class TargetSuite:
             kind = ("+U",) if key else ()
             table = self.created(target, schema)
             self.write(target, table, schema, [(1, "a", *kind)], 0)
-            columns = (AddedColumn(SchemaColumn("w", parse_column_type("BIGINT"))), *_added("x DATE", "y.z STRING"))
-            event = AddColumns(table, columns)
+            columns = (
+                events.AddedColumn(SchemaColumn("w", parse_column_type("BIGINT"))),
+                *_added("x DATE", "y.z STRING"),
+            )
+            event = events.AddColumns(table, columns)
             changed = self.change(target, event, schema, 1)
             target.change(event, changed, BatchWrite(self.query, 1))
             self.write(target, table, changed, [(2, "b", 5, None, "z", *kind)], 1)
@@ -301,7 +295,7 @@ class TargetSuite:
         target.write(table, schema, old, BatchWrite(self.query, 0))
         changed = schema
         for n, (_, wider) in enumerate(WIDER):
-            event = AlterColumnTypes(table, ((f"c{n}", parse_column_type(wider)),))
+            event = events.AlterColumnTypes(table, ((f"c{n}", parse_column_type(wider)),))
             changed = event.apply(changed)
             for _ in range(2):
                 try:
@@ -324,7 +318,7 @@ class TargetSuite:
         table = self.created(target, schema)
         self.write(target, table, schema, [(1, "a", 5)], 0)
         changed = schema
-        for event in (RenameColumns(table, (("v", "u"),)), DropColumns(table, ("w",))):
+        for event in (events.RenameColumns(table, (("v", "u"),)), events.DropColumns(table, ("w",))):
             try:
                 changed = self.change(target, event, changed, 1)
                 self.change(target, event, changed, 1)
@@ -332,7 +326,7 @@ class TargetSuite:
                 assert not self.in_place
                 return
         assert self.rows(target, table) == [(1, "a")]
-        changed = self.change(target, AddColumns(table, _added("w INT")), changed, 2)
+        changed = self.change(target, events.AddColumns(table, _added("w INT")), changed, 2)
         self.write(target, table, changed, [(2, "b", 6)], 2)
         assert self.rows(target, table) == [(1, "a", None), (2, "b", 6)]
 
@@ -344,7 +338,7 @@ class TargetSuite:
             kind = ("+U",) if key else ()
             table = self.created(target, schema)
             self.write(target, table, schema, [(1, *kind)], 0)
-            truncated = TruncateTable(table)
+            truncated = events.TruncateTable(table)
             steps: list[Callable[[], object]] = [
                 functools.partial(self.write, target, table, schema, [(2, *kind)], 1),
                 functools.partial(self.change, target, truncated, schema, 1, part=1),
@@ -366,7 +360,7 @@ class TargetSuite:
         table = self.created(target, schema)
         self.write(target, table, schema, [(1,)], 0)
         for _ in range(2):
-            self.change(target, DropTable(table), schema, 1)
+            self.change(target, events.DropTable(table), schema, 1)
             assert target.schema(table) is None
         target.create(table, other, TableOptions(), self.query)
         self.write(target, table, other, [("a",)], 1)
@@ -380,7 +374,7 @@ class TargetSuite:
             table = self.created(target, schema, name)
             self.write(target, table, schema, [(1, *values, "+U")], 0)
             self.write(target, table, schema, [(1, *values[:-1], None, "+U"), (2, *values, "+U")], 1)
-            changed = self.change(target, AddColumns(table, _added("né.w INT")), schema, 2)
+            changed = self.change(target, events.AddColumns(table, _added("né.w INT")), schema, 2)
             self.write(target, table, changed, [(2, *values, 5, "+U"), (1, *values, None, "-D")], 2)
             assert self.rows(target, table) == [(2, *values, 5)]
             existing = target.schema(table)
@@ -418,8 +412,8 @@ class TargetSuite:
         return target.spark.conf.get("spark.sql.timeType.enabled", "false") == "true"
 
 
-def _added(*columns: str) -> tuple[AddedColumn, ...]:
-    return tuple(AddedColumn(column) for column in table_schema(*columns).columns)
+def _added(*columns: str) -> tuple[events.AddedColumn, ...]:
+    return tuple(events.AddedColumn(column) for column in table_schema(*columns).columns)
 
 
 def _ddl(column: SchemaColumn) -> str:

@@ -15,14 +15,7 @@ import numpy as np
 
 from kvformat.registry.expressions.rows import RowError
 from kvformat.registry.expressions.vectors import Numbers
-from kvformat.registry.java.zones import (
-    Zone,
-    offset_of_local,
-    offset_of_moment,
-    util_offset_of_local,
-    util_offset_of_moment,
-    zone_named,
-)
+from kvformat.registry.java import zones
 
 DAY_MILLIS = 86_400_000
 DAY_MICROS = DAY_MILLIS * 1000
@@ -107,21 +100,21 @@ def month_lengths(year: Numbers, month: Numbers) -> Numbers:
 
 
 @functools.lru_cache(maxsize=64)
-def session_zone(name: str) -> Zone:
+def session_zone(name: str) -> zones.Zone:
     """Return the zone of a session, by Spark's or Flink's name of it."""
-    return zone_named(name)
+    return zones.zone_named(name)
 
 
 @functools.lru_cache(maxsize=8192)
 def local_of_instant(zone: str, micros: int) -> int:
     """Return the local time of an instant."""
-    return micros + offset_of_moment(session_zone(zone), micros) * _SECOND
+    return micros + zones.offset_of_moment(session_zone(zone), micros) * _SECOND
 
 
 @functools.lru_cache(maxsize=8192)
 def instant_of_local(zone: str, micros: int) -> int:
     """Return the instant of a local time; of two the earlier one, and in a gap the time after it."""
-    return micros - offset_of_local(session_zone(zone), micros) * _SECOND
+    return micros - zones.offset_of_local(session_zone(zone), micros) * _SECOND
 
 
 def locals_of_instants(zone: str, micros: Numbers) -> Numbers:
@@ -134,15 +127,15 @@ def instants_of_locals(zone: str, micros: Numbers) -> Numbers:
     return micros - offsets_of(zone, micros, "local")
 
 
-_LOOKUPS: dict[str, Callable[[Zone, int], int]] = {
-    "moment": offset_of_moment,
-    "local": offset_of_local,
-    "util moment": util_offset_of_moment,
-    "util local": util_offset_of_local,
+_LOOKUPS: dict[str, Callable[[zones.Zone, int], int]] = {
+    "moment": zones.offset_of_moment,
+    "local": zones.offset_of_local,
+    "util moment": zones.util_offset_of_moment,
+    "util local": zones.util_offset_of_local,
 }
 
 
-def offsets_of(zone: str | Zone, micros: Numbers, lookup: str) -> Numbers:
+def offsets_of(zone: str | zones.Zone, micros: Numbers, lookup: str) -> Numbers:
     """Return the offsets of instants or local times, in microseconds.
 
     lookup: `moment` or `local` by the rules of java.time, `util moment` or `util local` by those of java.util.
@@ -175,7 +168,7 @@ def _distinct(days: Numbers) -> tuple[Numbers, Numbers]:
 
 
 @functools.lru_cache(maxsize=65536)
-def _day_offset(zone: Zone, day: int, lookup: str) -> int | None:
+def _day_offset(zone: zones.Zone, day: int, lookup: str) -> int | None:
     """Return the offset of a whole day, None if it changes."""
     offset_at = _LOOKUPS[lookup]
     # local times have the offset of their instant, at most a day away

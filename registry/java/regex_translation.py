@@ -22,21 +22,7 @@ import sys
 import unicodedata
 from dataclasses import dataclass, replace
 
-from kvformat.registry.java.regex_classes import (
-    ASCII,
-    BINARY,
-    CASED,
-    CATEGORIES,
-    CONTROLS,
-    DERIVED,
-    HORIZONTAL,
-    LINE_ENDS,
-    POSIX,
-    VERTICAL,
-    category,
-    derived,
-    escaped,
-)
+from kvformat.registry.java import regex_classes as classes
 
 _MOST_NESTED = 5
 """The most nested repeats; `(a+)+` has two. `regex` doubles its memory for each, to 2 GB for 20."""
@@ -243,10 +229,10 @@ class Translator:
     def _dot(self) -> str:
         if self._flags.s:
             return r"[\s\S]"
-        return r"[^\n]" if self._flags.d else f"[^{LINE_ENDS[1:]}"
+        return r"[^\n]" if self._flags.d else f"[^{classes.LINE_ENDS[1:]}"
 
     def _anchor(self, character: str) -> str:
-        ends = r"[\n]" if self._flags.d else LINE_ENDS
+        ends = r"[\n]" if self._flags.d else classes.LINE_ENDS
         between = "" if self._flags.d else r"(?!(?<=\r)\n)"
         if character == "^":
             return rf"(?:\A|(?<={ends}){between}(?!\Z))" if self._flags.m else r"\A"
@@ -269,7 +255,7 @@ class Translator:
             least, most = max(first, ord(a)), min(last, ord(z))
             if least <= most:
                 others += f"{chr(least).swapcase()}-{chr(most).swapcase()}"
-        return f"[{escaped(first)}-{escaped(last)}{others}]" if others else written
+        return f"[{classes.escaped(first)}-{classes.escaped(last)}{others}]" if others else written
 
     # --- groups ----------------------------------------------------------------------------------------
 
@@ -349,7 +335,7 @@ class Translator:
             self._flags = outer
             return anchor
         if character == "R":
-            return rf"(?:\r\n|{VERTICAL})"
+            return rf"(?:\r\n|{classes.VERTICAL})"
         if character == "k":
             match = self._match(r"<([A-Za-z][A-Za-z0-9]*)>")
             if not match or match[1] not in self._names:
@@ -382,10 +368,10 @@ class Translator:
         if character in "dDwWsS":
             if self._flags.U:
                 return f"\\{character}"
-            positive = ASCII[character.lower()]
+            positive = classes.ASCII[character.lower()]
             return f"[^{positive[1:]}" if character in "DWS" else positive
         if character in "hHvV":
-            positive = HORIZONTAL if character in "hH" else VERTICAL
+            positive = classes.HORIZONTAL if character in "hH" else classes.VERTICAL
             return f"[^{positive[1:]}" if character in "HV" else positive
         if character == "N":
             return self._named_character()
@@ -403,10 +389,10 @@ class Translator:
             raise self._error("unknown name of a character") from None
 
     def _family(self, name: str) -> str:
-        if name in POSIX:
+        if name in classes.POSIX:
             if self._flags.U:
                 raise self._unsupported(f"\\p{{{name}}} with (?U) is not supported")
-            positive = POSIX[name]
+            positive = classes.POSIX[name]
             if name in ("Lower", "Upper"):
                 return self._in_any_case(positive, ord(positive[1]), ord(positive[3]))
             return positive
@@ -415,32 +401,36 @@ class Translator:
             if key.lower() not in ("gc", "general_category"):
                 raise self._unsupported(f"unknown or unsupported character property {name!r}")
             name = value
-        elif name.startswith("Is") and name[2:].upper() in (*BINARY, *DERIVED):
+        elif name.startswith("Is") and name[2:].upper() in (*classes.BINARY, *classes.DERIVED):
             return self._binary(name[2:].upper())
         elif name.startswith("Is"):
             name = name[2:]
-        if name in CATEGORIES or (len(name) == 1 and name in "LMNZCPS"):
+        if name in classes.CATEGORIES or (len(name) == 1 and name in "LMNZCPS"):
             return self._categories(name)
         if name == "LC":
-            return category(*CASED)
+            return classes.category(*classes.CASED)
         raise self._unsupported(f"unknown or unsupported character property {name!r}")
 
     def _binary(self, name: str) -> str:
         if self._flags.i and name in ("LOWERCASE", "UPPERCASE"):
-            return f"(?:{derived('Lowercase')}|{derived('Uppercase')}|{category('Lt')})"
-        return derived(DERIVED[name]) if name in DERIVED else self._categories(*BINARY[name])
+            return f"(?:{classes.derived('Lowercase')}|{classes.derived('Uppercase')}|{classes.category('Lt')})"
+        return (
+            classes.derived(classes.DERIVED[name])
+            if name in classes.DERIVED
+            else self._categories(*classes.BINARY[name])
+        )
 
     def _categories(self, *names: str) -> str:
         """Return the class of some categories. With (?i), an uppercase letter is any letter that has a case."""
-        return category(*(CASED if self._flags.i and names[0] in CASED else names))
+        return classes.category(*(classes.CASED if self._flags.i and names[0] in classes.CASED else names))
 
     def _escaped_character(self) -> str:
         """Return the character of an escape sequence."""
         character = self._next()
         if not character:
             raise self._error("unexpected end of the pattern")
-        if character in CONTROLS:
-            return CONTROLS[character]
+        if character in classes.CONTROLS:
+            return classes.CONTROLS[character]
         if character == "0":
             match = self._match("[0-3][0-7]{2}|[0-7]{1,2}")
             if not match:
@@ -525,4 +515,4 @@ class Translator:
             last = self._next()
         if ord(last) < ord(first):
             raise self._error("illegal character range")
-        return self._in_any_case(f"[{escaped(ord(first))}-{escaped(ord(last))}]", ord(first), ord(last))
+        return self._in_any_case(f"[{classes.escaped(ord(first))}-{classes.escaped(ord(last))}]", ord(first), ord(last))

@@ -20,15 +20,8 @@ from kvformat.registry.expressions.functions.signatures import Function
 from kvformat.registry.expressions.functions.text_signatures import accepted, fixed, prepared
 from kvformat.registry.expressions.rows import MOST_CHARACTERS, RowError, check_length
 from kvformat.registry.expressions.tree import Call
+from kvformat.registry.java import regex_search
 from kvformat.registry.java.regex import JavaPattern, RegexError, SlowMatchError, UnsupportedRegexError, compile_java
-from kvformat.registry.java.regex_search import (
-    UnsupportedMatchError,
-    compile_search,
-    find_all,
-    find_first,
-    finds,
-    replace_all,
-)
 
 OfText = Callable[[str], Any]
 _STRINGS = FlinkType("ARRAY", fields=(FlinkField("element", STRING),))
@@ -40,7 +33,7 @@ _STRINGS = FlinkType("ARRAY", fields=(FlinkField("element", STRING),))
 def _compiled(pattern: str) -> JavaPattern | None:
     """Return the compiled pattern, or None if it is not a pattern in Java. Raises `RowError`."""
     try:
-        return compile_search(pattern)
+        return regex_search.compile_search(pattern)
     except UnsupportedRegexError as error:
         raise RowError(f"the pattern '{pattern:.60}': {error}") from None
     except RegexError:
@@ -55,7 +48,7 @@ def _within_time(function: OfText) -> OfText:
             return function(text)
         except SlowMatchError as error:
             raise RowError(f"the match of a pattern takes more than {error.seconds} seconds") from None
-        except UnsupportedMatchError as error:
+        except regex_search.UnsupportedMatchError as error:
             raise RowError(str(error)) from None
 
     return limited
@@ -75,7 +68,7 @@ def _of_pattern(use: Callable[..., OfText], default: Any = None) -> Callable[...
 
 
 def _finds(compiled: JavaPattern) -> OfText:
-    return lambda text: finds(compiled, text)
+    return lambda text: regex_search.finds(compiled, text)
 
 
 def _regexp(pattern: str) -> OfText:
@@ -84,12 +77,12 @@ def _regexp(pattern: str) -> OfText:
 
 
 def _count(compiled: JavaPattern) -> OfText:
-    return lambda text: len(find_all(compiled, text))
+    return lambda text: len(regex_search.find_all(compiled, text))
 
 
 def _instr(compiled: JavaPattern) -> OfText:
     def position(text: str) -> int:
-        match = find_first(compiled, text)
+        match = regex_search.find_first(compiled, text)
         return match.start + 1 if match else 0
 
     return position
@@ -102,7 +95,7 @@ def _group(compiled: JavaPattern, index: int = 0) -> OfText:
         return lambda _: None
 
     def group(text: str) -> str | None:
-        match = find_first(compiled, text)
+        match = regex_search.find_first(compiled, text)
         return match.groups[index] if match else None
 
     return group
@@ -112,7 +105,7 @@ def _groups(compiled: JavaPattern, index: int = 1) -> OfText:
     """Return the group of all matches."""
     if not _has_group(compiled, index):
         return lambda _: None
-    return lambda text: [match.groups[index] for match in find_all(compiled, text)]
+    return lambda text: [match.groups[index] for match in regex_search.find_all(compiled, text)]
 
 
 def _has_group(compiled: JavaPattern, index: int) -> bool:
@@ -128,8 +121,8 @@ def _replace(compiled: JavaPattern, replacement: str) -> OfText:
 
     def replaced(text: str) -> str:
         if len(text) * len(replacement) > MOST_CHARACTERS:
-            check_length(len(find_all(compiled, text)) * len(replacement), text, replacement)
-        return replace_all(compiled, text, replacement)
+            check_length(len(regex_search.find_all(compiled, text)) * len(replacement), text, replacement)
+        return regex_search.replace_all(compiled, text, replacement)
 
     return replaced
 

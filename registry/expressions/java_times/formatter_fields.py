@@ -9,17 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 
-from kvformat.registry.expressions.java_times.english_times import (
-    ERAS,
-    HALF_DAYS,
-    LONG_ERAS,
-    LONG_QUARTERS,
-    MONTHS,
-    QUARTERS,
-    SHORT_MONTHS,
-    SHORT_WEEKDAYS,
-    WEEKDAYS,
-)
+from kvformat.registry.expressions.java_times import english_times as english
 from kvformat.registry.expressions.java_times.formatter_patterns import Style
 from kvformat.registry.expressions.local_times import date_of, days_of
 
@@ -131,11 +121,15 @@ def _initials(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 _TEXTS: dict[str, tuple[dict[int, str], dict[int, str], dict[int, str]]] = {
-    "ERA": (_from(0, ERAS), _from(0, LONG_ERAS), _from(0, _initials(ERAS))),
-    "QUARTER": (_from(1, QUARTERS), _from(1, LONG_QUARTERS), _from(1, _initials(LONG_QUARTERS))),
-    "MONTH": (_from(1, SHORT_MONTHS), _from(1, MONTHS), _from(1, _initials(MONTHS))),
-    "WEEKDAY": (_from(1, SHORT_WEEKDAYS), _from(1, WEEKDAYS), _from(1, _initials(WEEKDAYS))),
-    "HALF": (_from(0, HALF_DAYS),) * 3,
+    "ERA": (_from(0, english.ERAS), _from(0, english.LONG_ERAS), _from(0, _initials(english.ERAS))),
+    "QUARTER": (
+        _from(1, english.QUARTERS),
+        _from(1, english.LONG_QUARTERS),
+        _from(1, _initials(english.LONG_QUARTERS)),
+    ),
+    "MONTH": (_from(1, english.SHORT_MONTHS), _from(1, english.MONTHS), _from(1, _initials(english.MONTHS))),
+    "WEEKDAY": (_from(1, english.SHORT_WEEKDAYS), _from(1, english.WEEKDAYS), _from(1, _initials(english.WEEKDAYS))),
+    "HALF": (_from(0, english.HALF_DAYS),) * 3,
 }
 
 

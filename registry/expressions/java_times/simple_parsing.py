@@ -14,15 +14,7 @@ import functools
 import re
 from dataclasses import dataclass, field
 
-from kvformat.registry.expressions.java_times.english_times import (
-    ERAS,
-    HALF_DAYS,
-    LONG_ERAS,
-    MONTHS,
-    SHORT_MONTHS,
-    SHORT_WEEKDAYS,
-    WEEKDAYS,
-)
+from kvformat.registry.expressions.java_times import english_times as english
 from kvformat.registry.expressions.java_times.hybrid_calendar import (
     SUNDAY,
     InvalidEra,
@@ -215,11 +207,11 @@ class _Reader:
         return match.end()
 
 
-_MONTHS = {name: number for names in (MONTHS, SHORT_MONTHS) for number, name in enumerate(names)}
-_ERAS = {name: number for names in (ERAS, LONG_ERAS) for number, name in enumerate(names)}
-_HALF_DAYS = {name: number for number, name in enumerate(HALF_DAYS)}
-_LONG_WEEKDAYS = {name: number % 7 + 1 for number, name in enumerate(WEEKDAYS, 1)}
-_SHORT_WEEKDAYS = {name: number % 7 + 1 for number, name in enumerate(SHORT_WEEKDAYS, 1)}
+_MONTHS = {name: number for names in (english.MONTHS, english.SHORT_MONTHS) for number, name in enumerate(names)}
+_ERAS = {name: number for names in (english.ERAS, english.LONG_ERAS) for number, name in enumerate(names)}
+_HALF_DAYS = {name: number for number, name in enumerate(english.HALF_DAYS)}
+_LONG_WEEKDAYS = {name: number % 7 + 1 for number, name in enumerate(english.WEEKDAYS, 1)}
+_SHORT_WEEKDAYS = {name: number % 7 + 1 for number, name in enumerate(english.SHORT_WEEKDAYS, 1)}
 
 
 def _matches(text: str, start: int, word: str) -> bool:

@@ -11,14 +11,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from kvformat.registry.expressions.java_times.english_times import (
-    ERAS,
-    HALF_DAYS,
-    MONTHS,
-    SHORT_MONTHS,
-    SHORT_WEEKDAYS,
-    WEEKDAYS,
-)
+from kvformat.registry.expressions.java_times import english_times as english
 from kvformat.registry.expressions.java_times.hybrid_calendar import HybridDate, hybrid_date
 from kvformat.registry.expressions.java_times.zone_names import short_zone_name
 from kvformat.registry.expressions.rows import RowError
@@ -121,13 +114,13 @@ def _written(field: SimpleField, moment: _Moment) -> str:
     if letter in "yY":
         return _year(field, moment.date)
     if letter in "ML" and count > 2:
-        return (MONTHS if count > 3 else SHORT_MONTHS)[moment.date.month - 1]
+        return (english.MONTHS if count > 3 else english.SHORT_MONTHS)[moment.date.month - 1]
     if letter == "E":
-        return (WEEKDAYS if count > 3 else SHORT_WEEKDAYS)[_iso_weekday(moment.date) - 1]
+        return (english.WEEKDAYS if count > 3 else english.SHORT_WEEKDAYS)[_iso_weekday(moment.date) - 1]
     if letter == "G":
-        return ERAS[moment.date.era]
+        return english.ERAS[moment.date.era]
     if letter == "a":
-        return HALF_DAYS[moment.millis_of_day // (DAY_MILLIS // 2)]
+        return english.HALF_DAYS[moment.millis_of_day // (DAY_MILLIS // 2)]
     if letter in "zZX":
         return _zone(field, moment)
     return str(_number(letter, moment)).zfill(count)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior
-from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.errors import UnsupportedChangeError, table_error
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, DropTable, SchemaEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
@@ -140,10 +140,10 @@ class TargetTables:
         if self._behavior is SchemaChangeBehavior.EXCEPTION:
             if missing or types:
                 names = ", ".join([*(column.name for column in missing), *(name for name, _ in types)])
-                raise SchemaChangeError(
-                    f"table {table}: the target lacks the columns {names}, or has other types of them, and "
+                raise table_error(
+                    table,
+                    f"the target lacks the columns {names}, or has other types of them, and "
                     "'schema.change.behavior' is exception",
-                    table=str(table),
                 )
             return rows
         place = BatchWrite(self._query, -1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kvformat.ingestion import looking
 from kvformat.ingestion.decode import NO_KEY
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, united
-from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.errors import table_error
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.store import SchemaStore
 from kvformat.ingestion.target_writer import TableFailedError
@@ -94,11 +94,11 @@ class BadRecords:
 
     def _without_key(self, tables: Collection[TableId]) -> TableFailedError:
         table, stops = min(tables), self.settings.on_table_error == "stop"
-        cause = SchemaChangeError(
-            f"table {table}: it has no primary key, and its messages update or delete rows. Set 'primary-keys' "
+        cause = table_error(
+            table,
+            "it has no primary key, and its messages update or delete rows. Set 'primary-keys' "
             "in a transform, or 'key.format' for the keys of the records, and "
             + ("start with a new checkpoint" if stops else "release the table"),
-            table=str(table),
         )
         return TableFailedError(tables, cause)
 

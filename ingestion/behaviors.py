@@ -27,7 +27,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import get_args
 
-from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.errors import table_error
 from kvformat.ingestion.pipeline.routes import Router
 from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.state import SchemaState
@@ -112,9 +112,7 @@ class SchemaEvolution:
         """
         known = state.sources.get(event.table)
         if known is None and not isinstance(event, events.CreateTable):
-            raise SchemaChangeError(
-                f"table {event.table}: {event.tag} comes before the table is created", table=str(event.table)
-            )
+            raise table_error(event.table, f"{event.tag} comes before the table is created")
         if known is not None and event.is_done(known):
             return state, ()
         state = state.change_source(event)
@@ -124,10 +122,10 @@ class SchemaEvolution:
         if self._behavior is SchemaChangeBehavior.EXCEPTION:
             for change in planned:
                 if not isinstance(change, events.CreateTable):
-                    raise SchemaChangeError(
-                        f"table {change.table}: its schema changes ({change.tag}, caused by the table {event.table}), "
+                    raise table_error(
+                        change.table,
+                        f"its schema changes ({change.tag}, caused by the table {event.table}), "
                         "and 'schema.change.behavior' is exception",
-                        table=str(change.table),
                     )
         return state, tuple(planned)
 
@@ -178,10 +176,10 @@ def _keep_renamed(known: TableSchema, change: events.RenameColumns) -> Iterator[
     for old, new in change.names:
         column = known.column(old)
         if column is None:
-            raise SchemaChangeError(
-                f"table {change.table}: column {old!r} is renamed to {new!r}, and the target does not have it; its "
+            raise table_error(
+                change.table,
+                f"column {old!r} is renamed to {new!r}, and the target does not have it; its "
                 f"columns are {', '.join(known.names)}",
-                table=str(change.table),
             )
         added.append(events.AddedColumn(_nullable_column(replace(column, name=new))))
     yield from _add_missing(known, events.AddColumns(change.table, tuple(added)))

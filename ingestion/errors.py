@@ -22,3 +22,8 @@ class SchemaChangeError(KvFormatError, RuntimeError):
 
 class UnsupportedChangeError(SchemaChangeError, NotImplementedError):
     """The target can't make a change. In `try_evolve`, the change is left out; otherwise the query stops."""
+
+
+def table_error(table: object, text: str, kind: type[SchemaChangeError] = SchemaChangeError) -> SchemaChangeError:
+    """Make the error of a table; its text begins with the table's name."""
+    return kind(f"table {table}: {text}", table=str(table))

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from kvformat.codecs.discovery.column_types import folded_name
 from kvformat.codecs.discovery.text_forms import INFERRED, WHOLE_NUMBERS, merged_forms, writes_all
 from kvformat.ingestion.behaviors import SchemaEvolution
-from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.errors import SchemaChangeError, table_error
 from kvformat.ingestion.pipeline.declared_columns import DeclaredColumns
 from kvformat.ingestion.pipeline.transform import TransformRule
 from kvformat.ingestion.schemas.events import (
@@ -459,11 +459,11 @@ class Planner:
         columns = {name: t for name, t in keys.items() if name not in values} | values
         clash = columns.keys() & rules.metadata.keys()
         if clash:
-            raise SchemaChangeError(
-                f"table {table}: the messages have a column {min(clash)!r}, and so has the metadata of the record "
+            raise table_error(
+                table,
+                f"the messages have a column {min(clash)!r}, and so has the metadata of the record "
                 "('metadata.list', or METADATA in the declared columns). Set 'value.fields-prefix', or declare the "
                 "metadata with another name",
-                table=str(table),
             )
         columns |= {name: parse_column_type(text) for name, text in rules.metadata.items()}
         _check_case(table, columns)
@@ -541,17 +541,17 @@ def _check_case(table: TableId, names: Iterable[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if folded_name(name) in _RESERVED or folded_name(name).startswith(_OWN_PREFIX):
-            raise SchemaChangeError(
-                f"table {table}: the messages have a column {name!r}, which is a name of kvformat's own columns; set "
+            raise table_error(
+                table,
+                f"the messages have a column {name!r}, which is a name of kvformat's own columns; set "
                 "'value.fields-prefix'",
-                table=str(table),
             )
         other = seen.setdefault(folded_name(name), name)
         if other != name:
-            raise SchemaChangeError(
-                f"table {table}: the columns {other!r} and {name!r} differ in upper and lower case only, which Spark "
+            raise table_error(
+                table,
+                f"the columns {other!r} and {name!r} differ in upper and lower case only, which Spark "
                 "does not tell apart",
-                table=str(table),
             )
 
 
@@ -560,8 +560,8 @@ def _changed_key(
 ) -> SchemaChangeError:
     where = "" if cause is None else f" (topic {cause.topic}, partition {cause.partition}, offset {cause.offset})"
     old, new = (", ".join(names) or "no key" for names in (known, other))
-    return SchemaChangeError(
-        f"table {table}: its primary key was ({old}), and is now ({new}){where}. Rows can't be merged by another key: "
+    return table_error(
+        table,
+        f"its primary key was ({old}), and is now ({new}){where}. Rows can't be merged by another key: "
         "set the key by 'primary-keys' of a transform, or write to a new target with a new checkpoint",
-        table=str(table),
     )

@@ -14,7 +14,7 @@ import pyarrow as pa
 from kvformat.ingestion.batch_decoder import BatchRows, SourceRows
 from kvformat.ingestion.batch_report import BatchReport
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, in_order, latest_rows
-from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.errors import SchemaChangeError, table_error
 from kvformat.ingestion.schemas.events import DropTable, TruncateTable
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.registry.spark.decoded_columns import ROW_INDEX, ROW_KIND, exact_column
@@ -162,9 +162,7 @@ class TargetWriter:
 def _check_columns(target: TableId, schema: TableSchema, names: list[str]) -> None:
     missing = [name for name in schema.names if name not in names]
     if missing:
-        raise SchemaChangeError(
-            f"table {target}: the rows have no column {missing[0]!r}; run the batch again", table=str(target)
-        )
+        raise table_error(target, f"the rows have no column {missing[0]!r}; run the batch again")
 
 
 def _thread_start(spark: SparkSession) -> Callable[[], Any] | None:

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, TIMESTAMP, types_of_rows
-from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.errors import table_error
 from kvformat.ingestion.flink_columns import with_flink_columns
 from kvformat.ingestion.pipeline.flink_projection import METADATA_TYPES
 from kvformat.ingestion.pipeline.transform import TransformRule
@@ -62,18 +62,18 @@ def _check_types(rule: TransformRule, table: TableId, schema: TableSchema, nulls
     for what, text in expressions.items():
         refused = projected_expression(_with_nulls(text, schema, nulls), columns=_flink_types(schema)).refused
         if refused:
-            raise SchemaChangeError(
-                f"table {table}: {what} of the transform of '{rule.source_table}' can't be computed: {refused}. The "
+            raise table_error(
+                table,
+                f"{what} of the transform of '{rule.source_table}' can't be computed: {refused}. The "
                 f"table's columns are {', '.join(schema.names)}",
-                table=str(table),
             )
     same = [item.name for item in rule.computed if item.name in schema.names]
     if same:
-        raise SchemaChangeError(
-            f"table {table}: the messages have a column '{same[0]}', and so has the transform of "
+        raise table_error(
+            table,
+            f"the messages have a column '{same[0]}', and so has the transform of "
             f"'{rule.source_table}'. Give one of them another name: the computed column, or those of the messages by "
             "'value.fields-prefix'",
-            table=str(table),
         )
 
 
@@ -95,11 +95,11 @@ def analyzed(
         rows = spark.createDataFrame([], T.StructType(fields))
         row_type = transformed(rows, rule, table, schema, nulls=nulls, changes=False).schema
     except AnalysisException as error:
-        raise SchemaChangeError(
-            f"table {table}: the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
+        raise table_error(
+            table,
+            f"the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
             f"columns are {', '.join(schema.names)}. 'table.columns' or 'scan.value.initial-schemas.ddls' declares a "
             "column that is not in its messages yet",
-            table=str(table),
         ) from error
     computed = _computed_types(rule, schema, nulls)
     passed = {item.name for item in rule.columns or () if item.spark in ("", quoted(item.name))}
@@ -133,10 +133,9 @@ def _type_of(field: StructField, rule: TransformRule, table: TableId) -> FlinkTy
     try:
         return nullable(from_spark(field.dataType, True, field.name))
     except SchemaError as error:  # Spark's NULL has a type that tables do not have
-        raise SchemaChangeError(
-            f"table {table}: the transform of '{rule.source_table}' can't be applied: {error}. Give the column another "
-            "type by CAST",
-            table=str(table),
+        raise table_error(
+            table,
+            f"the transform of '{rule.source_table}' can't be applied: {error}. Give the column another type by CAST",
         ) from error
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self, get_args
 
-from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.errors import SchemaChangeError, table_error
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
@@ -73,10 +73,10 @@ class AddColumns:
         if added.beside is None:
             return 0 if added.place == "FIRST" else len(names)
         if added.beside not in names:
-            raise SchemaChangeError(
-                f"table {self.table}: column {added.column.name!r} can't be added {added.place} {added.beside!r}: "
+            raise table_error(
+                self.table,
+                f"column {added.column.name!r} can't be added {added.place} {added.beside!r}: "
                 f"there is no such column; the columns are {', '.join(names)}",
-                table=str(self.table),
             )
         return names.index(added.beside) + (added.place == "AFTER")
 

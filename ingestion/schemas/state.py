@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from kvformat.ingestion.errors import SchemaChangeError
+from kvformat.ingestion.errors import SchemaChangeError, table_error
 from kvformat.ingestion.schemas.events import CreateTable, SchemaEvent, event_from_json, event_to_json
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
@@ -53,7 +53,7 @@ def _changed(schemas: Mapping[TableId, TableSchema], event: SchemaEvent) -> dict
     if isinstance(event, CreateTable):
         return {**schemas, event.table: event.schema}
     if known is None:
-        raise SchemaChangeError(f"table {event.table}: {event.tag}, and there is no such table", table=str(event.table))
+        raise table_error(event.table, f"{event.tag}, and there is no such table")
     return {**schemas, event.table: event.apply(known)}
 
 

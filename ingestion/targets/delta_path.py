@@ -28,7 +28,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from urllib.parse import unquote
 
-from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.errors import UnsupportedChangeError, table_error
 from kvformat.ingestion.pipeline.options import OF_TABLES
 from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.table_id import TableId
@@ -181,9 +181,7 @@ class DeltaPathTarget(Target):
         if log is not None and not _is_dropped(log):
             return
         if not self.create_tables:
-            raise SchemaChangeError(
-                f"table {table}: {folder.where} has no such table, and 'create-tables' is false", table=str(table)
-            )
+            raise table_error(table, f"{folder.where} has no such table, and 'create-tables' is false")
         columns = _columns(with_change_columns(schema, self.rows), self.types)
         names = {TABLE_PROPERTY: json.dumps(table.parts, ensure_ascii=False), OWNER_PROPERTY: owner}
         properties = {**self.properties, **options.properties, **names}
@@ -275,9 +273,7 @@ class DeltaPathTarget(Target):
     def _known(self, table: TableId) -> DeltaLog:
         log = self._log(table)
         if log is None:
-            raise SchemaChangeError(
-                f"table {table}: there is no such table at '{TableStorage.of(self.path).uri}'", table=str(table)
-            )
+            raise table_error(table, f"there is no such table at '{TableStorage.of(self.path).uri}'")
         return log
 
     def _versions(self, table: TableId) -> Iterator[DeltaLog]:
@@ -371,10 +367,11 @@ class DeltaPathTarget(Target):
             now = from_spark(column.dataType, True, column.name) if text is None else parse_column_type(text)
             merged = merge_types(now, from_spark(changed.dataType, True, column.name))
             if stored_type(nullable(merged)) != changed.dataType:
-                raise UnsupportedChangeError(
-                    f"table {event.table}: column {column.name!r} of type {now} can't become {wanted}, which does not "
+                raise table_error(
+                    event.table,
+                    f"column {column.name!r} of type {now} can't become {wanted}, which does not "
                     f"hold all its values; {merged} does",
-                    table=str(event.table),
+                    UnsupportedChangeError,
                 )
             return StructField(column.name, changed.dataType, column.nullable or wanted.nullable, changed.metadata)
         return StructField(new.get(column.name, column.name), column.dataType, column.nullable, column.metadata)

@@ -27,7 +27,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
+from kvformat.ingestion.errors import UnsupportedChangeError, table_error
 from kvformat.ingestion.pipeline.options import OF_TABLES
 from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.table_id import TableId
@@ -214,10 +214,10 @@ class SqlTarget(Target):
         properties = self._properties(name)
         parts = json.loads(properties.get(TABLE_PROPERTY, "null"))
         if parts is not None and parts != self._parts(table):
-            raise SchemaChangeError(
-                f"table {table}: the catalog has it already, as {name} for the table {'.'.join(parts)}: it folds case, "
+            raise table_error(
+                table,
+                f"the catalog has it already, as {name} for the table {'.'.join(parts)}: it folds case, "
                 "or joins namespaces. Route one of them to another name",
-                table=str(table),
             )
         return TargetSchema(without_change_columns(stored, self.rows), properties.get(OWNER_PROPERTY))
 
@@ -230,9 +230,7 @@ class SqlTarget(Target):
             return
         name, namespace = self._name(table), self._namespace(table)
         if not self.create_tables:
-            raise SchemaChangeError(
-                f"table {table}: there is no table {name}, and 'create-tables' is false", table=str(table)
-            )
+            raise table_error(table, f"there is no table {name}, and 'create-tables' is false")
         stored = with_change_columns(self._normalized(schema), self.rows)
         keys = stored.primary_key if self.rows == "latest" else ()
         columns = [_column_ddl(c, required=c.name in keys or not c.type.nullable) for c in stored.columns]
@@ -277,7 +275,7 @@ class SqlTarget(Target):
         else:
             columns = self._columns(name)
             if columns is None:
-                raise SchemaChangeError(f"table {event.table}: there is no table {name}", table=str(event.table))
+                raise table_error(event.table, f"there is no table {name}")
             with self._without_position(batch.query):
                 self._alter(name, event, {column.name: column.dataType for column in columns.fields})
 
@@ -330,7 +328,7 @@ class SqlTarget(Target):
         name = self._name(table)
         columns = self._columns(name)
         if columns is None:
-            raise SchemaChangeError(f"table {table}: there is no table {name}", table=str(table))
+            raise table_error(table, f"there is no table {name}")
         check_owner(table, self._properties(name).get(OWNER_PROPERTY), batch.query)
         if schema.primary_key and self.rows == "latest":
             kept = type(columns)([column for column in columns.fields if column.name in schema.names])
@@ -406,10 +404,10 @@ class SqlTarget(Target):
     def _widen(self, name: str, event: events.AlterColumnTypes, column: str, now: DataType, wanted: DataType) -> None:
         statement = f"ALTER TABLE {name} ALTER COLUMN {quoted(column)} TYPE {type_ddl(wanted)}"
         if not self.widens(now, wanted):
-            raise UnsupportedChangeError(
-                f"table {event.table}: the target can't change {column!r} from {type_ddl(now)} to {type_ddl(wanted)} "
-                f"in place ({statement})",
-                table=str(event.table),
+            raise table_error(
+                event.table,
+                f"the target can't change {column!r} from {type_ddl(now)} to {type_ddl(wanted)} in place ({statement})",
+                UnsupportedChangeError,
             )
         self._make(event, statement)
 
@@ -471,9 +469,7 @@ class SqlTarget(Target):
             self._sql(statement)
         except PySparkException as cause:
             answer = str(cause).strip().partition("\n")[0]
-            raise SchemaChangeError(
-                f"table {event.table}: {event.tag} fails: {statement}: {answer}", table=str(event.table)
-            ) from cause
+            raise table_error(event.table, f"{event.tag} fails: {statement}: {answer}") from cause
 
     def _sql(self, statement: str) -> list[Any]:
         return self.spark.sql(statement).collect()
@@ -495,10 +491,10 @@ class SqlTarget(Target):
         if self.catalog is None:
             for part in self._parts(table):
                 if not _PLAIN_NAME.fullmatch(part):
-                    raise SchemaChangeError(
-                        f"table {table}: {part!r} can't be a name in Spark's own catalog, which takes letters, digits "
+                    raise table_error(
+                        table,
+                        f"{part!r} can't be a name in Spark's own catalog, which takes letters, digits "
                         "and '_': route it to another name, or set 'catalog'",
-                        table=str(table),
                     )
         return f"{self._namespace(table)}.{quoted(table.table)}"
 

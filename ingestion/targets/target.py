@@ -210,11 +210,9 @@ class Target(abc.ABC):
 
     def rewrite(self, table: TableId, schema: TableSchema) -> None:
         """Write the table again with the types of a schema. By default raises `UnsupportedChangeError`."""
-        from kvformat.ingestion.errors import UnsupportedChangeError
+        from kvformat.ingestion.errors import UnsupportedChangeError, table_error
 
-        raise UnsupportedChangeError(
-            f"table {table}: {type(self).__name__} can't change the types of a table", table=str(table)
-        )
+        raise table_error(table, f"{type(self).__name__} can't change the types of a table", UnsupportedChangeError)
 
     @abc.abstractmethod
     def write(self, table: TableId, schema: TableSchema, rows: DataFrame, batch: BatchWrite) -> DataFrame | None:

@@ -220,10 +220,11 @@ def converter(source: FlinkType, target: FlinkType, offset: int | None = None) -
         return lambda session: lambda value: quick(np.array([value], dtype), session).tolist()[0]
     if target.root in TEXTS:
         return _to_text(source, target, offset)
-    if target.root == "DECIMAL":
-        return _plain(_to_decimal(source, target), source, target, offset)
-    if source.root == "DECIMAL":
-        return _plain(_from_decimal(source, target), source, target, offset)
+    if "DECIMAL" in (source.root, target.root):
+        convert = (_to_decimal if target.root == "DECIMAL" else _from_decimal)(source, target)
+        if convert is None:
+            raise _no_cast(source, target, offset)
+        return lambda _: convert
     if source.root in TEXTS:
         return _from_text(source, target, offset)
     if source.root in BINARIES and target.root in BINARIES:
@@ -231,27 +232,21 @@ def converter(source: FlinkType, target: FlinkType, offset: int | None = None) -
     if source.root in TIMESTAMPS and target.root == "TIME":
         return _to_time(source, target)
     if source.root == "TIME" and target.root in TIMESTAMPS:
-        return _from_time(target)
+        if target.root == "TIMESTAMP":
+            return lambda _: lambda millis: millis * 1000
+        return lambda session: lambda millis: instant_of_local(session.zone, millis * 1000)
     if source.root == "TIME" and target.root == "TIME":
         unit = 10 ** (3 - min(target.precision or 0, 3))
         return lambda _: lambda value: value // unit * unit
     if source.fields and source.root == target.root and len(source.fields) == len(target.fields):
         return _of_members(source, target, offset)
     if source.root in NUMBERS and target.root in TIMESTAMPS:
-        raise BindError(
-            f"CAST: Flink does not cast {shown(source)} to {target.summary()}; use TO_TIMESTAMP_LTZ(n, 3) for "
-            "milliseconds since 1970",
-            offset,
-        )
-    raise BindError(f"CAST: Flink does not cast {shown(source)} to {target.summary()}", offset)
+        raise _no_cast(source, target, offset, "; use TO_TIMESTAMP_LTZ(n, 3) for milliseconds since 1970")
+    raise _no_cast(source, target, offset)
 
 
-def _plain(
-    convert: Convert | None, source: FlinkType, target: FlinkType, offset: int | None
-) -> Callable[[Session], Convert]:
-    if convert is None:
-        raise BindError(f"CAST: Flink does not cast {shown(source)} to {target.summary()}", offset)
-    return lambda _: convert
+def _no_cast(source: FlinkType, target: FlinkType, offset: int | None, advice: str = "") -> BindError:
+    return BindError(f"CAST: Flink does not cast {shown(source)} to {target.summary()}{advice}", offset)
 
 
 def _of_members(source: FlinkType, target: FlinkType, offset: int | None) -> Callable[[Session], Convert]:
@@ -425,23 +420,11 @@ def _sized_units(text: str, length: int, pads: bool) -> str:
 def text_of(source: FlinkType, offset: int | None = None) -> Callable[[Session], Convert]:
     """Return the function that writes values of a type as texts."""
     root = source.root
-    if root in TEXTS:
-        return lambda _: lambda value: value
-    if root in INTEGERS:
-        return lambda _: str
-    if root == "BOOLEAN":
-        return lambda _: lambda value: "TRUE" if value else "FALSE"
-    if root == "DOUBLE":
-        return lambda _: double_text_java17
-    if root == "FLOAT":
-        return lambda _: float_text_java17
+    if root in _TEXTS:
+        return lambda _: _TEXTS[root]
     if root == "DECIMAL":
         scale = source.scale or 0
         return lambda _: lambda value: decimals.text(value, scale)
-    if root in BINARIES:
-        return lambda _: java_text
-    if root == "DATE":
-        return lambda _: date_text
     if root == "TIME":
         digits = min(source.precision or 0, 3)
         return lambda _: lambda value: time_text(value, digits)
@@ -450,10 +433,6 @@ def text_of(source: FlinkType, offset: int | None = None) -> Callable[[Session],
         if root == "TIMESTAMP":
             return lambda _: lambda value: timestamp_text(value, precision)
         return lambda session: lambda value: timestamp_text(local_of_instant(session.zone, value), precision)
-    if root == DAYS.root:
-        return lambda _: _day_interval_text
-    if root == MONTHS.root:
-        return lambda _: _month_interval_text
     if source.fields:
         return _text_of_members(source, offset)
     raise BindError(f"CAST: {shown(source)} can't be cast to STRING here", offset)
@@ -491,6 +470,20 @@ def _day_interval_text(millis: int) -> str:
     return f"{'+' if millis >= 0 else '-'}{days} {hour:02d}:{minute:02d}:{second:02d}.{rest:03d}"
 
 
+_TEXTS: dict[str, Convert] = {
+    **dict.fromkeys(TEXTS, lambda text: text),
+    **dict.fromkeys(INTEGERS, str),
+    **dict.fromkeys(BINARIES, java_text),
+    "BOOLEAN": lambda value: "TRUE" if value else "FALSE",
+    "DOUBLE": double_text_java17,
+    "FLOAT": float_text_java17,
+    "DATE": date_text,
+    DAYS.root: _day_interval_text,
+    MONTHS.root: _month_interval_text,
+}
+"""How the values of a type are written, whatever its parameters."""
+
+
 def _sized_bytes(value: bytes, target: FlinkType) -> bytes:
     length = MAX_LENGTH if target.length is None else target.length
     if target.root == "BINARY":
@@ -525,7 +518,7 @@ def _from_text(source: FlinkType, target: FlinkType, offset: int | None) -> Call
         if root == "TIMESTAMP":
             return lambda _: lambda value: parse_timestamp(value, precision)
         return lambda session: lambda value: instant_of_local(session.zone, parse_timestamp(value, precision))
-    raise BindError(f"CAST: Flink does not cast {shown(source)} to {target.summary()}", offset)
+    raise _no_cast(source, target, offset)
 
 
 def _parse_integer(text: str, bits: int) -> int:
@@ -571,9 +564,3 @@ def _to_time(source: FlinkType, target: FlinkType) -> Callable[[Session], Conver
         return convert
 
     return of_session
-
-
-def _from_time(target: FlinkType) -> Callable[[Session], Convert]:
-    if target.root == "TIMESTAMP":
-        return lambda _: lambda millis: millis * 1000
-    return lambda session: lambda millis: instant_of_local(session.zone, millis * 1000)

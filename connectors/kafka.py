@@ -283,9 +283,7 @@ class KafkaTable:
         if job_id is not None and not sink.is_exactly_once(self._kv):
             raise ConfigurationError("job_id needs 'sink.delivery-guarantee' = 'exactly-once'")
         query = job_query(job_id)
-        writer = self._writer(df, metadata, changelog_mode, dead_letters)
-        sink.check_columns(self._kv, df.columns, metadata, extra_columns, stacklevel=2)
-        sink.warn(self._kv, stacklevel=2)
+        writer = self._writer(df, metadata, changelog_mode, dead_letters, extra_columns)
         if sink.is_exactly_once(self._kv):
             writer = writer.with_transactions(df, query, None)
         writer.save(df) if writer.dead_letters is None else writer.save_parted(df, None)
@@ -310,9 +308,7 @@ class KafkaTable:
         upsert table accepts "update" for an aggregate. `metadata`, `changelog_mode`, `dead_letters`, `extra_columns`
         and the exceptions are those of `write`.
         """
-        writer = self._writer(df, metadata, changelog_mode, dead_letters)
-        sink.check_columns(self._kv, df.columns, metadata, extra_columns, stacklevel=2)
-        sink.warn(self._kv, stacklevel=2)
+        writer = self._writer(df, metadata, changelog_mode, dead_letters, extra_columns)
         if sink.is_exactly_once(self._kv):
             writer = writer.with_transactions(df, None, checkpoint_location)
         feed = change_feeds.is_feed(self._kv, df.columns)  # a stream can't be sorted, but each of its batches
@@ -333,11 +329,14 @@ class KafkaTable:
         metadata: MetadataKeys | None,
         changelog_mode: ChangelogMode | None,
         dead_letters: DeadLetterTarget | None,
+        extra_columns: ExtraColumns,
     ) -> sink.Writer:
         """Make the writer, and check before a job all that can be checked."""
         letters = None if dead_letters is None else self._letters(dead_letters)
         writer = sink.Writer.made(self._kv, metadata, changelog_mode, letters)
         writer.check(df)
+        sink.check_columns(self._kv, df.columns, metadata, extra_columns, stacklevel=3)
+        sink.warn(self._kv, stacklevel=3)
         return writer
 
     def _letters(self, dead_letters: DeadLetterTarget) -> DeadLetters:

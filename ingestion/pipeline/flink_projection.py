@@ -13,14 +13,12 @@ import re
 from collections.abc import Mapping
 
 from kvformat.ingestion.pipeline.options import Refusal
-from kvformat.ingestion.pipeline.transform_sql import METADATA_COLUMNS, Projected, Translated
-from kvformat.registry.contract.errors import did_you_mean
+from kvformat.ingestion.pipeline.transform_sql import METADATA_COLUMNS, ItemsReader, Projected, Translated
 from kvformat.registry.contract.types import MAX_LENGTH, FlinkType, quoted
 from kvformat.registry.sql.create_table import CreateTableReader
 from kvformat.registry.sql.projected_expressions import SomeColumns, projected_expression
 
 _BRACKETS = {"(": 1, "[": 1, ")": -1, "]": -1}
-_METADATA_NAME = re.compile(r"__\w+__")
 METADATA_TYPES = dict.fromkeys(METADATA_COLUMNS, FlinkType("VARCHAR", nullable=False, length=MAX_LENGTH))
 """The types of the metadata columns that an expression may use."""
 
@@ -39,47 +37,27 @@ def translate_flink_filter(text: str, types: Mapping[str, FlinkType]) -> Transla
     return _FlinkProjection(text, types, "filter").condition()
 
 
-class _FlinkProjection(CreateTableReader):
+class _FlinkProjection(ItemsReader, CreateTableReader):
     token = re.compile(rf"\\\*|{CreateTableReader.token.pattern}")
 
     def __init__(self, text: str, types: Mapping[str, FlinkType], subject: str) -> None:
-        self.subject = subject
-        super().__init__(text)
+        super().__init__(text, subject)
         self._types = SomeColumns({**types, **METADATA_TYPES})
-        self._used: set[str] = set()
         self._refused: list[Refusal] = []
 
     def projection(self) -> Translated:
-        columns: list[Projected] = []
-        names: set[str] = set()
-        while True:
-            start = self.index
-            name, column = self._item()
-            if name in names:
-                self.index = start
-                raise self.error(f"there are two columns named '{name}'" if name else "'*' is written twice")
-            names.add(name)
-            columns += [column] if column is not None else []
-            if not self.skip(","):
-                break
-        if self.peek():
-            raise self.error(f"{self.shown()}: unexpected after the name of a column")
-        return Translated(tuple(columns), "", frozenset(self._used), refused=tuple(self._refused))
+        columns = self.items()
+        return Translated(columns, "", frozenset(self.metadata), refused=tuple(self._refused))
 
     def condition(self) -> Translated:
         if not self.peek():
             raise self.error("expected a condition")
         column = self._expression(len(self.tokens), "filter", "the condition")
         flink = "" if column is None else column.flink
-        return Translated((), "", frozenset(self._used), refused=tuple(self._refused), flink=flink)
+        return Translated((), "", frozenset(self.metadata), refused=tuple(self._refused), flink=flink)
 
-    def _item(self) -> tuple[str, Projected | None]:
-        """Translate one item; returns its name ("" for `*`), and the column unless it is refused."""
-        if self.peek() in ("*", "\\*") and self.peek(1) in (",", ""):
-            self.index += 1
-            return "", Projected("")
-        if self.peek() in (",", ""):
-            raise self.error("expected a column or an expression")
+    def item(self) -> tuple[str, Projected | None]:
+        """Translate one item; returns its name, and the column unless it is refused."""
         if self.peek(1) in (",", ""):
             self._note_metadata(self.index)
             name = self.name()
@@ -117,13 +95,5 @@ class _FlinkProjection(CreateTableReader):
         return len(self.tokens)
 
     def _note_metadata(self, place: int) -> None:
-        """Remember a metadata column; raises `SchemaError` for an unknown one."""
         name = self.tokens[place]
-        if name in METADATA_COLUMNS:
-            self._used.add(name)
-        elif _METADATA_NAME.fullmatch(name):
-            raise self.error(
-                f"{name!r}: there is no such metadata column.{did_you_mean(name, METADATA_COLUMNS)} Columns: "
-                f"{', '.join(METADATA_COLUMNS)}. Put the name of a table's own column in backticks",
-                self.offsets[place],
-            )
+        self.note_metadata(name, repr(name), self.offsets[place])

@@ -85,55 +85,82 @@ def translate_filter(text: str) -> Translated:
     return _ExpressionRewriter(text, "filter").condition()
 
 
-class _ExpressionRewriter(DdlReader):
+class ItemsReader(DdlReader):
+    """Parses the items of a SELECT list. `metadata` are the metadata columns that they use."""
+
+    def __init__(self, text: str, subject: str) -> None:
+        self.subject = subject
+        super().__init__(text)
+        self.metadata: set[str] = set()
+
+    def items(self) -> tuple[Projected, ...]:
+        """Parse the items between commas. Raises `SchemaError` for a name that is there twice."""
+        columns: dict[str, Projected | None] = {}
+        while True:
+            start = self.index
+            if self.peek() in ("*", "\\*") and self.peek(1) in (",", ""):
+                self.index += 1
+                column: Projected | None = Projected("")
+                name = ""
+            elif self.peek() in (",", ""):
+                raise self.error("expected a column or an expression")
+            else:
+                name, column = self.item()
+            if name in columns:
+                self.index = start
+                raise self.error(f"there are two columns named '{name}'" if name else "'*' is written twice")
+            columns[name] = column
+            if not self.skip(","):
+                break
+        if self.peek():
+            raise self.error(f"{self.shown()}: unexpected after the name of a column")
+        return tuple(column for column in columns.values() if column is not None)
+
+    def item(self) -> tuple[str, Projected | None]:
+        """Parse one item, and return its name, and the column unless it is refused."""
+        raise NotImplementedError
+
+    def note_metadata(self, name: str, shown: str, offset: int) -> None:
+        """Remember a metadata column; raises `SchemaError` for an unknown one."""
+        if name in METADATA_COLUMNS:
+            self.metadata.add(name)
+        elif _METADATA_NAME.fullmatch(name):
+            raise self.error(
+                f"{shown}: there is no such metadata column.{did_you_mean(name, METADATA_COLUMNS)} Columns: "
+                f"{', '.join(METADATA_COLUMNS)}. Put the name of a table's own column in backticks",
+                offset,
+            )
+
+
+class _ExpressionRewriter(ItemsReader):
     """Rewrites the tokens of one text. `_calls` are the open brackets, each with the function before it."""
 
     token = re.compile(_TOKEN, re.DOTALL)
 
     def __init__(self, text: str, subject: str) -> None:
-        self.subject = subject
-        super().__init__(text)
+        super().__init__(text, subject)
         self._arguments = self._find_arguments()
         self._calls: list[tuple[str, str]] = []
         self._out: list[str] = []
-        self._metadata: set[str] = set()
         self._divides = False
 
     def projection(self) -> Translated:
         """Translate the items between commas."""
-        columns: list[Projected] = []
-        names: set[str] = set()
-        while True:
-            start = self.index
-            column = self._item()
-            if column.name in names:
-                self.index = start
-                what = f"there are two columns named '{column.name}'" if column.name else "'*' is written twice"
-                raise self.error(what)
-            names.add(column.name)
-            columns.append(column)
-            if not self.peek():
-                return Translated(tuple(columns), "", frozenset(self._metadata), self._divides)
-            self.index += 1
+        return Translated(self.items(), "", frozenset(self.metadata), self._divides)
 
     def condition(self) -> Translated:
         """Translate the whole text."""
         if not self.peek():
             raise self.error("expected a condition")
         spark = self._until(("",))
-        return Translated((), spark, frozenset(self._metadata), self._divides)
+        return Translated((), spark, frozenset(self.metadata), self._divides)
 
-    def _item(self) -> Projected:
+    def item(self) -> tuple[str, Projected]:
         """Translate one item, up to a comma outside of brackets or to the end."""
-        if self.peek() in ("*", "\\*") and self.peek(1) in (",", ""):
-            self.index += 1
-            return Projected("")
-        if self.peek() in (",", ""):
-            raise self.error("expected a column or an expression")
         if _NAME.fullmatch(self.peek()) and self.peek(1) in (",", "") and self.word() not in _CONSTANTS:
             self._check_metadata()
             name = self.name()
-            return Projected(name, quoted(name))
+            return name, Projected(name, quoted(name))
         spark = self._until((",", "", "AS"))
         if not self.skip("AS"):
             raise self.error("an expression needs a name: write <expression> AS <name>")
@@ -142,7 +169,7 @@ class _ExpressionRewriter(DdlReader):
         name = self.name()
         if self.peek() not in (",", ""):
             raise self.error(f"{self.shown()}: unexpected after the name of a column")
-        return Projected(name, spark)
+        return name, Projected(name, spark)
 
     def _until(self, ends: tuple[str, ...]) -> str:
         """Translate tokens up to one of `ends` outside of brackets; "" is the end of the text."""
@@ -263,15 +290,7 @@ class _ExpressionRewriter(DdlReader):
                 )
 
     def _check_metadata(self) -> None:
-        """Remember a metadata column; raises `SchemaError` for an unknown one."""
-        name = self.peek()
-        if name in METADATA_COLUMNS:
-            self._metadata.add(name)
-        elif _METADATA_NAME.fullmatch(name):
-            raise self.error(
-                f"{self.shown()}: there is no such metadata column.{did_you_mean(name, METADATA_COLUMNS)} Columns: "
-                f"{', '.join(METADATA_COLUMNS)}. Put the name of a table's own column in backticks"
-            )
+        self.note_metadata(self.peek(), self.shown(), self.offset())
 
     def _is_raw(self) -> bool:
         """Return whether the next string is one of Spark's raw strings, r'...'."""

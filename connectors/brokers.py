@@ -271,11 +271,7 @@ def _jaas(client_properties: Mapping[str, str], options: str) -> dict[str, str]:
     statement = _JAAS.fullmatch(client_properties.get("sasl.jaas.config", ""))
     if statement is None:
         raise _unusable("sasl.jaas.config", f"is not of the form 'module required {options};'")
-    return {name: _unescaped(a or b) or c for name, a, b, c in _JAAS_OPTION.findall(statement["rest"])}
-
-
-def _unescaped(text: str) -> str:
-    return _ESCAPED.sub(r"\1", text)
+    return {name: _ESCAPED.sub(r"\1", a or b) or c for name, a, b, c in _JAAS_OPTION.findall(statement["rest"])}
 
 
 def admin(options: Mapping[str, str]) -> AdminClient:

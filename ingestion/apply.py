@@ -149,7 +149,9 @@ class TargetTables:
         place = BatchWrite(self._query, -1)
         left_out: set[str] = set()
         if missing:
-            added = AddColumns(table, tuple(AddedColumn(_nullable(column)) for column in missing))
+            added = AddColumns(
+                table, tuple(AddedColumn(replace(column, type=nullable(column.type))) for column in missing)
+            )
             if not self._apply(added, rows, place):
                 left_out |= {column.name for column in missing}
         apart = self._behavior is SchemaChangeBehavior.TRY_EVOLVE  # the target may refuse only one
@@ -176,7 +178,3 @@ class TargetTables:
             _LOG.warning("table %s: %s is left out, rows are fitted to the table: %s", event.table, event.tag, error)
             return False
         return True
-
-
-def _nullable(column: SchemaColumn) -> SchemaColumn:
-    return replace(column, type=replace(column.type, nullable=True))

@@ -95,9 +95,10 @@ def analyzed(
         rows = spark.createDataFrame([], T.StructType(fields))
         row_type = transformed(rows, rule, table, schema, nulls=nulls, changes=False).schema
     except AnalysisException as error:
+        first_line = str(error).partition("\n")[0]  # the plan is behind it
         raise table_error(
             table,
-            f"the transform of '{rule.source_table}' can't be applied: {_first_line(error)} The table's "
+            f"the transform of '{rule.source_table}' can't be applied: {first_line} The table's "
             f"columns are {', '.join(schema.names)}. 'table.columns' or 'scan.value.initial-schemas.ddls' declares a "
             "column that is not in its messages yet",
         ) from error
@@ -137,11 +138,6 @@ def _type_of(field: StructField, rule: TransformRule, table: TableId) -> FlinkTy
             table,
             f"the transform of '{rule.source_table}' can't be applied: {error}. Give the column another type by CAST",
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    """Return Spark's message without the plan behind it."""
-    return str(error).partition("\n")[0]
 
 
 def _is_computed(rule: TransformRule, name: str) -> bool:

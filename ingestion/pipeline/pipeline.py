@@ -301,12 +301,8 @@ class Pipeline:
 
 def _secrets(blocks: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the options of source and sink that are secrets, as plain texts. Both may have an option of one name."""
-    options = [item for name in ("source", "sink") for item in _items(blocks.get(name))]
-    return [(key, value.reveal()) for key, value in options if isinstance(value, Secret)]
-
-
-def _items(block: Any) -> list[tuple[str, Any]]:
-    return list(block.items()) if isinstance(block, Mapping) else []
+    parts = [block for name in ("source", "sink") if isinstance(block := blocks.get(name), Mapping)]
+    return [(key, value.reveal()) for part in parts for key, value in part.items() if isinstance(value, Secret)]
 
 
 class _BlockError(Exception):

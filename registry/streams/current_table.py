@@ -71,7 +71,7 @@ class CurrentTable:
         for log in self.folder.attempts():
             there = {field.name: field.dataType for field in log.columns.fields}
             for column in columns.fields:
-                if column.name in there and not _same(there[column.name], column.dataType):
+                if column.name in there and _type(there[column.name]) != _type(column.dataType):
                     raise ConfigurationError(
                         f"the column {column.name!r} of the table at {self.folder.where} is "
                         f"{there[column.name].simpleString()}, and the rows have {column.dataType.simpleString()}: "
@@ -132,7 +132,3 @@ def _converted(value: Column, source: DataType, target: DataType) -> Column:
     if source == target:
         return value
     return F.to_json(value) if source.typeName() == "variant" else value.cast(target)
-
-
-def _same(left: DataType, right: DataType) -> bool:
-    return _type(left) == _type(right)

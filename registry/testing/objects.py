@@ -15,7 +15,7 @@ import pyarrow as pa
 from kvformat.registry.contract import discovery
 from kvformat.registry.contract.changelog import ChangelogMode
 from kvformat.registry.contract.errors import ConfigurationError, DirectionError, OptionError, UnknownFormatError
-from kvformat.registry.contract.options import Option
+from kvformat.registry.contract.options import Option, find_option
 from kvformat.registry.contract.schemas import row_type
 from kvformat.registry.contract.types import quoted
 from kvformat.registry.format import Format
@@ -67,7 +67,7 @@ def repr_is_a_call(subject: Subject) -> None:
 
 
 def _is_masked(subject: Subject, name: str) -> bool:
-    spec = next((spec for spec in subject.cls.option_specs if spec.keys({name: ""})), None)
+    spec = find_option(subject.cls.option_specs, name)
     return spec is not None and spec.sensitive
 
 

@@ -95,7 +95,7 @@ def accepted(call: Call, arguments: Sequence[Bound], parameters: str, *, null_li
         if "INT" in kind.split("|") and argument.type.root == "BIGINT":
             why = f"{call.name}: argument {i + 1} must be an INT, because Flink does not compile this with a BIGINT"
             raise BindError(f"{why}; use CAST(... AS INT)", call.offset)
-    return checked(call, arguments, _known(parameters))
+    return checked(call, arguments, _INT.sub("INTEGER", parameters))  # as in `signatures.KINDS`
 
 
 def counts(parameters: str) -> tuple[int, int]:
@@ -131,11 +131,6 @@ def as_varying(types: Sequence[FlinkType]) -> FlinkType:
 def _type(result: Result, values: Sequence[Bound]) -> FlinkType:
     type_ = result if isinstance(result, FlinkType) else result([value.type for value in values])
     return replace(type_, nullable=True)
-
-
-def _known(parameters: str) -> str:
-    """Return the parameters with INTEGER for INT, as in `signatures.KINDS`."""
-    return _INT.sub("INTEGER", parameters)
 
 
 def _never_null(compute: Callable[..., Any]) -> Callable[..., Any]:

@@ -117,7 +117,6 @@ def _week(first: int, day: int) -> int:
 
 # --- from fields to days -------------------------------------------------------------------------------------
 
-YEAR_FIELDS = ("ERA", "YEAR")
 _WEEKLY = ("WEEK_OF_MONTH", "WEEKDAY_IN_MONTH", "WEEK_OF_YEAR")
 
 

@@ -26,26 +26,27 @@ def table(**options: str) -> KafkaTable:
     return KafkaTable("id INT", GIVEN | options)
 
 
-@pytest.mark.parametrize(
-    ("method", "more"),
-    [("read", {"changelog": True}), ("read_stream", {"normalize": True, "checkpoint_location": "/c"})],
-)
+@pytest.mark.parametrize(("method", "more"), [("read", {}), ("read_stream", {"checkpoint_location": "/c"})])
 def test_a_table_without_computed_columns_is_read_in_the_same_way(
     method: str, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
+    other = table()
 
-    class Other:
-        def __getattr__(self, name: str) -> Any:
-            return lambda spark, **given: asked.append((name, spark, given))
-
-    def without(_: Any, *names: str) -> Other:
+    def without(_: Any, *names: str) -> KafkaTable:
         asked.append(names)
-        return Other()
+        return other
+
+    def decode(of: KafkaTable, spark: Any, source: str, **given: Any) -> Any:
+        asked.append((of is other, spark, source, given))
+        return lambda **arguments: arguments
 
     monkeypatch.setattr(KafkaTable, "without_computed", without)
-    getattr(table(), method)("spark", skip_computed=["a", "b"], **READING, **more)
-    assert asked == [("a", "b"), (method, "spark", READING | more)]
+    monkeypatch.setattr(KafkaTable, "_decode", decode)
+    rows = getattr(table(), method)("spark", skip_computed=["a", "b"], **READING, **more)
+    given = {"streaming": method == "read_stream", "headers": True, "spark_options": {"minPartitions": 5}, **more}
+    assert asked == [("a", "b"), (True, "spark", "spark", given)]
+    assert rows == {name: READING[name] for name in ("metadata", "errors", "row_index")}
 
 
 @pytest.fixture

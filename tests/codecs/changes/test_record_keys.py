@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -46,7 +48,12 @@ def test_a_key_of_maxwell_is_its_columns(key: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ['{"schema":"public","payload":1}', '{"id":1}', "[1]", "7", '"x"', "{", "{}", "null", "[]"]
+    "key",
+    [
+        *('{"schema":"public","payload":1}', '{"id":1}', "[1]", "7", '"x"', "{", "{}", "null", "[]"),
+        *('["s","o",[{"id":7}]] 8', '["s","o",[{"id":7}]', '{"database":"s","table":"o","pk.id":7} 8'),
+        '{"schema":{},"payload":{"id":7}} 8',
+    ],
 )
 def test_a_key_of_another_shape_is_left_as_it_is(key: str) -> None:
     for unwrap in (connect_payload, maxwell_columns):
@@ -137,3 +144,32 @@ def test_all_readers_tell_the_wrapper_of_kafka_connect_in_the_same_way(key: str,
     assert is_wrapped(tree) == (wrapped and payload != "7")  # a number is not a row, and the key's error says so
     assert (payload is not None) == wrapped
     assert likely == wrapped or (likely and '{"payload":{}}' in key)
+
+
+_STRUCT_OF_TEXT = {"type": "struct", "fields": [{"type": "string", "optional": True, "field": "k"}], "optional": False}
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "declared", "key", "value"),
+    [
+        ("value.debezium-json.binary.handling.mode", "hex", "BYTES", {"k": "00ff"}, b"\0\xff"),
+        ("value.debezium-json.decimal.handling.mode", "string", "DECIMAL(10, 2)", {"k": "12.30"}, Decimal("12.30")),
+        ("value.debezium-json.time.precision.mode", "isostring", "DATE", {"k": "2024-02-29"}, date(2024, 2, 29)),
+        (
+            *("key.json.timestamp-format.standard", "ISO-8601", "TIMESTAMP(3)"),
+            {"schema": _STRUCT_OF_TEXT, "payload": {"k": "2024-02-29T12:00:00"}},
+            datetime(2024, 2, 29, 12),
+        ),
+        ("key.json.ignore-parse-errors", "true", "INT", {"schema": _STRUCT_OF_TEXT, "payload": {"k": "x"}}, None),
+    ],
+)
+def test_a_key_is_read_with_the_modes_of_the_connector_and_its_own_options(
+    option: str, text: str, declared: str, key: Any, value: Any
+) -> None:
+    given = {"connector": "kafka", "key.format": "json", "key.fields": "k", "value.format": "debezium-json"}
+    given |= {"value.fields-include": "EXCEPT_KEY", "value.debezium-json.types": "debezium", option: text}
+    kv = KeyValueFormat(f"k {declared}, n STRING", given)
+    message = b'{"before":null,"after":{"n":"a"},"op":"c"}'
+    batch = kv.decode_batch(pa.array([json.dumps(key).encode()]), pa.array([message]))
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[{"k": value, "n": "a"}]]

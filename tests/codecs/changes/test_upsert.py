@@ -279,3 +279,14 @@ def test_keys_of_any_type_are_compared(kind: str, old: Any, new: Any) -> None:
         assert batch.errors is None
         assert batch.row_kinds is not None
         assert batch.row_kinds.to_pylist() == (["-D", "+U"] if moves else ["+U"]), (before, after)
+
+
+@pytest.mark.parametrize("name", _JSON)
+def test_a_format_keeps_the_key_of_its_rows_when_it_is_pickled(name: str) -> None:
+    plain = get_format(name, {"changelog.mode": "upsert"})
+    keyed = plain.for_rows(["id"], in_record=True)
+    copied = pickle.loads(pickle.dumps(keyed))
+    assert copied == keyed
+    assert hash(copied) == hash(keyed)
+    others = [plain, plain.for_rows(["name"], in_record=True), plain.for_rows(["id"], in_record=False)]
+    assert all(other not in (keyed, copied) for other in others)

@@ -574,8 +574,15 @@ def test_credentials_are_sent_and_not_shown(fake: Fake) -> None:
         get_format("avro-apicurio", {"url": fake.url, **basic}),
         get_format("avro-apicurio", {"url": fake.url, "bearer-auth.token": SECRET}),
         get_format("avro-apicurio", {"url": fake.url.replace("//", f"//alice:{urllib.parse.quote(SECRET)}@")}),
+        get_format(
+            "avro-apicurio",
+            {
+                "url": fake.url.replace("http://", f"HTTP://alice:{urllib.parse.quote(SECRET)}@"),
+                "basic-auth.user-info": "bob:other",
+            },
+        ),
     ]
-    expected = ["Basic YWxpY2U6VHIwdWI0ZG9yJjM=", f"Bearer {SECRET}", "Basic YWxpY2U6VHIwdWI0ZG9yJjM="]
+    expected = ["Basic YWxpY2U6VHIwdWI0ZG9yJjM=", f"Bearer {SECRET}", *["Basic YWxpY2U6VHIwdWI0ZG9yJjM="] * 2]
     for fmt, authorization in zip(formats, expected, strict=True):
         fake.asked.clear()
         assert _decoded(fmt, FOUR + DATUM) == [ROW]

@@ -432,6 +432,15 @@ def test_two_methods_of_authentication_are_refused(registry: Registry) -> None:
     ({"basic-auth.user-info": "alice:pa:ss"}, "Basic YWxpY2U6cGE6c3M="),
     ({"properties.basic.auth.user.info": "bob:x", "basic-auth.user-info": "alice:pa:ss"}, "Basic YWxpY2U6cGE6c3M="),
     ({"url": "alice:pa%3Ass"}, "Basic YWxpY2U6cGE6c3M="),
+    ({"url": "alice:pa%3Ass", "basic-auth.user-info": "bob:x"}, "Basic YWxpY2U6cGE6c3M="),
+    (
+        {"url": "bob:x", "basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:pa:ss"},
+        "Basic YWxpY2U6cGE6c3M=",
+    ),
+    (
+        {"url": "alice:pa%3Ass", "basic-auth.credentials-source": "URL", "basic-auth.user-info": "bob:x"},
+        "Basic YWxpY2U6cGE6c3M=",
+    ),
     ({"bearer-auth.credentials-source": "STATIC_TOKEN", "bearer-auth.token": "abc.def"}, "Bearer abc.def"),
     ({"basic-auth.credentials-source": "NOPE", "basic-auth.user-info": "alice:pa:ss"}, None),
     ({}, None),

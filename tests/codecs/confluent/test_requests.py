@@ -293,6 +293,18 @@ def test_of_two_secrets_of_which_one_contains_the_other_no_part_shows(short: str
     assert refused == Refused("not '******', not '******'")
 
 
+@pytest.mark.parametrize("place", [470, 490, 500])
+def test_a_secret_is_masked_before_its_text_is_shortened(place: int) -> None:
+    secret = "sesame-open-the-door-and-close-it"
+    settings = RegistrySettings("http://r", properties=(("basic.auth.user.info", secret),))
+    text = "x" * place + secret + "y" * 900
+    refused = Requests(_Scripted(Refused(text)), settings).schema(1)
+    assert isinstance(refused, Refused)
+    for shown in (str(registry_error(settings, text)), refused.reason):
+        assert "xxx" in shown
+        assert not any(secret[at : at + 6] in shown for at in range(len(secret) - 5))
+
+
 # --- folders -----------------------------------------------------------------------------------------------
 
 

@@ -55,10 +55,66 @@ def test_hostile_messages_do_not_affect_neighbours(name: str) -> None:
     assert lenient.errors is None
 
 
+@pytest.mark.parametrize("lenient", ["false", "true"])
+@pytest.mark.parametrize(
+    ("text", "row", "found"),
+    [
+        ("4;w;v", ("4", "w", "v"), 3),
+        ("4;w;v;u", ("4", "w", "v"), 3),
+        ("4;w;", ("4", "w", ""), 3),
+        (";;", ("", "", ""), 3),
+        ("4;", ("4", "", None), 2),
+        (";", ("", "", None), 2),
+        ("4", ("4", None, None), 1),
+    ],
+)
+def test_an_empty_element_of_a_row_is_a_text_and_a_missing_one_is_not(
+    text: str, row: tuple[str | None, ...], found: int, lenient: str
+) -> None:
+    format = get_format("csv", {"ignore-parse-errors": lenient})
+    batch = format.decode_batch(pa.array([text.encode()]), "r ROW<x STRING, y STRING, z STRING>")
+    if found < 3 and lenient == "false":
+        assert batch.errors is not None
+        assert batch.errors[0].as_py() == f"field 'r': row length mismatch: 3 fields expected but was {found}"
+        return
+    assert batch.errors is None
+    assert tuple(batch.rows[0][0].as_py()["r"].values()) == row
+
+
+@pytest.mark.parametrize("text", ["", " ", "\t", "\x01 \t"])
+def test_a_blank_text_has_no_elements_unless_the_delimiter_is_a_blank(text: str) -> None:
+    schema = "x INT, a ARRAY<STRING>, r ROW<y STRING>"
+    message = pa.array([f"1,{text},{text}".encode()])
+    assert get_format("csv").decode_batch(message, schema).rows.to_pylist() == [[{"x": 1, "a": [], "r": None}]]
+    blanks = get_format("csv", {"array-element-delimiter": " "}).decode_batch(
+        message, "x INT, a ARRAY<STRING>, b STRING"
+    )
+    assert blanks.rows.to_pylist()[0][0]["a"] == (text.split(" ") if " " in text else [])
+
+
 def test_comments_take_bounded_memory() -> None:
     message = b"#\n" * 1_000_000 + b"1,x,1"
     batch = get_format("csv", {"allow-comments": "true"}).decode_batch(pa.array([message]), _THREE)
     assert batch.rows.to_pylist()[0][0]["b"] == "x"
+
+
+@pytest.mark.parametrize(
+    ("type", "options"),
+    [
+        ("INT", {}),
+        ("DOUBLE", {}),
+        ("TIMESTAMP(3)", {}),
+        ("TIMESTAMP(3)", {"timestamp-format.patterns": "yyyy-MM-dd HH:mm:ss"}),
+        ("ARRAY<INT>", {}),
+    ],
+)
+def test_an_error_shows_the_text_with_the_blanks_around_it(type: str, options: dict[str, str]) -> None:
+    """Up to 60 characters of it."""
+    format = get_format("csv", options)
+    for text, shown in ((" 1x ", " 1x "), ("\t1x", "\\t1x"), ("x" * 60, "x" * 60), ("x" * 61, "x" * 60 + "...")):
+        batch = format.decode_batch(pa.array([text.encode()]), f"v {type}")
+        assert batch.errors is not None
+        assert f'cannot read "{shown}" as ' in batch.errors[0].as_py()
 
 
 def test_errors_name_the_field() -> None:

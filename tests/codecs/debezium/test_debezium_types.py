@@ -205,6 +205,7 @@ GOOD: list[tuple[Given, str, Any]] = [
     (Given("string", f"{_DATA}Tsvector", "'a':1 'b':2"), "STRING", "'a':1 'b':2"),
     (Given("bytes", "", b"\0\xff"), "BYTES", b"\0\xff"),
     (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BIGINT", 261),
+    (Given("bytes", f"{_DATA}Bits", b"\xff" * 7 + b"\x7f"), "BIGINT", 2**63 - 1),
     (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BYTES", b"\x05\x01"),
     # containers
     (
@@ -319,6 +320,7 @@ BAD: list[tuple[Given, str, str]] = [
     (Given("int16", "", 2), "BOOLEAN", "cannot read 2 (which is int16 by the message's schema) as BOOLEAN"),
     (Given("string", "", "00ff"), "BYTES", "set 'binary.handling.mode' to the connector's"),
     (Given("bytes", f"{_DATA}Bits", b"\xff" * 9), "BIGINT", "as BIGINT"),
+    (Given("bytes", f"{_DATA}Bits", bytes(7) + b"\x80"), "BIGINT", "as BIGINT"),
     (
         Given("array", "", [0, 2**62], inner=Given("int64", f"{_TIME}Timestamp", None)),
         "ARRAY<TIMESTAMP(3)>",

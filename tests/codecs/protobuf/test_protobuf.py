@@ -503,6 +503,56 @@ def test_a_number_that_the_enum_does_not_have_is_an_error_of_its_row(column: str
     assert batch.codes.to_pylist() == [None, ErrorCode.OUT_OF_RANGE, None, ErrorCode.OUT_OF_RANGE]
 
 
+@pytest.mark.parametrize(
+    ("kind", "column", "default", "value"),
+    [
+        ("uint32", "INT", 2**32 - 1, -1),
+        ("fixed32", "INT", 2**31, -(2**31)),
+        ("fixed32", "INT", 2**31 - 1, 2**31 - 1),
+        ("uint64", "BIGINT", 2**64 - 1, -1),
+        ("fixed64", "BIGINT", 2**63, -(2**63)),
+        ("sfixed32", "INT", -7, -7),
+        ("sint64", "BIGINT", -7, -7),
+        ("bool", "BOOLEAN", "true", True),
+        ("float", "FLOAT", -1.5, -1.5),
+        ("double", "DOUBLE", "inf", float("inf")),
+        ("string", "STRING", "é", "é"),
+    ],
+)
+def test_an_absent_field_has_the_default_of_its_file(
+    kind: str, column: str, default: object, value: object, tmp_path: Path
+) -> None:
+    field = f'name: "v" number: 1 label: LABEL_OPTIONAL type: TYPE_{kind.upper()} default_value: "{default}"'
+    file = f'name: "d.proto" message_type {{ name: "M" field {{ {field} }} }}'
+    for option, wanted in (("true", value), ("false", None)):
+        format = a_format(tmp_path, "M", file, read_default_values=option)
+        assert decoded(format, [b""], f"v {column}").rows.to_pylist() == [[{"v": wanted}]]
+
+
+def test_null_in_a_list_of_enums_is_written_as_the_first_value(tmp_path: Path) -> None:
+    values = 'value { name: "FIVE" number: 5 } value { name: "ZERO" number: 0 }'
+    file = f"""name: "e.proto" message_type {{ name: "M" {fields("repeated .FirstEnum e = 1;")} }}
+        enum_type {{ name: "FirstEnum" {values} }}"""
+    rows = pa.StructArray.from_arrays([pa.array([["ZERO", None]])], ["e"])
+    batch = a_format(tmp_path, "M", file).encode_batch(rows, "e ARRAY<STRING>")
+    assert batch.messages.to_pylist() == [b"\x08\x00\x08\x05"]
+
+
+@pytest.mark.parametrize(("count", "more"), [(20, ""), (21, " and 1 more")])
+def test_an_error_names_the_first_20_values_of_an_enum(count: int, more: str, tmp_path: Path) -> None:
+    values = " ".join(f'value {{ name: "V{at}" number: {at} }}' for at in range(count))
+    file = f"""name: "e.proto" message_type {{ name: "M" {fields("required .NamedEnum e = 1;")} }}
+        enum_type {{ name: "NamedEnum" {values} }}"""
+    batch = a_format(tmp_path, "M", file).encode_batch(pa.StructArray.from_arrays([pa.array(["W"])], ["e"]), "e STRING")
+    assert batch.errors is not None
+    assert batch.errors[0].as_py().endswith(f", V18, V19{more}")
+
+
+def test_a_number_with_several_names_is_read_as_the_first_one(tmp_path: Path) -> None:
+    format = a_format(tmp_path, "acme.M", _WITH_ENUMS)
+    assert decoded(format, [b"\x10\x01"], "k STRING").rows.to_pylist() == [[{"k": "B"}]]
+
+
 def test_an_error_names_the_first_values_of_a_large_enum_and_shows_any_bytes(tmp_path: Path) -> None:
     values = " ".join(f'value {{ name: "V{at}" number: {at} }}' for at in range(1000))
     file = f"""name: "e.proto" message_type {{ name: "M" {fields("required .LargeEnum e = 1; required int32 n = 2;")} }}

@@ -171,6 +171,20 @@ def test_a_map_with_a_null_as_key_has_a_code() -> None:
     assert batch.codes.to_pylist() == ["NULL_VALUE"]  # type: ignore[union-attr]
 
 
+def test_a_row_that_fails_in_several_columns_has_the_error_of_the_first_one() -> None:
+    pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))
+    good, bad = [{"key": "k", "value": 1}], [{"key": None, "value": 1}]
+    columns = {"a": pairs, "r": pa.struct({"b": pairs}), "c": pairs}
+    values = [(good, good, good), (good, bad, bad), (bad, bad, good), (good, good, bad), (bad, good, bad)]
+    rows = pa.array([{"a": a, "r": {"b": b}, "c": c} for a, b, c in values], pa.struct(columns))
+    row = row_type(resolve_schema("a MAP<STRING, INT>, r ROW<b MAP<STRING, INT>>, c MAP<STRING, INT>"))
+    batch = JsonWriter(row, WriteSettings.of(get_format("json").options)).write(rows)
+    assert batch.errors is not None
+    fields = [error and error.partition("field: ")[2].partition(". ")[0] for error in batch.errors.to_pylist()]
+    assert fields == [None, "r.b", "a", "c", "a"]
+    assert batch.messages.is_valid().to_pylist() == [True, False, False, False, False]
+
+
 # --- tables and metadata ---------------------------------------------------------------------------------------
 
 UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}

@@ -54,3 +54,19 @@ def test_any_byte_but_zero_is_true() -> None:
     messages: list[bytes | None] = [bytes([byte]) for byte in range(256)]
     batch = get_format("raw").decode_batch(pa.array(messages), "a BOOLEAN")
     assert batch.rows.values.field("a").to_pylist() == [False] + [True] * 255
+
+
+@pytest.mark.parametrize(
+    ("charset", "error"),
+    [("UTF-8", True), ("utf-8", True), ("UTF8", True), ("unicode-1-1-utf-8", True), ("US-ASCII", False)],
+)
+def test_malformed_text_is_an_error_by_each_name_of_utf_8_and_is_replaced_in_other_charsets(
+    charset: str, error: bool
+) -> None:
+    messages = pa.array([b"a", b"a\xffb", None])
+    batch = get_format("raw", {"charset": charset}).decode_batch(messages, "a STRING")
+    assert batch.rows.to_pylist() == [[{"a": "a"}], None if error else [{"a": "a\ufffdb"}], [{"a": None}]]
+    assert (batch.codes is not None) == error
+    for policy, text in (("error", None), ("replace", "a\ufffdb")):
+        other = get_format("raw", {"charset": charset, "invalid-text": policy}).decode_batch(messages, "a STRING")
+        assert other.rows.to_pylist()[1] == (None if text is None else [{"a": text}])

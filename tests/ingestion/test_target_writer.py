@@ -1,4 +1,4 @@
-"""The last row of each key, of rows that are in the driver."""
+"""The last row of each key, of rows that are in the driver; the rows before and after a TRUNCATE."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.ingestion.decoded_rows import in_order, latest_rows
+from kvformat.ingestion.decoded_rows import POSITION, TIMESTAMP, in_order, latest_rows
+from kvformat.ingestion.schemas.events import TruncateTable
+from kvformat.ingestion.schemas.known import PlannedChange
+from kvformat.ingestion.schemas.state import Cause, CausedEvent
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.target_writer import _is_before
 from kvformat.registry import latest_by_key
 from kvformat.registry.spark.decoded_columns import ROW_KIND
 
@@ -64,3 +69,24 @@ def test_the_last_row_of_a_key_is_that_of_latest_by_key(spark: Any) -> None:
         assert repr(by_offset[0]) == repr(by_offset[1])
         compared += found.num_rows
     assert compared >= 60
+
+
+@pytest.mark.spark
+def test_rows_before_a_truncate_have_a_lower_offset_or_in_other_partitions_no_later_time(spark: Any) -> None:
+    change = PlannedChange(CausedEvent(TruncateTable(TableId(("t",))), Cause("a", 0, 10)), timestamp=1000)
+    rows = [
+        (("a", 0, 9, 5000), True),
+        (("a", 0, 10, 0), False),
+        (("a", 0, 11, 0), False),
+        (("a", 1, 50, 999), True),
+        (("a", 1, 51, 1000), True),
+        (("a", 1, 0, 1001), False),
+        (("b", 0, 9, 1001), False),
+        (("b", 0, 11, 1000), True),
+        (("b", 0, 12, None), True),
+    ]
+    types = ", ".join(
+        f"`{name}` {t}" for name, t in zip((*POSITION, TIMESTAMP), ("STRING", "INT", "BIGINT", "BIGINT"), strict=True)
+    )
+    found = spark.createDataFrame([row for row, _ in rows], types).withColumn("before", _is_before(change)).collect()
+    assert [row["before"] for row in found] == [before for _, before in rows]

@@ -57,6 +57,31 @@ def test_a_filter_keeps_the_changes_of_a_partition_in_one_task_and_in_order(spar
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    ("rule", "kinds"),
+    [
+        ({"primary-keys": "id"}, ["+I", "-U", "+U", "+U", "+U"]),
+        ({}, ["+I", "-U", "+U", "+I", "+I"]),
+        ({"primary-keys": "id", "filter": "v > 1"}, ["-D", "-U", "+U", "+U", "-D"]),
+    ],
+    ids=["with a key", "without a key", "with a filter"],
+)
+def test_a_soft_deleted_row_stays_in_its_table_if_it_matches_the_filter(
+    spark: Any, rule: dict[str, str], kinds: list[str]
+) -> None:
+    given = {"source-table": "t", "projection": r"\*, __data_event_type__ AS op"}
+    (parsed,) = parse_transforms([{**given, "converter-after-transform": "SOFT_DELETE", **rule}])
+    before = ["+I", "-U", "+U", "-D", "-D"]
+    values = zip(before, (1, 1, 2, 2, 1), strict=True)
+    changes = [(1, v, kind, 0, "t", 0, n, 0, None) for n, (kind, v) in enumerate(values)]
+    rows = spark.createDataFrame(changes, f"id INT, v INT, {_INTERNAL}")
+    made = transformed(rows, parsed, TableId(("t",)), table_schema("id INT", "v INT"), changes=False)
+    found = sorted(made.collect(), key=lambda row: row[_OFFSET])
+    assert [row[ROW_KIND] for row in found] == kinds
+    assert [row["op"] for row in found] == before
+
+
+@pytest.mark.spark
 def test_a_computed_column_of_a_type_that_no_table_has_is_an_error_of_the_table(spark: Any) -> None:
     (rule,) = parse_transforms([{"source-table": "t", "projection": "id, NULL AS x"}])
     with pytest.raises(SchemaChangeError, match=r"table t: the transform of 't' can't be applied: .*'x'.* by CAST"):

@@ -15,6 +15,7 @@ from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from tests.support import vectors
+from tests.support.decoding import decoded
 
 # --- hostile input --------------------------------------------------------------------------------------
 
@@ -190,6 +191,13 @@ def test_encodings_are_found(encoding: str) -> None:
     assert batch.rows.to_pylist()[0][0]["b"] == "é,😀"
 
 
+def test_a_lone_surrogate_of_utf_32_becomes_a_question_mark_also_in_an_unescaped_text() -> None:
+    texts = ['"a""\ud800",b', '"a\ud800",b', "a\ud800,b", '"a""b",b']
+    messages = [text.encode("utf-32-be", "surrogatepass") for text in texts]
+    batch = decoded(get_format("csv"), [*messages, b'"a""c",b'], "a STRING, b STRING")
+    assert [row["a"] for row in batch.rows.values.to_pylist()] == ['a"?', "a?", "a?", 'a"b', 'a"c']
+
+
 def test_data_after_the_record_may_be_malformed() -> None:
     batch = get_format("csv").decode_batch(pa.array([b"1,x,2\ny\xff", b"1,x,2\n\xff", b"1,x,2\xff"]), _THREE)
     assert batch.errors is not None
@@ -284,6 +292,23 @@ def test_a_text_is_quoted_for_a_character_up_to_the_delimiter_or_quote_or_for_th
     _, quoted = quoting.apply(pa.array([f"zz{character}" for character in characters], pa.large_string()))
     safe = ord("z") > most
     assert quoted.tolist() == ([*wanted] if safe else [True] * len(wanted))
+
+
+@pytest.mark.parametrize("character", ["z", "é", "世", "\U0001f600"])
+def test_a_text_of_more_than_24_utf_16_units_is_quoted(character: str) -> None:
+    most = 24 // (len(character.encode("utf-16-le")) // 2)
+    texts = [character * most, character * most + "z", character * (most - 1) + "z"]
+    batch = get_format("csv").encode_batch(pa.StructArray.from_arrays([pa.array(texts)], ["a"]), "a STRING")
+    assert [message.as_py().startswith(b'"') for message in batch.messages] == [False, True, False]
+
+
+@pytest.mark.parametrize("literal", ["", " ", " - ", "\t", "NULL "])
+def test_the_null_literal_keeps_its_blanks(literal: str) -> None:
+    format = get_format("csv", {"null-literal": literal})
+    rows = pa.array([{"a": None, "b": None, "c": 1}], pa.struct({"a": pa.string(), "b": pa.int32(), "c": pa.int32()}))
+    written = format.encode_batch(rows, "a STRING, b INT, c INT").messages
+    assert written.to_pylist() == [f"{literal},{literal},1".encode()]
+    assert format.decode_batch(written, "a STRING, b INT, c INT").rows.values.to_pylist() == rows.to_pylist()
 
 
 def test_quote_and_escape_character_are_doubled_each_for_itself() -> None:

@@ -65,7 +65,16 @@ def check(format: Format, schema: str, messages: Sequence[bytes | None]) -> list
     return alone
 
 
-NOT_SCHEMAS = ("null", "{}", "[]", '"x"', "7", '{"type":"string"}', '{"type":"struct","fields":[{"field":"after"}]}')
+NOT_SCHEMAS = (
+    "null",
+    "{}",
+    "[]",
+    '"x"',
+    "7",
+    "71",
+    '{"type":"string"}',
+    '{"type":"struct","fields":[{"field":"after"}]}',
+)
 """JSON values that are not the schema of a change."""
 
 

@@ -64,3 +64,21 @@ def test_a_name_is_written_as_a_text_is(code: int) -> None:
     (message,) = get_format("json").encode_batch(rows, f"`{quoted}` MAP<STRING, INT>").messages.to_pylist()
     written = "".join(_written(ord(c)) for c in name)
     assert message.decode() == f'{{"{written}":{{"k{written}":1}}}}'
+
+
+@pytest.mark.parametrize("mode", ["FAIL", "DROP", "LITERAL"])
+def test_a_repeated_key_is_written_once_with_its_last_value_at_its_first_place(mode: str) -> None:
+    maps = [
+        [("a", 1), ("b", 2), ("a", 3), ("c", 4), ("b", None)],
+        [],
+        None,
+        [("b", 1), ("a", 2), ("b", 3)],
+        [("b", 4), ("b", 5)],
+    ]
+    wanted = ['{"a":3,"b":null,"c":4}', "{}", "null", '{"b":3,"a":2}', '{"b":5}']
+    kind = pa.map_(pa.string(), pa.int32())
+    rows = pa.StructArray.from_arrays([pa.array(maps, kind)], ["m"])
+    format = get_format("json", {"map-null-key.mode": mode})
+    for start in range(len(maps)):
+        messages = format.encode_batch(rows.slice(start), "m MAP<STRING, INT>").messages
+        assert messages.to_pylist() == [f'{{"m":{text}}}'.encode() for text in wanted[start:]]

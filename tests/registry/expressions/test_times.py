@@ -31,6 +31,24 @@ def _random_dates(count: int) -> list[dt.date]:
     return [*usual, dt.date.min, dt.date.max, dt.date(1900, 2, 28), dt.date(1900, 3, 1), dt.date(2000, 2, 29)]
 
 
+# --- casts ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("moment", "cut"),
+    [
+        ("1969-12-31T23:59:58.123456", ["59", "58.2", "58.13", "58.123", "58.1234", "58.12345", "58.123456"]),
+        ("1969-12-31T23:59:58.500000", ["59", "58.5", "58.50", "58.500", "58.5000", "58.50000", "58.500000"]),
+        ("1970-01-01T23:59:58.123456", ["58", "58.1", "58.12", "58.123", "58.1234", "58.12345", "58.123456"]),
+    ],
+)
+def test_a_cast_drops_digits_of_milliseconds_towards_1970_and_those_of_microseconds_downwards(
+    moment: str, cut: list[str]
+) -> None:
+    casts = [value(f"CAST(CAST(ts AS TIMESTAMP({digits})) AS STRING)", ts=moment) for digits in range(7)]
+    assert casts == [f"{moment[:10]} 23:59:{seconds}" for seconds in cut]
+
+
 # --- parts ---------------------------------------------------------------------------------------------------
 
 

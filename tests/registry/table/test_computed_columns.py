@@ -12,8 +12,10 @@ from kvformat.registry.contract.types import FlinkType, arrow_type
 from kvformat.registry.expressions.bound import Bound
 from kvformat.registry.expressions.rows import Rows
 from kvformat.registry.expressions.vectors import Vector
+from kvformat.registry.format import Errors
 from kvformat.registry.table import computed_columns
 from kvformat.registry.table.decode_records import decode_records
+from kvformat.registry.table.record_decoding import KAFKA_TYPES
 
 _WITH = """WITH ('connector' = 'kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'b',
     'properties.group.id' = 'g', 'format' = '{}')"""
@@ -137,6 +139,20 @@ def test_of_several_failed_rows_the_first_one_gives_the_reason_of_its_record() -
     )
     assert rows.reasons is not None
     assert "computed column 'y'" in rows.reasons[0].as_py()
+
+
+@pytest.mark.parametrize(("errors", "kept"), [("raise", [0, 3]), ("capture", [0, None, None, 3])])
+def test_computed_columns_are_those_of_the_rows_without_the_failed_ones(errors: Errors, kept: list[int | None]) -> None:
+    drops = {"ingestion.ignore-errors": "true"} if errors == "raise" else {}
+    table = _table("n INT, x AS 10 / n, y AS n + 1").with_options(drops)
+    decoding = table.record_decoding(metadata=None, errors=errors, row_index=False, zone="UTC")
+    values = pa.array([b'{"n":5}', b'{"n":0}', b"{", b'{"n":2}'])
+    columns = [values if name == "value" else pa.nulls(len(values), t) for name, t in KAFKA_TYPES.items()]
+    records = pa.RecordBatch.from_arrays(columns, list(KAFKA_TYPES))
+    rows = decoding.decoder.decoded(decoding.input.of(records, 0), 0)
+    whole = {"n": [5, None, None, 2], "x": [2, None, None, 5], "y": [6, None, None, 3]}
+    for name, expected in whole.items():
+        assert rows.column(name).to_pylist() == [None if at is None else expected[at] for at in kept]
 
 
 def test_a_branch_is_only_evaluated_for_the_rows_that_need_it() -> None:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -29,6 +30,7 @@ _FRACTION = r"(?:\.[0-9]{1,9})?"
 _LOCAL = rf"^{_DAY}(?: {_CLOCK}:[0-5][0-9]{_FRACTION}|T{_CLOCK}(?::[0-5][0-9]{_FRACTION})?)?$"
 _ZONED = rf"^{_DAY}(?: {_CLOCK}:[0-5][0-9]{_FRACTION}|T{_CLOCK}(?::[0-5][0-9]{_FRACTION})?)Z$"
 _MICROS = r"(\.[0-9]{6})[0-9]+$"
+_BITS = re.compile(r"[0-9]{1,20}")  # as many as the number of eight bytes has
 _TRUTHS = {"1": True, "0": False, "true": True, "false": False}
 _NUMBERS = (*INTEGER_DIGITS, "DECIMAL", "FLOAT", "DOUBLE")
 _RULES = ScalarRules(streaming=False, iso=False, decimals=True)
@@ -69,7 +71,7 @@ def from_numbers(values: pa.StringArray, size: int) -> pa.Array:
     """Convert whole numbers to their bytes, big-endian and of this size; null for a text that does not fit."""
 
     def value(text: str | None) -> bytes | None:
-        if text is None or not text.isdecimal() or int(text) >= 256**size:
+        if text is None or not _BITS.fullmatch(text) or int(text) >= 256**size:
             return None
         return int(text).to_bytes(size, "big")
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.ingestion.schemas.flattened import FlattenedColumns
-from kvformat.ingestion.schemas.from_texts import from_texts
+from kvformat.ingestion.schemas.from_texts import from_numbers, from_texts
 from kvformat.registry import SchemaError, get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.samples import columns_text
@@ -57,6 +57,26 @@ def test_texts_as_values(t: str, text: str, expected: Any) -> None:
         value, nothing = found[:2].to_pylist()
         assert value == expected
         assert nothing is None
+
+
+@pytest.mark.parametrize(
+    ("size", "text", "expected"),
+    [
+        (1, "0", b"\0"),
+        (1, "255", b"\xff"),
+        (1, "256", None),
+        (2, "256", b"\1\0"),
+        (8, str(2**64 - 1), b"\xff" * 8),
+        (8, str(2**64), None),
+        (8, "9" * 5000, None),
+        (1, "-1", None),
+        (1, "1.0", None),
+        (1, "\u0661", None),
+        (1, "", None),
+    ],
+)
+def test_numbers_as_bytes(size: int, text: str, expected: bytes | None) -> None:
+    assert from_numbers(pa.array([text, None, "1"]), size).to_pylist() == [expected, None, (1).to_bytes(size, "big")]
 
 
 def test_nested_types_are_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import platform
@@ -208,6 +209,14 @@ def test_messages_do_not_depend_on_read_sizes(size: int, monkeypatch: pytest.Mon
     file.write_bytes(b"".join(len(m).to_bytes(4, "big") + m for m in messages))
     with file.open("rb") as opened:
         assert [value for batch in _framing.read_messages([opened], "length") for value in batch.values] == messages
+
+
+@pytest.mark.parametrize("size", [1, 5, 64])
+def test_the_place_of_a_wrong_length_does_not_depend_on_read_sizes(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_framing, "_CHUNK", size)
+    file = io.BytesIO(b"".join(len(m).to_bytes(4, "big") + m for m in (b"ab", b"", b"cde")) + b"\x7f\0\0\0")
+    *_, last = _framing.read_messages([file], "length")
+    assert [*last.faults.values()] == [f"no valid length at byte 17: {0x7F << 24}"]
 
 
 # --- key and value ---------------------------------------------------------------------------------------------

@@ -125,6 +125,12 @@ def test_a_comparison_with_a_null_is_false(sign: str, table: ShownTable) -> None
     assert not holds(table, f"place.x {sign} 3", place=None)
 
 
+@pytest.mark.parametrize("pattern", [".*", "None", "^$", "null"])
+def test_a_pattern_does_not_match_null(pattern: str, table: ShownTable) -> None:
+    assert not holds(table, f"name ~ {pattern}", name=None)
+    assert not holds(table, f"place.inner_.y ~ {pattern}", place=None)
+
+
 def test_null_is_compared_by_name(table: ShownTable) -> None:
     assert holds(table, "id = null", id=None)
     assert not holds(table, "id != null", id=None)

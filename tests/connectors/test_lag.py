@@ -58,7 +58,7 @@ def test_records_of_open_transactions_do_not_wait(admin: Admin, monkeypatch: pyt
 
 
 def test_the_tables_of_streams_are_remembered(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = _times(monkeypatch, ("t", 5000), ("t", 3000))
+    asked = _times(monkeypatch, ("t", 5000), ("t", 3000), ("t", 4000))
     watch = LagWatch()
     assert watch.after(END) == Lag(unknown=NO_TABLE)
     lag.watched(table(admin, monkeypatch, {"topic": "other"}))

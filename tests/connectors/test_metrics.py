@@ -132,6 +132,14 @@ def test_an_unknown_lag_is_not_zero(listener: MetricsListener, watch: Watch) -> 
     assert not [name for name in found if name.startswith(("kvformat_lag_records", "kvformat_oldest"))]
 
 
+def test_a_topic_whose_oldest_record_is_unknown_has_no_age(listener: MetricsListener, watch: Watch) -> None:
+    started(listener)
+    watch.lag = Lag({"t-0": 3, "u-0": 0})
+    batch(listener)
+    ages = {name: value for name, value in scraped(listener).items() if name.startswith("kvformat_oldest")}
+    assert ages == {'kvformat_oldest_unread_seconds{query="orders",topic="u"}': 0}
+
+
 def test_queries_that_end_and_fail(listener: MetricsListener, watch: Watch) -> None:
     watch.lag = Lag({"t-0": 3})
     for failure in (None, "org.acme.Error: no"):

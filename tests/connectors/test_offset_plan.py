@@ -132,17 +132,20 @@ def test_committed_records_end_before_open_transactions(monkeypatch: pytest.Monk
     assert [(one.partition, one.start, one.end) for one in uncommitted.batch().ranges] == [(0, 3, 12), (1, 0, 9)]
 
 
-def test_a_stream_in_an_open_transaction_waits_and_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("begin", "ranges"), [(10, (PartitionRange("t", 0, 10, 12),)), (12, ())])
+def test_a_stream_in_an_open_transaction_waits_and_loses_nothing(
+    begin: int, ranges: tuple[PartitionRange, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It starts at a record of the transaction: no end is before its start until the transaction ends."""
     admin = brokers(stable={"t": {0: 8, 1: 9, 2: 5}})
-    plan = OffsetPlan(table(admin, monkeypatch, COMMITTED_ONLY | specific("startup", 10, 9, 5)))
+    plan = OffsetPlan(table(admin, monkeypatch, COMMITTED_ONLY | specific("startup", begin, 9, 5)))
     start = plan.initial()
-    assert start.offsets[("t", 0)] == 10
+    assert start.offsets[("t", 0)] == begin
     end = plan.latest(start)
     assert end.offsets == start.offsets
     assert plan.between(start, end).ranges == plan.between(start, end).losses == ()
     admin.stable = {"t": LAST}
-    assert plan.between(start, plan.latest(start)).ranges == (PartitionRange("t", 0, 10, 12),)
+    assert plan.between(start, plan.latest(start)).ranges == ranges
 
 
 # --- what changed since a checkpoint -----------------------------------------------------------------------

@@ -189,6 +189,20 @@ def test_a_topic_is_missing_only_if_it_stays_so() -> None:
     assert (found, client.begun) == ([10, 19], [(10, 20), (10, 20)])
 
 
+def test_a_topic_is_missing_since_the_last_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "_MISSING", 0.05)
+    missing = Fetched(error=MISSING[0], reason=MISSING[1])
+    client = ScriptedClient([missing, records(10), missing, records(19)])
+    answer = client.fetch
+
+    def fetch(seconds: float) -> Fetched:
+        time.sleep(0.04)
+        return answer(seconds)
+
+    monkeypatch.setattr(client, "fetch", fetch)
+    assert read_with(client) == [10, 19]
+
+
 @pytest.mark.parametrize("edges", [None, (0, 40)])
 def test_a_missing_topic_is_looked_up_again(edges: tuple[int, int] | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of the connections tells that it is missing."""

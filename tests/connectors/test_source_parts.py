@@ -21,12 +21,13 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from kvformat.connectors import header_filter
+from kvformat.connectors import header_filter, range_records
 from kvformat.connectors.data_source.batch import tasks_of
 from kvformat.connectors.data_source.filters import keys_of, narrowed
 from kvformat.connectors.data_source.options import OPTIONS, parse
 from kvformat.connectors.data_source.stream import KafkaStreamReader, limited, up_to
 from kvformat.connectors.data_source.tables import table_of
+from kvformat.connectors.range_records import RangeRecords, range_rows
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
@@ -175,6 +176,20 @@ def test_ranges_become_tasks(values: dict[str, int], most_tasks: int | None, siz
 def test_no_ranges_are_one_empty_task() -> None:
     (task,) = tasks_of([], {"minPartitions": None, "maxRecordsPerPartition": None}, None)
     assert task.ranges == ()
+
+
+@pytest.mark.parametrize("skips", [False, True])
+def test_ranges_that_are_rows_say_whether_lost_records_are_skipped(
+    skips: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(range_records, "read_range", lambda _, at, __, on_loss: asked.append((at, on_loss)) or ())
+    ranges = [PartitionRange("t", 0, 1, 5), PartitionRange("u", 3, 2, 4)]
+    settings: Any = None
+    rows = range_rows(ranges, skips_lost=skips, tasks=1)
+    assert list(RangeRecords(settings, (), not skips).read_rows(rows, ("value",))) == []
+    assert [at for at, _ in asked] == ranges
+    assert [on_loss is not None for _, on_loss in asked] == [skips, skips]
 
 
 def test_a_stream_of_ranges_counts_the_offsets_that_it_has_read() -> None:

@@ -149,6 +149,16 @@ def test_a_dropped_table_is_created_again_and_a_truncated_one_is_there() -> None
         assert (target.asked > asked) == isinstance(event, DropTable)
 
 
+def test_a_dropped_table_is_not_the_one_that_expected_saw() -> None:
+    target = _Tables(None)
+    tables = TargetTables(target, B.EVOLVE, "q", take_over=False)
+    _ready(tables, "a INT")
+    tables.expected(TABLE, table_schema("a INT", "b INT"))
+    tables.change(DropTable(TABLE), table_schema("a INT"), BatchWrite("q", 1))
+    tables.ready(TABLE, table_schema("a INT"), TableOptions())
+    assert target.done == ["create", "create"]
+
+
 @pytest.mark.parametrize("take_over", [False, True])
 def test_a_table_of_another_query_is_taken_over_only_if_asked(take_over: bool) -> None:
     target = _Tables(table_schema("a INT"), owner="other")

@@ -170,6 +170,12 @@ def test_the_first_error_of_a_row_counts() -> None:
     assert [error[1] for error in bad.values()] == [f"column '{name}': a text does not fit INT" for name in "vw"]
 
 
+def test_the_error_of_a_record_is_that_of_its_first_bad_row() -> None:
+    decoder = _decoder("v INT, w INT", as_text=["v", "w"])
+    _, bad = _rows(decoder, [{"v": 1, "w": 1}, {"v": 1, "w": "y"}, {"v": "x", "w": 1}])
+    assert [error[1] for error in bad.values()] == ["column 'w': a text does not fit INT"]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -198,6 +204,19 @@ def test_columns_of_keys_and_values_are_read_as_text_by_their_own_names() -> Non
     for decoder, key, value in ((of_key, "1", True), (of_value, True, "1")):
         rows, bad = _rows(decoder, {"v": value}, keys=[{"v": key}])
         assert (rows, bad) == ([(10, True, True)], {})
+
+
+@pytest.mark.parametrize("of_value", [False, True])
+def test_a_column_of_key_and_value_is_read_as_the_value_has_it(of_value: bool) -> None:
+    as_text = {True: ["v"], False: []}
+    source = SourceTable(
+        table("v BOOLEAN", as_text=as_text[of_value]), table("v BOOLEAN", as_text=as_text[not of_value])
+    )
+    evolution = SchemaEvolution(Router(()), SchemaChangeBehavior.LENIENT, frozenset())
+    layout, _ = layout_of(
+        source, table_schema("v BOOLEAN"), PlanRules(evolution), get_format("json"), get_format("json")
+    )
+    assert [field.type.root for field in layout.physical.fields] == ["VARCHAR" if of_value else "BOOLEAN"]
 
 
 @pytest.mark.parametrize("process", ["America/New_York", "Asia/Tokyo"])

@@ -89,3 +89,21 @@ def test_a_pickled_query_remembers_nothing(batches: _Batches) -> None:
     batches(1)
     assert batches.runs == [(0, [], False), (1, ["c0"], False)]
     assert batches.drivers == 2
+
+
+def test_a_decoder_is_made_again_when_what_it_is_made_from_has_changed() -> None:
+    nothing: Any = None
+    memory = query_memory.QueryMemory(nothing, nothing, nothing, nothing, nothing, "q")
+    made: list[Any] = []
+
+    def decoder(table: TableId, *inputs: object) -> Any:
+        return memory.decoder(table, inputs, lambda: made.append((table, inputs)) or object())  # type: ignore[func-returns-value]
+
+    other = TableId(("other",))
+    first = decoder(SHOP, 1, 2)
+    assert decoder(SHOP, 1, 2) is first
+    assert decoder(other, 1, 2) is not first
+    second = decoder(SHOP, 1, 3)
+    assert second is not first
+    assert decoder(SHOP, 1, 3) is second
+    assert made == [(SHOP, (1, 2)), (other, (1, 2)), (SHOP, (1, 3))]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import get_format
 from tests.ingestion.folding import Folded, batchings
 
@@ -133,6 +134,17 @@ def test_values_of_avro_are_read_by_the_schema_that_wrote_them(
 ) -> None:
     schemas = [(json.dumps(_record(("id", "long"), ("v", t))), _int(n) + datum) for n, (t, datum) in enumerate(steps)]
     _compare(tmp_path, "avro-confluent", _framed(tmp_path, "avro-confluent", schemas), column, values)
+
+
+def test_a_record_without_a_schema_stays_beside_records_that_are_read_by_other_types(tmp_path: Path) -> None:
+    steps, _, values = _AVRO["a boolean, then a number"]
+    schemas = [(json.dumps(_record(("id", "long"), ("v", t))), _int(n) + datum) for n, (t, datum) in enumerate(steps)]
+    records = _framed(tmp_path, "avro-confluent", schemas)
+    folded = Folded("avro-confluent", {"avro-confluent.url": f"file:{tmp_path}"}, "id")
+    folded.add(records)
+    folded._decode(TableId.parse("t"), folded._records([*records, (None, b"x", "t")]))
+    assert [error.partition(":")[0] for error in folded.errors] == ["avro-confluent"]
+    assert [row["v"] for row in folded.tables()["t"]] == values
 
 
 @pytest.mark.parametrize("types", ["debezium", "flink"])

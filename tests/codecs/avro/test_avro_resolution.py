@@ -114,6 +114,21 @@ _INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "i
         (record(), record({"name": "d", "type": _INNER, "default": {"x": 3}}), "", {"d": {"x": 3}}),
         (
             record(),
+            record({"name": "d", "type": record(_NEW, "int", name="Inner"), "default": {"f1": 3}}),
+            "",
+            {"d": {"new": 7, "f1": 3}},
+        ),
+        *(
+            (
+                record(),
+                record({"name": "d", "type": {"type": "fixed", "name": "F", "size": 2}, "default": default}),
+                "",
+                {"d": value},
+            )
+            for default, value in (("ab", b"ab"), ("a", b"a\0"), ("abc", b"ab"), ("", b"\0\0"))
+        ),
+        (
+            record(),
             record({"name": "d", "type": {"type": "map", "values": "int"}, "default": {"k": 1}}),
             "",
             {"d": [("k", 1)]},

@@ -118,6 +118,7 @@ _CANAL: dict[str, list[tuple[Any, ...]] | str] = {
     '{"data":[{"id":1,"name":"a"},{"name":"b","id":"x"}],"type":"INSERT"}': "field 'data[1].id': cannot read \"x\"",
     '{"data":[{"id":1},{"id":2}],"old":[{},{"name":"b","id":"x"}],"type":"UPDATE"}': "field 'old[1].id': cannot read",
     '{"data":[{"id":1},{"id":"x"}],"old":[{},{"name":"b","id":2}],"type":"UPDATE"}': "field 'data[1].id': cannot read",
+    '{"old":[{},{"name":"b"}],"data":[{"id":1},{"id":"x"}],"type":"UPDATE"}': "field 'data[1].id': cannot read",
     '{"data":[{"id":1}],"old":[{},{"id":"x"}],"type":"UPDATE"}': "field 'old[1].id': cannot read",
     '{"data":[{"id":1}],"old":[{},{"id":"x"}],"type":"INSERT"}': "field 'old[1].id': cannot read",
     '{"data":[{"id":1},7],"type":"INSERT"}': "field 'data[1]': cannot read 7",
@@ -156,6 +157,7 @@ _MAXWELL: dict[str, list[tuple[Any, ...]] | str] = {
     '{"old":{"id":1},"type":"update"}': f"field 'data': {_NO_OLD}",
     '{"data":{"id":1,"name":"a"},"old":{"name":"b","id":"x"},"type":"update"}': "field 'old.id': cannot read \"x\"",
     '{"data":{"name":"b","id":"x"},"old":{"id":2},"type":"update"}': "field 'data.id': cannot read \"x\"",
+    '{"old":{"name":"b"},"data":{"id":"x"},"type":"update"}': "field 'data.id': cannot read \"x\"",
     '{"data":{"id":1},"old":{"name":"b","id":"x"},"type":"insert"}': "field 'old.id': cannot read \"x\"",
     '{"data":{"id":1},"type":"bootstrap-insert"}': "field 'type': unknown value",
 }

@@ -65,16 +65,7 @@ def check(format: Format, schema: str, messages: Sequence[bytes | None]) -> list
     return alone
 
 
-NOT_SCHEMAS = (
-    "null",
-    "{}",
-    "[]",
-    '"x"',
-    "7",
-    "71",
-    '{"type":"string"}',
-    '{"type":"struct","fields":[{"field":"after"}]}',
-)
+NOT_SCHEMAS = ("null", "{}", "[]", '"x"', "7", '{"type":"string"}', '{"type":"struct","fields":[{"field":"after"}]}')
 """JSON values that are not the schema of a change."""
 
 
@@ -93,6 +84,16 @@ def test_a_message_without_a_schema_is_not_read_by_another_schema(flat: bool, op
     assert "3.13" in rows[1]
     for answer in alone[2 : 2 + len(bare)]:
         assert "'schema': is missing, or does not describe the rows" in str(answer.error)
+
+
+@pytest.mark.parametrize(
+    "schemas", [("7", "71"), ("1e1", "1e10"), ('"x"', '"x\\""'), ("{}", '{"a":{}}'), ("null", "[]")]
+)
+def test_a_schema_that_begins_like_the_one_before_is_read_to_its_own_end(schemas: tuple[str, str]) -> None:
+    good = message('{"a":"ATk="}', schema_of({"a": decimal_of(2)}))
+    messages = [good, *(message('{"a":"ATk="}', schema) for schema in schemas)]
+    _, *others = check(get_format("debezium-json", OPTIONS), "a DECIMAL(10, 2)", messages)
+    assert ["'schema': is missing" in str(answer.error) for answer in others] == [True, True]
 
 
 @pytest.mark.parametrize("flat", [False, True])

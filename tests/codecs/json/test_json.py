@@ -127,6 +127,14 @@ _UNUSUAL = (*_ELEMENTS, 'q"', "\\", "\n", None, 5, True, {})
 _AS_TEXT = {"5": "5", "True": "true", "{}": "{}"}
 
 
+@pytest.mark.parametrize("end", [" x", "]", ' {"a":3}', ",", "[", " 1"])
+@pytest.mark.parametrize("message", ['[{"a":1},{"a":2}]', '{"a":1}'])
+def test_a_message_with_more_after_its_value_has_no_rows(message: str, end: str) -> None:
+    for options in (_LENIENT, {**_TREE, **_LENIENT}):
+        assert _read("a INT", [message + end], options)[0].rows == "[]"
+    assert _read("a INT", [message + end])[0].error is not None
+
+
 @pytest.mark.parametrize("elements", [_ELEMENTS, _UNUSUAL], ids=["plain", "unusual"])
 def test_arrays_of_texts(elements: tuple[Any, ...]) -> None:
     rng = random.Random(8)

@@ -215,6 +215,10 @@ def test_options_without_effect_are_said_once(options: dict[str, str], note: str
     assert note in found
 
 
+def test_a_group_that_need_not_be_checked_gives_no_note() -> None:
+    assert source_of(**{"scan.check.duplicated.group.id": "false"}).notes == ()
+
+
 def test_options_with_effect_give_no_note() -> None:
     found = source_of(
         **{

@@ -267,6 +267,17 @@ def test_plain_decimals_have_no_zeros_at_their_end() -> None:
     assert '"before":{"id":1,"d":100.1,"n":100},"after":{"id":1,"d":100,"n":0}' in values[0]
 
 
+@pytest.mark.parametrize(
+    ("type", "number", "text"),
+    [("DECIMAL(5, 0)", "100", "100"), ("DECIMAL(5, 2)", "100.00", "100"), ("DECIMAL(5, 2)", "1.10", "1.1")],
+)
+def test_a_decimal_in_a_key_of_csv_has_no_zeros_at_the_end_of_its_fraction(type: str, number: str, text: str) -> None:
+    schema = _schema(("id", f"{type} NOT NULL"))
+    records = TableRecords(TABLE, schema, _settings({"key.format": "csv"}))
+    ((key, _),) = _texts(records.write(_changes(schema, ("c", None, {"id": Decimal(number)}))))
+    assert key == f"{TABLE},{text}"
+
+
 def test_a_payload_that_follows_its_schema_is_read_by_it() -> None:
     schema = _schema(
         ("id", "BIGINT NOT NULL"),

@@ -124,6 +124,7 @@ def test_a_string_is_continued_by_plain_strings(literal: str, text: str) -> None
         ("'hunter2' UESCAPE '!'", "expected ',' or '\\)' after"),
         ("N'hunter2' UESCAPE '!'", "expected ',' or '\\)' after"),
         ("E'hunter2' 'b'", "expected ',' or '\\)' after"),
+        ("e'hunter2' 'b'", "expected ',' or '\\)' after"),
         ("'hunter2' E'b'", "expected ',' or '\\)' after"),
         ("'hunter2' U&'b'", "expected ',' or '\\)' after"),
         ("N'a' N'hunter2'", "expected ',' or '\\)' after"),

@@ -350,6 +350,20 @@ def test_a_deleted_row_takes_from_the_key_only_what_its_value_does_not_have() ->
     ) == [[("-D", 9, 5, "a")], [("+I", 8, 4, "b")], [("-D", 3, 7, "c")]]
 
 
+@pytest.mark.parametrize(
+    ("key", "primary_key", "good"),
+    [("id", ["id"], True), ("id;n", ["id"], True), ("id;n", ["id", "n"], True), ("id", ["id", "n"], False)],
+)
+def test_a_deletion_without_a_row_needs_the_whole_primary_key_in_the_key(
+    key: str, primary_key: list[str], good: bool
+) -> None:
+    options = {"key.format": "json", "key.fields": key, "value.format": "debezium-json"}
+    upsert = options | {"value.debezium-json.changelog.mode": "upsert"}
+    kv = KeyValueFormat("id INT NOT NULL, n INT", upsert, primary_key=primary_key)
+    (answer,) = _batch(kv, ('{"id":1,"n":5}', '{"before":null,"after":null,"op":"d"}'))
+    assert answer == [("-D", 1, 5 if "n" in key else None)] if good else "a deletion needs it" in answer[1]
+
+
 @pytest.mark.parametrize("order", [1, -1], ids=["first", "last"])
 def test_a_skipped_message_deletes_nothing_beside_one_that_does(order: int) -> None:
     kv = KeyValueFormat("id INT, v STRING", {**_UPSERT, "value.json.ignore-parse-errors": "true"}, primary_key=["id"])

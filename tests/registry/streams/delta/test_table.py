@@ -102,6 +102,17 @@ def test_batches_are_merged_into_files_of_any_number(
     assert folder.written_log().version == 30
 
 
+@pytest.mark.parametrize("position", [0, 4, 5])
+def test_a_write_of_a_position_that_the_table_has_is_left_out(position: int, folder: DeltaFolder) -> None:
+    folder.merge_rows(_changes((1, "a", "+U")), ["id"], _write(5))
+    version = folder.written_log().version
+    folder.merge_rows(_changes((1, "b", "+U")), ["id"], _write(position))
+    folder.append_rows(pa.table({"id": [2], "v": ["c"]}, schema=_ROWS), _write(position), folder.written_log())
+    folder.truncate(_write(position))
+    assert _read(folder) == {1: "a"}
+    assert folder.written_log().version == version
+
+
 def test_only_files_with_changed_keys_are_written(folder: DeltaFolder) -> None:
     files = []
     for start in (0, 100, 200):

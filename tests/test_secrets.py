@@ -152,6 +152,7 @@ def test_a_missing_option_is_shown_as_none() -> None:
     [
         ("http://me:a'b,c/d@h:1/p", "http://******@h:1/p"),
         ('http://me:a "b@c@h', "http://******@h"),
+        ("http://me:a\nb@h", "http://******@h"),
         ("http://me:a@h, https://me:b@i,http://j", "http://******@h, https://******@i,http://j"),
         ("http://h/p", "http://h/p"),
         ("me@h", "me@h"),

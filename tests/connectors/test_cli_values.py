@@ -110,6 +110,9 @@ def test_sliced_arrays_use_their_offset() -> None:
         ("ARRAY<INT>", {}, "WRONG_TYPE", "an array"),
         ("MAP<INT, INT>", {"1": 1}, "WRONG_TYPE", "an array of [key, value]"),
         ("MAP<STRING, INT>", [[None, 1]], "NULL_VALUE", "a key"),
+        ("MAP<STRING, INT>", [[1, 1]], "WRONG_TYPE", "'r.a.key'"),
+        ("MAP<STRING, INT>", {"k": "x"}, "WRONG_TYPE", "'r.a['k']'"),
+        ("ARRAY<ARRAY<INT>>", [[1], [2, "x"]], "WRONG_TYPE", "'r.a[1][1]'"),
     ],
 )
 def test_errors_for_invalid_values_name_the_field(text: str, value: Any, code: str, words: str) -> None:

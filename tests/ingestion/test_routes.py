@@ -93,7 +93,8 @@ def test_what_is_wrong_with_a_selector_is_told(texts: tuple[str, ...], why: str)
 
 def test_a_selector_needs_a_part_for_each_part_of_a_name() -> None:
     tables = [TableId.parse(text) for text in ("orders", "shop.orders", "lake.shop.orders", "shop.items")]
-    for text, expected in (("orders", tables[:1]), ("shop.orders", tables[:2]), ("lake.shop.orders", tables[:3])):
+    exact = ("orders", tables[:1]), ("shop.orders", tables[:2]), ("lake.shop.orders", tables[:3])
+    for text, expected in (*exact, (r"\.*", tables[:1]), (r"\.*.orders", tables[:2]), (r"\.*.\.*.\.*", tables)):
         assert [table for table in tables if Selector(text, "source-table").matches(table)] == expected
 
 

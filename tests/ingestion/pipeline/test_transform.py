@@ -86,12 +86,15 @@ def test_malformed_transforms_are_errors(items: Any, reason: str) -> None:
 
 
 def test_rules_without_effect_are_said() -> None:
-    _, second = parse_transforms([TABLE, TABLE])
-    assert second.notes == ("transform 2: no effect, because an earlier rule has the same 'source-table'",)
+    other = {"source-table": "other"}
+    for number, rules in ((2, [TABLE, TABLE]), (3, [TABLE, other, TABLE])):
+        last = parse_transforms(rules)[-1]
+        assert last.notes == (f"transform {number}: no effect, because an earlier rule has the same 'source-table'",)
     (words,) = parse_transforms([{"source-table": "[a|b].c"}])
     assert "has a class of characters, [a|b]" in words.notes[0]
-    (soft,) = parse_transforms([{**TABLE, "converter-after-transform": "SOFT_DELETE"}])
-    assert "'__data_event_type__ AS op_type'" in soft.notes[0]
+    for more in ({}, {"projection": "*, __table_name__ AS t"}):
+        (soft,) = parse_transforms([{**TABLE, "converter-after-transform": "SOFT_DELETE", **more}])
+        assert "'__data_event_type__ AS op_type'" in soft.notes[0]
 
 
 def test_routes() -> None:

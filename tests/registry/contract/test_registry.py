@@ -31,6 +31,14 @@ from kvformat.registry.contract.options import Option, split_list
 from tests.support.probe import ProbeFormat
 
 
+@pytest.mark.parametrize("option", [None, "other"])
+def test_context_keeps_what_an_error_knows(option: str | None) -> None:
+    error = SchemaError("b", format="json", option="x", field="f", reason="r")
+    added = errors.add_context(error, "a", "c", option=option)
+    assert (type(added), str(added)) == (SchemaError, "abc")
+    assert (added.format, added.option, added.field, added.reason) == ("json", option or "x", "f", "r")
+
+
 @pytest.fixture
 def fresh_registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Remove the formats that a test registers or installs."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -20,7 +21,7 @@ from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.streams.delta import files as delta_files
 from kvformat.registry.streams.delta import table as delta_table
 from kvformat.registry.streams.delta.files import write_file
-from kvformat.registry.streams.delta.log import DeltaLog, WriterTransaction
+from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction
 from kvformat.registry.streams.delta.storage import TableStorage
 from kvformat.registry.streams.delta.table import DeltaFolder, TableWrite
 
@@ -111,6 +112,25 @@ def test_a_write_of_a_position_that_the_table_has_is_left_out(position: int, fol
     folder.truncate(_write(position))
     assert _read(folder) == {1: "a"}
     assert folder.written_log().version == version
+
+
+@pytest.mark.parametrize("error", [CommitConflict, OSError])
+def test_a_commit_that_fails_leaves_no_file(
+    error: type[Exception], folder: DeltaFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, fails = DeltaLog.commit, [error("once")]
+
+    def failing(log: DeltaLog, *given: Any) -> None:
+        if fails:
+            raise fails.pop()
+        commit(log, *given)
+
+    monkeypatch.setattr(DeltaLog, "commit", failing)
+    for _ in range(2):  # another writer's commit is no failure; after another error the write is repeated
+        with contextlib.suppress(OSError):
+            folder.merge_rows(_changes((1, "a", "+U")), ["id"], _write(5))
+    assert _read(folder) == {1: "a"}
+    assert len([*(Path(folder.storage.uri)).glob("*.parquet")]) == 1
 
 
 def test_only_files_with_changed_keys_are_written(folder: DeltaFolder) -> None:

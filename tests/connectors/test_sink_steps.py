@@ -217,3 +217,7 @@ def test_columns_of_metadata_and_of_reading_are_written_or_known() -> None:
     sink.check_columns(table().kv, _columns(3), None, "ignore", stacklevel=1)
     with pytest.raises(SchemaError, match="1 column that the table does not have and that is not written: h"):
         sink.check_columns(table().kv, columns, None, "error", stacklevel=1)
+    feed = ["id", "_change_type", "_commit_version"]
+    sink.check_columns(table().kv, feed, None, "error", stacklevel=1)
+    with pytest.raises(SchemaError, match="not written: _commit_version"):
+        sink.check_columns(table().kv, ["id", "_commit_version"], None, "error", stacklevel=1)

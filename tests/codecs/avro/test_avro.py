@@ -315,6 +315,50 @@ def test_json_members_of_records_and_unions(text: str, found: Any) -> None:
     assert found in got if isinstance(found, str) else got == found
 
 
+@pytest.mark.parametrize(("column", "bits"), [("TINYINT", 8), ("SMALLINT", 16), ("INT", 32), ("BIGINT", 64)])
+def test_json_integers_fit_their_column(column: str, bits: int) -> None:
+    end = 1 << bits - 1
+    good, bad = (-end, end - 1), (-end - 1, end)
+    found = _decoded(f"a {column} NOT NULL", *(b'{"a":%d}' % n for n in (*good, *bad)), encoding="json")
+    assert found[:2] == [{"a": n} for n in good]
+    assert [str(n) in error for n, error in zip(bad, found[2:], strict=True)] == [True, True]
+
+
+def test_the_first_null_of_a_row_is_its_error_in_json() -> None:
+    schema = "a INT NOT NULL, r ROW<b INT NOT NULL> NOT NULL, c INT NOT NULL"
+    rows = _rows("a INT, r ROW<b INT>, c INT", {"r": {}}, {"a": 1, "r": {}}, {"a": 1, "r": {"b": 1}})
+    errors = get_format("avro", {"encoding": "json"}).encode_batch(rows, schema).errors
+    assert [error.partition(":")[0] for error in errors.to_pylist()] == ["field 'a'", "field 'r.b'", "field 'c'"]
+
+
+@pytest.mark.parametrize("encoding", ["json", "binary"])
+def test_nulls_below_a_null_are_no_errors(encoding: str) -> None:
+    """Below a null, an array of Arrow may have nulls, values, and entries."""
+    numbers, masks = pa.array([None, 1, None, None], pa.int32()), pa.array([True, False, True, True])
+    inner = pa.StructArray.from_arrays([numbers], ["x"], mask=masks)
+    offsets, null = pa.array([0, 2, 4], pa.int32()), pa.array([True, False])
+    texts = pa.array(["a", "b", "c", "d"])
+    map_type = pa.map_(pa.string(), pa.int32())
+    validity = pa.py_buffer(b"\x02")
+    entries = pa.StructArray.from_arrays([texts, pa.array([None, 1, 2, 3], pa.int32())], ["key", "value"])
+    columns = {
+        "r": inner.slice(0, 2),
+        "l": pa.ListArray.from_arrays(offsets, inner, mask=null),
+        "m": pa.Array.from_buffers(map_type, 2, [validity, offsets.buffers()[1]], children=[entries]),
+    }
+    schema = "r ROW<x INT NOT NULL>, l ARRAY<ROW<x INT NOT NULL>>, m MAP<STRING, INT NOT NULL>"
+    rows = pa.StructArray.from_arrays(list(columns.values()), list(columns))
+    batch = get_format("avro", {"encoding": encoding}).encode_batch(rows, schema)
+    assert batch.errors is None
+    assert _decoded(schema, *batch.messages.to_pylist(), encoding=encoding) == rows.to_pylist(maps_as_pydicts=None)
+
+
+def test_json_keys_of_a_map_with_half_a_character_are_question_marks() -> None:
+    text = '{"m":{"\\ud800":1,"a":2,"\\udc00":3}}'
+    schema = "m MAP<STRING NOT NULL, INT NOT NULL> NOT NULL"
+    assert _decoded(schema, text.encode(), encoding="json") == [{"m": [("?", 3), ("a", 2)]}]
+
+
 @pytest.mark.parametrize(("text", "value"), [("-0", "0.0"), ("-0.0", "-0.0"), ("-0e0", "-0.0"), ("1", "1.0")])
 def test_json_zeros(text: str, value: str) -> None:
     for t in ("FLOAT", "DOUBLE"):

@@ -86,16 +86,6 @@ def test_a_message_without_a_schema_is_not_read_by_another_schema(flat: bool, op
         assert "'schema': is missing, or does not describe the rows" in str(answer.error)
 
 
-@pytest.mark.parametrize(
-    "schemas", [("7", "71"), ("1e1", "1e10"), ('"x"', '"x\\""'), ("{}", '{"a":{}}'), ("null", "[]")]
-)
-def test_a_schema_that_begins_like_the_one_before_is_read_to_its_own_end(schemas: tuple[str, str]) -> None:
-    good = message('{"a":"ATk="}', schema_of({"a": decimal_of(2)}))
-    messages = [good, *(message('{"a":"ATk="}', schema) for schema in schemas)]
-    _, *others = check(get_format("debezium-json", OPTIONS), "a DECIMAL(10, 2)", messages)
-    assert ["'schema': is missing" in str(answer.error) for answer in others] == [True, True]
-
-
 @pytest.mark.parametrize("flat", [False, True])
 @pytest.mark.parametrize(
     ("t", "schema", "value", "row"),

@@ -141,6 +141,7 @@ def check(messages: Messages) -> InferredSchema:
         ([{"a": 1}, {"b": "x"}], "ROW<a INT, b STRING>"),
         ([{"1": 1, "2": 2}], "MAP<STRING, INT>"),
         ([{"1": 1, "2": "b"}], "ROW<1 INT, 2 STRING>"),
+        ([{"1": 1}, {"1": 2}], "ROW<1 INT>"),
         ([{"": 1, "a": 2}], "MAP<STRING, INT>"),
         ([{" ": 1, "a": "b"}], "STRING"),
     ],
@@ -247,6 +248,9 @@ def test_duplicate_names_count_with_all_values() -> None:
     found = inferred(b'{"a":"x","a":1}', b'{"a":2}')
     assert found.ddl == "`a` STRING"
     assert any("comes twice" in note for note in found.notes)
+    of_map = inferred(b'{"m":{"1":{"a":1,"a":2},"2":{"a":3}}}')
+    assert of_map.ddl == "`m` MAP<STRING, ROW<`a` INT>>"
+    assert any("comes twice" in note for note in of_map.notes)
 
 
 def test_encodings_are_read_as_the_format_reads_them() -> None:

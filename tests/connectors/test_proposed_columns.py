@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kvformat.codecs.csv.columns import delimiter_of
+from kvformat.codecs.discovery.column_types import Notes
 from kvformat.codecs.raw import RawFormat
 from kvformat.registry import MessageSample, get_format
 
@@ -44,6 +45,17 @@ def test_the_delimiter_of_most_messages_and_then_of_most_columns_is_found(
     messages: list[bytes], expected: tuple[str, int, float]
 ) -> None:
     assert delimiter_of(messages) == expected
+
+
+def test_notes_are_told_once_with_their_columns() -> None:
+    notes, others = Notes(), Notes()
+    for what, place in (("general", ""), ("x", "a"), ("x", "b"), ("x", "a"), ("y", "a")):
+        notes.add(what, place)
+    assert notes.texts() == ("general", "a, b: x", "a: y")
+    assert notes.without(["a"]).texts() == ("general", "b: x")
+    others.add("x", "c")
+    others.extend(notes)
+    assert others.texts() == ("c, a, b: x", "general", "a: y")
 
 
 def _nested(levels: int) -> Any:

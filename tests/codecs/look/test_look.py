@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs.discovery.text_forms import forms_of
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable, LookRequest, SeenKey
@@ -64,6 +65,30 @@ def test_type_of_a_value(value: Any, expected: str) -> None:
 def test_a_column_has_each_type_once_and_text_alone(values: tuple[Any, ...], types: list[str]) -> None:
     (column,) = look("json", [{"v": value} for value in values]).columns
     assert [*map(str, column.types)] == types
+
+
+@pytest.mark.parametrize(
+    ("t", "text", "known"),
+    [
+        ("DECIMAL(5, 2)", "0", True),
+        ("DECIMAL(5, 2)", "-0", False),
+        ("DECIMAL(5, 2)", "-0.00", False),
+        ("DECIMAL(5, 2)", "-0.10", True),
+        ("DECIMAL(5, 2)", "007", False),
+        ("DECIMAL(5, 2)", "1e2", False),
+        ("INT", "-0", False),
+        ("INT", "-7", True),
+        ("BOOLEAN", "1", True),
+        ("BOOLEAN", "True", False),
+        ("TIMESTAMP(3)", "2024-02-29T12:00", False),
+        ("TIMESTAMP(3)", "2024-02-29T12:00:00", True),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29T12:00Z", False),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29T12:00:00Z", True),
+        ("TIMESTAMP_LTZ(6)", "2024-02-29T12:00:00.1234567Z", False),
+    ],
+)
+def test_a_text_that_its_value_cannot_give_back_has_no_form(t: str, text: str, known: bool) -> None:
+    assert bool(forms_of(text, parse_type(t))) is known
 
 
 def test_timestamps_of_the_other_standard() -> None:

@@ -244,11 +244,27 @@ def test_long_packets_are_divided() -> None:
         packets = [server.recv(9000)]
         while sum(packet.count(b"\n") + 1 for packet in packets) < 100:
             packets.append(server.recv(9000))
-        sink.flush()  # nothing is left
+        sink.set(LAG, 7, ("q", "last"))
+        sink.flush()
+        assert server.recv(9000) == b"kvformat.lag_records.q.last:7|g", "nothing is left of the first lines"
         sink.close()
     assert len(packets) > 2
     assert all(len(packet) <= 1400 for packet in packets)
     assert b"".join(packets).count(b"|g") == 100
+
+
+@pytest.mark.parametrize(("size", "count"), [(1400, 1), (1401, 2)])
+def test_a_packet_has_at_most_1400_bytes(size: int, count: int) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(10)
+        sink = StatsdSink(f"127.0.0.1:{server.getsockname()[1]}")
+        short = len("kvformat.lag_records.q.:1|g")
+        for name in ("x" * (700 - short), "y" * (size - 701 - short)):
+            sink.set(LAG, 1, ("q", name))
+        sink.flush()
+        sink.close()
+        assert sum(len(server.recv(9000)) for _ in range(count)) == size - (count - 1)
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ def _group(
 def test_records_of_quarantined_tables_and_skipped_records_do_not_count() -> None:
     groups = [_group("SCHEMA", 2), _group("MALFORMED", 3, None), _group("SKIPPED", 5), _group("SCHEMA", 7, ITEMS)]
     assert Summary.of_groups(groups, []).count == 12
+    assert Summary.of_groups(groups, []).codes == {"SCHEMA": 9, "MALFORMED": 3, "SKIPPED": 5}
     found = Summary.of_groups(groups, [ITEMS])
     assert (found.count, found.is_empty) == (5, False)
     skipped = Summary.of_groups(groups[2:], [ITEMS])

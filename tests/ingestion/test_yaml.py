@@ -155,6 +155,14 @@ def test_a_secret_shows_nothing() -> None:
         assert same == secret
 
 
+@pytest.mark.parametrize("text", ["${secret_values.x}${y}", "${y}${secret_values.x}", "${y} ${secret_values.x} ${y}"])
+def test_a_text_with_a_secret_and_another_variable_is_a_secret(text: str) -> None:
+    found = _source(f"{{a: '{text}', b: '${{y}}'}}", **{"secret_values.x": "sesame", "y": "plain"})
+    assert isinstance(found["a"], Secret)
+    assert "sesame" in found["a"].reveal()
+    assert not isinstance(found["b"], Secret)
+
+
 def test_a_secret_can_be_given_as_a_value() -> None:
     assert _source("{a: '${b}'}", b=Secret("x")) == {"a": "x"}
 

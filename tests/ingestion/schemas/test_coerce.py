@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs.discovery.text_forms import WHOLE_NUMBERS, forms_of
 from kvformat.ingestion.schemas.coerce import arrow_type_of, coerce, fit_rows, texts_of
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
 from kvformat.ingestion.schemas.types import merge_types, parse_column_type
@@ -194,6 +195,26 @@ def test_rows_get_the_columns_of_the_target() -> None:
     missing = "column 'id' is BIGINT NOT NULL, and the row has no value for it"
     assert fitted.errors == {2: Reason(ErrorCode.SCHEMA, missing)}
     assert fit_rows(rows.slice(0, 2), source, target, ZONE).errors == {}
+
+
+def test_a_column_that_the_source_lacks_is_an_error_if_it_is_not_null() -> None:
+    rows = pa.array([{"id": 1}, None], pa.struct([("id", pa.int32())]))
+    errors = fit_rows(rows, _schema(("id", "INT")), _schema(("id", "INT"), ("new", "INT NOT NULL")), ZONE).errors
+    assert errors == {0: Reason(ErrorCode.SCHEMA, "column 'new' is INT NOT NULL, and the row has no value for it")}
+
+
+@pytest.mark.parametrize("text", ["2024-02-29 20:00:00", "2024-02-29T20:00:00.5", "2024-02-29T12:00:00Z"])
+def test_an_instant_without_z_is_a_text_in_the_time_zone_of_the_session(text: str) -> None:
+    t = parse_column_type("TIMESTAMP_LTZ(3)")
+    noon = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC) + dt.timedelta(seconds=0.5 * text.endswith(".5"))
+    assert texts_of(pa.array([noon], pa.timestamp("us", "UTC")), t, forms_of(text, t), ZONE).to_pylist() == [text]
+
+
+def test_whole_doubles_have_no_exponent_below_two_to_the_53rd() -> None:
+    large, whole = 2.0**53, 2.0**53 - 1
+    texts = texts_of(pa.array([large, whole, -large, -whole, -1e300]), parse_column_type("DOUBLE"), WHOLE_NUMBERS)
+    of_large = "9.007199254740992E15"
+    assert texts.to_pylist() == [of_large, "9007199254740991", f"-{of_large}", "-9007199254740991", "-1.0E300"]
 
 
 def test_a_bad_value_never_harms_its_neighbours() -> None:

@@ -74,6 +74,18 @@ def test_the_full_name_of_a_table(parts: tuple[str, ...], source: dict[str, str 
     assert list(json.loads(value)["source"].items()) == list(source.items())
 
 
+def test_values_follow_connects_schema_only_beside_it() -> None:
+    schema = _schema(("id", "INT"), ("at", "TIMESTAMP(3)"))
+    changes = _changes(schema, ("c", None, {"id": 1, "at": dt.datetime(1970, 1, 1, 0, 0, 1)}))
+    found = []
+    for enabled in ("false", "true"):
+        options = {"debezium-json.include-schema.enabled": enabled, "debezium-json.payload": "connect"}
+        ((_, value),) = _texts(TableRecords(TABLE, schema, _settings(options)).write(changes))
+        message = json.loads(value)
+        found.append(message.get("payload", message)["after"]["at"])
+    assert found == ["1970-01-01 00:00:01", 1000]
+
+
 def test_an_empty_batch_has_no_records() -> None:
     for options in ({}, {"key.format": "csv", "value.format": "canal-json"}):
         records = TableRecords(TABLE, SCHEMA, _settings(options)).write(_changes(SCHEMA))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from decimal import Decimal
 from typing import Any
 
@@ -116,3 +117,11 @@ def test_utf32_beyond_unicode_is_malformed(format: str) -> None:
     text = ("1,", "z") if format == "csv" else ('{"s":"', '"}')
     message = text[0].encode("utf-32-le") + b"\x00\x00\x11\x00" + text[1].encode("utf-32-le")
     assert _read(format, message, "a STRING, s STRING" if format == "csv" else "s STRING") is None
+
+
+@pytest.mark.parametrize(("fraction", "good"), [("", True), (".000", True), (".5", False), (".000001", False)])
+def test_only_a_whole_24_oclock_is_the_end_of_a_day(fraction: str, good: bool) -> None:
+    end = dt.datetime(2020, 5, 14)
+    assert _read("json", f'{{"t":"24:00:00{fraction}"}}', "t TIME(3)") == ((end.time(),) if good else None)
+    assert _read("json", f'{{"t":"2020-05-13 24:00:00{fraction}"}}', "t TIMESTAMP(6)") == ((end,) if good else None)
+    assert _read("csv", f"2020-05-13 24:00:00{fraction}", "t TIMESTAMP(6)") == ((end,) if good else None)

@@ -57,6 +57,14 @@ def test_the_folder_of_a_batch_has_its_number_with_nine_digits_and_its_content(
     assert _folder(_Bad(1), path, batch_id) == [("overwrite", folder)]
 
 
+@pytest.mark.parametrize(
+    ("to", "topic"),
+    [("dead", True), ("a.b_c-1", True), ("d" * 249, True), ("d" * 250, False), (".", False), ("..", False)],
+)
+def test_the_name_of_a_topic_is_one_that_kafka_takes(to: str, topic: bool) -> None:
+    assert DeadLetters.of(to, {"kafka.bootstrap.servers": "b:1"}).topic == (to if topic else None)
+
+
 def test_a_repeated_batch_replaces_its_folder_and_no_other() -> None:
     first, again, other_batch, other_letters = (
         _folder(_Bad(2, content), "./dead", batch_id)[0]

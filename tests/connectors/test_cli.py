@@ -219,6 +219,23 @@ def test_the_place_of_a_wrong_length_does_not_depend_on_read_sizes(size: int, mo
     assert [*last.faults.values()] == [f"no valid length at byte 17: {0x7F << 24}"]
 
 
+@pytest.mark.parametrize("name", ["partition", "offset", "timestamp", "ts"])
+@pytest.mark.parametrize("value", ["true", '"1"', "1.5", "[1]"])
+def test_a_wrong_number_of_a_record_is_a_fault(name: str, value: str) -> None:
+    line = f'{{"value":"x","{name}":{value}}}\n'.encode()
+    (batch,) = _framing.read_messages([io.BytesIO(line)], "records")
+    assert batch.faults[0].startswith(f"the line is not a record: '{name}' is not number")
+
+
+@pytest.mark.parametrize("kind", ["CreateTime", "LogAppendTime", "NoTimestampType"])
+def test_a_record_keeps_its_metadata_as_a_line(kind: str) -> None:
+    headers = [("h", b"\xff"), ("e", None), ("h", b"")]
+    about = {"topic": "t", "partition": 1, "offset": 7, "timestamp-type": kind, "timestamp": 1500, "headers": headers}
+    line = json.dumps(_framing.record_of(b"k", b"\xfe", about)).encode("utf-8", "surrogatepass")
+    (batch,) = _framing.read_messages([io.BytesIO(line)], "records")
+    assert (batch.keys, batch.values, batch.about) == ([b"k"], [b"\xfe"], [about])
+
+
 # --- key and value ---------------------------------------------------------------------------------------------
 
 

@@ -547,6 +547,8 @@ def test_declared_metadata_is_written_unless_it_is_virtual(produced: Any) -> Non
     given = [{"id": 1, "ts": "1970-01-01T00:00:00.005Z", "p": 1}]
     producer, _ = produced(given, columns=columns)
     assert producer.records == [("t", None, b'{"id":1}', {"timestamp": 5})]
+    producer, _ = produced([{**given[0], "partition": 1}], "-m", "partition", columns=columns)
+    assert producer.records == [("t", None, b'{"id":1}', {"timestamp": 5, "partition": 1})]
 
 
 def test_rows_of_several_topics_need_a_topic(produced: Any) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -180,6 +182,34 @@ def test_tables_are_shown_with_their_last_batch(tmp_path: Path) -> None:
         ("foreign", 2, 0, None),
         ("shop.c", 3, 1, 7),
     ]
+
+
+def test_a_table_of_which_one_file_does_not_say_its_rows_has_an_unknown_number(tmp_path: Path) -> None:
+    target, table = DeltaPathTarget(str(tmp_path)), TableId(("t",))
+    target.create(table, TableSchema((SchemaColumn("id", parse_column_type("INT")),)), TableOptions(), "q")
+    storage, rows = target.folder(table).storage, pa.table({"id": pa.array([1, 2, 3], pa.int32())})
+    log = DeltaLog.open(storage)
+    assert log is not None
+    files = [write_file(storage, rows), replace(write_file(storage, rows), stats="{}")]
+    log.commit(files, [], WriterTransaction("kvformat q", 1))
+    (found,) = [json.loads(line) for line in run("tables", tmp_path, "--json").stdout.splitlines()]
+    assert (found["rows"], found["files"]) == (None, 2)
+    assert run("tables", tmp_path).stdout.splitlines()[1].split()[:3] == ["t", "?", "2"]
+
+
+def test_the_time_of_the_last_file_is_in_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
+    times = []
+    try:
+        for zone in ("Asia/Tokyo", "UTC"):
+            monkeypatch.setenv("TZ", zone)
+            time.tzset()
+            times.append(json.loads(run("tables", tmp_path, "--json").stdout)["written"])
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert times[0] == times[1]
+    assert times[0].endswith("+00:00")
 
 
 # --- schemas ---------------------------------------------------------------------------------------------------

@@ -90,6 +90,15 @@ def test_metadata_is_written() -> None:
     assert (second["headers"], second["timestamp"]) == ([], None)
 
 
+def test_headers_of_a_list_may_have_no_value_but_need_a_name() -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    given = [{"key": "a", "value": None}, {"key": None, "value": b"1"}, {"key": "a", "value": b"2"}]
+    rows = pa.table({"id": pa.array([1, 2], pa.int32()), "h": pa.array([given, None], kind)})
+    schema = columns("id INT, h ARRAY<ROW<key STRING, value BYTES>>")
+    first, second = records(table("id INT"), rows, schema, metadata={"h": "header-list"})
+    assert (first["headers"], second["headers"]) == ([given[0], given[2]], [])
+
+
 def test_a_topic_must_be_one_of_the_table() -> None:
     kv = table("id INT", topic="t;u")
     schema = columns("id INT, to STRING")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -19,17 +20,28 @@ from kvformat.ingestion.schemas.events import (
     AddedColumn,
     AlterColumnTypes,
     DropTable,
+    RenameColumns,
+    SchemaEvent,
     TruncateTable,
 )
 from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.targets.delta_path import DeltaPathTarget, folder_name, table_of_folder
-from kvformat.ingestion.targets.target import BatchWrite, TableOptions, check_order, check_owner
-from kvformat.ingestion.targets.types import stored_type
+from kvformat.ingestion.targets.target import (
+    BatchWrite,
+    TableOptions,
+    Target,
+    TargetSchema,
+    check_order,
+    check_owner,
+)
+from kvformat.ingestion.targets.types import stored_columns, stored_type
 from kvformat.ingestion.testing import TargetSuite
 from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
 from kvformat.registry.streams.delta.files import read_file
+from kvformat.registry.streams.delta.log import DeltaLog
 from kvformat.registry.streams.delta.transfer import Transferred
 
 
@@ -232,6 +244,108 @@ def test_a_column_gets_a_type_that_holds_its_values(tables: _Tables, now: str, w
     found = tables.schema(table)
     assert found is not None
     assert found.columns["v"].dataType == stored_type(parse_column_type(wanted if taken else now))
+
+
+def _types(target: DeltaPathTarget, table: TableId = TABLE) -> dict[str, tuple[str, bool]]:
+    """Return type and nullability of the columns of a table."""
+    found = target.schema(table)
+    assert found is not None
+    return {column.name: (column.dataType.typeName(), column.nullable) for column in found.columns.fields}
+
+
+def test_a_nullable_column_stays_nullable_with_another_type(tables: _Tables) -> None:
+    tables.create(TableId(("u",)), table_schema("a INT", "b INT", key=["b"]), TableOptions(), "q")
+    types = tuple((name, parse_column_type("BIGINT NOT NULL")) for name in "ab")
+    tables.change(AlterColumnTypes(TableId(("u",)), types), SCHEMA, BatchWrite("q", 0))
+    assert _types(tables, TableId(("u",))) == {"a": ("long", True), "b": ("long", False)}
+
+
+def test_a_column_is_not_renamed_to_one_that_is_there(tables: _Tables) -> None:
+    table = TableId(("u",))
+    tables.create(table, table_schema("a INT", "b STRING"), TableOptions(), "q")
+    tables.change(RenameColumns(table, (("a", "b"),)), SCHEMA, BatchWrite("q", 0))
+    assert list(_types(tables, table)) == ["a", "b"]
+    for _ in range(2):
+        tables.change(RenameColumns(table, (("a", "c"),)), SCHEMA, BatchWrite("q", 0))
+        assert list(_types(tables, table)) == ["c", "b"]
+
+
+def test_a_dropped_table_gets_other_types_when_it_is_created_again(tables: _Tables) -> None:
+    tables.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 0))
+    tables.create(TABLE, table_schema("id BIGINT"), TableOptions(), "q")
+    assert _types(tables) == {"id": ("long", True)}
+
+
+def test_an_empty_table_of_somebody_else_gets_other_types(tables: _Tables) -> None:
+    table = TableId(("u",))
+    DeltaLog.create(tables.folder(table).storage, stored_columns(table_schema("a INT")), {})
+    tables.change(AlterColumnTypes(table, (("a", parse_column_type("BIGINT")),)), SCHEMA, BatchWrite("q", 0))
+    assert _types(tables, table) == {"a": ("long", True)}
+
+
+@pytest.mark.parametrize(("write_mode", "shown"), [("merge", ["id", "row_kind"]), ("append", ["id"])])
+def test_the_columns_of_changes_are_not_those_of_a_table_of_latest_rows(
+    write_mode: Any, shown: list[str], tmp_path: Path
+) -> None:
+    target = DeltaPathTarget(str(tmp_path), write_mode=write_mode)
+    target.create(TABLE, table_schema("id INT", *(["row_kind STRING"] * (write_mode == "merge"))), TableOptions(), "q")
+    assert list(_types(target)) == shown
+
+
+def test_properties_of_a_rule_count_before_those_of_the_target_and_the_names_of_ingestion_before_both(
+    tmp_path: Path,
+) -> None:
+    own = {"kvformat.ingest": "x", "kvformat.table": "x"}
+    target = DeltaPathTarget(str(tmp_path), properties={"a": "1", "b": "1", **own})
+    target.create(TABLE, SCHEMA, TableOptions(properties={"b": "2", **own}), "q")
+    found = target.folder(TABLE).written_log().properties
+    wanted = {"a": "1", "b": "2", "kvformat.ingest": "q", "kvformat.table": '["t"]'}
+    assert {name: found[name] for name in wanted} == wanted
+
+
+class _Maintained(Target):
+    """A target with a table of `names` that notes what it is told."""
+
+    def __init__(self, *names: str) -> None:
+        self.names, self.told = names, list[Any]()
+
+    def schema(self, table: TableId) -> TargetSchema | None:
+        return (
+            TargetSchema(stored_columns(table_schema(*(f"{n} INT" for n in self.names))), None) if self.names else None
+        )
+
+    def create(self, table: TableId, schema: TableSchema, options: TableOptions, owner: str) -> None:
+        self.told.append(("create", list(schema.names)))
+
+    def own(self, table: TableId, owner: str) -> None:
+        raise AssertionError
+
+    def change(self, event: SchemaEvent, schema: TableSchema, batch: BatchWrite) -> None:
+        assert isinstance(event, AddColumns)
+        self.told.append(("add", [added.column.name for added in event.columns]))
+
+    def write(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
+        self.told.append(("write", list(schema.names), batch))
+
+
+@pytest.mark.parametrize(
+    ("there", "told"),
+    [((), ("create", ["id", "new", "v"])), (("id", "v"), ("add", ["new"])), (("v", "new", "id"), None)],
+)
+def test_a_maintained_table_gets_the_columns_that_it_lacks(there: tuple[str, ...], told: Any) -> None:
+    target = _Maintained(*there)
+    columns = stored_columns(table_schema("id INT", "new INT", "v INT", "row_kind STRING"))
+    changes: Any = SimpleNamespace(sparkSession=None, schema=columns, drop=lambda *_: None)
+    kv: Any = SimpleNamespace(name="t", key_columns=("id",))
+    target.merging(kv)(changes, 3)
+    write = ("write", ["id", "new", "v"], BatchWrite("maintain t", 3, counted=False))
+    assert target.told == [*([] if told is None else [told]), write]
+
+
+def test_a_table_of_changes_is_not_maintained(tmp_path: Path) -> None:
+    kv: Any = SimpleNamespace(name="t", key_columns=("id",))
+    with pytest.raises(ConfigurationError, match="maintain writes the last row of each key"):
+        DeltaPathTarget(str(tmp_path), write_mode="append").merging(kv)
 
 
 def test_a_batch_that_another_driver_writes_meanwhile_is_there_once(tables: _Tables) -> None:

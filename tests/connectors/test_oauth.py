@@ -45,7 +45,7 @@ def guarded(tokens: TokenServer, tmp_path_factory: pytest.TempPathFactory) -> It
         f"{listener}.connections.max.reauth.ms": "15000",
     }
     allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={tokens.keys_url}"
-    running = KafkaBroker(tmp_path_factory.mktemp("guarded"), settings, [allowed])
+    running = KafkaBroker(tmp_path_factory.mktemp("guarded"), settings, allowed)
     running.start()
     yield running
     running.kill()

@@ -90,6 +90,7 @@ fill_env() {
     # folder of that name gives them the package that pip has compiled.
     local zip
     for zip in "$folder"/lib/python3*/site-packages/pyspark/python/lib/pyspark.zip; do
+        [ -f "$zip" ] || continue # the documentation needs no PySpark
         rm "$zip"
         mkdir "$zip"
         ln -s ../../.. "$zip/pyspark"

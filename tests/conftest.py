@@ -18,11 +18,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--spark-mode", choices=("classic", "connect"), default="classic", help="the kind of Spark session in tests"
     )
     parser.addoption("--without-java", action="store_true", help="leave out the tests marked spark or services")
-    parser.addoption(
-        "--repeat",
-        action="store_true",
-        help="leave out the tests marked once, and all but the first case of the others",
-    )
 
 
 _NEEDS_JAVA = pytest.StashKey[list[pytest.Item]]()
@@ -38,11 +33,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()) and item.get_closest_marker("spark") is None:
             raise pytest.UsageError(f"{item.nodeid} uses the fixture 'spark' and needs the mark 'spark'")
-    if config.getoption("--repeat"):
-        first = {item.nodeid.partition("[")[0]: item for item in reversed(items) if not item.get_closest_marker("once")}
-        kept = [item for item in items if first.get(item.nodeid.partition("[")[0]) is item]
-        config.hook.pytest_deselected(items=[item for item in items if item not in kept])
-        items[:] = kept
     if config.getoption("--without-java"):
         config.stash[_NEEDS_JAVA] = [item for item in items if _needs_java(item)]
         items[:] = [item for item in items if not _needs_java(item)]

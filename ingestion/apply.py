@@ -149,9 +149,7 @@ class TargetTables:
         place = BatchWrite(self._query, -1)
         left_out: set[str] = set()
         if missing:
-            added = AddColumns(
-                table, tuple(AddedColumn(replace(column, type=nullable(column.type))) for column in missing)
-            )
+            added = AddColumns(table, tuple(AddedColumn(column.as_nullable()) for column in missing))
             if not self._apply(added, rows, place):
                 left_out |= {column.name for column in missing}
         apart = self._behavior is SchemaChangeBehavior.TRY_EVOLVE  # the target may refuse only one

@@ -32,7 +32,7 @@ from kvformat.ingestion.pipeline.routes import Router
 from kvformat.ingestion.schemas import events
 from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema, check_same_key, merge_schemas
+from kvformat.ingestion.schemas.table_schema import TableSchema, check_same_key, merge_schemas
 from kvformat.ingestion.schemas.types import merge_types
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 from kvformat.registry.contract.types import FlinkType
@@ -158,16 +158,12 @@ class SchemaEvolution:
                 yield from _make_nullable(known, change.table, change.columns)
                 return
             if isinstance(change, events.AddColumns):
-                added = (events.AddedColumn(_nullable_column(a.column)) for a in change.columns)
+                added = (events.AddedColumn(a.column.as_nullable()) for a in change.columns)
                 change = replace(change, columns=tuple(added))
         if isinstance(change, events.AddColumns):
             yield from _add_missing(known, change)
         else:
             yield change
-
-
-def _nullable_column(column: SchemaColumn) -> SchemaColumn:
-    return replace(column, type=replace(column.type, nullable=True))
 
 
 def _keep_renamed(known: TableSchema, change: events.RenameColumns) -> Iterator[events.SchemaEvent]:
@@ -181,7 +177,7 @@ def _keep_renamed(known: TableSchema, change: events.RenameColumns) -> Iterator[
                 f"column {old!r} is renamed to {new!r}, and the target does not have it; its "
                 f"columns are {', '.join(known.names)}",
             )
-        added.append(events.AddedColumn(_nullable_column(replace(column, name=new))))
+        added.append(events.AddedColumn(replace(column, name=new).as_nullable()))
     yield from _add_missing(known, events.AddColumns(change.table, tuple(added)))
     yield from _make_nullable(known, change.table, [old for old, _ in change.names])
 

@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kvformat.registry.contract.errors import ConfigurationError, did_you_mean, install_extra, listed, needs_extra
+from kvformat.registry.contract.errors import ConfigurationError, did_you_mean, listed, needs_extra
 
 Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 BLOCKS = ("source", "sink", "transform", "route", "pipeline")
@@ -187,7 +187,7 @@ def _syntax_error(error: Any, mark: Any, content: str) -> str:
 
 
 def _pyyaml() -> Any:
-    with needs_extra(f"a pipeline in YAML needs PyYAML: {install_extra('ingest')}"):
+    with needs_extra("a pipeline in YAML needs PyYAML", extra="ingest"):
         import yaml
     return yaml
 

@@ -33,6 +33,10 @@ class SchemaColumn:
     comment: str | None = None
     forms: int | None = field(default=None, compare=False)
 
+    def as_nullable(self) -> Self:
+        """Return the column, which may be null. Its nested fields stay as they are."""
+        return replace(self, type=replace(self.type, nullable=True))
+
     def to_json(self) -> list[Any]:
         """Return `[name, type]`, with a dict of default, comment and forms if there are any."""
         more = {key: value for key in ("default", "comment", "forms") if (value := getattr(self, key)) is not None}

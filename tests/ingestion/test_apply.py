@@ -111,6 +111,13 @@ def test_exception_names_the_columns_whose_types_differ() -> None:
     assert target.done == []
 
 
+def test_an_added_column_may_be_null_and_its_nested_fields_stay_as_they_are() -> None:
+    target = _Tables(table_schema("a INT"))
+    tables = TargetTables(target, B.EVOLVE, "q", take_over=False)
+    tables.ready(TABLE, table_schema("a INT", "b ROW<c INT NOT NULL> NOT NULL"), TableOptions())
+    assert target.now == table_schema("a INT", "b ROW<c INT NOT NULL>")
+
+
 def _ready(tables: TargetTables, *columns: str) -> list[str]:
     """Return the columns of the rows, which `expected` and `ready` agree on."""
     wanted = table_schema(*columns)

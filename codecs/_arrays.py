@@ -115,8 +115,10 @@ def replace_malformed(values: pa.LargeStringArray) -> pa.LargeStringArray:
     try:
         values.validate(full=True)
     except pa.ArrowInvalid:
-        texts = (value and value.decode("utf-8", "replace") for value in values.cast(pa.large_binary()).to_pylist())
-        return pa.array(texts, pa.large_string())
+        raw = values.cast(pa.large_binary()).to_pylist()
+        return pa.array(
+            [None if value is None else value.decode("utf-8", "replace") for value in raw], pa.large_string()
+        )
     return values
 
 

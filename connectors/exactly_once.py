@@ -62,12 +62,23 @@ _JOB_ID: Final = re.compile(r"[A-Za-z0-9._:+-]{1,200}")
 _JOB_ID_WORDS: Final = "letters, digits and ._:+-, at most 200"
 # Spark's functions that give other values when a batch is repeated, in the text of a plan.
 _VARYING: Final = (
-    *("rand", "randn", "randstr", "uniform", "uuid", "shuffle"),
-    *("monotonically_increasing_id", "spark_partition_id"),
+    "rand",
+    "randn",
+    "randstr",
+    "uniform",
+    "uuid",
+    "shuffle",
+    "monotonically_increasing_id",
+    "spark_partition_id",
 )
 _CLOCKS: Final = (
-    *("current_timestamp", "current_date", "current_time", "localtimestamp"),
-    *("now", "unix_timestamp", "curdate"),
+    "current_timestamp",
+    "current_date",
+    "current_time",
+    "localtimestamp",
+    "now",
+    "unix_timestamp",
+    "curdate",
 )
 
 

@@ -191,9 +191,15 @@ class KafkaTable:
         table = self.without_computed(*skip_computed) if skip_computed else self
         if normalize:
             table_rows.check_normalized(table._kv, errors=errors, row_index=row_index)
-        arguments = {"checkpoint_location": checkpoint_location, "spark_options": spark_options}
         headers = table_rows.needs_headers(table._kv, metadata, errors)
-        decode = table._decode(spark, source, streaming=True, headers=headers, **arguments)
+        decode = table._decode(
+            spark,
+            source,
+            streaming=True,
+            headers=headers,
+            checkpoint_location=checkpoint_location,
+            spark_options=spark_options,
+        )
         if normalize:
             return table_rows.normalized(table._kv, decode, metadata)
         return decode(metadata=metadata, errors=errors, row_index=row_index)
@@ -213,8 +219,14 @@ class KafkaTable:
         spark_options: Mapping[str, Any] | None = None,
     ) -> DataFrame:
         """Read the table's Kafka records, with `headers`, as a streaming DataFrame."""
-        arguments = {"checkpoint_location": checkpoint_location, "spark_options": spark_options}
-        return self._records(spark, source, streaming=True, headers=True, **arguments)
+        return self._records(
+            spark,
+            source,
+            streaming=True,
+            headers=True,
+            checkpoint_location=checkpoint_location,
+            spark_options=spark_options,
+        )
 
     def _decode(self, spark: SparkSession, source: Source, *, streaming: bool, **arguments: Any) -> table_rows.Decode:
         """Return the function that reads and decodes, by the chosen source."""
@@ -390,10 +402,16 @@ class KafkaTable:
         """
         if dead_letters is not None:
             topics.check(self._kv, self._letters(dead_letters).topics, spark)
-        query = {"checkpoint_location": checkpoint_location}
-        records = self.records_stream(spark, source=source, spark_options=spark_options, **query)
+        records = self.records_stream(
+            spark, source=source, checkpoint_location=checkpoint_location, spark_options=spark_options
+        )
         return self._kv.maintain(
-            records, target, dead_letters=dead_letters, trigger=trigger, query_name=query_name, **query
+            records,
+            target,
+            checkpoint_location=checkpoint_location,
+            dead_letters=dead_letters,
+            trigger=trigger,
+            query_name=query_name,
         )
 
     # --- an object like any other --------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def moved(time: Bound, interval: Bound, *, negative: bool = False, result: Flink
             numbers = start if by_months else (start + by % DAY_MILLIS) % DAY_MILLIS
         elif root == DATE.root and type_.root == DATE.root:
             days = add_months(start, by) if by_months else start + np.sign(by) * (np.abs(by) // DAY_MILLIS)
-            in_range = days == days.astype(np.int32)
+            in_range = days == days.astype(np.int32)  # others fail, as in Flink when it reads the date
             for index in np.flatnonzero(valid & ~in_range).tolist():
                 rows.fail(index, "the date is out of range")
             return Vector.of_numbers(DATE, days.astype(np.int32), valid & in_range)

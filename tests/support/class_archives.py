@@ -19,7 +19,7 @@ SPARK = Path(sys.prefix) / "spark.jsa"
 _QUIET = "-Xlog:cds*=off"  # nobody needs to know that an archive does not fit
 
 
-def option(archive: Path) -> str:
+def options_with(archive: Path) -> str:
     """Return the options of a JVM that uses an archive."""
     return f"-XX:SharedArchiveFile={archive} {_QUIET}"
 
@@ -43,7 +43,7 @@ def _run_session(java: str) -> None:
 
     from tests.support import sessions
 
-    options = sessions.JAVA.replace(option(SPARK), java)
+    options = sessions.JAVA.replace(options_with(SPARK), java)
     settings = {**sessions.LOCAL, **sessions.FEW_PROCESSES, "spark.driver.extraJavaOptions": options}
     with tempfile.TemporaryDirectory() as folder:
         builder = SparkSession.builder.master("local[2]").config(map=settings)

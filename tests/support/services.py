@@ -94,7 +94,7 @@ class KafkaBroker:
 
     def __init__(self, folder: Path, settings: Mapping[str, object] | None = None, java: str | None = None) -> None:
         self._folder = folder
-        self._options = (class_archives.option(BROKER_CLASSES) if java is None else java).split()
+        self._options = (class_archives.options_with(BROKER_CLASSES) if java is None else java).split()
         self._process: subprocess.Popen[bytes] | None = None
         port, controller, secured = free_port(), free_port(), free_port()
         self.bootstrap, self.secured = f"127.0.0.1:{port}", f"127.0.0.1:{secured}"

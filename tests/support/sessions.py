@@ -9,7 +9,7 @@ from tests.support import class_archives
 
 JAVA = (
     "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    f"{class_archives.option(class_archives.SPARK)}"
+    f"{class_archives.options_with(class_archives.SPARK)}"
 )
 """Options of a JVM that runs most code only briefly: its second compiler and its parallel collectors would cost more
 than they save. The code cache keeps the size that it has with both compilers."""

@@ -350,6 +350,7 @@ FUNCTIONS: dict[str, Function] = {
     "LOWER": _bind_case(_lower),
     "INITCAP": text_function(_initcap, "TEXT", same_type),
     "ASCII": text_function(_ascii, "TEXT", INT),
+    # the character of the low byte; none for a negative number
     "CHR": text_function(lambda code: "" if code < 0 else chr(code & 0xFF), "INTEGER", STRING),
     "REVERSE": text_function(lambda text: text[::-1], "TEXT", STRING),
     "SUBSTRING": text_function(_substring, "TEXT INT INT?", as_varying),
@@ -374,6 +375,7 @@ FUNCTIONS: dict[str, Function] = {
     "ELT": Function(_bind_elt, 2, ANY_COUNT),
     "STARTSWITH": _bind_pair(lambda text, start: text.startswith(start)),
     "ENDSWITH": _bind_pair(lambda text, end: text.endswith(end)),
+    # only letters of a single unit of UTF-16
     "IS_ALPHA": _bind_is_kind(lambda text: text.isalpha() and is_java_text(text), ()),
     "IS_DIGIT": _bind_is_kind(_is_digit, INTEGERS),
     "IS_DECIMAL": _bind_is_kind(_is_decimal, (*INTEGERS, *FLOATS)),

@@ -74,7 +74,7 @@ def compiled(pattern: str) -> SimpleDateFormat:
             continue
         if char not in LETTERS:
             raise SimplePatternError(f"Java's SimpleDateFormat does not know the letter {char}")
-        count = len(pattern[at:]) - len(pattern[at:].lstrip(pattern[at]))
+        count = len(pattern[at:]) - len(pattern[at:].lstrip(char))
         if char == "X" and count > _MOST_ISO_LETTERS:
             raise SimplePatternError(f"Java's SimpleDateFormat allows at most {_MOST_ISO_LETTERS} letters X")
         elements.append(SimpleField(char, count))

@@ -54,7 +54,7 @@ print(type(source.streamReader(source.schema())).__name__, "pandas" in sys.modul
 
 @pytest.mark.parametrize("format", ["json", "csv", "avro", "debezium-json", "maxwell-json"])
 def test_planning_a_read_does_not_import_pandas(format: str) -> None:
-    """Spark starts a process for it, which would take half as long again. `pa.array` of a list imports pandas."""
+    """Spark starts a process for it, which would need a third more CPU time. `pa.array` of a list imports pandas."""
     told = subprocess.run([sys.executable, "-P", "-c", _PLAN, format], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["KafkaStreamReader", "False"]
 

@@ -25,7 +25,10 @@ def options_with(archive: Path) -> str:
 
 
 def _write(archive: Path, version: str, run: Callable[[str], None]) -> None:
-    """Write an archive, unless there is one of this version: `run` takes the options of a JVM and lets it end."""
+    """Write an archive, unless there is one of this version.
+
+    `run` starts a JVM with the options that it gets, and lets it end.
+    """
     stamp, partial = archive.with_suffix(".version"), archive.with_suffix(".partial")
     with open(archive.with_suffix(".lock"), "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # environments may share the archive

@@ -146,7 +146,7 @@ class BrokerOffsets:
         """Ask for an offset of each partition; `spec` is the name of one of confluent-kafka's `OffsetSpec`."""
         if not self.partitions:
             return {}
-        from confluent_kafka import IsolationLevel, TopicPartition, admin
+        from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException, TopicPartition, admin
 
         specs: Any = admin  # typed in part
         wanted = getattr(specs.OffsetSpec, spec)(*more)
@@ -155,7 +155,10 @@ class BrokerOffsets:
         def offsets() -> dict[Partition, int]:
             question = {TopicPartition(*at): wanted for at in self.partitions}
             answers = self.client.list_offsets(question, request_timeout=brokers.TIMEOUT, **arguments)
-            return {(at.topic, at.partition): answer.result(brokers.TIMEOUT).offset for at, answer in answers.items()}
+            found = {(at.topic, at.partition): answer.result(brokers.TIMEOUT).offset for at, answer in answers.items()}
+            if OFFSET_INVALID in found.values():  # no answer, and no error: a broker that starts has not read its log
+                raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
+            return found
 
         answer: dict[Partition, int] = self._ask("offsets", offsets)
         return answer

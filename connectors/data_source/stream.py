@@ -2,6 +2,10 @@
 
 An offset has the form of Spark's own Kafka source, with the ids of the topics beside it. PySpark 4.1 has no limits for
 micro-batches, and reads all records at once with the trigger `availableNow`.
+
+Spark asks where a stream without a checkpoint starts before each plan of its first micro-batch, also after a restart,
+and keeps only the end of the micro-batch. So that end says where the stream started: at `latest-offset`, each answer
+would be another one.
 """
 
 from __future__ import annotations
@@ -17,7 +21,8 @@ from kvformat.connectors.data_source.batch import RangesOfTask, check_losses, ta
 from kvformat.connectors.data_source.options import SourceOptions
 from kvformat.connectors.data_source.rows import rows_of
 from kvformat.connectors.offset_plan import OffsetPlan
-from kvformat.connectors.reader.ranges import RANGES, TOPIC_IDS, TopicOffsets
+from kvformat.connectors.offsets import mode
+from kvformat.connectors.reader.ranges import INITIAL, RANGES, STARTED, TOPIC_IDS, TopicOffsets
 from kvformat.connectors.source import planned
 from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
 from kvformat.registry.key_value_format import KeyValueFormat
@@ -46,6 +51,7 @@ class _Stream(DataSourceStreamReader):
         self._kv, self._values, self._rows = kv, options.values, rows_of(kv, options, schema)
         self._counts = options.ranges
         self._plan: OffsetPlan | None = None
+        self._initial: TopicOffsets | None = None
         self._latest: TopicOffsets | None = None
 
     def __getstate__(self) -> dict[str, Any]:
@@ -81,18 +87,24 @@ class _Stream(DataSourceStreamReader):
         return members
 
     def initialOffset(self) -> dict[str, Any]:
-        """Return the offsets at which a query without a checkpoint starts."""
-        if self._plan is None:
-            self._plan = OffsetPlan(self._kv)
-        return self._json(self._plan.initial())  # at once, so that the start of a query tells a wrong address
+        """Return the offsets at which a query without a checkpoint starts, always the same ones."""
+        if self._initial is None:
+            if self._plan is None:
+                self._plan = OffsetPlan(self._kv)
+            self._initial = self._plan.initial()  # at once, so that the start of a query tells a wrong address
+        return {**self._json(self._initial), INITIAL: True}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch. Raises `DataLossError` for lost records, `BrokerError`."""
-        first, last = self._topic_offsets(start), self._topic_offsets(end)
+        first, last = self._topic_offsets(self._begin(start, end)), self._topic_offsets(end)
         batch = self._answer(lambda plan: plan.between(first, last))
         check_losses(self._kv, self._values, batch)
         tasks = self._kv.connector_options("decode")["scan.parallelism"]
         return tasks_of(batch.ranges, self._values, tasks)
+
+    def _begin(self, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+        begun: dict[str, Any] = end.get(STARTED, start) if INITIAL in start else start
+        return begun
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's ranges."""
@@ -125,7 +137,10 @@ if HAS_READ_LIMITS:
             if self._until is not None:
                 latest = up_to(first, latest, self._until)
             most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-            return self._json(latest if most is None else limited(first, latest, most), start)
+            end = latest if most is None else limited(first, latest, most)
+            if INITIAL in start:
+                return {**self._json(end, start), STARTED: first.as_json()}
+            return start if end == first else self._json(end, start)
 
         def prepareForTriggerAvailableNow(self) -> None:
             """Note the offsets at which the query ends."""
@@ -138,11 +153,17 @@ if HAS_READ_LIMITS:
 else:
 
     class KafkaStreamReader(_Stream):  # type: ignore[no-redef]
-        """A stream of PySpark 4.1, whose micro-batches read all records."""
+        """A stream of PySpark 4.1, whose micro-batches read all records.
+
+        It asks for the end of the first micro-batch before its start: a stream at `latest-offset` starts at that end.
+        """
 
         def latestOffset(self) -> dict[str, Any]:  # type: ignore[override]
             """Return the end of the next micro-batch."""
             return self._json(self._answer(lambda plan: plan.latest(_NOTHING)))
+
+        def _begin(self, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+            return end if INITIAL in start and mode(self._kv, "startup") == "latest-offset" else start
 
 
 def limited(start: TopicOffsets, latest: TopicOffsets, most: int) -> TopicOffsets:

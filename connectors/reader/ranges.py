@@ -6,10 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+# Names beside the topics. A topic can't have them, because of their `$`.
 TOPIC_IDS = "$topic_ids"
-"""The name of the ids beside the topics; a topic can't have it, because of its `$`."""
+"""The ids of the topics."""
 RANGES = "$ranges"
-"""The name of a number beside the topics of a stream whose rows are ranges: how many offsets it has read so far."""
+"""A number, for a stream whose rows are ranges: how many offsets it has read so far."""
+INITIAL = "$initial"
+"""True in the offsets at which a stream without a checkpoint starts."""
+STARTED = "$started"
+"""In the end of a stream's first micro-batch: the offsets at which the stream started."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -53,7 +58,7 @@ class TopicOffsets:
     @classmethod
     def from_json(cls, members: Mapping[str, Mapping[str, Any]]) -> TopicOffsets:
         """Return the offsets of a JSON object that `as_json`, or Spark's Kafka source, has made."""
-        topics = {topic: numbers for topic, numbers in members.items() if topic not in (TOPIC_IDS, RANGES)}
+        topics = {topic: numbers for topic, numbers in members.items() if not topic.startswith("$")}
         offsets = {(topic, int(n)): int(at) for topic, numbers in topics.items() for n, at in numbers.items()}
         return cls(offsets, dict(members.get(TOPIC_IDS, {})))
 

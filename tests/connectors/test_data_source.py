@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -293,6 +297,34 @@ def test_a_stream_continues_with_limits_and_new_partitions(spark: Any, broker: A
     assert read() == list(range(50))
     (tmp_path / "rows.checkpoint" / "commits" / str(last)).unlink(missing_ok=True)
     assert run() == []
+
+
+def test_a_stream_starts_at_the_end_while_records_arrive(spark: Any, broker: Any, tmp_path: Path) -> None:
+    ddl = orders(broker, "source-busy").replace("earliest-offset", "latest-offset")
+    done, sent = threading.Event(), itertools.count()
+
+    def send() -> None:
+        while not done.wait(0.01):
+            broker.send("source-busy", records(10, start=10 * next(sent)))
+
+    writer = stream(spark, ddl).writeStream.format("parquet").option("path", str(tmp_path / "rows"))
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with ThreadPoolExecutor(1) as sender:
+        sending = sender.submit(send)
+        query = started(writer.start)
+        try:
+            for at in itertools.count():
+                assert query.exception() is None
+                if query.lastProgress is not None and query.lastProgress.batchId >= 3:
+                    break
+                assert at < 1200
+                time.sleep(0.1)
+        finally:
+            done.set()
+            query.stop()
+        sending.result()
+    found = ids(spark.read.parquet(str(tmp_path / "rows")))
+    assert found == list(range(found[0], found[0] + len(found)))
 
 
 def test_a_topic_that_is_created_again_is_a_loss(spark: Any, broker: Any, tmp_path: Path) -> None:

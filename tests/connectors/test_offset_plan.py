@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from kvformat.connectors import brokers as kafka_brokers
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.offsets import spark_offsets
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets, by_topic
-from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.errors import BrokerError, OptionError
 from kvformat.registry.key_value_format import KeyValueFormat
 from tests.support.memory_brokers import BEGINNING, COMMITTED, END, Admin, table
 
@@ -243,6 +244,18 @@ def test_topics_by_pattern_and_missing_topics(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(OptionError, match="there is no topic 'aa', whose offsets are asked for"):
         OffsetPlan(table(admin, monkeypatch, {"topic": "aa"})).batch()
     assert OffsetPlan(table(admin, monkeypatch, {"topic": None, "topic-pattern": "x"})).batch().ranges == ()
+
+
+@pytest.mark.parametrize("start", [STARTS[0], STARTS[2]], ids=["earliest", "timestamp"])
+def test_a_broker_that_starts_is_asked_again(monkeypatch: pytest.MonkeyPatch, start: dict[str, str]) -> None:
+    """It answers without an error and without an offset, which is neither 0 nor the end."""
+    monkeypatch.setattr(kafka_brokers, "_PAUSE", 0)
+    wanted = OffsetPlan(table(brokers(), monkeypatch, start)).initial()
+    for answers in range(1, 4):
+        assert OffsetPlan(table(brokers(starting=answers), monkeypatch, start)).initial() == wanted
+    monkeypatch.setattr(kafka_brokers, "_PASSING", {})
+    with pytest.raises(BrokerError, match="could not be asked for offsets: "):
+        OffsetPlan(table(brokers(starting=1), monkeypatch, start)).initial()
 
 
 # --- a real broker -----------------------------------------------------------------------------------------

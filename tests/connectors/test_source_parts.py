@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +21,13 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
 )
+from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kvformat.connectors import header_filter, range_records
 from kvformat.connectors.data_source.batch import tasks_of
 from kvformat.connectors.data_source.filters import keys_of, narrowed
 from kvformat.connectors.data_source.options import OPTIONS, parse
+from kvformat.connectors.data_source.source import KvformatDataSource
 from kvformat.connectors.data_source.stream import KafkaStreamReader, limited, up_to
 from kvformat.connectors.data_source.tables import table_of
 from kvformat.connectors.range_records import RangeRecords, range_rows
@@ -35,6 +38,7 @@ from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.table.metadata import MetadataColumn
 from kvformat.registry.table.record_headers import HEADERS_TYPE
+from tests.support.memory_brokers import Admin, table
 
 BROKERS = {"topic": "t", "properties.bootstrap.servers": "b:1"}
 
@@ -202,6 +206,45 @@ def test_a_stream_of_ranges_counts_the_offsets_that_it_has_read() -> None:
     assert [offsets["$ranges"] for offsets in (first, second, stream._json(at[2], second))] == [0, 4, 7]
     stream._counts = False
     assert "$ranges" not in stream._json(at[1], second)
+
+
+def _reader(last: dict[int, int], monkeypatch: pytest.MonkeyPatch, mode: str, **committed: Any) -> Any:
+    """Return the reader of a stream, whose topic `t` has the offsets 0 to `last`, which may change."""
+    kv = table(Admin({"t": {0: 0}}, {"t": last}, **committed), monkeypatch, {"scan.startup.mode": mode})
+    source = KvformatDataSource({"ddl": kv.ddl})
+    return source.streamReader(source.schema())
+
+
+def _ranges(tasks: list[Any]) -> list[tuple[int, int, int]]:
+    return [(at.partition, at.start, at.end) for task in tasks for at in task.ranges]
+
+
+@pytest.mark.parametrize("mode", ["latest-offset", "group-offsets"])
+def test_the_first_batch_starts_where_its_end_says(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
+    """Spark asks for the start before each plan of the batch, also after a restart; records arrive in between."""
+    last, committed = {0: 10}, {0: 10}
+
+    def reader() -> Any:
+        return _reader(last, monkeypatch, mode, committed={"t": committed})
+
+    stream = reader()
+    start = stream.initialOffset()
+    last[0], committed[0] = 15, 12
+    end = json.loads(json.dumps(stream.latestOffset(start, ReadAllAvailable())))
+    last[0], committed[0] = 20, 17
+    assert stream.initialOffset() == start
+    assert _ranges(stream.partitions(start, end)) == [(0, 10, 15)]
+    restarted = reader()
+    assert _ranges(restarted.partitions(restarted.initialOffset(), end)) == [(0, 10, 15)]
+    following = restarted.latestOffset(end, ReadAllAvailable())
+    assert _ranges(restarted.partitions(end, following)) == [(0, 15, 20)]
+
+
+def test_no_newer_records_are_no_newer_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise Spark runs an empty batch."""
+    stream = _reader({0: 10}, monkeypatch, "latest-offset")
+    end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
+    assert stream.latestOffset(end, ReadAllAvailable()) == end
 
 
 def test_a_limit_is_shared_and_reaches_the_end() -> None:

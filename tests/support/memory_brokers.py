@@ -14,7 +14,7 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException
 from kvformat.connectors import KafkaTable, brokers
 
 Offsets = Mapping[int, int]
-END, BEGINNING, COMMITTED, INVALID = -1, -2, -3, -1001  # INVALID: librdkafka's number for a group without an offset
+END, BEGINNING, COMMITTED, INVALID = -1, -2, -3, -1001  # INVALID: librdkafka's number where it knows no offset
 
 
 def answered(value: Any) -> Future[Any]:
@@ -27,7 +27,8 @@ def answered(value: Any) -> Future[Any]:
 class Admin:
     """Topics by name: the first offset and the end of each partition, and what the group committed.
 
-    `stable` are the last stable offsets, and `later` the offsets by a timestamp. `ids` are those of topics.
+    `stable` are the last stable offsets, and `later` the offsets by a timestamp. `ids` are those of topics. The first
+    `starting` answers know no offset of the last partition, as those of a broker that starts.
     """
 
     first: Mapping[str, Offsets]
@@ -38,6 +39,7 @@ class Admin:
     stable: Mapping[str, Offsets] | None = None
     ids: Mapping[str, str] = field(default_factory=dict)
     members: tuple[Any, ...] = ()
+    starting: int = 0
 
     def poll(self, _: float) -> None:
         """There are no callbacks."""
@@ -72,6 +74,9 @@ class Admin:
             known = {"EarliestSpec": self.first, "LatestSpec": last}.get(type(spec).__name__)
             known = self.later[timestamp if timestamp is not None else spec._value] if known is None else known
             found[at] = answered(SimpleNamespace(offset=known[at.topic][at.partition]))
+        if self.starting:
+            self.starting -= 1
+            found[at] = answered(SimpleNamespace(offset=INVALID))
         return found
 
     def list_consumer_group_offsets(self, questions: list[Any], request_timeout: float) -> dict[str, Future[Any]]:

@@ -142,6 +142,30 @@ def test_other_types_are_an_error(kind: str, column: str, tmp_path: Path) -> Non
     assert "can't be read" in _read(_folder(tmp_path, kind), column, "")[0]
 
 
+@pytest.mark.parametrize(
+    ("kind", "column", "told"),
+    [
+        ("repeated string", "MAP<STRING, STRING>", "A repeated string is read as: ARRAY (column 'a')"),
+        ("repeated Point", "MULTISET<INT>", "LogicalType: MULTISET<INT>. It should be ArrayType (column 'a')"),
+        ("map<string, int32>", "INT", "LogicalType: INT. It should be MapType (column 'a')"),
+    ],
+)
+def test_the_error_of_a_repeated_field_has_the_type_of_the_column(
+    kind: str, column: str, told: str, tmp_path: Path
+) -> None:
+    """Only a single value of the field's own type is read from a repeated field, too."""
+    assert told in _read(_folder(tmp_path, kind), column, "")[0]
+
+
+def test_a_group_ends_at_its_number_also_if_a_field_in_it_has_that_number(tmp_path: Path) -> None:
+    text = 'syntax = "proto2"; message M { optional group A = 1 { optional %s x = 1; } optional int32 y = 2; }'
+    fmt = get_format("proto-registry", {"url": f"file:{_folder(tmp_path, 'int32', text=text)}"})
+    framed = b"\0\0\0\0\1\0" + bytes.fromhex("0b08050c1007")
+    batch = fmt.decode_batch(pa.array([framed, framed[:-2]], pa.binary()), "a ROW<x INT>, y INT")
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[{"a": {"x": 5}, "y": 7}], [{"a": {"x": 5}, "y": None}]]
+
+
 def test_two_columns_of_one_message_type_have_different_types(tmp_path: Path) -> None:
     text = 'syntax = "proto3"; message M { %s a = 1; P b = 2; message P { int32 x = 1; } message a { int32 x = 1; } }'
     fmt = get_format("proto-registry", {"url": f"file:{_folder(tmp_path, 'P', text=text)}"})

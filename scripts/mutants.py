@@ -543,16 +543,20 @@ def _result(name: str, args: argparse.Namespace) -> dict[str, Any]:
         kept = before if args.add else {}
         if args.seed in kept.get("seeds", ()):
             raise SystemExit(f"--add needs another seed than the stored ones: {kept['seeds']}")
-        planted = sample(ROOMS[name], args.count, args.seed)
+        planted = [one for one in sample(ROOMS[name], args.count, args.seed) if not (args.add and _key(one) in told)]
         result = {"mutants": 0, "seeds": [], "seconds": 0, "survivors": [], **kept}
         result["seeds"] = [*result["seeds"], args.seed]
     survivors = list(result["survivors"])
     for mutant in measure(name, planted):
-        old = told.get("\n".join([mutant.file, *mutant.change]), {"equivalent": False, "reason": ""})
+        old = told.get(_key(mutant), {"equivalent": False, "reason": ""})
         survivors.append({"file": mutant.file, "line": mutant.line, "change": mutant.change, **_words(old)})
     seconds = 0 if args.again else round(time.monotonic() - start)
     counts = {"mutants": result["mutants"] + len(planted), "seconds": result["seconds"] + seconds}
     return {**result, **counts, "survivors": survivors}
+
+
+def _key(mutant: Mutant) -> str:
+    return "\n".join([mutant.file, *mutant.change])
 
 
 def _words(survivor: dict[str, Any]) -> dict[str, Any]:

@@ -534,6 +534,28 @@ def test_a_column_that_older_messages_do_not_have_is_null(registry: Registry, ty
     KeyValueFormat(f"id BIGINT, v {type}", {**options, "debezium-avro-confluent.types": "debezium"})
 
 
+def test_a_key_without_a_schema_is_its_own_error_if_its_columns_need_one() -> None:
+    keys = get_format("debezium-json", {"types": "debezium"}).for_key(get_format("json"))
+    day = {"field": "d", "type": "int32", "name": f"{_TIME}Date"}
+    good = json.dumps({"schema": {"type": "struct", "fields": [day]}, "payload": {"d": 18266}}).encode()
+    batch = keys.decode_batch(pa.array([good, b'{"d":18266}', good]), "d DATE")
+    assert batch.rows.to_pylist() == [[{"d": dt.date(2020, 1, 5)}], None, [{"d": dt.date(2020, 1, 5)}]]
+    assert batch.errors is not None
+    assert [error is None for error in batch.errors.to_pylist()] == [True, False, True]
+
+
+def test_a_key_in_avro_is_read_by_the_types_of_debezium(registry: Registry) -> None:
+    time = {"type": "long", "connect.version": 1, "connect.name": f"{_TIME}MicroTimestamp"}
+    registry.ids[1] = json.dumps({"type": "record", "name": "Key", "fields": [{"name": "t", "type": time}]})
+    value = get_format("debezium-avro-confluent", {"url": registry.url, "types": "debezium"})
+    key = value.for_key(get_format("avro-confluent", {"url": registry.url}))
+    batch = key.decode_batch(pa.array([b"\0\0\0\0\1\x80\x89\x7a"]), "t TIMESTAMP(6)")
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[{"t": dt.datetime(1970, 1, 1, 0, 0, 1)}]]
+    json_key = get_format("json")
+    assert value.for_key(json_key) is json_key
+
+
 def test_ignore_parse_errors_makes_a_bad_value_null_and_keeps_the_message() -> None:
     columns = {"id": Given("int64", "", 1), "v": Given("int64", f"{_TIME}MicroTime", -5)}
     batch = decoded_json(columns, "id INT, v TIME(6)", **{"ignore-parse-errors": "true"})

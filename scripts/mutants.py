@@ -393,6 +393,9 @@ class Copy:
         if not out.exists():
             raise SystemExit(f"the tests of the room did not run:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
         print(done.stdout.strip().splitlines()[-1], flush=True)
+        if done.returncode:
+            failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+            raise SystemExit("\n".join(["these tests fail without a mistake:", *failed]))
         return dict(json.loads(out.read_text(encoding="utf-8")))
 
     def _files(self, pattern: str) -> list[str]:

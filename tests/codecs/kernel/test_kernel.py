@@ -92,8 +92,9 @@ def test_both_kernels_give_the_same_rows_kinds_and_errors() -> None:
                 bad[case] += one.error is not None
     compared = sum(good.values()) + sum(bad.values())
     assert compared >= MUTATIONS
-    assert sum(good.values()) > 0.4 * compared
-    assert sum(bad.values()) > 0.25 * compared
+    if compared >= 6_000:  # fewer are only of the first cases
+        assert sum(good.values()) > 0.4 * compared
+        assert sum(bad.values()) > 0.25 * compared
     if compared >= 100 * len(json_mutation.CASES):
         lenient = [i for i, case in enumerate(json_mutation.CASES) if ("ignore-parse-errors", "true") in case.options]
         # metadata with a limit on its size may be an error even then, but not of messages like these

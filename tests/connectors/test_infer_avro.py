@@ -288,6 +288,11 @@ SMALL, PRECISE = ({**PRICE, "precision": precision, "scale": scale} for precisio
         (_of("array", items="long"), _of("array", items="int"), "ARRAY<BIGINT NOT NULL> NOT NULL"),
         (_of("map", values="long"), _of("map", values=["null", "int"]), "MAP<STRING NOT NULL, BIGINT> NOT NULL"),
         (record(("x", "int"), name="R"), record(("x", "long"), name="S"), "ROW<x BIGINT NOT NULL> NOT NULL"),
+        (
+            record(("x", "int"), ("y", "int"), name="R"),
+            record(("x", "int"), ("z", "string"), name="S"),
+            "ROW<x INT NOT NULL, z STRING, y INT> NOT NULL",
+        ),
     ],
     ids=str,
 )
@@ -300,7 +305,17 @@ def test_a_field_of_several_types_has_a_column_that_reads_them(
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "column"), [("int", "string", "STRING"), (_of("fixed", name="G", size=1), "int", "INT")], ids=str
+    ("old", "new", "column"),
+    [
+        ("int", "string", "STRING"),
+        (_of("fixed", name="G", size=1), "int", "INT"),
+        (
+            record(("x", "int"), ("next", ["null", "Node"]), name="Node"),
+            record(("y", "int"), ("next", ["null", "Node"]), name="Node"),
+            "ROW<`y` INT NOT NULL>",
+        ),
+    ],
+    ids=str,
 )
 def test_types_that_no_column_reads_are_told(registry: Registry, old: Any, new: Any, column: str) -> None:
     found = _of_schemas(registry, old, new)

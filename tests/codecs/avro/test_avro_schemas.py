@@ -105,6 +105,13 @@ def test_the_text_is_what_avro_writes() -> None:
     assert parse_schema(schema.text) == schema
 
 
+def test_the_text_has_letters_as_they_are() -> None:
+    """Errors show a part of it, and a registry shows it to people."""
+    field = '{"name":"a","type":"string","default":"Größe"}'
+    text = f'{{"type":"record","name":"R","fields":[{field}],"doc":"日"}}'
+    assert parse_schema(text).text == text
+
+
 def test_comments_in_a_schema() -> None:
     text = '/* "*/ {"type": "record", //\r\n "name": "R", "doc": "// none", "fields": [/**/]} \0\n'
     assert json.loads(parse_schema(text).text) == {"type": "record", "name": "R", "doc": "// none", "fields": []}

@@ -22,7 +22,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kvformat.codecs import KERNEL
+from kvformat.codecs import KERNEL, _kernel
 from kvformat.codecs._kernel import memory, message_metadata
 from kvformat.codecs._kernel.columns import Column
 from kvformat.codecs._kernel.memory import Bytes, Hashes
@@ -100,6 +100,24 @@ def test_both_kernels_give_the_same_rows_kinds_and_errors() -> None:
         # metadata with a limit on its size may be an error even then, but not of messages like these
         assert all((bad[i] == 0) == (i in lenient) for i in bad), bad
         assert all(good.values())
+
+
+@pytest.mark.parametrize(
+    ("format", "message"),
+    [
+        ("json", b'{"a":1}'),
+        ("csv", b"1"),
+        ("avro", b"\2"),
+        ("maxwell-json", b'{"database":"d","table":"t","type":"insert","data":{"a":1}}'),
+    ],
+)
+def test_the_messages_of_a_reader_count_for_the_warning_of_an_uncompiled_kernel(
+    monkeypatch: pytest.MonkeyPatch, format: str, message: bytes
+) -> None:
+    for name, value in {"COMPILED": False, "_ASKED": "", "_read": 0}.items():
+        monkeypatch.setattr(_kernel, name, value)
+    assert get_format(format).decode_batch(pa.array([message] * 3), "a INT NOT NULL").errors is None
+    assert _kernel._read == 3
 
 
 # --- neighbours -----------------------------------------------------------------------------------------

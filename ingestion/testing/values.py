@@ -78,7 +78,7 @@ def values_of(values: pa.Array, t: FlinkType) -> list[Any]:
         items: list[Any] = values.to_pylist()
         return items
     if t.root in ("ARRAY", "ROW", "MAP"):
-        return [None if value is None else _nested(value, t) for value in values]
+        return [_nested(value, t) if value.is_valid else None for value in values]
     texts = texts_of(values, t).to_pylist()
     return [None if text is None else _shown(text, t) for text in texts]
 

@@ -39,6 +39,14 @@ def _started(
     return found
 
 
+def test_the_notes_of_a_pipeline_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    rules = [{"source-table": "a.b", "projection": r"\*, a / b AS c"}]
+    _started(transform=rules)
+    assert [record.levelname for record in caplog.records if "use DIV for whole numbers" in record.message] == [
+        "WARNING"
+    ]
+
+
 def test_a_source_of_records_needs_them() -> None:
     """What the topic refuses is no reason against given records; another refusal is."""
     spark: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _: "UTC"))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.connectors import KafkaTable
+from kvformat.connectors import KafkaTable, brokers
 from kvformat.ingestion.pipeline.options import FORMAT_OPTIONS, SOURCE_OPTIONS
 from kvformat.ingestion.pipeline.source import parse_source
 from kvformat.ingestion.schemas.table_id import TableId
@@ -42,6 +42,13 @@ def test_debezium_has_the_types_of_the_database_where_messages_have_schemas() ->
     avro = {"value.format": "debezium-avro-confluent", "debezium-avro-confluent.url": "mock://x"}
     assert types(**avro) == "debezium"
     assert types(**{"value.format": "maxwell-json"}) == "flink"
+
+
+def test_a_source_is_parsed_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its query asks for the offsets of the group when it starts."""
+    monkeypatch.setattr(brokers, "admin", lambda _: pytest.fail("a broker was asked"))
+    source = source_of(**{"scan.startup.mode": "group-offsets", "properties.group.id": "g"})
+    assert source.records is not None
 
 
 def test_given_records_need_no_topic_and_no_broker() -> None:

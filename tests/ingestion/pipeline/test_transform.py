@@ -31,7 +31,7 @@ def test_all_options_of_a_rule() -> None:
                 "filter": "a > 1",
                 "primary-keys": "id, `shard`",
                 "partition-keys": "day",
-                "table-options": "a=b=c; d = e ;",
+                "table-options": "a=b=c;; d = e ;",
                 "table-options.delimiter": ";",
                 "converter-after-transform": "soft_delete",
                 "description": "text",

@@ -96,15 +96,16 @@ class _Stream(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """Return the tasks of a micro-batch. Raises `DataLossError` for lost records, `BrokerError`."""
-        first, last = self._topic_offsets(self._begin(start, end)), self._topic_offsets(end)
+        first, last = self._topic_offsets(self._first_of(start, end)), self._topic_offsets(end)
         batch = self._answer(lambda plan: plan.between(first, last))
         check_losses(self._kv, self._values, batch)
         tasks = self._kv.connector_options("decode")["scan.parallelism"]
         return tasks_of(batch.ranges, self._values, tasks)
 
-    def _begin(self, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
-        begun: dict[str, Any] = end.get(STARTED, start) if INITIAL in start else start
-        return begun
+    def _first_of(self, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+        """Return where a micro-batch begins: the first one where its end says, if it does."""
+        first: dict[str, Any] = end.get(STARTED, start) if INITIAL in start else start
+        return first
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task's ranges."""
@@ -162,7 +163,7 @@ else:
             """Return the end of the next micro-batch."""
             return self._json(self._answer(lambda plan: plan.latest(_NOTHING)))
 
-        def _begin(self, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
+        def _first_of(self, start: dict[str, Any], end: dict[str, Any]) -> dict[str, Any]:
             return end if INITIAL in start and mode(self._kv, "startup") == "latest-offset" else start
 
 

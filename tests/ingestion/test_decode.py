@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +12,17 @@ import pytest
 
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution
 from kvformat.ingestion.decode import FitStage, TableDecoder, layout_of
-from kvformat.ingestion.decoded_rows import ERROR_FIELDS, ROW_ERROR, TIMESTAMP, DecodedRows, error_type, wire_names
+from kvformat.ingestion.decoded_rows import (
+    ERROR_FIELDS,
+    POSITION,
+    ROW_ERROR,
+    ROW_INDEX,
+    TIMESTAMP,
+    DecodedRows,
+    error_type,
+    in_order,
+    wire_names,
+)
 from kvformat.ingestion.packing import unpack
 from kvformat.ingestion.pipeline.routes import Router
 from kvformat.ingestion.planning import Planner, PlanRules
@@ -265,3 +276,31 @@ def test_the_rows_of_a_batch_are_packed_with_the_number_of_its_bad_records() -> 
     cells = list(stage(iter([])))
     assert [batch["_kvformat_bad"].to_pylist() for batch in cells] == [[0], [2]]
     assert [len(rows) for batch in cells for rows in unpack(iter([batch]))] == [2, 3]
+
+
+def test_rows_are_in_order_whatever_their_order_was() -> None:
+    """By topic, partition, offset and the row in its record; each of the four decides once."""
+    rows = [
+        (topic, partition, offset, index)
+        for topic in "ab"
+        for partition in (0, 2)
+        for offset in (5, 9)
+        for index in (0, 1)
+    ]
+    names = (*POSITION, ROW_INDEX)
+    compared = 0
+    for seed in range(60):
+        mixed = list(rows)
+        chosen = random.Random(seed)
+        if seed % 3:  # only two neighbours, so that one column decides
+            at = chosen.randrange(len(rows) - 1)
+            mixed[at], mixed[at + 1] = mixed[at + 1], mixed[at]
+        else:
+            chosen.shuffle(mixed)
+        for given in (mixed, rows):
+            table = pa.table(dict(zip(names, map(list, zip(*given, strict=True)), strict=True)))
+            found = in_order(table)
+            assert [tuple(row.values()) for row in found.to_pylist()] == rows
+            assert (found is table) == (given == rows), "rows in order are not sorted again"
+            compared += 1
+    assert compared == 120

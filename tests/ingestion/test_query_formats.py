@@ -131,6 +131,20 @@ def test_rows_that_do_not_fit_are_in_no_target_of_changes(spark: Any, tmp_path: 
         assert [(row["id"], row["v"]) for row in query.rows(table)] == [(1, 2), (2, 3), (4, None)]
 
 
+@pytest.mark.slow
+def test_a_record_that_does_not_fit_one_of_its_targets_is_in_none(spark: Any, tmp_path: Path) -> None:
+    source = {"value.format": "json", "ingestion.ignore-errors": "true"}
+    route = [{"source-table": one, "sink-table": f"ods.{to}"} for one, to in ("ax", "bx", "by")]
+    target = DeltaPathTarget(str(tmp_path / "out"), write_mode="append")
+    ignore = {"schema.change.behavior": "ignore"}
+    query = BatchQuery(spark, tmp_path, source, transform=[], route=route, target=target, pipeline=ignore)
+    query.run(_records({"id": 1, "v": 2}, topic="a"))
+    query.run(_records({"id": 2, "v": 3.5}, {"id": 3, "v": 3.0}, topic="b"))
+    assert query.table("ods.x").schema["v"].dataType != query.table("ods.y").schema["v"].dataType
+    found = {name: [(row["id"], row["v"]) for row in query.rows(f"ods.{name}")] for name in "xy"}
+    assert found == {"x": [(1, 2), (3, 3)], "y": [(3, 3.0)]}
+
+
 def test_static_schemas_come_from_declared_tables(spark: Any, tmp_path: Path) -> None:
     source = {
         "value.format": "json",

@@ -110,7 +110,7 @@ ROOMS = {
             *("tests/codecs/kernel", *_MESSAGES),
             *("tests/codecs/test_state_left_over.py", "tests/codecs/confluent/test_json_registry.py"),
             *("tests/codecs/test_arrays.py", "tests/codecs/test_bounds.py", "tests/codecs/test_decimals.py"),
-            "tests/codecs/look/test_look_kernel.py",
+            "tests/codecs/look",
         ),
         ("json-", "json_"),
         spark=("tests/spark/test_json_native.py", "tests/spark/test_csv.py"),

@@ -295,6 +295,12 @@ def test_the_columns_of_a_registered_schema_are_those_of_its_table() -> None:
     assert notes == ()
 
 
+def test_a_member_that_can_t_be_a_column_is_left_out_alone() -> None:
+    found, notes = _columns({"type": "object", "properties": {name: {"type": "integer"} for name in ("a", " ", "b")}})
+    assert found == "`a` BIGINT, `b` BIGINT"
+    assert notes == ("the member ' ' can't be a column name and is left out",)
+
+
 def test_schemas_of_other_producers() -> None:
     found, notes = _columns(
         {

@@ -158,6 +158,10 @@ def test_primitives_as_strings() -> None:
         ("BYTES", "a", "STRING"),
         ("ARRAY<INT>", [1], None),
         ("ARRAY<INT>", ["x"], "STRING"),
+        ("ARRAY<INT>", [True], "STRING"),
+        ("ARRAY<INT>", [[1]], "STRING"),
+        ("ARRAY<BOOLEAN>", [1], "STRING"),
+        ("MAP<STRING, INT>", {"x": {"y": 1}}, "STRING"),
     ],
 )
 def test_a_value_that_fits_changes_nothing(known: str, value: Any, expected: str | None) -> None:

@@ -13,7 +13,7 @@ JAVA = (
 )
 """Options of a JVM that runs most code only briefly: its second compiler and its parallel collectors would cost more
 than they save. The first one compiles what ran 20 times and not 200: planning a query runs so much code so few times
-that half of the time went to interpreting it. The code cache keeps the size that it has with both compilers."""
+that up to half of the time went to interpreting it. The code cache keeps the size that it has with both compilers."""
 
 LOCAL = {
     "spark.ui.enabled": "false",

@@ -527,39 +527,35 @@ def _stored(name: str) -> dict[str, Any]:
     return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
 
 
-def _again(before: dict[str, Any], told: dict[str, Any]) -> tuple[list[Mutant], dict[str, Any]]:
-    """Return the stored mistakes that were not caught, and the stored result without them."""
-    open_ = [one for one in told.values() if not one["equivalent"]]
-    planted = again(open_)
-    print(f"{len(open_) - len(planted)} stored mistakes are in lines that are gone; they no longer count")
-    equivalent = [one for one in told.values() if one["equivalent"]]
-    return planted, {**before, "mutants": before["mutants"] - len(open_), "survivors": equivalent}
-
-
 def _result(name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Return the result of a room as it is stored. Reasons that were written into the file are kept."""
     before, start = _stored(name), time.monotonic()
-    told = {"\n".join([one["file"], *one["change"]]): one for one in before.get("survivors", ())}
+    told = {_key(one["file"], one["change"]): one for one in before.get("survivors", ())}
     if args.again:
-        planted, result = _again(before, told)
+        open_ = [one for one in told.values() if not one["equivalent"]]
+        planted = again(open_)
+        print(f"{len(open_) - len(planted)} stored mistakes are in lines that are gone; they no longer count")
+        equivalent = [one for one in told.values() if one["equivalent"]]
+        result = {**before, "mutants": before["mutants"] - len(open_), "survivors": equivalent}
     else:
         kept = before if args.add else {}
         if args.seed in kept.get("seeds", ()):
             raise SystemExit(f"--add needs another seed than the stored ones: {kept['seeds']}")
-        planted = [one for one in sample(ROOMS[name], args.count, args.seed) if not (args.add and _key(one) in told)]
+        planted = sample(ROOMS[name], args.count, args.seed)
+        planted = [one for one in planted if not (args.add and _key(one.file, one.change) in told)]
         result = {"mutants": 0, "seeds": [], "seconds": 0, "survivors": [], **kept}
         result["seeds"] = [*result["seeds"], args.seed]
     survivors = list(result["survivors"])
     for mutant in measure(name, planted):
-        old = told.get(_key(mutant), {"equivalent": False, "reason": ""})
+        old = told.get(_key(mutant.file, mutant.change), {"equivalent": False, "reason": ""})
         survivors.append({"file": mutant.file, "line": mutant.line, "change": mutant.change, **_words(old)})
     seconds = 0 if args.again else round(time.monotonic() - start)
     counts = {"mutants": result["mutants"] + len(planted), "seconds": result["seconds"] + seconds}
     return {**result, **counts, "survivors": survivors}
 
 
-def _key(mutant: Mutant) -> str:
-    return "\n".join([mutant.file, *mutant.change])
+def _key(file: str, change: Sequence[str]) -> str:
+    return "\n".join([file, *change])
 
 
 def _words(survivor: dict[str, Any]) -> dict[str, Any]:
@@ -583,8 +579,9 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--store", action="store_true", help="write the result into scripts/mutants_found")
-    parser.add_argument("--add", action="store_true", help="add to the stored result; needs another seed")
-    parser.add_argument("--again", action="store_true", help="plant only the stored mistakes that were not caught")
+    of_stored = parser.add_mutually_exclusive_group()
+    of_stored.add_argument("--add", action="store_true", help="add to the stored result; needs another seed")
+    of_stored.add_argument("--again", action="store_true", help="plant only the stored mistakes that were not caught")
     args = parser.parse_args()
     results = {name: found for name in ROOMS if (found := _stored(name))}
     if args.room:

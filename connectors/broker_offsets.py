@@ -156,7 +156,7 @@ class BrokerOffsets:
             question = {TopicPartition(*at): wanted for at in self.partitions}
             answers = self.client.list_offsets(question, request_timeout=brokers.TIMEOUT, **arguments)
             found = {(at.topic, at.partition): answer.result(brokers.TIMEOUT).offset for at, answer in answers.items()}
-            if OFFSET_INVALID in found.values():  # no answer, and no error: a broker that starts has not read its log
+            if OFFSET_INVALID in found.values():  # no offset and no error, as while a broker starts
                 raise KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE))
             return found
 

@@ -21,7 +21,6 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
     Not,
 )
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kvformat.connectors import header_filter, range_records
 from kvformat.connectors.data_source.batch import tasks_of
@@ -227,6 +226,8 @@ def test_the_first_batch_starts_where_its_end_says(monkeypatch: pytest.MonkeyPat
     def reader() -> Any:
         return _reader(last, monkeypatch, mode, committed={"t": committed})
 
+    from pyspark.sql.streaming.datasource import ReadAllAvailable  # the tests of Spark with 4.1 import this module too
+
     stream = reader()
     start = stream.initialOffset()
     last[0], committed[0] = 15, 12
@@ -242,6 +243,8 @@ def test_the_first_batch_starts_where_its_end_says(monkeypatch: pytest.MonkeyPat
 
 def test_no_newer_records_are_no_newer_offset(monkeypatch: pytest.MonkeyPatch) -> None:
     """Otherwise Spark runs an empty batch."""
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
+
     stream = _reader({0: 10}, monkeypatch, "latest-offset")
     end = stream.latestOffset(stream.initialOffset(), ReadAllAvailable())
     assert stream.latestOffset(end, ReadAllAvailable()) == end

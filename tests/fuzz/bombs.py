@@ -23,6 +23,7 @@ import pyarrow as pa
 from google.protobuf import descriptor_pb2, text_format
 
 from kvformat.registry import Format, KeyValueFormat, KvFormatError, get_format
+from tests.support import cost
 
 SECONDS = 10
 """Maximum CPU time of a bomb in seconds, without the start of Python. The slowest takes less than two seconds."""
@@ -418,7 +419,7 @@ def run(bomb: Bomb) -> Result:
     if status or not isinstance(told, dict):
         return Result(name, failure=f"ended with {status}: {str(told or '')[:300]}")
     failure = None
-    if told["seconds"] > bomb.seconds:
+    if told["seconds"] > bomb.seconds and told["seconds"] > bomb.seconds * cost.slowness():
         failure = f"took {told['seconds']:.1f} s"
     elif told["megabytes"] > MEGABYTES:
         failure = f"took {told['megabytes']:.0f} MB"

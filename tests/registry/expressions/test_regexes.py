@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from kvformat.registry.contract.errors import SchemaError
@@ -11,6 +9,7 @@ from kvformat.registry.java import regex as java_regex
 from kvformat.registry.java.regex import compile_java
 from kvformat.registry.sql.expressions import read_expression
 from tests.registry.expressions.text_rows import TYPES, evaluated, failure, value
+from tests.support import cost
 
 
 def _refused(expression: str) -> str:
@@ -86,11 +85,10 @@ def test_like(text: str, pattern: str, matches: bool) -> None:
     assert value(f"s LIKE '{pattern}'", s=text) is matches
 
 
+@cost.at_most(2)
 def test_like_with_many_percent_signs_is_fast() -> None:
-    started = time.monotonic()
     for pattern in ("%a" * 50 + "%b", "%a_" * 50 + "%b"):
         assert value("s LIKE p", s="a" * 100_000, p=pattern) is False
-    assert time.monotonic() - started < 2
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.sql.create_table import parse_create_table
 from kvformat.registry.sql.statements import created_tables, find_table, statements, table_names
 from kvformat.registry.sql.table_definition import TableDefinition
-from tests.support import interop
+from tests.support import cost, interop
 
 _WITH = "WITH ('connector' = 'kafka', 'topic' = 't;u', 'properties.bootstrap.servers' = 'b:9092', 'format' = 'json')"
 _FILE = f"""
@@ -276,8 +275,8 @@ def test_like_of_like_and_of_another_database() -> None:
         find_table(f"CREATE TABLE t0 (a INT){chain}", "t59")
 
 
+@cost.at_most(20)
 def test_a_huge_file_is_parsed_in_linear_time() -> None:
-    start = time.process_time()
     tables = "".join(f"CREATE TABLE t{i} (a INT) {_WITH};\n" for i in range(20_000))
     again = "DROP TABLE t0; CREATE TABLE t0 (a INT);" * 20_000
     assert find_table(tables + again, "t19999").name == "t19999"
@@ -298,7 +297,6 @@ def test_a_huge_file_is_parsed_in_linear_time() -> None:
     ):
         with pytest.raises(SchemaError):
             find_table(text)
-    assert time.process_time() - start < 20
 
 
 @pytest.mark.parametrize("action", ["DO NOTHING", "DO ERROR", "DO DEDUPLICATE"])

@@ -17,9 +17,6 @@ _ROOT = Path(__file__).parent.parent
 def test_each_extent_has_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(extent, "EXTENT", "quick")
     assert extent.case_count(quick=3, night=30) == 3
-    monkeypatch.setattr(extent, "EXTENT", "all")
-    assert extent.case_count(quick=3, night=30) == 6
-    assert extent.case_count(quick=3, night=5) == 5
     monkeypatch.setattr(extent, "EXTENT", "night")
     assert extent.case_count(quick=3, night=30) == 30
 
@@ -31,7 +28,7 @@ def test_an_environment_variable_overrides_the_extent(monkeypatch: pytest.Monkey
 
 def test_an_unknown_extent_is_refused() -> None:
     """A typo must not turn a full run into a quick run."""
-    environment = {**os.environ, "KVFORMAT_TEST_EXTENT": "al"}
+    environment = {**os.environ, "KVFORMAT_TEST_EXTENT": "nigt"}
     command = [sys.executable, "-c", "import tests.support.extent"]
     done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert "KVFORMAT_TEST_EXTENT is 'al'; allowed: quick, all, night" in done.stderr
+    assert "KVFORMAT_TEST_EXTENT is 'nigt'; allowed: quick, night" in done.stderr

@@ -37,15 +37,14 @@ Answer = TypeVar("Answer")
 Client = TypeVar("Client")
 # Temporary errors, and the seconds in which a request is repeated after them: a topic was just created, a broker was
 # just lost, a transaction is being committed. A connection also breaks at once if the security settings are wrong.
-_PASSING = {
-    "LEADER_NOT_AVAILABLE": TIMEOUT,
-    "NOT_LEADER_FOR_PARTITION": TIMEOUT,
-    "COORDINATOR_LOAD_IN_PROGRESS": TIMEOUT,
-    "COORDINATOR_NOT_AVAILABLE": TIMEOUT,
-    "NOT_COORDINATOR": TIMEOUT,
-    "UNSTABLE_OFFSET_COMMIT": TIMEOUT,
-    "_TRANSPORT": 3.0,
-}
+_PASSING = dict.fromkeys(
+    (
+        *("LEADER_NOT_AVAILABLE", "NOT_LEADER_FOR_PARTITION", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"),
+        *("REPLICA_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "OFFSET_NOT_AVAILABLE", "UNSTABLE_OFFSET_COMMIT"),
+        *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+    ),
+    TIMEOUT,
+) | {"_TRANSPORT": 3.0}
 _PAUSE = 0.2  # seconds before the next attempt
 _PATIENCE, _LONG_PAUSE = 120.0, 1.0  # seconds for which a running query asks, and between two questions
 # Settings with the same name and meaning.

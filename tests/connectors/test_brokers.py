@@ -167,7 +167,17 @@ def test_error_names_unreachable_brokers_and_the_reason() -> None:
     assert raised.value.__cause__ is not None
 
 
-@pytest.mark.parametrize("code", ["NOT_LEADER_FOR_PARTITION", "_TRANSPORT", "UNSTABLE_OFFSET_COMMIT"])
+@pytest.mark.parametrize(
+    "code",
+    # UNKNOWN_LEADER_EPOCH: the client already knows the leader of a new topic, and the broker does not
+    [
+        "NOT_LEADER_FOR_PARTITION",
+        "UNKNOWN_LEADER_EPOCH",
+        "OFFSET_NOT_AVAILABLE",
+        "_TRANSPORT",
+        "UNSTABLE_OFFSET_COMMIT",
+    ],
+)
 def test_requests_are_repeated_after_temporary_errors(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given, asked = _given({}), []
 

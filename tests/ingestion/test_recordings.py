@@ -12,7 +12,6 @@ from kvformat.ingestion.store import SchemaStore
 from tests.ingestion.history import SOURCE
 from tests.ingestion.replay import FoldedReplay, final_rows, table_of_recording, together
 from tests.support import recordings
-from tests.support.sessions import QUICK
 
 FEWEST_TABLES = 99
 FEWEST_ROWS = 1350
@@ -74,13 +73,8 @@ def test_each_form_of_messages_is_replayed_in_spark(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.once
 @pytest.mark.parametrize("form", FORMS)
-def test_all_topics_of_a_form_become_tables_in_spark(
-    spark: Any, broker: Any, tmp_path: Path, request: pytest.FixtureRequest, form: str
-) -> None:
+def test_all_topics_of_a_form_become_tables_in_spark(spark: Any, broker: Any, tmp_path: Path, form: str) -> None:
     """One query reads the topics of all recordings with messages of one form."""
-    for name, value in QUICK.items():
-        spark.conf.set(name, value)
-    request.addfinalizer(lambda: [spark.conf.unset(name) for name in QUICK])
     group = together(tmp_path / "schemas")[form]
     partitions: dict[tuple[str, int], list[tuple[bytes | None, bytes | None]]] = {}
     for record in group.records:

@@ -34,7 +34,7 @@ from kvformat.registry import KeyValueFormat
 from kvformat.registry.contract.errors import ConfigurationError
 from kvformat.registry.contract.types import quoted
 from tests.ingestion.history import BY_ID, SOURCE, expected, generated
-from tests.support.sessions import FEW_PROCESSES, JAVA, LOCAL, without_checksums
+from tests.support.sessions import FEW_PROCESSES, JAVA, LOCAL, QUICK, without_checksums
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.slow]
 KILLS = int(os.environ.get("KVFORMAT_CRASH_KILLS", "2"))
@@ -64,6 +64,7 @@ def lakes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     settings = {
         **LOCAL,
         **FEW_PROCESSES,
+        **QUICK,
         "spark.driver.extraJavaOptions": f"{JAVA} -Dderby.system.home={folder}",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.jars": f"{services.jars('delta')},{services.jars('iceberg')},{services.kafka_jars()}",

@@ -79,6 +79,18 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     session.stop()
 
 
+@pytest.fixture
+def quick_plans(spark: Any) -> Iterator[None]:
+    """Let Spark generate no code, which is a fifth of the CPU time of small batches and of tables with many types."""
+    from tests.support.sessions import QUICK
+
+    for name, value in QUICK.items():
+        spark.conf.set(name, value)
+    yield
+    for name in QUICK:
+        spark.conf.unset(name)
+
+
 @pytest.fixture(params=["UTC", pytest.param("America/New_York", marks=pytest.mark.slow)])
 def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
     """Run a test in two session time zones. New York has daylight saving time."""

@@ -130,9 +130,9 @@ def registry(server: RegistryServer, request: pytest.FixtureRequest) -> Iterator
         yield registry
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A real schema registry, without schemas."""
+    """A real schema registry for all tests, because it takes 10 s to start. Each test has its own subjects."""
     from tests.support import services
 
     registry = services.SchemaRegistry(tmp_path_factory.mktemp("apicurio"))

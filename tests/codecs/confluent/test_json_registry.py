@@ -514,10 +514,10 @@ def test_confluents_serializers_in_memory() -> None:
 @pytest.mark.slow
 def test_confluents_serializers_with_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert _check_peers(apicurio.url, 30) > 100
-    fmt = get_format("json-registry", {"url": apicurio.url, "subject": "all-value"})
+    fmt = get_format("json-registry", {"url": apicurio.url, "subject": "json-value"})
     batch = fmt.encode_batch(_rows(COLUMNS, ROW), COLUMNS)
     assert batch.errors is None
-    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "all-value"))) == row_type(resolve_schema(COLUMNS))
+    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "json-value"))) == row_type(resolve_schema(COLUMNS))
     _, reader, context = _peers(apicurio.url)
     assert reader(batch.messages[0].as_py(), context) == json.loads(_TEXT)
 

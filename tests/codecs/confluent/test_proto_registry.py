@@ -473,8 +473,8 @@ def test_confluents_serializers_in_memory() -> None:
 @pytest.mark.slow
 def test_confluents_serializers_with_a_real_registry(apicurio: services.SchemaRegistry) -> None:
     assert _check_peers(apicurio.url, 15) > 80
-    fmt = _format(apicurio.url, subject="all-value")
+    fmt = _format(apicurio.url, subject="protobuf-value")
     batch = fmt.encode_batch(_rows(COLUMNS, ROW), COLUMNS)
     assert batch.errors is None
     assert _decoded(_format(apicurio.url), COLUMNS, *batch.messages.to_pylist()) == [ROW]
-    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "all-value"))) == row_type(resolve_schema(COLUMNS))
+    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "protobuf-value"))) == row_type(resolve_schema(COLUMNS))

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--without-java", action="store_true", help="leave out the tests marked spark or services")
 
 
+_SPARK = Path(__file__).parent / "spark"
 _NEEDS_JAVA = pytest.StashKey[list[pytest.Item]]()
 
 
@@ -46,7 +48,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A session for all tests with two threads, without a user interface, on free ports of 127.0.0.1."""
+    """A session for all tests with two threads, without a user interface, on free ports of 127.0.0.1.
+
+    It generates code, as users' sessions do, if a test of `tests/spark` is among the tests.
+    """
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_TESTING"] = "1"  # makes Spark Connect use a free port
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -67,6 +72,8 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     }
     if any(item.get_closest_marker("services") for item in request.session.items):
         settings["spark.jars"] = f"{services.jars('spark-avro')},{services.kafka_jars()}"
+    if not any(item.path.is_relative_to(_SPARK) for item in request.session.items):
+        settings |= sessions.QUICK
     builder = SparkSession.builder.appName("kvformat tests").config(map=settings)
     connect = request.config.getoption("--spark-mode") == "connect"
     builder = builder.remote("local[2]") if connect else builder.master("local[2]")
@@ -77,18 +84,6 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         sessions.without_checksums(session)
     yield session
     session.stop()
-
-
-@pytest.fixture
-def quick_plans(spark: Any) -> Iterator[None]:
-    """Let Spark generate no code, which is a fifth of the CPU time of small batches and of tables with many types."""
-    from tests.support.sessions import QUICK
-
-    for name, value in QUICK.items():
-        spark.conf.set(name, value)
-    yield
-    for name in QUICK:
-        spark.conf.unset(name)
 
 
 @pytest.fixture(params=["UTC", pytest.param("America/New_York", marks=pytest.mark.slow)])

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.spark,
     pytest.mark.services,
     pytest.mark.once,
-    pytest.mark.usefixtures("each_source", "quick_plans"),
+    pytest.mark.usefixtures("each_source"),
     pytest.mark.filterwarnings(f"ignore::{KafkaSinkWarning.__module__}.KafkaSinkWarning"),
 ]
 

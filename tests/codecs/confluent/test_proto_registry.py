@@ -477,4 +477,6 @@ def test_confluents_serializers_with_a_real_registry(apicurio: services.SchemaRe
     batch = fmt.encode_batch(_rows(COLUMNS, ROW), COLUMNS)
     assert batch.errors is None
     assert _decoded(_format(apicurio.url), COLUMNS, *batch.messages.to_pylist()) == [ROW]
-    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "protobuf-value"))) == row_type(resolve_schema(COLUMNS))
+    assert row_type(resolve_schema(ddl_from_subject(apicurio.url, "protobuf-value"))) == row_type(
+        resolve_schema(COLUMNS)
+    )

@@ -123,6 +123,7 @@ def test_aborted_records_are_in_the_log_but_not_visible(spark: Any, broker: Any)
     assert [message.key() for message in broker.records(topic, committed_only=False)] == [b"k"]
 
 
+@pytest.mark.once
 def test_marks_wait_for_a_transaction_that_is_being_committed(broker: Any) -> None:
     """Otherwise a mark that is about to appear would count as missing, and its records would be written again."""
     from confluent_kafka import TopicPartition
@@ -145,6 +146,7 @@ def test_marks_wait_for_a_transaction_that_is_being_committed(broker: Any) -> No
     transaction.close()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("late", ["write", "commit"])
 def test_a_fenced_attempt_is_told_so_and_writes_nothing(broker: Any, late: str) -> None:
     topic = broker.create(f"once-fenced-{late}", 1)
@@ -174,6 +176,7 @@ def test_a_fenced_attempt_is_told_so_and_writes_nothing(broker: Any, late: str) 
     assert len(broker.records(topic, committed_only=False)) == 100
 
 
+@pytest.mark.once
 def test_a_request_that_librdkafka_never_ends_is_given_up(broker: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """`send_offsets_to_transaction` does not keep its timeout while the group's coordinator can't be reached."""
     monkeypatch.setattr(transaction_client, "_LATE", 0.1)
@@ -238,6 +241,7 @@ def test_a_stream_repeats_no_batch(spark: Any, broker: Any, tmp_path: Path) -> N
     assert len(broker.records("once-target")) == 7000
 
 
+@pytest.mark.once
 def test_two_queries_with_one_prefix_do_not_disturb_each_other(spark: Any, broker: Any, tmp_path: Path) -> None:
     broker.send(broker.create("once-two", 2), [(b'{"id":%d}' % n, b'{"n":1}') for n in range(100)])
     stream = upsert(broker.bootstrap, "once-two").read_stream(spark)
@@ -334,6 +338,7 @@ def test_metadata_is_written_with_the_timestamp(spark: Any, broker: Any) -> None
         table.write(spark.sql("SELECT 3 AS id, null AS h, TIMESTAMP'1970-01-01 00:00:00Z' AS ts"))
 
 
+@pytest.mark.once
 def test_partitions_are_those_of_the_java_client(spark: Any, broker: Any) -> None:
     """Keys of many lengths and empty ones. Records without key go to any partition, as with Java's client."""
     count = 100_000
@@ -357,6 +362,7 @@ def test_partitions_are_those_of_the_java_client(spark: Any, broker: Any) -> Non
     assert placed[0] == placed[1]
 
 
+@pytest.mark.once
 def test_fixed_sends_each_task_to_a_partition(spark: Any, broker: Any) -> None:
     table = raw(broker, broker.create("once-fixed", 3), **{"sink.partitioner": "fixed", "sink.parallelism": 4})
     table.write(spark.range(400).selectExpr("CAST(CAST(id % 40 AS STRING) AS BINARY) k", "X'00' v"))
@@ -368,6 +374,7 @@ def test_fixed_sends_each_task_to_a_partition(spark: Any, broker: Any) -> None:
     assert set.union(*places.values()) == {0, 1, 2}
 
 
+@pytest.mark.once
 def test_rows_choose_among_several_topics(spark: Any, broker: Any) -> None:
     one, two = broker.create("once-one", 1), broker.create("once-two-more", 2)
     table = raw(broker, f"{one};{two}", "v BYTES")
@@ -377,6 +384,7 @@ def test_rows_choose_among_several_topics(spark: Any, broker: Any) -> None:
     assert (len(broker.records(one)), len(broker.records(two))) == (10, 30)
 
 
+@pytest.mark.once
 def test_records_without_a_key_are_spread_over_the_tasks(spark: Any, broker: Any) -> None:
     table = raw(broker, broker.create("once-keyless", 1), "v BYTES", **{"sink.parallelism": 3})
     rows = spark.range(3000).selectExpr("CAST(CAST(id AS STRING) AS BINARY) v")
@@ -392,6 +400,7 @@ def test_records_without_a_key_are_spread_over_the_tasks(spark: Any, broker: Any
 # --- errors and warnings -----------------------------------------------------------------------------------
 
 
+@pytest.mark.once
 def test_changes_without_a_key_stay_in_order(spark: Any, broker: Any) -> None:
     options = {"connector": "kafka", "topic": broker.create("once-changes"), "sink.parallelism": "3"}
     options |= {"properties.bootstrap.servers": broker.bootstrap, "format": "debezium-json", **ONCE}
@@ -420,6 +429,7 @@ def test_varying_values_are_told_before_they_stop_a_query(spark: Any, broker: An
         table.write(numbers(spark, 3).selectExpr("id AS brand", "id", "n"), extra_columns="ignore", job_id="brand")
 
 
+@pytest.mark.once
 def test_a_transaction_longer_than_brokers_allow_is_refused(spark: Any, broker: Any) -> None:
     topic = broker.create("once-long", 1)
     table = upsert(broker.bootstrap, topic, **ONCE, **{"properties.transaction.timeout.ms": 3_600_000})

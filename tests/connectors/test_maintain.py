@@ -66,6 +66,7 @@ def test_tolerated_errors_are_counted_in_each_batch(spark: Any, broker: Any, tmp
     assert rows(spark, kept.path) == [(0, 0), (1, 1), (2, 2)]
 
 
+@pytest.mark.once
 def test_a_merge_function_gets_one_row_per_key(spark: Any, broker: Any, tmp_path: Path) -> None:
     table, kept = upsert(broker.bootstrap, broker.create("maintained-merge", 1)), Maintained(spark, tmp_path)
     broker.send("maintained-merge", [change(1, 1), change(2, 2), change(1, 3), change(3, 1), change(3, None)])
@@ -80,6 +81,7 @@ def test_a_merge_function_gets_one_row_per_key(spark: Any, broker: Any, tmp_path
     assert sorted(map(tuple, found.collect())) == [(1, 3, "+U", 0), (2, 2, "+U", 0), (3, None, "-D", 0)]
 
 
+@pytest.mark.once
 def test_an_update_that_changes_its_key_moves_the_row(spark: Any, broker: Any, tmp_path: Path) -> None:
     options = {
         "connector": "kafka",
@@ -144,6 +146,7 @@ def test_a_table_of_another_query_is_not_overwritten(spark: Any, broker: Any, tm
     assert rows(spark, kept.path) == [(0, 0), (1, 1)]
 
 
+@pytest.mark.once
 def test_invalid_arguments_are_reported_before_the_query(spark: Any, broker: Any, tmp_path: Path) -> None:
     kv = upsert(broker.bootstrap, "maintained").kv
     batch = spark.createDataFrame([], "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT")

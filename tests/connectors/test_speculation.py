@@ -59,8 +59,8 @@ def test_a_speculative_attempt_fences_the_first_one_which_writes_nothing_more(jo
     first, second = job.attempts()
     assert (first.speculative, second.speculative) == (False, True)
     assert first.host != second.host
-    assert first.reason != "ExceptionFailure"
-    assert second.reason == "Success"
+    assert "Success" in (first.reason, second.reason)  # a fenced one waits for the rows, and may be heard of first
+    assert "ExceptionFailure" not in (first.reason, second.reason)
     told = job.told()
     assert "was fenced" in told["0.failed"]
     assert "0.committed" not in told

@@ -50,9 +50,11 @@ def _table(name: str, **options: str) -> str:
 @pytest.fixture
 def views(spark: Any) -> Iterator[None]:
     """Remove the views that other tests left, and those of the test."""
+    spark.conf.set("spark.sql.codegen.factoryMode", "FALLBACK")  # without code, Spark can't list tables
     _drop_views(spark)
     yield
     _drop_views(spark)
+    spark.conf.unset("spark.sql.codegen.factoryMode")
 
 
 def _drop_views(spark: Any) -> None:

@@ -51,6 +51,7 @@ def by_key(broker: Any, topic: str) -> dict[int, list[int | None]]:
     return found
 
 
+@pytest.mark.once
 def test_default_partitioner_is_that_of_the_kafka_client(spark: Any, broker: Any) -> None:
     table = upsert(broker.bootstrap, broker.create("default-partitioner", 7))
     table.write(spark.range(200).selectExpr("CAST(id AS INT) id", "id AS n"))
@@ -84,6 +85,7 @@ def test_a_copy_has_the_same_bytes(spark: Any, broker: Any, guarantee: str) -> N
     assert placed[0] == placed[1]
 
 
+@pytest.mark.once
 def test_fixed_sends_each_task_to_a_partition(spark: Any, broker: Any) -> None:
     table = keyless(broker, broker.create("fixed", 3), **{"sink.partitioner": "fixed"})
     rows = spark.range(0, 100, 1, 4).selectExpr("CAST(id AS INT) id", "spark_partition_id() AS n")
@@ -93,6 +95,7 @@ def test_fixed_sends_each_task_to_a_partition(spark: Any, broker: Any) -> None:
         assert json.loads(message.value())["n"] % 3 == message.partition()
 
 
+@pytest.mark.once
 def test_fixed_knows_the_partitions_of_each_topic(spark: Any, broker: Any) -> None:
     topics = [broker.create("fixed-one", 1), broker.create("fixed-two", 2), broker.create("fixed-not-ours", 5)]
     asked = {"sink.partitioner": "fixed", "topic-pattern": "fixed-(one|two)", "topic": None}
@@ -156,6 +159,7 @@ def test_an_aggregate_is_written_as_it_changes(spark: Any, broker: Any, tmp_path
     assert by_key(broker, "counted") == {0: [10], 1: [10], 2: [10]}
 
 
+@pytest.mark.once
 def test_headers_are_written_and_timestamps_give_a_warning(spark: Any, broker: Any) -> None:
     table = KafkaTable.from_ddl(
         f"""CREATE TABLE t (id INT, h MAP<STRING, BYTES> METADATA FROM 'headers', ts TIMESTAMP_LTZ(3) METADATA FROM

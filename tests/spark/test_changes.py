@@ -410,6 +410,7 @@ def test_normalize_changes_equals_flink(spark: Any, rocksdb: None, tmp_path: Pat
     assert all(vectors.same(a, b, row) for (_, a), (_, b) in zip(found, wanted, strict=True))
 
 
+@pytest.mark.once
 def test_the_order_equals_sparks_order(spark: Any, rocksdb: None) -> None:
     """NULL is first, NaN is last, and the row's index in its message decides ties."""
     nan = float("nan")
@@ -452,6 +453,7 @@ def _goods(op: str, before: Any, after: Any) -> str:
     return json.dumps({"before": before, "after": after, "op": op})
 
 
+@pytest.mark.once
 def test_the_snippets_of_the_page_of_changes_run(spark: Any, rocksdb: None, tmp_path: Path) -> None:
     """The snippets of docs/changes.md give the results of the page. The stream keeps its table for two batches."""
     page = (ROOT / "docs" / "changes.md").read_text(encoding="utf-8")

@@ -87,6 +87,7 @@ def _cells(shown: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")] for line in shown.splitlines() if line.startswith("|")]
 
 
+@pytest.mark.once
 @pytest.mark.spark
 def test_the_tables_of_the_debezium_page_are_current(spark: Any) -> None:
     page = (ROOT / "docs" / "debezium.md").read_text(encoding="utf-8")

@@ -122,6 +122,7 @@ class KafkaBroker:
             "auto.create.topics.enable": "false",
             "num.network.threads": 2,
             "num.io.threads": 2,
+            "metadata.max.idle.interval.ms": 5000,  # by default, a broker writes a record each half second
             "log.cleaner.backoff.ms": 200,
             "log.cleaner.dedupe.buffer.size": 2097152,
             "log.cleaner.io.buffer.size": 65536,

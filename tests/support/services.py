@@ -129,8 +129,8 @@ class KafkaBroker:
             "log.retention.check.interval.ms": 1000,
             "log.segment.delete.delay.ms": 1000,
             # After a kill the broker waits until its old session expires.
-            "broker.session.timeout.ms": 1500,
-            "broker.heartbeat.interval.ms": 300,
+            "broker.session.timeout.ms": 3000,
+            "broker.heartbeat.interval.ms": 1000,
             **(settings or {}),
         }
         self._config = folder / "server.properties"

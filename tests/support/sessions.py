@@ -8,12 +8,11 @@ from typing import Any
 from tests.support import class_archives
 
 JAVA = (
-    "-XX:TieredStopAtLevel=1 -XX:CompileThresholdScaling=0.1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
     f"{class_archives.options_with(class_archives.SPARK)}"
 )
 """Options of a JVM that runs most code only briefly: its second compiler and its parallel collectors would cost more
-than they save. The first one compiles what ran 20 times and not 200: planning a query runs so much code so few times
-that up to half of the time went to interpreting it. The code cache keeps the size that it has with both compilers."""
+than they save. The code cache keeps the size that it has with both compilers."""
 
 LOCAL = {
     "spark.ui.enabled": "false",

@@ -297,13 +297,14 @@ class TargetSuite:
         for n, (_, wider) in enumerate(WIDER):
             column = (f"c{n}", parse_column_type(wider))
             event = events.AlterColumnTypes(table, (column,))
+            after = event.apply(changed)
             try:
-                target.change(event, event.apply(changed), BatchWrite(self.query, 1))
+                for _ in range(2):
+                    target.change(event, after, BatchWrite(self.query, 1))
             except UnsupportedChangeError:
                 refused.append(column)
             else:
-                changed = event.apply(changed)
-                target.change(event, changed, BatchWrite(self.query, 1))
+                changed = after
         if refused:
             event = events.AlterColumnTypes(table, tuple(refused))
             changed = event.apply(changed)

@@ -1,6 +1,6 @@
 """Limits of CPU time, in seconds of a quick machine.
 
-A limit is for work that would take minutes if its time were quadratic: it is about ten times what the work takes.
+They find work whose time is quadratic, which would take minutes. A limit is several times what the work takes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _QUICK = 0.1
 
 
 def slowness() -> float:
-    """Return how many times slower than a quick machine this one is now, at least 1, for work with memory."""
+    """Return how many times slower than a quick machine this one is now, at least 1. It times making many objects."""
     start = time.process_time()
     _ = {str(number): [number] for number in range(100_000)}
     return max(1.0, (time.process_time() - start) / _QUICK)
@@ -22,7 +22,7 @@ def slowness() -> float:
 
 @contextmanager
 def at_most(seconds: float) -> Iterator[None]:
-    """Fail if a block needs more CPU time."""
+    """Fail if a block, or a call of the function that this decorates, needs more CPU time. A slow machine gets more."""
     start = time.process_time()
     yield
     spent = time.process_time() - start

@@ -212,21 +212,45 @@ class KafkaBrokers:
 
         A consumer asks. librdkafka's client for administration ends the process if the coordinator of a group moves.
         """
-        from confluent_kafka import KafkaException, TopicPartition
-
-        def question() -> list[Any]:
-            partitions: list[Any] = consumer.committed(
-                [TopicPartition(topic, 0) for topic in self._settings.topics], timeout=brokers.TIMEOUT
-            )
-            for partition in partitions:
-                if partition.error is not None:
-                    raise KafkaException(partition.error)
-            return partitions
-
-        with _group(self._settings, name) as consumer:
-            offsets = brokers.ask(consumer, self._settings.options, f"the marks of the group '{name}'", question)
+        what = f"the marks of the group '{name}'"
+        try:
+            with _group(self._settings, name) as consumer:
+                offsets = brokers.ask(consumer, self._settings.options, what, lambda: self._offsets(consumer))
+        except BrokerError as cause:
+            if not self._answers_uncommitted(name, cause.__cause__):
+                raise
+            raise BrokerError(
+                f"the brokers do not tell {what}, because a transaction that wrote one has not ended. They abort it "
+                f"after '{TIMEOUT_OPTION}', here {self.longest():g} s; start the query again. If that does not help, "
+                "they have lost the transaction's end: Kafka's kafka-transactions.sh has find-hanging and abort for it",
+                option=f"{PREFIX}bootstrap.servers",
+                reason=cause.reason,
+            ) from cause
         marks = [Mark.of(name, answer.offset, answer.metadata) for answer in offsets if answer.offset >= 0]
         return max(marks, key=lambda mark: mark.batch, default=None)
+
+    def _offsets(self, consumer: Consumer) -> list[Any]:
+        from confluent_kafka import KafkaException, TopicPartition
+
+        asked = [TopicPartition(topic, 0) for topic in self._settings.topics]
+        answers: list[Any] = consumer.committed(asked, timeout=brokers.TIMEOUT)
+        for answer in answers:
+            if answer.error is not None:
+                raise KafkaException(answer.error)
+        return answers
+
+    def _answers_uncommitted(self, name: str, error: BaseException | None) -> bool:
+        """Tell whether brokers that gave no answer, with this error, have one for readers of uncommitted offsets."""
+        from confluent_kafka import KafkaException
+
+        if not isinstance(error, KafkaException) or error.args[0].name() != "_TIMED_OUT":
+            return False
+        try:
+            with _group(self._settings, name, "read_uncommitted") as consumer:
+                self._offsets(consumer)
+        except KafkaException:
+            return False
+        return True
 
     @cached_property
     def _topic(self) -> str:
@@ -451,12 +475,13 @@ def _in_time(request: Callable[[], _Answer], seconds: float) -> _Answer:
 
 
 @contextlib.contextmanager
-def _group(settings: TransactionSettings, name: str) -> Iterator[Consumer]:
+def _group(settings: TransactionSettings, name: str, isolation: str = "read_committed") -> Iterator[Consumer]:
     """A consumer that joins no group, but reads and names the group of a mark.
 
-    It reads committed data only, whatever the table's readers do: so brokers do not answer while a mark is committed.
+    By default it reads committed data only, whatever the table's readers do: so brokers do not answer while a mark is
+    committed.
     """
-    options = {key: text for key, text in settings.options.items() if key != f"{PREFIX}isolation.level"}
+    options = {**settings.options, f"{PREFIX}isolation.level": isolation}
     consumer = brokers.consumer(options, group_id=name)
     try:
         yield consumer

@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import psutil
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from kvformat.ingestion import Pipeline
 from tests.connectors.crashes import KEYS, Query, Report, changes, session
@@ -42,6 +43,16 @@ BATCH = 12_000
 SCHEMA = "id INT NOT NULL, n BIGINT, pad STRING"
 _PAD = "x" * 500  # so that a transaction takes some time
 _BAD_AFTER = 100  # changes between two bad records
+_TIMEOUT = 120
+"""Seconds after which brokers abort a transaction."""
+_TRIES = 3
+
+
+class Hanging(RuntimeError):
+    """Brokers have lost the end of a transaction, so no reader of committed records gets further.
+
+    Those of Kafka 4.4 may do so if they are killed in the middle of a commit (KAFKA-20734).
+    """
 
 
 class OnceQuery(Query):
@@ -84,7 +95,7 @@ def copy_table(spark: SparkSession, settings: dict[str, Any], checkpoint: str) -
         settings["target"],
         SCHEMA,
         **options,
-        **{"sink.parallelism": settings["tasks"], "properties.transaction.timeout.ms": 120_000},
+        **{"sink.parallelism": settings["tasks"], "properties.transaction.timeout.ms": _TIMEOUT * 1000},
     )
     records = spark.readStream.format("kafka").options(**source.source_options(streaming=True))
     most = settings.get("batch", BATCH)
@@ -100,11 +111,12 @@ def copy_table(spark: SparkSession, settings: dict[str, Any], checkpoint: str) -
 def ingest(spark: SparkSession, settings: dict[str, Any], checkpoint: str) -> StreamingQuery:
     """Start a query that ingests two tables from Debezium's messages, and writes their changes to one topic."""
     brokers = {"type": "kafka", "properties.bootstrap.servers": settings["bootstrap"]}
+    timeout = {"properties.transaction.timeout.ms": str(_TIMEOUT * 1000)}
     source = {"topic": settings["source"], "scan.startup.mode": "earliest-offset", "ingestion.ignore-errors": "true"}
     sink = {"topic": settings["target"], "partition.strategy": "hash-by-key"}
     pipeline = Pipeline(
         brokers | source,
-        brokers | sink | {"sink.delivery-guarantee": "exactly-once", "properties.transaction.timeout.ms": "120000"},
+        brokers | sink | {"sink.delivery-guarantee": "exactly-once", **timeout},
         transform=[{"source-table": r"shop.\.*", "primary-keys": "id"}],
     )
     return pipeline.start(
@@ -179,6 +191,31 @@ class Copy:
         """Return the number of records in the target's log, with those of open and aborted transactions."""
         partitions = (TopicPartition(self.target, number) for number in range(3))
         return sum(self._watching.get_watermark_offsets(one, timeout=30)[1] for one in partitions)
+
+    def open(self) -> list[str]:
+        """Return the partitions in which a transaction has not ended."""
+        client = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
+        counts = {self.target: 3, self.dead: 2, "__consumer_offsets": 1}
+        asked = {TopicPartition(topic, n): OffsetSpec.latest() for topic, count in counts.items() for n in range(count)}
+        ends = [
+            {f"{at.topic}-{at.partition}": found.result().offset for at, found in answers.items()}
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+            for answers in [client.list_offsets(asked, isolation_level=level, request_timeout=30)]
+        ]
+        return [name for name, end in ends[0].items() if end < ends[1][name]]
+
+    def wait_or_hang(self, until: Callable[[], bool]) -> None:
+        """Wait for a condition. Raises `Hanging` if brokers have not ended a transaction long after its time."""
+        deadline = time.monotonic() + _TIMEOUT + 60
+
+        def found() -> bool:
+            if until():
+                return True
+            if time.monotonic() > deadline and (partitions := self.open()):
+                raise Hanging(f"a transaction does not end in {partitions}")
+            return False
+
+        self.wait(found)
 
     def check(self, report: Report) -> None:
         """Check that a reader of committed records sees each exactly once, and those of a key in order."""
@@ -277,8 +314,16 @@ def kill_workers(broker: services.KafkaBroker, folder: Path, kills: int, records
 
 
 def kill_brokers(_: services.KafkaBroker, folder: Path, kills: int, records: int, chance: random.Random) -> Report:
-    """Kill the broker in the middle of batches, and start it again."""
+    """Kill the broker in the middle of batches, and start it again. Begins again if the broker loses a commit's end."""
+    for number in range(1, _TRIES):
+        with contextlib.suppress(Hanging):
+            return _kill_broker(folder / str(number), kills, records, chance)
+    return _kill_broker(folder / str(_TRIES), kills, records, chance)
+
+
+def _kill_broker(folder: Path, kills: int, records: int, chance: random.Random) -> Report:
     begun, report = time.monotonic(), Report("exactly once, the broker killed")
+    folder.mkdir()
     broker = services.KafkaBroker(folder)
     broker.start()
     copy = Copy(broker, folder, max(records, BATCH * (kills + 2)), chance)
@@ -292,8 +337,9 @@ def kill_brokers(_: services.KafkaBroker, folder: Path, kills: int, records: int
             time.sleep(chance.random() * 3)
             broker.start()
             done = copy.query.batches()
-            copy.wait(lambda done=done: copy.query.batches() > done or copy.all_read())
-        copy.wait(copy.all_read)
+            copy.wait_or_hang(lambda done=done: copy.query.batches() > done or copy.all_read())
+        copy.wait_or_hang(copy.all_read)
+        copy.wait_or_hang(lambda: not copy.open())
         copy.query.kill()
         copy.check(report)
     finally:

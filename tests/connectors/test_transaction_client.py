@@ -192,22 +192,36 @@ def test_ignored_keys_are_refused(text: str) -> None:
 class Consumer:
     """Answers with committed offsets by topic."""
 
-    def __init__(self, known: Mapping[str, tuple[int, str]], error: KafkaError | None = None) -> None:
-        self._known, self._error = known, error
+    def __init__(
+        self, known: Mapping[str, tuple[int, str]], error: KafkaError | None = None, raised: KafkaError | None = None
+    ) -> None:
+        self._known, self._error, self._raised = known, error, raised
 
     def committed(self, partitions: Sequence[Any], timeout: float) -> list[Any]:
+        if self._raised is not None:
+            raise KafkaException(self._raised)
         unknown = (-1001, None)
         found = [(at, self._known.get(at.topic, unknown)) for at in partitions]
         assert all(at.partition == 0 for at, _ in found), "marks are offsets of the first partition"
         return [SimpleNamespace(offset=n, metadata=text, error=self._error) for _, (n, text) in found]
 
+    def poll(self, timeout: float) -> None:
+        """There are no records."""
+
     def close(self) -> None:
         """There is no connection."""
 
 
-def _marks(known: Mapping[str, tuple[int, str]], monkeypatch: pytest.MonkeyPatch, **more: Any) -> dict[str, Mark]:
+def _marks(
+    known: Mapping[str, tuple[int, str]],
+    monkeypatch: pytest.MonkeyPatch,
+    uncommitted: KafkaError | None = None,
+    **more: Any,
+) -> dict[str, Mark]:
     def consumer(options: Mapping[str, str], *, group_id: str) -> Consumer:
-        assert "properties.isolation.level" not in options
+        if options["properties.isolation.level"] == "read_uncommitted":
+            assert "raised" in more, "only after an error"
+            return Consumer({}, raised=uncommitted)
         return Consumer(known if group_id == "p-q" else {}, **more)
 
     monkeypatch.setattr(brokers, "consumer", consumer)
@@ -231,9 +245,17 @@ def test_a_mark_before_the_first_batch_is_a_mark(monkeypatch: pytest.MonkeyPatch
 
 def test_an_error_of_a_partition_is_not_a_missing_mark(monkeypatch: pytest.MonkeyPatch) -> None:
     error = KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)
-    monkeypatch.setattr(Consumer, "poll", lambda *_: None, raising=False)
     with pytest.raises(BrokerError, match="the marks of the group 'p-q': Broker: Group authorization failed"):
         _marks({}, monkeypatch, error=error)
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_an_open_transaction_is_not_a_broker_out_of_reach(answers: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers that tell uncommitted offsets only are reached; those that tell none are not."""
+    late = KafkaError(KafkaError._TIMED_OUT)
+    wanted = r"has not ended\. They abort it after 'properties\.transaction\.timeout\.ms', here 900 s; start the query"
+    with pytest.raises(BrokerError, match=wanted if answers else "Check that this machine reaches them"):
+        _marks({}, monkeypatch, raised=late, uncommitted=None if answers else late)
 
 
 @pytest.mark.parametrize(("told", "seconds"), [({"offsets.retention.minutes": "7"}, 420.0), ({}, 86_400.0)])

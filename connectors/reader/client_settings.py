@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 PREFETCHED: Final = 16 << 10
 """Kilobytes of records that a consumer fetches ahead. The last response may exceed them."""
+LOOK_UP: Final = 1.0
+"""Seconds that a consumer waits for the leader of a partition that is not the first one that it reads. By itself,
+librdkafka asks when it connects, and otherwise once a second."""
 _WAIT: Final = 120_000  # milliseconds: Spark's default of kafkaConsumer.pollTimeoutMs
 _GROUP: Final = "kvformat"
 # Settings that a reader of ranges needs, whatever the table says.

@@ -15,7 +15,7 @@ from typing import Any, Final
 from kvformat.codecs._kernel.kafka_records import COLUMNS, KafkaRecords
 from kvformat.codecs._kernel.librdkafka import Library
 from kvformat.connectors import brokers
-from kvformat.connectors.reader.client_settings import ReaderSettings
+from kvformat.connectors.reader.client_settings import LOOK_UP, ReaderSettings
 from kvformat.connectors.reader.fetched import Fetched, LayoutError
 from kvformat.connectors.reader.librdkafka import ERROR_CALLBACK, TOKEN_CALLBACK, Librdkafka, TopicPartitions
 from kvformat.connectors.reader.ranges import PartitionRange
@@ -36,6 +36,7 @@ class DirectClient:
         self._said: collections.deque[tuple[str, str]] = collections.deque(maxlen=3)
         self._at = PartitionRange("", 0, 0, 0)
         self._fields: tuple[str, ...] = ()
+        self._seen = set[tuple[str, int]]()
         self._checked = False
         # librdkafka calls them until the client is closed.
         self._callback, self._refresh_callback = ERROR_CALLBACK(self._say), TOKEN_CALLBACK(self._refresh)
@@ -87,6 +88,15 @@ class DirectClient:
         self._said.clear()
         self._records.begin(at.partition, at.end, sum(COLUMNS.get(name, 0) for name in set(fields)))
         self._assign(at)
+        if self._seen and (at.topic, at.partition) not in self._seen:
+            self._look_up()
+        self._seen.add((at.topic, at.partition))
+
+    def _look_up(self) -> None:
+        """Ask for the leader of the assigned partition; see `LOOK_UP`."""
+        found = ctypes.c_void_p()
+        if not self._library.metadata(self._client, 0, None, ctypes.byref(found), int(LOOK_UP * 1000)):
+            self._library.metadata_destroy(found)
 
     def _assign(self, at: PartitionRange | None) -> None:
         """Assign a partition, or none."""

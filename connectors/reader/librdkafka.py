@@ -27,6 +27,8 @@ _FUNCTIONS: Final[dict[str, tuple[Any, ...]]] = {
     "err2name": (_TEXT, ctypes.c_int),
     "err2str": (_TEXT, ctypes.c_int),
     "message_errstr": (_TEXT, _P),
+    "metadata": (ctypes.c_int, _P, ctypes.c_int, _P, _P, ctypes.c_int),
+    "metadata_destroy": (None, _P),
     "oauthbearer_set_token": (
         *(ctypes.c_int, _P, _TEXT, ctypes.c_int64, _TEXT, ctypes.POINTER(_TEXT), ctypes.c_size_t, _P, ctypes.c_size_t),
     ),

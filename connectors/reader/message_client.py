@@ -7,6 +7,7 @@ whose keys are not UTF-8.
 from __future__ import annotations
 
 import collections
+import contextlib
 import ctypes
 import os
 from collections.abc import Callable, Sequence
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kvformat.connectors import brokers
-from kvformat.connectors.reader.client_settings import ReaderSettings
+from kvformat.connectors.reader.client_settings import LOOK_UP, ReaderSettings
 from kvformat.connectors.reader.fetched import Fetched
 from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.connectors.reader.records import KAFKA_FIELDS, record_batch
@@ -41,6 +42,7 @@ class MessageClient:
         self._consumer: Consumer = brokers.make_client(Consumer, client_settings, dict(settings.options))
         self._at = PartitionRange("", 0, 0, 0)
         self._fields: tuple[str, ...] = ()
+        self._seen = set[tuple[str, int]]()
         _open.append(self._consumer)
 
     def begin(self, at: PartitionRange, fields: tuple[str, ...]) -> None:
@@ -50,6 +52,16 @@ class MessageClient:
         self._at, self._fields = at, fields
         self._said.clear()
         self._consumer.assign([TopicPartition(at.topic, at.partition, at.start)])
+        if self._seen and (at.topic, at.partition) not in self._seen:
+            self._look_up()
+        self._seen.add((at.topic, at.partition))
+
+    def _look_up(self) -> None:
+        """Ask for the leader of the assigned partition; see `LOOK_UP`."""
+        from confluent_kafka import KafkaException
+
+        with contextlib.suppress(KafkaException):
+            self._consumer.list_topics(self._at.topic, timeout=LOOK_UP)
 
     def fetch(self, seconds: float) -> Fetched:
         """Wait for records of the range, and return those that have arrived."""

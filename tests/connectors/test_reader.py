@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from kvformat.connectors.reader import clients, direct_client, librdkafka
+from kvformat.connectors.reader import clients, direct_client, librdkafka, message_client
 from kvformat.connectors.reader.client_settings import ReaderSettings, reader_settings
 from kvformat.connectors.reader.fetched import LayoutError
 from kvformat.connectors.reader.ranges import PartitionRange
@@ -343,6 +343,25 @@ def test_a_kept_consumer_sees_new_partitions_and_topics_that_are_created_again(b
     broker.create(topic)
     broker.send(topic, [(None, b"last")] * 9)
     assert read(kept, PartitionRange(topic, 0, 0, 9), ["value"])["value"].to_pylist() == [b"last"] * 9
+
+
+def test_a_kept_consumer_asks_once_for_each_partition(broker: Any, loop: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By itself, librdkafka asks when it connects, and otherwise once a second."""
+    topics = [broker.create(f"reader-asks-{number}-{loop}", 2) for number in range(2)]
+    for topic in topics:
+        for partition in range(2):
+            broker.send(topic, [(None, b"v")], partition=partition)
+    asked: list[str] = []
+    kind: Any = {"compiled": direct_client.DirectClient, "messages": message_client.MessageClient}[loop]
+    look_up = kind._look_up
+    monkeypatch.setattr(kind, "_look_up", lambda client: (asked.append(reading), look_up(client)))
+    kept = settings(broker)
+    for _ in range(2):
+        for topic in topics:
+            for partition in range(2):
+                reading = f"{topic} {partition}"
+                assert read(kept, PartitionRange(topic, partition, 0, 1), ["value"])["value"].to_pylist() == [b"v"]
+    assert asked == [f"{topics[0]} 1", *(f"{topics[1]} {partition}" for partition in range(2))]
 
 
 def test_passwords_are_used_and_not_shown(broker: Any, loop: str) -> None:

@@ -210,15 +210,17 @@ class KafkaBroker:
         """Wait until the leader of each new, empty partition answers.
 
         A broker confirms a new topic before it leads the partitions, and rejects records for some moments. A producer
-        that writes at once may lose the first of several batches to a retry, and then rejects the others.
+        that writes at once may lose the first of several batches to a retry, and then rejects the others. Each try has
+        its own client, because a client may miss the answer with the leaders, and then waits for it to the end.
         """
         from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        admin, deadline = self.admin(), time.monotonic() + _LONGEST_START
+        deadline = time.monotonic() + _LONGEST_START
         waiting = [TopicPartition(*partition) for partition in partitions]
         while waiting:
-            asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in waiting}, request_timeout=30)
+            admin = self.admin()  # its futures must finish before it is closed
+            asked = admin.list_offsets({partition: OffsetSpec.latest() for partition in waiting}, request_timeout=10)
             waiting = []
             for partition, answer in asked.items():
                 with contextlib.suppress(KafkaException):

@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.registry_server import Registry, RegistryServer
 
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each Python process with NumPy would start more, which then wait busily
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(

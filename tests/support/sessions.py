@@ -8,11 +8,12 @@ from typing import Any
 from tests.support import class_archives
 
 JAVA = (
-    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC "
-    f"{class_archives.options_with(class_archives.SPARK)}"
+    "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m -XX:+UseSerialGC -XX:MetaspaceSize=512m "
+    f"-Djdk.lang.Process.launchMechanism=VFORK {class_archives.options_with(class_archives.SPARK)}"
 )
 """Options of a JVM that runs most code only briefly: its second compiler and its parallel collectors would cost more
-than they save. The code cache keeps the size that it has with both compilers."""
+than they save. The code cache keeps the size that it has with both compilers. No collection begins because of loaded
+classes. Hadoop starts a process for most files that it writes, directly with `VFORK`."""
 
 LOCAL = {
     "spark.ui.enabled": "false",

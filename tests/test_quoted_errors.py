@@ -22,6 +22,7 @@ OF_OTHERS = {
     "No module named 'kvformat'": "Python",
     "cannot import name 'get_format' from 'codecs'": "Python",
     "Pandas >= 2.2.0 must be installed": "PySpark",
+    "Failed to get committed offsets: Local: Timed out": "librdkafka",
     "No space left on device": "the operating system",
     "NoSuchMethodError": "Java",
     "NullPointerException": "Java",

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 from confluent_kafka import Consumer, IsolationLevel, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import OffsetSpec
 
 from kvformat.ingestion import Pipeline
 from tests.connectors.crashes import KEYS, Query, Report, changes, session
@@ -148,6 +148,7 @@ class Copy:
         topics = {"source": self.source, "target": self.target, "dead": self.dead}
         watching = {"group.id": "watching", "isolation.level": "read_uncommitted", "log_level": 0}
         self._watching = Consumer({"bootstrap.servers": broker.bootstrap, **watching})
+        self._admin = broker.admin()
         self.query = OnceQuery(folder, self.what, bootstrap=broker.bootstrap, **topics)
         self.query.settings(tasks=3)
 
@@ -194,13 +195,12 @@ class Copy:
 
     def open(self) -> list[str]:
         """Return the partitions in which a transaction has not ended."""
-        client = AdminClient({"bootstrap.servers": self.broker.bootstrap, "log_level": 0})
         counts = {self.target: 3, self.dead: 2, "__consumer_offsets": 1}
         asked = {TopicPartition(topic, n): OffsetSpec.latest() for topic, count in counts.items() for n in range(count)}
         ends = [
             {f"{at.topic}-{at.partition}": found.result().offset for at, found in answers.items()}
             for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-            for answers in [client.list_offsets(asked, isolation_level=level, request_timeout=30)]
+            for answers in [self._admin.list_offsets(asked, isolation_level=level, request_timeout=30)]
         ]
         return [name for name, end in ends[0].items() if end < ends[1][name]]
 

@@ -171,6 +171,18 @@ def test_nothing_below_imports_ingestion() -> None:
     assert {name: modules for name, modules in upward.items() if modules} == {}
 
 
+def test_no_module_imports_one_of_tests() -> None:
+    """What several of them use is in `tests/support`, or in a module without tests beside them.
+
+    The kit's tests of formats are declarations, which those of the same formats in Spark repeat.
+    """
+    modules = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "tests").rglob("*.py")}
+    assert len(modules) > 300
+    imported = {(path.name, name) for path, tree in modules.items() for name in _imports(tree)}
+    of_tests = {(file, name) for file, name in imported if re.match(r"tests\.(.+\.)?test_", name)}
+    assert of_tests == {("test_contract.py", "tests.registry.testing.test_formats")}
+
+
 @pytest.mark.parametrize("folder", _FLOORS)
 def test_rooms_import_only_from_lower_ones(folder: str) -> None:
     floors = _FLOORS[folder]

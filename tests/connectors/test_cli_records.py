@@ -20,7 +20,7 @@ from kvformat.registry.build import build_identity
 from kvformat.registry.contract.errors import BrokerError, OptionError
 from kvformat.registry.spark import probe
 from kvformat.registry.spark.probe import PythonReport
-from tests.connectors.test_cli import lines, run
+from tests.support.cli import lines, run
 
 SERVERS = {"properties.bootstrap.servers": "b:1"}
 

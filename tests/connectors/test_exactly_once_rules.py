@@ -17,7 +17,7 @@ from kvformat.connectors.exactly_once import DriverState, ExactlyOnce, job_query
 from kvformat.connectors.transaction_client import TransactionSettings
 from kvformat.connectors.transactions import Mark, QueryNames, TakenOver, WrittenTask
 from kvformat.registry import ConfigurationError, DeliveryError, KafkaSinkWarning, MissingExtraError
-from tests.connectors.test_sink_steps import Frame as Recorder
+from tests.support.sink_frames import Frame as Recorder
 
 SETTINGS = TransactionSettings.of({"properties.bootstrap.servers": "b:1"}, ["t"], "p")
 

@@ -12,7 +12,7 @@ import pytest
 from kvformat.connectors import Replayed, batch_progress, replay
 from kvformat.connectors.replay import Replay
 from kvformat.registry.contract.errors import ConfigurationError
-from tests.connectors.test_sink_steps import Frame, table
+from tests.support.sink_frames import Frame, table
 
 
 @pytest.fixture(autouse=True)

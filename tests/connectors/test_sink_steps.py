@@ -12,34 +12,15 @@ from kvformat.connectors import KafkaTable, sink, topics
 from kvformat.connectors.sink import Writer
 from kvformat.registry import ConfigurationError, KafkaSinkWarning, SchemaError
 from kvformat.registry.streams.dead_letters import DeadLetters
+from tests.support.sink_frames import GIVEN, Frame, table
 
-GIVEN = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
 ONCE = {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": "p"}
-
-
-def table(columns: str = "id INT", **options: Any) -> KafkaTable:
-    given = {key: value for key, value in {**GIVEN, **options}.items() if value is not None}
-    return KafkaTable(columns, given)
 
 
 def upsert(**options: Any) -> KafkaTable:
     given = {"connector": "upsert-kafka", "format": None, "key.format": "json", "value.format": "json", **options}
     kept = {key: value for key, value in {**GIVEN, **given}.items() if value is not None}
     return KafkaTable("id INT NOT NULL, n INT", kept, primary_key=["id"])
-
-
-class Frame:
-    """A DataFrame that keeps a list of what is done with it, shared with the frames made from it."""
-
-    def __init__(self, name: str, columns: list[str], done: list[Any]) -> None:
-        self.name, self.columns, self.done = name, columns, done
-
-    def __getattr__(self, method: str) -> Callable[..., Frame]:
-        def call(*given: Any) -> Frame:
-            self.done.append((self.name, method, *given))
-            return self
-
-        return call
 
 
 def writer(made: KafkaTable, monkeypatch: pytest.MonkeyPatch, columns: list[str], **more: Any) -> tuple[Writer, Frame]:

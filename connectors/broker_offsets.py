@@ -1,7 +1,6 @@
 """The partitions of a table's topics, and their offsets, as the brokers know them.
 
     BrokerOffsets(kv)        partitions, first and last offsets, committed offsets, offsets of a time, ids of topics
-    topic_pattern(text)      the pattern of `topic-pattern`, which must match whole names
 
 An object asks the brokers once for each, when it is first used: its answers belong to one moment.
 """
@@ -13,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kvformat.connectors import brokers
 from kvformat.connectors.properties import PREFIX
-from kvformat.connectors.topics import missing_topic
-from kvformat.registry.contract.errors import MissingExtraError, OptionError
+from kvformat.connectors.topics import matching, missing_topic
+from kvformat.registry.contract.errors import MissingExtraError
 from kvformat.registry.contract.fork_safe import cached_property
 from kvformat.registry.key_value_format import KeyValueFormat
 
@@ -27,8 +26,6 @@ GROUP = f"{PREFIX}group.id"
 MOST_NAMED = 20
 """Partitions that an error names; it counts the others."""
 _ISOLATION = f"{PREFIX}isolation.level"
-# Topics that librdkafka lists and Java's client does not.
-_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # brokers before Kafka 2.8 have no ids of topics
 
 
@@ -204,33 +201,7 @@ class BrokerOffsets:
 def _topics(kv: KeyValueFormat, known: Iterable[str]) -> list[str]:
     """Return the topics of the table, by name or by its pattern, which must match whole names."""
     values = kv.connector_options("decode")
-    if values["topic"]:
-        return list(dict.fromkeys(values["topic"]))
-    from kvformat.registry.java.regex import SlowMatchError
-
-    pattern = topic_pattern(values["topic-pattern"])
-    try:
-        return [topic for topic in known if topic not in _INTERNAL and pattern.matches(topic)]
-    except SlowMatchError as cause:
-        raise OptionError(
-            f"'topic-pattern' takes more than {cause.seconds:g} s for the name of a topic: write it with fewer "
-            "repetitions within each other",
-            option="topic-pattern",
-        ) from cause
-
-
-def topic_pattern(text: str | None) -> Any:
-    """Return the pattern as Python can match it; raises `OptionError` if it is not a regular expression of Java."""
-    from kvformat.registry.java.regex import RegexError, compile_java
-
-    if text is None:
-        raise OptionError("'topic' names no topic, and there is no 'topic-pattern'", option="topic")
-    try:
-        return compile_java(text)
-    except RegexError as cause:
-        raise OptionError(
-            f"'topic-pattern' is not a regular expression of Java: {cause}", option="topic-pattern"
-        ) from cause
+    return list(dict.fromkeys(values["topic"])) if values["topic"] else matching(values["topic-pattern"], known)
 
 
 def shown(partitions: Sequence[Partition]) -> str:

@@ -222,8 +222,9 @@ def _oauth(client_properties: Mapping[str, str]) -> dict[str, Any]:
     values = _jaas(client_properties, 'clientId="..." clientSecret="..."')
     settings: dict[str, Any] = {"sasl.oauthbearer.method": "oidc", _ENDPOINT: client_properties[_ENDPOINT]}
     for ours, option, setting in _OF_TOKENS:
-        if setting in client_properties or option in values:
-            settings[ours] = client_properties.get(setting) or values[option]
+        text = client_properties.get(setting) or values.get(option)
+        if text is not None:
+            settings[ours] = text
     if _OF_TOKENS[0][0] not in settings or _OF_TOKENS[1][0] not in settings:
         raise _unusable("sasl.jaas.config", "has no clientId and clientSecret")
     extensions = [(name.removeprefix(_EXTENSION), text) for name, text in values.items() if name.startswith(_EXTENSION)]

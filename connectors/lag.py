@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from kvformat.connectors import brokers
-from kvformat.connectors.broker_offsets import topic_pattern
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.properties import PREFIX
 from kvformat.connectors.reader.client_settings import reader_settings
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
+from kvformat.connectors.topics import topic_pattern
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.key_value_format import KeyValueFormat
 

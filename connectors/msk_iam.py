@@ -6,7 +6,7 @@
 
 librdkafka has no such mechanism. The brokers accept the same signature as a token of OAUTHBEARER. Options of the login
 module: `awsProfileName`, `awsRoleArn`, `awsRoleSessionName`, `awsStsRegion`. Rules: aws-msk-iam-auth's
-`IAMLoginModule` and `IAMClientCallbackHandler`.
+`IAMLoginModule`, `IAMClientCallbackHandler` and `MSKCredentialProvider`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ MECHANISM: Final = "AWS_MSK_IAM"
 HANDLER: Final = "software.amazon.msk.auth.iam.IAMClientCallbackHandler"
 OPTIONS: Final = ("awsProfileName", "awsRoleArn", "awsRoleSessionName", "awsStsRegion", "awsMaxRetries")
 """Options of the login module that are supported; retries are those of boto3."""
+_SESSION: Final = "aws-msk-iam-auth"  # the name of a role's session, unless an option gives one
 _REGION: Final = re.compile(r"\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com")
 _REGIONS: Final = ("AWS_REGION", "AWS_DEFAULT_REGION")
 
@@ -43,11 +44,11 @@ def _token(region: str, options: Mapping[str, str], _: str) -> tuple[str, float]
     with needs_extra(f"'{MECHANISM}' needs aws-msk-iam-sasl-signer-python on the driver and the workers", extra="msk"):
         from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as signer
     sign: Callable[..., tuple[str, int]]
-    if options.get("awsRoleArn"):
-        session = [options["awsRoleSessionName"]] if options.get("awsRoleSessionName") else []
-        sign = functools.partial(signer.generate_auth_token_from_role_arn, region, options["awsRoleArn"], *session)
-    elif options.get("awsProfileName"):
+    if options.get("awsProfileName"):
         sign = functools.partial(signer.generate_auth_token_from_profile, region, options["awsProfileName"])
+    elif options.get("awsRoleArn"):
+        session = options.get("awsRoleSessionName") or _SESSION
+        sign = functools.partial(signer.generate_auth_token_from_role_arn, region, options["awsRoleArn"], session)
     else:
         sign = functools.partial(signer.generate_auth_token, region)
     token, expires = sign()

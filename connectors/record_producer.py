@@ -27,6 +27,7 @@ from kvformat.registry.contract.errors import BrokerError, OptionError
 from kvformat.registry.contract.fork_safe import Guarded
 from kvformat.registry.contract.secrets import scrubbed
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.table.producer import is_idempotent
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -36,7 +37,6 @@ _PATIENCE: Final = 0.5  # seconds to wait before a record is added to a full que
 _LATE: Final = 5.0  # seconds after which a delivery that librdkafka should have given up is given up
 _SHOWN_KEY: Final = 100  # bytes of a key in an error
 _MOST_KEPT: Final = 2  # idle producers of a process
-_IDEMPOTENT: Final = ("all", "-1")
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,8 +70,8 @@ class ProducerSettings:
                 option=cause.option,
                 reason=cause.reason,
             ) from cause
-        if properties(kv.options).get("acks", "all").strip().lower() in _IDEMPOTENT:
-            producer.setdefault("enable.idempotence", "true")  # as in Java
+        if is_idempotent(properties(kv.options)):
+            producer["enable.idempotence"] = "true"
         sizes = largest_messages(kv.options, topics)
         if sizes:
             producer["batch.size"] = min(int(producer["batch.size"]), *sizes)

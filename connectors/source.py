@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from kvformat.connectors import header_filter, offsets, topics
-from kvformat.connectors.broker_offsets import topic_pattern
 from kvformat.connectors.brokers import TIMEOUT
 from kvformat.connectors.jars import check_stream_jar, kafka_source_missing
 from kvformat.connectors.option_effects import READING
@@ -182,7 +181,7 @@ def whole(pattern: str) -> str:
     An open `\Q` is closed. After `(?x)` a comment may be open: the line break ends it, and `]{0}` then matches nothing;
     without a comment `[.\n]{0}` matches nothing.
     """
-    topic_pattern(pattern)
+    topics.topic_pattern(pattern)
     return rf"\A(?:{pattern}{_open_quote(pattern)}[." + "\n" + r"]{0})\z"
 
 

@@ -1,4 +1,4 @@
-"""Checks of a table's topics with the brokers, before a job reads or writes them."""
+"""A table's topics: those that a pattern matches, and checks with the brokers before a job reads or writes them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from kvformat.registry.contract.errors import (
     OptionError,
     did_you_mean,
 )
-from kvformat.registry.java.regex import compile_java
+from kvformat.registry.java.regex import JavaPattern, RegexError, SlowMatchError, compile_java
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.spark.sessions import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Topics that librdkafka lists and Java's client does not.
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 _CREATES = "auto.create.topics.enable"
 _SOURCE = "Spark's Kafka source"
 _FAR_TIMEOUT = 5.0  # seconds that a client of Spark Connect waits for brokers, which it may not reach
@@ -47,6 +49,34 @@ class Named(Protocol):
         """The options with `properties.*` of the brokers."""
 
 
+def topic_pattern(text: str | None) -> JavaPattern:
+    """Return the pattern as Python can match it; raises `OptionError` if it is not a regular expression of Java."""
+    if text is None:
+        raise OptionError("'topic' names no topic, and there is no 'topic-pattern'", option="topic")
+    try:
+        return compile_java(text)
+    except RegexError as cause:
+        raise OptionError(
+            f"'topic-pattern' is not a regular expression of Java: {cause}", option="topic-pattern"
+        ) from cause
+
+
+def matching(text: str | None, names: Iterable[str]) -> list[str]:
+    """Return the topics that a pattern matches, which must match whole names; Kafka's own topics are left out.
+
+    Raises `OptionError` if it is not a regular expression of Java, or takes too long.
+    """
+    pattern = topic_pattern(text)
+    try:
+        return [name for name in names if name not in _INTERNAL and pattern.matches(name)]
+    except SlowMatchError as cause:
+        raise OptionError(
+            f"'topic-pattern' takes more than {cause.seconds:g} s for the name of a topic: write it with fewer "
+            "repetitions within each other",
+            option="topic-pattern",
+        ) from cause
+
+
 def partitions(kv: KeyValueFormat) -> dict[str, int]:
     """Return the number of partitions of each topic that the table may write.
 
@@ -54,10 +84,7 @@ def partitions(kv: KeyValueFormat) -> dict[str, int]:
     """
     values = kv.connector_options("encode")
     counts = {name: len(topic.partitions) for name, topic in _topics(brokers.admin(kv.options), kv).items()}
-    names: Iterable[str] = values["topic"] or ()
-    if values["topic"] is None:
-        pattern = compile_java(values["topic-pattern"])
-        names = [name for name in counts if pattern.matches(name)]
+    names = matching(values["topic-pattern"], counts) if values["topic"] is None else values["topic"]
     for name in names:
         if name not in counts:
             raise missing_topic(kv, name, counts, "but 'sink.partitioner' = 'fixed' needs its partitions")

@@ -12,6 +12,7 @@ from kvformat.connectors import brokers
 from kvformat.connectors.cli._framing import MessageBatch
 from kvformat.connectors.cli._output import note
 from kvformat.connectors.reader.client_settings import settings_of
+from kvformat.connectors.topics import matching
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 
 if TYPE_CHECKING:
@@ -36,13 +37,7 @@ def partitions_of(
     there = cluster.topics
     wanted = list(topics or ())
     if pattern is not None:
-        from kvformat.registry.java.regex import RegexError, compile_java
-
-        try:
-            compiled = compile_java(pattern)
-        except RegexError as cause:
-            raise OptionError(f"'topic-pattern' is not a regular expression: {cause}", option="topic-pattern") from None
-        wanted = sorted(name for name in there if compiled.matches(name))
+        wanted = sorted(matching(pattern, there))
         if not wanted:
             raise OptionError(f"no topic matches 'topic-pattern' = '{pattern}'", option="topic-pattern")
     for name in wanted:

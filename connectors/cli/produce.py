@@ -15,15 +15,17 @@ from kvformat.connectors.cli._output import errors_option, head, json_option, no
 from kvformat.connectors.cli._progress import FilesRead, progress
 from kvformat.connectors.cli._table import FILE, ShownTable, bootstrap_option, of_ddl, option_option, with_bootstrap
 from kvformat.connectors.cli._topics import partitions_of
-from kvformat.connectors.cli._values import python_value
+from kvformat.connectors.cli._values import ValueRefused, python_value
 from kvformat.connectors.cli.decode import files_argument
 from kvformat.connectors.cli.encode import EncodedRow, Encoder
 from kvformat.connectors.producer_settings import LARGEST_BATCH, largest_messages
 from kvformat.connectors.properties import PREFIX
 from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.error_codes import ErrorCode
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.sql.connector_options import delivery_guarantee
 from kvformat.registry.table.metadata import RAW, READABLE
+from kvformat.registry.table.producer import is_idempotent
 
 if TYPE_CHECKING:
     from confluent_kafka import Message, Producer
@@ -37,7 +39,7 @@ _SETTINGS: Final = {
     "max.request.size": "message.max.bytes",
 }
 """Settings of Java's producer, and their names in librdkafka."""
-_DEFAULTS: Final = {"enable.idempotence": "true", "delivery.timeout.ms": "120000"}  # those of Java's producer
+_DELIVERY: Final = "120000"  # milliseconds: Java's default of delivery.timeout.ms
 _PATIENCE: Final = 0.5
 """Seconds to wait before a record is added to a full queue again."""
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -128,6 +130,12 @@ class _Metadata:
             values["headers"] = [(header["key"], header["value"]) for header in values.pop("header-list")]
         if "timestamp" in values:
             values["timestamp"] = _millis(values["timestamp"])
+            if values["timestamp"] <= 0:
+                raise ValueRefused(
+                    ErrorCode.OUT_OF_RANGE,
+                    f"the timestamp {values['timestamp']} (milliseconds since 1970) can't be written: librdkafka takes "
+                    "0 for the time of writing, and brokers refuse negative ones",
+                )
         return values
 
 
@@ -215,9 +223,9 @@ def _producing(options: Mapping[str, str], batch_size: int) -> Iterator[Producer
     from confluent_kafka import Producer
 
     client_properties = {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
-    producer_settings = {
-        ours: text for name, ours in _SETTINGS.items() if (text := client_properties.get(name, _DEFAULTS.get(name)))
-    }
+    given = {name: text for name in _SETTINGS if (text := client_properties.get(name))}
+    defaults = {"enable.idempotence": str(is_idempotent(given)).lower(), "delivery.timeout.ms": _DELIVERY}
+    producer_settings = {_SETTINGS[name]: text for name, text in (defaults | given).items()}
     said: list[str] = []
     settings = {
         **brokers.client_settings(options),

@@ -30,7 +30,7 @@ _log = logging.getLogger("kvformat.data_source")
 _SERVERS = "properties.bootstrap.servers"
 _SAMPLE = 1000
 """Records of each partition from which columns are proposed."""
-_FIELDS = ("key", "value", "headers", "timestamp")
+_FIELDS = ("key", "value", "headers")
 
 
 def table_of(options: SourceOptions, schema: T.StructType | None = None) -> KeyValueFormat:
@@ -101,12 +101,10 @@ def proposed_ddl(options: SourceOptions) -> str:
 
     headers = [entries or [] for entries in records["headers"].to_pylist()]
     if format is None:
-        times = [None if time is None else time // 1000 for time in records["timestamp"].cast(pa.int64()).to_pylist()]
         inspection = inspect_topic(
             records["value"],
             records["key"],
             headers=headers,
-            timestamps=times,
             name=topic,
             topic=topic,
             bootstrap=table_options[_SERVERS],

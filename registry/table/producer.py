@@ -11,6 +11,7 @@ _TRANSACTIONS = "transactional.id"
 """Spark begins no transactions, and a producer with this setting rejects every record outside of one."""
 _GROUP = "group.id"
 """A producer has no consumer group. Kafka's client would log a warning about an unknown setting."""
+_IN_FLIGHT = "max.in.flight.requests.per.connection"
 _MOST_IN_FLIGHT = 5  # unanswered requests whose order a broker keeps (Kafka's documentation)
 
 
@@ -23,9 +24,7 @@ def producer_options(options: Mapping[str, str]) -> dict[str, str]:
 def producer_risks(options: Mapping[str, str]) -> Iterator[str]:
     """Yield a sentence for each property that endangers the delivery or the order of records."""
     properties = {name: text.strip().lower() for name, text in _properties(options).items()}
-    acks = properties.get("acks", "all")
-    retries = properties.get("retries", "")
-    in_flight = properties.get("max.in.flight.requests.per.connection", str(_MOST_IN_FLIGHT))
+    acks, retries, in_flight = properties.get("acks", "all"), properties.get("retries"), properties.get(_IN_FLIGHT)
     if _TRANSACTIONS in properties:
         yield f"'properties.{_TRANSACTIONS}' is ignored: Spark's Kafka sink has no transactions"
     if acks not in ("all", "-1"):
@@ -33,15 +32,24 @@ def producer_risks(options: Mapping[str, str]) -> Iterator[str]:
             f"'properties.acks' = '{acks}': a record counts as written before all replicas have it, and is lost if the "
             "broker that has it fails. At-least-once delivery needs 'all', the default"
         )
-    # Kafka's client turns idempotence off by itself if another setting does not allow it.
-    many = in_flight.isdigit() and int(in_flight) > _MOST_IN_FLIGHT
-    idempotent = properties.get("enable.idempotence", str(acks in ("all", "-1") and not many).lower()) == "true"
-    if not idempotent and retries != "0" and in_flight != "1":
+    if not is_idempotent(properties) and retries != "0" and in_flight != "1":
         yield (
             "the properties turn 'enable.idempotence' off: when a request is retried, records of a key may change "
             "their order. Remove 'properties.enable.idempotence', 'properties.acks' and "
-            f"'properties.max.in.flight.requests.per.connection' (at most {_MOST_IN_FLIGHT}), or set the last to 1"
+            f"'properties.{_IN_FLIGHT}' (at most {_MOST_IN_FLIGHT}), or set the last to 1"
         )
+
+
+def is_idempotent(properties: Mapping[str, str]) -> bool:
+    """Return whether Kafka's client in Java is idempotent: by default, unless another setting does not allow it.
+
+    Rule: `ProducerConfig.postProcessAndValidateIdempotenceConfigs`.
+    """
+    given = {name: text.strip().lower() for name, text in properties.items()}
+    in_flight = given.get(_IN_FLIGHT, "")
+    many = in_flight.isdecimal() and int(in_flight) > _MOST_IN_FLIGHT
+    allowed = given.get("acks", "all") in ("all", "-1") and given.get("retries") != "0" and not many
+    return given.get("enable.idempotence", str(allowed).lower()) == "true"
 
 
 def _properties(options: Mapping[str, str]) -> dict[str, str]:

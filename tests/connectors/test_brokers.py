@@ -442,3 +442,9 @@ def test_a_setting_of_java_has_priority_over_the_login_modules_option() -> None:
         "client.id": "new",
         "client.secret": "old",
     }
+
+
+def test_an_empty_scope_is_none() -> None:
+    jaas = f'{BEARER} required clientId="a" clientSecret="b";'
+    found = brokers.client_settings(_given(OAUTH | {"sasl.jaas.config": jaas, "sasl.oauthbearer.scope": ""}))
+    assert "sasl.oauthbearer.scope" not in found

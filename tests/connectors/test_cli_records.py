@@ -525,6 +525,9 @@ def test_metadata_of_a_row_chooses_its_record(produced: Any) -> None:
         {"id": 4, "topic": "nowhere"},
         {"id": 5, "topic": "nowhere"},
         {"id": 6, "partition": None},
+        {"id": 7, "timestamp": "1970-01-01T00:00:00.0009Z"},  # milliseconds: 0 is the time of writing to librdkafka
+        {"id": 8, "timestamp": "1969-12-31T23:59:59.999Z"},
+        {"id": 9, "timestamp": "1970-01-01T00:00:00.001Z"},
     ]
     asked = [part for key in ("topic", "partition", "timestamp", "header-list") for part in ("-m", key)]
     producer, result = produced(given, *asked)
@@ -532,14 +535,17 @@ def test_metadata_of_a_row_chooses_its_record(produced: Any) -> None:
         ("u", None, b'{"id":1}', {"partition": 1, "timestamp": 1_709_208_000_123}),
         ("t", None, b'{"id":2}', {"headers": [("h", b"\xff"), ("h", None)]}),
         ("t", None, b'{"id":6}', {}),
+        ("t", None, b'{"id":9}', {"timestamp": 1}),
     ]
     *faults, counts = lines(result.stderr)
-    assert [fault["reason"] for fault in faults] == [
+    assert [fault["reason"].partition(" (")[0] for fault in faults] == [
         "there is no partition 2: topic 't' has 2",
         "there is no topic 'nowhere'",
         "there is no topic 'nowhere'",
+        "the timestamp 0",
+        "the timestamp -1",
     ]
-    assert counts == {"rows": 6, "delivered": 3, "bad": 3, "failed": 0}
+    assert counts == {"rows": 9, "delivered": 4, "bad": 5, "failed": 0}
 
 
 def test_declared_metadata_is_written_unless_it_is_virtual(produced: Any) -> None:
@@ -594,10 +600,10 @@ def test_a_producer_has_the_settings_and_defaults_of_java(monkeypatch: pytest.Mo
     for settings in made:
         del settings["error_cb"]
     common = {"bootstrap.servers": "b:1", "partitioner": "murmur2_random", "batch.size": 77, "log_level": 0}
-    common |= {"enable.idempotence": "true"}
+    given = {"acks": "1", "message.max.bytes": "5", "linger.ms": "7", "delivery.timeout.ms": "9"}
     assert made == [
-        common | {"delivery.timeout.ms": "120000"},
-        common | {"acks": "1", "message.max.bytes": "5", "linger.ms": "7", "delivery.timeout.ms": "9"},
+        common | {"enable.idempotence": "true", "delivery.timeout.ms": "120000"},
+        common | {"enable.idempotence": "false"} | given,
     ]
 
 

@@ -350,6 +350,26 @@ def test_container_files_contain_their_schema() -> None:
         infer_schema([b"\x02\x04ab"], format="avro")
 
 
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_the_header_of_a_container_file_may_have_blocks_and_their_sizes(sized: bool, blocks: int) -> None:
+    """A negative count of entries is followed by the size of the block in bytes."""
+
+    def long_(number: int) -> bytes:
+        out = io.BytesIO()
+        fastavro.schemaless_writer(out, "long", number)
+        return out.getvalue()
+
+    def block(*entries: tuple[bytes, bytes]) -> bytes:
+        data = b"".join(long_(len(part)) + part for entry in entries for part in entry)
+        return (long_(-len(entries)) + long_(len(data)) if sized else long_(len(entries))) + data
+
+    schema = (b"avro.schema", json.dumps(record(("a", "int"))).encode())
+    codec = (b"avro.codec", b"null")
+    header = block(codec, schema) if blocks == 1 else block(codec) + block(schema)
+    assert infer_schema([b"Obj\x01" + header + long_(0) + bytes(16)], format="avro").ddl == "`a` INT NOT NULL"
+
+
 @pytest.mark.services
 @pytest.mark.slow
 def test_inference_from_a_real_registry(apicurio: services.SchemaRegistry, tmp_path: Path) -> None:

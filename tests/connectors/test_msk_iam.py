@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import pickle
+import sys
 import time
+from types import SimpleNamespace
+from typing import Any
 from urllib.parse import parse_qs, urlparse
 
 import pytest
@@ -46,6 +49,32 @@ def test_the_options_of_flink_sign_a_token() -> None:
     assert query["Action"] == ["kafka-cluster:Connect"]
     assert query["X-Amz-Credential"][0].startswith("AKIDEXAMPLE/")
     assert "eu-west-1/kafka-cluster" in query["X-Amz-Credential"][0]
+
+
+@pytest.mark.parametrize(
+    ("options", "asked"),
+    [
+        ("", ("generate_auth_token", "eu-west-1")),
+        ("awsProfileName=p", ("generate_auth_token_from_profile", "eu-west-1", "p")),
+        ("awsRoleArn=r", ("generate_auth_token_from_role_arn", "eu-west-1", "r", "aws-msk-iam-auth")),
+        ("awsRoleArn=r awsRoleSessionName=s", ("generate_auth_token_from_role_arn", "eu-west-1", "r", "s")),
+        ("awsRoleArn=r awsProfileName=p", ("generate_auth_token_from_profile", "eu-west-1", "p")),
+    ],
+)
+def test_a_profile_signs_before_a_role_and_a_role_before_the_environment(
+    options: str, asked: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the chain of Java's `MSKCredentialProvider`."""
+    calls: list[tuple[str, ...]] = []
+
+    class Signer:
+        def __getattr__(self, name: str) -> Any:
+            return lambda *given: calls.append((name, *given)) or ("token", 1_500)
+
+    monkeypatch.setitem(sys.modules, "aws_msk_iam_sasl_signer", SimpleNamespace(MSKAuthTokenProvider=Signer()))
+    found = brokers.client_settings({**MSK, "properties.sasl.jaas.config": f"{MODULE} required {options};"})
+    assert found["oauth_cb"]("") == ("token", 1.5), "seconds"
+    assert calls == [asked]
 
 
 def test_tasks_get_the_options_and_sign_themselves() -> None:

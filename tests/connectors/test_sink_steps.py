@@ -10,7 +10,7 @@ import pytest
 
 from kvformat.connectors import KafkaTable, sink, topics
 from kvformat.connectors.sink import Writer
-from kvformat.registry import ConfigurationError, KafkaSinkWarning, SchemaError
+from kvformat.registry import ChangelogMode, ConfigurationError, KafkaSinkWarning, SchemaError
 from kvformat.registry.streams.dead_letters import DeadLetters
 from tests.support.sink_frames import GIVEN, Frame, table
 
@@ -168,10 +168,26 @@ def test_the_tables_first_topic_carries_the_marks_of_transactions(monkeypatch: p
     assert once is not None
     assert (once.settings.topics, once.settings.topic) == (("t1", "t2"), None)
     assert (once.tasks, once.query, once.checkpoint_location) == (3, None, "/c")
-    changes = table(**ONCE, **{"format": "debezium-json"})
-    once = Writer(changes.kv, {}, None, None, None).with_transactions(None, None, "/c").once  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("format", "mode", "in_order"),
+    [
+        ("json", None, False),
+        ("debezium-json", None, True),
+        ("debezium-json", ChangelogMode.UPSERT, True),
+        ("debezium-json", ChangelogMode.INSERT_ONLY, False),
+    ],
+)
+def test_records_of_transactions_stay_in_order_unless_all_rows_are_inserts(
+    format: str, mode: ChangelogMode | None, in_order: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller's mode counts before the table's: without a key, order costs all tasks but one."""
+    monkeypatch.setattr(sink.ExactlyOnce, "checked", lambda self, df: self)
+    made = Writer(table(**ONCE, format=format).kv, {}, None, mode, None)
+    once = made.with_transactions(None, None, "/c").once  # type: ignore[arg-type]
     assert once is not None
-    assert once.in_order, "changes"
+    assert once.in_order is in_order
 
 
 # --- columns that are not written -----------------------------------------------------------------------------------

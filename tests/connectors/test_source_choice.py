@@ -30,10 +30,13 @@ def table(**options: str) -> KeyValueFormat:
         ({}, {}, None),
         (JKS, {}, r"only Java's client can: .*properties\.ssl\.truststore"),
         ({"properties.security.protocol": "SASL_SSL"}, {}, "only Java's client can: .*GSSAPI"),
-        (
-            {"ingestion.ignore-errors": "true", "ingestion.error-tolerance.max-count": "3"},
-            {},
-            "'ingestion.error-tolerance.max-count' counts",
+        *(
+            (
+                {"ingestion.ignore-errors": "true", "ingestion.error-tolerance.max-count": most},
+                {},
+                "'ingestion.error-tolerance.max-count' counts",
+            )
+            for most in ("3", "0")
         ),
         ({"ingestion.ignore-errors": "true"}, {}, None),
         ({}, {"spark_options": {"minPartitions": 3, "failondataloss": False}}, None),

@@ -26,6 +26,7 @@ from kvformat.connectors import header_filter, range_records
 from kvformat.connectors.data_source.batch import tasks_of
 from kvformat.connectors.data_source.filters import keys_of, narrowed
 from kvformat.connectors.data_source.options import OPTIONS, parse
+from kvformat.connectors.data_source.rows import stage_of
 from kvformat.connectors.data_source.source import KvformatDataSource
 from kvformat.connectors.data_source.stream import KafkaStreamReader, limited, up_to
 from kvformat.connectors.data_source.tables import table_of
@@ -142,6 +143,18 @@ def test_computed_columns_can_be_left_out() -> None:
     found = table_of(parse({"ddl": ddl, "skip_computed": "b"}))
     assert [column.name for column in found.columns] == ["id", "a"]
     assert [column.name for column in table_of(parse({"ddl": ddl, "columns": "id"})).columns] == ["id"]
+
+
+@pytest.mark.parametrize(("most", "errors"), [(0, "raise"), (1, "raise"), (-1, "raise"), (0, "capture")])
+def test_a_task_does_not_count_the_bad_records_of_a_batch(most: int, errors: str) -> None:
+    given = {**BROKERS, "format": "json", "scan.startup.mode": "earliest-offset", "errors": errors}
+    options = parse(given | {"ingestion.ignore-errors": "true", "ingestion.error-tolerance.max-count": str(most)})
+    kv = table_of(options, spark_schema(row_type(resolve_schema("id INT"))))
+    if most < 0 or errors == "capture":
+        stage_of(kv, options)
+        return
+    with pytest.raises(OptionError, match="a task of the data source knows only its own"):
+        stage_of(kv, options)
 
 
 # --- tasks and limits -------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kvformat.connectors import KafkaTable, brokers, topics
+from kvformat.connectors.cli._topics import partitions_of
 from kvformat.registry.contract.errors import BrokerError, ConfigurationError, MissingExtraError, OptionError
 
 CREATES = "auto.create.topics.enable"
@@ -110,6 +111,16 @@ def test_the_partitioner_fixed_needs_the_partitions_of_each_topic(monkeypatch: p
     assert topics.partitions(kv(None, **{"topic-pattern": "a."})) == {"a1": 3, "a2": 1}
     with pytest.raises(ConfigurationError, match=r"no topic 'c', but 'sink\.partitioner' = 'fixed' needs"):
         topics.partitions(kv("b;c"))
+
+
+def test_a_pattern_does_not_match_topics_of_kafka_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Java's client does not list them. Marks of transactions would be offsets of one, and `tail` would show it."""
+    own = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+    use(Admin(dict.fromkeys((*own, "__mine", "a"), 1)), monkeypatch)
+    of_pattern = kv(None, **{"topic-pattern": ".*"})
+    assert topics.partitions(of_pattern) == {"__mine": 1, "a": 1}
+    assert partitions_of(of_pattern.options, None, ".*") == {"__mine": [0], "a": [0]}
+    assert partitions_of(of_pattern.options, [own[0]], None) == {own[0]: [0]}, "by name"
 
 
 # --- brokers that do not answer ------------------------------------------------------------------------------------

@@ -188,6 +188,36 @@ def test_a_proposal_reads_its_own_sample(
     assert errors == [None, None]
 
 
+def _required(name: str, *fields: str) -> str:
+    """Return a schema whose `a` has these fields, none of them optional: the number x, the text y."""
+    if name == "avro-confluent":
+        types = {"x": "long", "y": "string"}
+        return _avro({"type": "record", "name": "I", "fields": [{"name": n, "type": types[n]} for n in fields]})
+    if name == "proto-registry":
+        lines = {"x": "int64 x = 1;", "y": "string y = 2;"}
+        return f'syntax = "proto3"; message M {{ I a = 1; }} message I {{ {" ".join(lines[n] for n in fields)} }}'
+    kinds = {"x": {"type": "integer"}, "y": {"type": "string"}}
+    return _json({"type": "object", "properties": {n: kinds[n] for n in fields}, "required": list(fields)})
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("name", "both", "one"),
+    [
+        ("avro-confluent", "020278", "02"),
+        ("proto-registry", "000a050801120178", "000a020801"),
+        ("json-registry", b'{"a":{"x":1,"y":"x"}}'.hex(), b'{"a":{"x":1}}'.hex()),
+    ],
+)
+def test_a_nested_field_that_a_schema_does_not_have_is_nullable(
+    name: str, both: str, one: str, swapped: bool, tmp_path: Path
+) -> None:
+    pairs = [(_required(name, "x", "y"), both), (_required(name, "x"), one)]
+    ddl, _, errors, _ = _both(tmp_path, name, *(reversed(pairs) if swapped else pairs))
+    assert ddl.startswith("`a` ROW<`x` BIGINT NOT NULL, `y` STRING>")
+    assert errors == [None, None]
+
+
 @pytest.mark.parametrize(
     ("name", "one", "first", "two", "second", "note"),
     [

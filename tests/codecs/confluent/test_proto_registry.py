@@ -340,6 +340,28 @@ def test_schemas_of_other_producers() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("kind", "params", "column"),
+    [
+        ("confluent.type.Decimal", {}, "DECIMAL(38, 18)"),
+        ("confluent.type.Decimal", {"precision": "18"}, "DECIMAL(18, 18)"),
+        ("confluent.type.Decimal", {"precision": "17"}, "DECIMAL(17, 17)"),
+        ("confluent.type.Decimal", {"precision": "5", "scale": "6"}, "DECIMAL(5, 5)"),
+        ("confluent.type.Decimal", {"precision": "39", "scale": "2"}, "DECIMAL(38, 2)"),
+        ("google.type.TimeOfDay", {"flink.precision": "4"}, "TIME(3)"),
+        ("google.protobuf.Timestamp", {"flink.precision": "10"}, "TIMESTAMP_LTZ(9)"),
+        ("string", {"flink.maxLength": "3", "flink.minLength": "3"}, "CHAR(3) NOT NULL"),
+        ("bytes", {"flink.maxLength": "3", "flink.minLength": "2"}, "VARBINARY(3) NOT NULL"),
+    ],
+)
+def test_parameters_beyond_a_type_are_limited_by_it(kind: str, params: dict[str, str], column: str) -> None:
+    pairs = ", ".join(f'{{ key: "{key}", value: "{value}" }}' for key, value in params.items())
+    imports = ("confluent/meta", "confluent/type/decimal", "google/type/timeofday", "google/protobuf/timestamp")
+    text = 'syntax = "proto3"; ' + " ".join(f'import "{name}.proto";' for name in imports)
+    text += f" message A {{ {kind} a = 1 [(confluent.field_meta) = {{ params: [{pairs}] }}]; }}"
+    assert _columns(text) == (f"`a` {column}", ())
+
+
 def test_columns_of_a_subject_and_of_messages(orders: Registry) -> None:
     assert ddl_from_subject(orders.url, "orders-value", version=1) == (
         "`id` INT NOT NULL, `name` STRING, `items` ARRAY<ROW<`sku` STRING NOT NULL> NOT NULL> NOT NULL"

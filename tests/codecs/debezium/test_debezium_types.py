@@ -556,6 +556,14 @@ def test_a_key_in_avro_is_read_by_the_types_of_debezium(registry: Registry) -> N
     assert value.for_key(json_key) is json_key
 
 
+def test_a_key_in_avro_is_read_with_the_mode_of_bytes_of_its_value(registry: Registry) -> None:
+    fields = [{"name": "b", "type": "string"}]
+    registry.ids[1] = json.dumps({"type": "record", "name": "Key", "fields": fields})
+    options = {"url": registry.url, "types": "debezium", "binary.handling.mode": "hex"}
+    key = get_format("debezium-avro-confluent", options).for_key(get_format("avro-confluent", {"url": registry.url}))
+    assert key.decode_batch(pa.array([b"\0\0\0\0\1\x0800ff"]), "b BYTES").rows.to_pylist() == [[{"b": b"\0\xff"}]]
+
+
 def test_ignore_parse_errors_makes_a_bad_value_null_and_keeps_the_message() -> None:
     columns = {"id": Given("int64", "", 1), "v": Given("int64", f"{_TIME}MicroTime", -5)}
     batch = decoded_json(columns, "id INT, v TIME(6)", **{"ignore-parse-errors": "true"})

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from kvformat.registry import ConfigurationError, KeyValueFormat
+from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.table import decode_frame
 
 _DDL = """CREATE TABLE shop (a INT, b INT, x AS NOPE(a), y AS a + 1) WITH ('connector' = 'kafka', 'topic' = 't',
@@ -41,6 +42,15 @@ def test_a_table_without_its_computed_columns_is_decoded_with_the_same_arguments
     table.without_computed("x").decode(frame, **given)  # type: ignore[arg-type]
     assert calls[0] == calls[1]
     assert calls[0][1] == {name: given[name] for name in ("row_index", "input_schema")}
+
+
+@pytest.mark.parametrize("key", ["idd", ("id", "ID")])
+@pytest.mark.parametrize("connector", ["kafka", "upsert-kafka"])
+def test_the_primary_key_has_columns_of_the_table(connector: str, key: Any) -> None:
+    options = {"connector": connector, "key.format": "json", "value.format": "json"}
+    with pytest.raises(SchemaError, match=r"column '(idd|ID)' of the PRIMARY KEY does not exist") as caught:
+        KeyValueFormat("id INT", options, primary_key=key)
+    assert caught.value.field in ("idd", "ID")
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,7 @@ BAD: list[tuple[Given, str, str]] = [
     (Given("string", f"{_TIME}ZonedTime", "24:30Z"), "TIME(3)", "24:30Z"),
     (parts("StructuredDate", **_DAY | {"day": 32}), "DATE", "StructuredDate by the message's schema) as DATE"),
     (parts("StructuredDate", **_DAY | {"day": None}), "DATE", "as DATE"),
+    (parts("StructuredDate", **_DAY | {"year": 2**31 - 1}), "DATE", "as DATE"),
     (parts("StructuredDate", **_DAY, specialValue="NAN"), "DATE", "as DATE"),
     (parts("StructuredDate", **_DAY), "TIMESTAMP(3)", "declare it as DATE, or as ROW of its parts"),
     (parts("StructuredTimestamp", **_DAY | {"year": 294_277}, **_AT_NINE), "TIMESTAMP(6)", "as TIMESTAMP(6)"),

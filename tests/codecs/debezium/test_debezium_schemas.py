@@ -278,6 +278,27 @@ def test_the_caches_between_batches_are_bounded() -> None:
     assert all(len(one._readers) <= embedded_schema._READERS for one in readers)
 
 
+def test_messages_are_read_by_their_own_schemas_after_more_than_are_kept() -> None:
+    kinds = [
+        (decimal_of(1), "ATk=", "31.30"),
+        (decimal_of(2), "ATk=", "3.13"),
+        ({"type": "string"}, "3.10", "3.10"),
+    ]
+    format, rng, number = get_format("debezium-json", OPTIONS), random.Random(7), 0
+    for _ in range(3):
+        chosen = [rng.choices(kinds, k=2) for _ in range(embedded_schema._SCHEMAS + 1)]
+        messages = []
+        for pair in chosen:
+            number += 1  # the texts of all schemas differ
+            types = {name: kind | {"version": number} for name, (kind, *_) in zip("ab", pair, strict=True)}
+            row = {name: value for name, (_, value, _) in zip("ab", pair, strict=True)}
+            messages.append(message(json.dumps(row), schema_of(types)))
+        batch = format.decode_batch(pa.array(messages), "a DECIMAL(10, 2), b DECIMAL(10, 2)")
+        assert batch.errors is None
+        found = [[str(value) for value in row.values()] for row in batch.rows.flatten().to_pylist()]
+        assert found == [[text for *_, text in pair] for pair in chosen]
+
+
 @pytest.mark.parametrize("options", [{"schema-include": "true"}, OPTIONS])
 def test_a_change_of_one_byte_in_a_schema_is_noticed(options: dict[str, str]) -> None:
     """The reader compares a schema with that of the previous message. The test removes or replaces each byte, or

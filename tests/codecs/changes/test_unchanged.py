@@ -137,7 +137,7 @@ def test_policy_error_names_the_columns_and_policy_null_gives_nulls(lenient: str
     assert nulls.rows.values.to_pylist() == [good, {"id": 1, "t": None, "n": None}, good]
 
 
-_UPDATES = {
+_UPDATES: dict[str, dict[str, Any]] = {
     "debezium-json": {"op": "u", "before": {"id": 1}, "after": {"id": 1, "n": None}},
     "ogg-json": {"op_type": "U", "before": {"id": 1}, "after": {"id": 1, "n": None}},
     "maxwell-json": {"type": "update", "data": {"id": 1, "n": None}, "old": {"n": 1}},

@@ -118,16 +118,14 @@ def test_a_message_without_a_schema_is_read_by_the_options() -> None:
     assert micros == [1_577_836_800, 1_577_836_800_000, *[1_577_836_800_000_000] * 3]
 
 
-_SCALED = {"scale": {"type": "int32"}, "value": {"type": "bytes"}}
-
-
 @pytest.mark.parametrize("options", [{}, LENIENT])
 @pytest.mark.parametrize(("t", "number"), [("DECIMAL(10, 2)", "Decimal('3.13')"), ("STRING", "'3.13'")])
 def test_a_decimal_of_any_scale_needs_its_scale_and_may_have_no_value(t: str, number: str, options: Any) -> None:
-    fields = [schema | {"field": name, "optional": True} for name, schema in _SCALED.items()]
+    parts = {"scale": "int32", "value": "bytes"}
+    fields = [{"field": name, "type": kind, "optional": True} for name, kind in parts.items()]
     schema = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": fields}
-    null: tuple[str, ...] = ("null", "{}", '{"scale":2,"value":null}')
-    bad: tuple[str, ...] = ('{"value":"ATk="}', '{"scale":null,"value":"ATk="}', '{"scale":"x","value":"ATk="}')
+    null = ("null", "{}", '{"scale":2,"value":null}')
+    bad = ('{"value":"ATk="}', '{"scale":null,"value":"ATk="}', '{"scale":"x","value":"ATk="}')
     rows = ['{"scale":2,"value":"ATk="}', *null, *bad]
     format = get_format("debezium-json", OPTIONS | options)
     good, *others = check(format, f"a {t}", [message(f'{{"a":{row}}}', schema_of({"a": schema})) for row in rows])

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from kvformat.codecs._arrays import Mask, as_integers, as_type, stored_type
 from kvformat.codecs._conversions import Conversion, EachValue
@@ -85,16 +86,20 @@ class UnscaledDecimal(Conversion):
 
 @dataclass(frozen=True)
 class VariableScaleDecimal(Conversion):
-    """Rows of a `scale` and an unscaled `value` as DECIMAL."""
+    """Rows of a `scale` and an unscaled `value` as DECIMAL. A value without a scale is not a number."""
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         scale, value = wire.flatten()
-        return decimal_array(value, self.type, as_integers(scale.fill_null(0)))
+        decimals, bad = decimal_array(value, self.type, as_integers(scale.fill_null(0)))
+        return decimals, bad | np.asarray(pc.and_(scale.is_null(), value.is_valid()))
 
 
 @dataclass(frozen=True)
 class DecimalToText(Conversion):
-    """The digits of decimals as text. The wire has unscaled numbers, or rows of a `scale` and an unscaled `value`."""
+    """The digits of decimals as text. The wire has unscaled numbers, or rows of a `scale` and an unscaled `value`.
+
+    A value without a scale is not a number.
+    """
 
     scale: int = 0
 
@@ -106,7 +111,7 @@ class DecimalToText(Conversion):
             ]
         else:
             pairs = [None if data is None else (data, self.scale) for data in wire.to_pylist()]
-        texts = [None if pair is None else decimal_digits(*pair) for pair in pairs]
+        texts = [None if pair is None or pair[1] is None else decimal_digits(*pair) for pair in pairs]
         bad = np.fromiter(
             (text is None and pair is not None for text, pair in zip(texts, pairs, strict=True)), np.bool_, len(texts)
         )

@@ -72,10 +72,7 @@ def parse_day(text: str) -> int:
         raise ValueError(text)
     year, month, day = map(int, match.groups()[:3])
     special = _INFINITE_YEARS.get(abs(year)) or _INFINITE_DATES.get((year, month, day))
-    days = epoch_day(year, month, day) if special is None else INFINITE_DAYS[special]
-    if not -_MOST_DAYS <= days < _MOST_DAYS:
-        raise ValueError(text)
-    return days
+    return check_days(epoch_day(year, month, day)) if special is None else INFINITE_DAYS[special]
 
 
 def parse_clock(text: str) -> int:
@@ -132,6 +129,13 @@ def epoch_day(year: int, month: int, day: int) -> int:
     """Days since 1970 of a date in any year, by today's calendar."""
     cycles, of_cycle = divmod(year - 2000, _CYCLE)
     return datetime(2000 + of_cycle, month, day).toordinal() - _EPOCH.toordinal() + cycles * 146_097
+
+
+def check_days(days: int) -> int:
+    """Return a number of days unchanged if it fits 32 bits; otherwise raise `ValueError`."""
+    if not -_MOST_DAYS <= days < _MOST_DAYS:
+        raise ValueError(days)
+    return days
 
 
 def check_micros(micros: int) -> int:

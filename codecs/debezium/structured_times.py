@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kvformat.codecs.debezium.parse_texts import INFINITE_DAYS, INFINITE_MICROS, check_micros, epoch_day
+from kvformat.codecs.debezium.parse_texts import INFINITE_DAYS, INFINITE_MICROS, check_days, check_micros, epoch_day
 from kvformat.registry.contract.types import STRING, FlinkField, FlinkType
 
 _DAY, _CLOCK, _OFFSET = ("year", "month", "day"), ("hour", "minute", "second", "nanos"), "offsetSeconds"
@@ -42,7 +42,7 @@ def _numbers(parts: _Parts, names: tuple[str, ...]) -> list[int]:
 def _days(parts: _Parts) -> int:
     """Days since 1970 of a date, or of Postgres's infinity."""
     special = parts[_SPECIAL]
-    return epoch_day(*_numbers(parts, _DAY)) if special is None else _infinite(INFINITE_DAYS, special)
+    return check_days(epoch_day(*_numbers(parts, _DAY))) if special is None else _infinite(INFINITE_DAYS, special)
 
 
 def _infinite(values: Mapping[str, int], special: str) -> int:

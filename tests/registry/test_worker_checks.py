@@ -126,6 +126,15 @@ def test_local_workers_with_this_python_and_pipelines_run_no_job(cluster: Any, m
     assert cluster.jobs == 1
 
 
+def test_each_session_of_spark_connect_has_workers_of_its_own(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions, "is_connect", lambda session: True)
+    for number, session in enumerate((cluster, Cluster())):
+        session.session_id = f"session-{number}"
+        for _ in range(2):
+            check_workers(session)
+        assert session.jobs == 1
+
+
 def test_a_batch_on_a_server_asks_nothing_again(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark.worker", SimpleNamespace())  # type: ignore[arg-type]
     check_workers(cluster)

@@ -92,6 +92,27 @@ def test_placeholders_of_bytes_are_found_in_every_binary_handling_mode(mode: str
     assert found == [gone, gone, {"o": b"\xff\0", "d": [datetime.date(1970, 1, 2)], "unchanged_columns": None}]
 
 
+def test_values_of_types_that_have_no_placeholder_are_not_unchanged() -> None:
+    columns: dict[str, tuple[str, Any]] = {
+        "counts": ("MAP<STRING, INT>", {_TEXT: 1}),
+        "nested": ("MAP<STRING, ARRAY<STRING>>", {_TEXT: [_TEXT]}),
+        "flags": ("ARRAY<BOOLEAN>", [True]),
+        "lists": ("ARRAY<ARRAY<STRING>>", [[_TEXT]]),
+        "rows": ("ARRAY<ROW<x STRING>>", [{"x": _TEXT}]),
+        "row": ("ROW<x STRING>", {"x": _TEXT}),
+        "day": ("DATE", "2024-02-29"),
+    }
+    schema = ", ".join(f"`{name}` {type}" for name, (type, _) in columns.items())
+    for name in _UPDATES:
+        format = get_format(name, {"unchanged.columns": "error", "changelog.mode": "upsert"})
+        row = {name: value for name, (_, value) in columns.items()}
+        member = "after" if "after" in _UPDATES[name] else "data"
+        message = _UPDATES[name] | {member: [row] if name == "canal-json" else row, "before": None, "old": None}
+        batch = decoded(format, [json.dumps(message).encode()], schema)
+        assert batch.errors is None
+        assert None not in batch.rows.values.to_pylist()[0].values()
+
+
 def test_by_default_a_placeholder_is_data() -> None:
     message: list[bytes | None] = [json.dumps({"after": {"id": 1, "t": _TEXT}, "op": "u"}).encode()]
     (row,) = decoded(get_format("debezium-json", _UPSERT), message, _SCHEMA).rows.values.to_pylist()
@@ -116,7 +137,7 @@ def test_policy_error_names_the_columns_and_policy_null_gives_nulls(lenient: str
     assert nulls.rows.values.to_pylist() == [good, {"id": 1, "t": None, "n": None}, good]
 
 
-_UPDATES = {
+_UPDATES: dict[str, dict[str, Any]] = {
     "debezium-json": {"op": "u", "before": {"id": 1}, "after": {"id": 1, "n": None}},
     "ogg-json": {"op_type": "U", "before": {"id": 1}, "after": {"id": 1, "n": None}},
     "maxwell-json": {"type": "update", "data": {"id": 1, "n": None}, "old": {"n": 1}},

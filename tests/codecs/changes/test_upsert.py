@@ -179,6 +179,15 @@ def test_the_key_of_a_record_says_which_row_is_deleted(name: str, include: str, 
     assert _records(pickle.loads(pickle.dumps(kv)), [b'{"id": 1}'], values[2:3]) == [[("-D", 1, None)]]
 
 
+@pytest.mark.parametrize("name", [*_JSON, "debezium-avro-confluent"])
+def test_only_a_deletion_may_have_no_row(name: str, tmp_path: Path) -> None:
+    kv, good = _with_key(name, tmp_path), _message(name, "i", None, _A)
+    for kind in ("i", "u") if name != "canal-json" else ("i",):
+        first, error, last = _records(kv, [b'{"id": 1}'] * 3, [good, _message(name, kind, None, None), good])
+        assert first == last == [("+I", 1, "a")]
+        assert "is missing or null, but" in error
+
+
 @pytest.mark.parametrize("name", ["debezium-json", "ogg-json", "debezium-avro-confluent"])
 def test_a_row_without_its_primary_key_is_an_error(name: str, tmp_path: Path) -> None:
     without = {"id": None, "name": "b"}

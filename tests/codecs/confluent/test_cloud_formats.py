@@ -117,6 +117,18 @@ def test_json_changes_have_numbers_for_times_and_all_of_debezium() -> None:
     assert row == [("+I", 1, dt.datetime(2024, 2, 29, 1, 2, 3, 123456))]
 
 
+@pytest.mark.parametrize("frame", [_FRAME, b"\1" + bytes(16)], ids=["id", "GUID"])
+def test_a_framed_null_deletes_the_row_of_its_key(frame: bytes) -> None:
+    options = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json-debezium-registry"}
+    kv = KeyValueFormat("id INT, n INT", options | {"value.json-debezium-registry.flattened": "true"}, primary_key="id")
+    values = [frame + b'{"id":1,"n":2}', frame + b"null", None, frame + b' {"id":1,"n":3}']
+    batch = kv.decode_batch(pa.array([b'{"id":1}'] * 4), pa.array(values))
+    assert batch.errors is None
+    assert [row["n"] for rows in batch.rows.to_pylist() for row in rows] == [2, None, None, 3]
+    assert batch.row_kinds is not None
+    assert batch.row_kinds.to_pylist() == ["+U", "-D", "-D", "+U"]
+
+
 @pytest.fixture
 def changes(registry: Registry) -> Registry:
     registry.ids[1], registry.types[1] = _ENVELOPE, "PROTOBUF"
@@ -169,8 +181,13 @@ def test_protobuf_changes_without_rows_before_and_other_messages(changes: Regist
         [("-D", None, None)],
         [("+U", 7, "x")],
     ]
+    mark, lost = head + b"\x1a\x01m", head + b"\x1a\x01t"
     skip = get_format("proto-debezium-registry", {"url": changes.url, "other-messages": "skip-all"})
-    assert decoded_rows(skip, "id INT", head + b"\x1a\x01t", head) == [[], []]
+    assert decoded_rows(skip, "id INT", mark, lost, head) == [[], [], []]
+    some = get_format("proto-debezium-registry", {"url": changes.url, "other-messages": "skip"})
+    first, error, last = decoded_rows(some, "id INT", mark, lost, head)
+    assert first == last == []
+    assert "the table has lost its rows" in error
 
 
 @pytest.mark.parametrize("format", ["json-debezium-registry", "proto-debezium-registry", "avro-debezium-registry"])

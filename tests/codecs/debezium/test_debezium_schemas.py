@@ -118,6 +118,26 @@ def test_a_message_without_a_schema_is_read_by_the_options() -> None:
     assert micros == [1_577_836_800, 1_577_836_800_000, *[1_577_836_800_000_000] * 3]
 
 
+@pytest.mark.parametrize("options", [{}, LENIENT])
+@pytest.mark.parametrize(("t", "number"), [("DECIMAL(10, 2)", "Decimal('3.13')"), ("STRING", "'3.13'")])
+def test_a_decimal_of_any_scale_needs_its_scale_and_may_have_no_value(t: str, number: str, options: Any) -> None:
+    parts = {"scale": "int32", "value": "bytes"}
+    fields = [{"field": name, "type": kind, "optional": True} for name, kind in parts.items()]
+    schema = {"type": "struct", "name": "io.debezium.data.VariableScaleDecimal", "fields": fields}
+    null = ("null", "{}", '{"scale":2,"value":null}')
+    bad = ('{"value":"ATk="}', '{"scale":null,"value":"ATk="}', '{"scale":"x","value":"ATk="}')
+    rows = ['{"scale":2,"value":"ATk="}', *null, *bad]
+    format = get_format("debezium-json", OPTIONS | options)
+    good, *others = check(format, f"a {t}", [message(f'{{"a":{row}}}', schema_of({"a": schema})) for row in rows])
+    assert good.rows == f"[{{'a': {number}}}]"
+    for answer in others[: len(null) if not options else None]:
+        assert (answer.rows, answer.error) == ("[{'a': None}]", None)
+    for answer in others[len(null) :] if not options else ():
+        assert re.search(
+            'cannot read (.*VariableScaleDecimal by the message\'s schema.* as|"x" as INT)', str(answer.error)
+        )
+
+
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("options", [{}, LENIENT])
 @pytest.mark.parametrize("flat", [False, True])
@@ -254,6 +274,27 @@ def test_the_caches_between_batches_are_bounded() -> None:
     assert readers
     assert all(len(one._numbers) <= embedded_schema._SCHEMAS for one in readers)
     assert all(len(one._readers) <= embedded_schema._READERS for one in readers)
+
+
+def test_messages_are_read_by_their_own_schemas_after_more_than_are_kept() -> None:
+    kinds = [
+        (decimal_of(1), "ATk=", "31.30"),
+        (decimal_of(2), "ATk=", "3.13"),
+        ({"type": "string"}, "3.10", "3.10"),
+    ]
+    format, rng, number = get_format("debezium-json", OPTIONS), random.Random(7), 0
+    for _ in range(3):
+        chosen = [rng.choices(kinds, k=2) for _ in range(embedded_schema._SCHEMAS + 1)]
+        messages = []
+        for pair in chosen:
+            number += 1  # the texts of all schemas differ
+            types = {name: kind | {"version": number} for name, (kind, *_) in zip("ab", pair, strict=True)}
+            row = {name: value for name, (_, value, _) in zip("ab", pair, strict=True)}
+            messages.append(message(json.dumps(row), schema_of(types)))
+        batch = format.decode_batch(pa.array(messages), "a DECIMAL(10, 2), b DECIMAL(10, 2)")
+        assert batch.errors is None
+        found = [[str(value) for value in row.values()] for row in batch.rows.flatten().to_pylist()]
+        assert found == [[text for *_, text in pair] for pair in chosen]
 
 
 @pytest.mark.parametrize("options", [{"schema-include": "true"}, OPTIONS])

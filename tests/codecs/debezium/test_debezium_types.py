@@ -302,6 +302,7 @@ BAD: list[tuple[Given, str, str]] = [
     (Given("string", f"{_TIME}ZonedTime", "24:30Z"), "TIME(3)", "24:30Z"),
     (parts("StructuredDate", **_DAY | {"day": 32}), "DATE", "StructuredDate by the message's schema) as DATE"),
     (parts("StructuredDate", **_DAY | {"day": None}), "DATE", "as DATE"),
+    (parts("StructuredDate", **_DAY | {"year": 2**31 - 1}), "DATE", "as DATE"),
     (parts("StructuredDate", **_DAY, specialValue="NAN"), "DATE", "as DATE"),
     (parts("StructuredDate", **_DAY), "TIMESTAMP(3)", "declare it as DATE, or as ROW of its parts"),
     (parts("StructuredTimestamp", **_DAY | {"year": 294_277}, **_AT_NINE), "TIMESTAMP(6)", "as TIMESTAMP(6)"),
@@ -317,6 +318,12 @@ BAD: list[tuple[Given, str, str]] = [
         "TIMESTAMP(3)",
         "(which is float64 by the message's schema) as TIMESTAMP(3); declare it",
     ),
+    (Given("float64", "", 1.5), "INT", " INT"),
+    (Given("float32", "", 128.0), "TINYINT", " TINYINT"),
+    (Given("bytes", "", base64.b64decode("1234")), "INT", "declare it as BYTES"),
+    (Given("bytes", "", base64.b64decode("1234")), "DECIMAL(10, 2)", "declare it as BYTES"),
+    (Given("bytes", "", base64.b64decode("true")), "BOOLEAN", "declare it as BYTES"),
+    (Given("int64", "", 5), "INTERVAL DAY TO SECOND", "declare it as the number or text that it is"),
     (Given("int16", "", 2), "BOOLEAN", "cannot read 2 (which is int16 by the message's schema) as BOOLEAN"),
     (Given("string", "", "00ff"), "BYTES", "set 'binary.handling.mode' to the connector's"),
     (Given("bytes", f"{_DATA}Bits", b"\xff" * 9), "BIGINT", "as BIGINT"),
@@ -554,6 +561,14 @@ def test_a_key_in_avro_is_read_by_the_types_of_debezium(registry: Registry) -> N
     assert batch.rows.to_pylist() == [[{"t": dt.datetime(1970, 1, 1, 0, 0, 1)}]]
     json_key = get_format("json")
     assert value.for_key(json_key) is json_key
+
+
+def test_a_key_in_avro_is_read_with_the_mode_of_bytes_of_its_value(registry: Registry) -> None:
+    fields = [{"name": "b", "type": "string"}]
+    registry.ids[1] = json.dumps({"type": "record", "name": "Key", "fields": fields})
+    options = {"url": registry.url, "types": "debezium", "binary.handling.mode": "hex"}
+    key = get_format("debezium-avro-confluent", options).for_key(get_format("avro-confluent", {"url": registry.url}))
+    assert key.decode_batch(pa.array([b"\0\0\0\0\1\x0800ff"]), "b BYTES").rows.to_pylist() == [[{"b": b"\0\xff"}]]
 
 
 def test_ignore_parse_errors_makes_a_bad_value_null_and_keeps_the_message() -> None:

@@ -188,6 +188,18 @@ def test_columns_can_be_left_out() -> None:
         timed.without_computed("ts")
 
 
+@pytest.mark.parametrize(
+    ("zone", "text"), [("UTC", "2023-11-14 22:13:20.000"), ("Asia/Kolkata", "2023-11-15 03:43:20.000")]
+)
+def test_records_are_decoded_in_the_given_time_zone(zone: str, text: str) -> None:
+    table = _table("seen TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', x AS CAST(seen AS STRING)")
+    at = {"value": pa.array([b"{}"]), "timestamp": pa.array([1_700_000_000_000_000], KAFKA_TYPES["timestamp"])}
+    columns = [at.get(name, pa.nulls(1, t)) for name, t in KAFKA_TYPES.items()]
+    records = pa.RecordBatch.from_arrays(columns, list(KAFKA_TYPES))
+    for decoding in (table.record_decoding(zone=zone), table.decode_stage(zone=zone)):
+        assert decoding.decoder.decoded(decoding.input.of(records, 0), 0).column("x").to_pylist() == [text]
+
+
 def test_an_unknown_time_zone_of_the_session_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"time zone 'Europe/Berlino' is not known.*Did you mean"):
         _table("a INT, x AS a + 1").computed_columns("Europe/Berlino")

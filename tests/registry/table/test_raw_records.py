@@ -147,6 +147,16 @@ def test_other_types_are_refused(declared: str) -> None:
         table(f"id INT, v {declared} METADATA FROM '__raw_value__'")
 
 
+@pytest.mark.parametrize("key", ["topic", "offset", "headers", "timestamp"])
+def test_a_batch_without_its_records_has_no_metadata_of_the_connector(key: str) -> None:
+    kv = KeyValueFormat("id BIGINT", {"format": "debezium-json"})
+    message = pa.array([b'{"after":{"id":1},"op":"c","ts_ms":5}'])
+    found = kv.decode_batch(None, message, metadata=["__raw_value__", "value.ingestion-timestamp"])
+    assert [len(rows[0]) for rows in found.rows.to_pylist()] == [3]
+    with pytest.raises(MetadataError, match=f"'{key}' is not part of the message"):
+        kv.decode_batch(None, message, metadata=["__raw_value__", key])
+
+
 def test_misspelt_keys_are_suggested() -> None:
     with pytest.raises(MetadataError, match="Did you mean '__raw_value__'"):
         KeyValueFormat("id INT", {"format": "json"}).decode_batch(None, pa.array([b"1"]), metadata=["raw_value"])

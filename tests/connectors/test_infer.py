@@ -32,7 +32,7 @@ from kvformat.registry import (
 from kvformat.registry.contract.ddl import parse_schema
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import FlinkType
-from tests.codecs.debezium import test_debezium_types as debezium_types
+from tests.codecs.debezium import debezium_types
 from tests.support import interop, recordings, vectors
 from tests.support.registry_server import Registry
 
@@ -437,7 +437,7 @@ def test_debezium_encodings_are_read_unchanged() -> None:
 OWN = [
     (one, type, value)
     for one, type, value in debezium_types.GOOD
-    if one.name.startswith((debezium_types._TIME, debezium_types._CONNECT))
+    if one.name.startswith((debezium_types.TIME, debezium_types.CONNECT))
     or one.name.rpartition(".")[2] in ("Bits", "VariableScaleDecimal")
 ]
 
@@ -479,9 +479,9 @@ def test_debezium_types_are_proposed_and_read_without_loss(registry: Registry, c
 
 
 def test_debezium_types_that_do_not_fit_the_sample() -> None:
-    time, micros = debezium_types.Given("int64", f"{debezium_types._TIME}MicroTime", -5), "io.debezium.time.MicroTime"
-    nanos = debezium_types.Given("int64", f"{debezium_types._TIME}NanoTimestamp", 1_500)
-    zoned = debezium_types.Given("string", f"{debezium_types._TIME}ZonedTimestamp", "2025-03-03T09:30:00.1234567Z")
+    time, micros = debezium_types.Given("int64", f"{debezium_types.TIME}MicroTime", -5), "io.debezium.time.MicroTime"
+    nanos = debezium_types.Given("int64", f"{debezium_types.TIME}NanoTimestamp", 1_500)
+    zoned = debezium_types.Given("string", f"{debezium_types.TIME}ZonedTimestamp", "2025-03-03T09:30:00.1234567Z")
     columns = {"time": time, "nanos": nanos, "zoned": zoned}
     message = debezium_types.event({n: g.value for n, g in columns.items()}, debezium_types.envelope(columns))
     found = infer_schema([message], format="debezium-json")
@@ -807,7 +807,7 @@ def test_tables_and_keys_as_ingestion_makes_them() -> None:
 
 
 def test_types_of_the_database_as_ingestion_makes_them() -> None:
-    columns = {"day": debezium_types.Given("int32", f"{debezium_types._TIME}Date", 19782)}
+    columns = {"day": debezium_types.Given("int32", f"{debezium_types.TIME}Date", 19782)}
     change = json.loads(debezium_types.event({"day": 19782}, debezium_types.envelope(columns)))
     change["payload"]["source"] = {"db": "d", "table": "t"}
     message = json.dumps(change).encode()

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import base64
 import datetime as dt
-import io
 import json
 import re
 import warnings
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pytest
 
@@ -24,233 +22,39 @@ from kvformat.codecs.debezium.connect_schema import ConnectSchema
 from kvformat.codecs.debezium.connect_types import flink_type, own_type
 from kvformat.codecs.debezium.own_types import _common_type
 from kvformat.codecs.discovery.column_types import Notes
-from kvformat.registry import DecodedBatch, KeyValueFormat, get_format
+from kvformat.registry import KeyValueFormat, get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.errors import DebeziumTypesWarning, OptionError, SchemaError
 from kvformat.registry.contract.types import arrow_type
 from tests.codecs.debezium.debezium_tables import DOCUMENTED
+from tests.codecs.debezium.debezium_types import (
+    CLOCK,
+    CONNECT,
+    DATA,
+    DAY_PARTS,
+    GOOD,
+    LARGEST_PARTS,
+    MICROS_OF_DAY,
+    MOMENT,
+    MOMENT_TEXT,
+    NINE_O_CLOCK,
+    NUMBER,
+    TIME,
+    WITH_SCHEMA,
+    Given,
+    avro_envelope,
+    avro_event,
+    decimal,
+    decoded_avro,
+    decoded_json,
+    envelope,
+    event,
+    micros,
+    parts,
+    unscaled,
+    variable,
+)
 from tests.support.registry_server import Registry
-
-_TIME, _DATA, _CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
-_UTC = dt.UTC
-
-
-def unscaled(number: int) -> bytes:
-    """Return the bytes of `BigInteger.toByteArray`."""
-    return number.to_bytes((number + (number < 0)).bit_length() // 8 + 1, "big", signed=True)
-
-
-class Given(NamedTuple):
-    """A type of Connect: its primitive, its name, the value in Avro, the parameters, and the schema of its parts."""
-
-    type: str
-    name: str
-    value: Any
-    parameters: dict[str, str] = {}  # noqa: RUF012
-    inner: Any = None
-
-
-def decimal(number: int, scale: int, precision: int = 10) -> Given:
-    parameters = {"scale": str(scale), "connect.decimal.precision": str(precision)}
-    return Given("bytes", f"{_CONNECT}Decimal", unscaled(number), parameters)
-
-
-def variable(number: int, scale: int) -> Given:
-    fields = {"scale": Given("int32", "", None), "value": Given("bytes", "", None)}
-    value = {"scale": scale, "value": unscaled(number)}
-    return Given("struct", f"{_DATA}VariableScaleDecimal", value, inner=fields)
-
-
-def micros(text: str) -> int:
-    return (dt.datetime.fromisoformat(text) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)
-
-
-_AT = "2025-03-03T09:30:00.123456"
-_MOMENT = dt.datetime.fromisoformat(_AT)
-_MILLIS = _MOMENT.replace(microsecond=123000)
-_CLOCK = dt.time(9, 30, 0, 123456)
-_OF_DAY = 34_200_123_456
-_PLACE = {"wkb": Given("bytes", "", None), "srid": Given("int32", "", None)}
-_POINT = {
-    "x": Given("float64", "", None),
-    "y": Given("float64", "", None),
-    "wkb": Given("bytes", "", None),
-    "srid": Given("int32", "", None),
-}
-
-_NUMBER, _WHOLE = Given("float64", "", None), Given("int32", "", None)
-_DAY = {"year": 2025, "month": 3, "day": 3}
-_AT_NINE = {"hour": 9, "minute": 30, "second": 0, "nanos": 123_456_789}
-_LARGEST = {"years": 0, "months": 0, "days": 1, "hours": 2, "minutes": 3, "seconds": 4, "nanos": 5_999}
-
-
-def parts(name: str, **values: Any) -> Given:
-    """Return a type of `StructuredTemporal`. The connector writes parts without a value as null."""
-    special = {} if "Duration" in name or name.endswith("Time") else {"specialValue": None}
-    values = {**values, **special, "precision": None, **values}
-    inner = {field: Given("string", "", None) if field == "specialValue" else _WHOLE for field in values}
-    return Given("struct", f"{_TIME}{name}", values, inner=inner)
-
-
-GOOD: list[tuple[Given, str, Any]] = [
-    # numbers
-    (decimal(120_000, 2), "DECIMAL(10, 2)", Decimal("1200.00")),
-    (decimal(-1, 2), "DECIMAL(10, 2)", Decimal("-0.01")),
-    (decimal(0, 0), "DECIMAL(10, 2)", Decimal("0.00")),
-    (decimal(-(2**63), 0), "DECIMAL(19, 0)", Decimal(-(2**63))),
-    (decimal(2**63, 0), "DECIMAL(19, 0)", Decimal(2**63)),
-    (decimal(10**38 - 1, 10, 38), "DECIMAL(38, 10)", Decimal("9" * 28 + "." + "9" * 10)),
-    (decimal(-(10**37), 3, 38), "DECIMAL(38, 3)", Decimal(-(10**37)).scaleb(-3)),
-    (decimal(12_500, 4), "DECIMAL(10, 2)", Decimal("1.25")),
-    (decimal(5, -3), "DECIMAL(10, 2)", Decimal("5000.00")),
-    (decimal(12_500, 3), "STRING", "12.500"),
-    (decimal(7, 2), "BYTES", b"\x07"),
-    (variable(-12_500, 3), "DECIMAL(20, 4)", Decimal("-12.5000")),
-    (variable(10**20, 0), "DECIMAL(38, 2)", Decimal(10**20)),
-    (variable(314, 2), "STRING", "3.14"),
-    (variable(314, 2), "ROW<scale INT, `value` BYTES>", {"scale": 2, "value": unscaled(314)}),
-    (Given("string", "", "1200.50"), "DECIMAL(10, 2)", Decimal("1200.50")),
-    (Given("float64", "", 1200.5), "DECIMAL(10, 2)", Decimal("1200.50")),
-    (Given("int16", "", 7), "SMALLINT", 7),
-    (Given("int16", "", 7), "DECIMAL(5, 1)", Decimal("7.0")),
-    (Given("int64", "", 2**40), "BIGINT", 2**40),
-    (Given("boolean", "", True), "BOOLEAN", True),
-    (Given("int16", "", 1), "BOOLEAN", True),
-    (Given("int16", "", 0), "BOOLEAN", False),
-    (Given("float64", "", 1.5), "DOUBLE", 1.5),
-    (Given("float32", "", 1.5), "FLOAT", 1.5),
-    (Given("int32", "", 7), "INT", 7),
-    (Given("string", "", "x"), "STRING", "x"),
-    # dates and times of day
-    (Given("int32", f"{_TIME}Date", 20_150), "DATE", dt.date(2025, 3, 3)),
-    (Given("int32", f"{_TIME}Date", -1), "DATE", dt.date(1969, 12, 31)),
-    (Given("int32", f"{_CONNECT}Date", 20_150), "DATE", dt.date(2025, 3, 3)),
-    (Given("int32", f"{_TIME}Date", 20_150), "INT", 20_150),
-    (Given("int32", f"{_TIME}Time", 34_200_123), "TIME(3)", _CLOCK.replace(microsecond=123_000)),
-    (Given("int32", f"{_CONNECT}Time", 34_200_123), "TIME(3)", _CLOCK.replace(microsecond=123_000)),
-    (Given("int64", f"{_TIME}MicroTime", _OF_DAY), "TIME(6)", _CLOCK),
-    (Given("int64", f"{_TIME}MicroTime", _OF_DAY), "BIGINT", _OF_DAY),
-    (Given("int64", f"{_TIME}NanoTime", _OF_DAY * 1000), "TIME(6)", _CLOCK),
-    (Given("string", f"{_TIME}ZonedTime", "09:30:00.123456Z"), "TIME(6)", _CLOCK),
-    (Given("string", f"{_TIME}ZonedTime", "00:30:00.123456-09:00"), "TIME(6)", _CLOCK),
-    (Given("string", f"{_TIME}ZonedTime", "01:30+02:00"), "TIME(6)", dt.time(23, 30)),
-    (Given("string", f"{_TIME}IsoTime", "09:30:00.123456Z"), "TIME(6)", _CLOCK),
-    (Given("string", f"{_TIME}IsoDate", "2025-03-03Z"), "DATE", dt.date(2025, 3, 3)),
-    (Given("int32", f"{_TIME}Year", 2025), "INT", 2025),
-    (parts("StructuredDate", **_DAY), "DATE", dt.date(2025, 3, 3)),
-    (parts("StructuredTime", **_AT_NINE), "TIME(6)", _CLOCK),
-    (parts("StructuredZonedTime", **_AT_NINE, offsetSeconds=-7_200), "TIME(6)", _CLOCK.replace(hour=11)),
-    (parts("StructuredZonedTime", **_AT_NINE, offsetSeconds=36_000), "TIME(6)", _CLOCK.replace(hour=23)),
-    (
-        parts("StructuredDuration", **dict.fromkeys(_LARGEST, 0) | {"hours": 9, "minutes": 30}),
-        "TIME(0)",
-        dt.time(9, 30),
-    ),
-    # timestamps
-    (Given("int64", f"{_TIME}Timestamp", micros(_AT) // 1000), "TIMESTAMP(3)", _MILLIS),
-    (Given("int64", f"{_CONNECT}Timestamp", micros(_AT) // 1000), "TIMESTAMP(3)", _MILLIS),
-    (Given("int64", f"{_CONNECT}Timestamp", 0), "TIMESTAMP_LTZ(3)", dt.datetime(1970, 1, 1, tzinfo=_UTC)),
-    (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "TIMESTAMP(6)", _MOMENT),
-    (Given("int64", f"{_TIME}MicroTimestamp", -1), "TIMESTAMP(6)", dt.datetime(1969, 12, 31, 23, 59, 59, 999_999)),
-    (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "STRING", _AT),
-    (Given("int64", f"{_TIME}MicroTimestamp", micros("0099-12-31T23:59:59")), "STRING", "0099-12-31T23:59:59"),
-    (Given("int32", f"{_TIME}Date", 18321), "STRING", "2020-02-29"),
-    (Given("int64", f"{_TIME}MicroTime", 3_020_399_000_010), "STRING", "838:59:59.000010"),
-    (Given("int32", f"{_CONNECT}Time", -1500), "STRING", "-00:00:01.500"),
-    (Given("int32", "", 7), "STRING", "7"),
-    (Given("boolean", "", True), "STRING", "true"),
-    (Given("float64", "", 0.5), "STRING", "0.5"),
-    (Given("int64", f"{_TIME}NanoTimestamp", micros(_AT) * 1000 + 999), "TIMESTAMP(6)", _MOMENT),
-    (Given("string", f"{_TIME}ZonedTimestamp", f"{_AT}Z"), "TIMESTAMP_LTZ(6)", _MOMENT.replace(tzinfo=_UTC)),
-    (Given("string", f"{_TIME}ZonedTimestamp", f"{_AT}789Z"), "TIMESTAMP_LTZ(6)", _MOMENT.replace(tzinfo=_UTC)),
-    (
-        Given("string", f"{_TIME}ZonedTimestamp", "2018-07-18T14:00:00+04:00"),
-        "TIMESTAMP_LTZ(3)",
-        dt.datetime(2018, 7, 18, 10, tzinfo=_UTC),
-    ),
-    (Given("string", f"{_TIME}ZonedTimestamp", "2018-07-18T14:00:00Z"), "STRING", "2018-07-18T14:00:00Z"),
-    (Given("string", f"{_TIME}IsoTimestamp", f"{_AT}Z"), "TIMESTAMP(6)", _MOMENT),
-    (parts("StructuredTimestamp", **_DAY, **_AT_NINE), "TIMESTAMP(6)", _MOMENT),
-    (
-        parts("StructuredZonedTimestamp", **_DAY, **_AT_NINE, offsetSeconds=3600, zoneId=None),
-        "TIMESTAMP_LTZ(6)",
-        _MOMENT.replace(hour=8, tzinfo=_UTC),
-    ),
-    (
-        parts("StructuredDuration", **_LARGEST),
-        "INTERVAL DAY TO SECOND",
-        dt.timedelta(days=1, seconds=7384, microseconds=5),
-    ),
-    (
-        Given("int64", f"{_TIME}MicroDuration", 93_784_000_005),
-        "INTERVAL DAY TO SECOND",
-        dt.timedelta(days=1, seconds=7384, microseconds=5),
-    ),
-    (Given("int64", f"{_TIME}MicroDuration", 5), "BIGINT", 5),
-    (Given("int64", f"{_TIME}NanoDuration", -1_500), "INTERVAL DAY TO SECOND", dt.timedelta(microseconds=-2)),
-    (Given("string", f"{_TIME}Interval", "P1Y2M3DT4H5M6.78S"), "STRING", "P1Y2M3DT4H5M6.78S"),
-    # texts, bytes
-    (Given("string", f"{_DATA}Json", '{"a": 1}'), "STRING", '{"a": 1}'),
-    (Given("string", f"{_DATA}Xml", "<a/>"), "STRING", "<a/>"),
-    (
-        Given("string", f"{_DATA}Uuid", "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"),
-        "STRING",
-        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
-    ),
-    (Given("string", f"{_DATA}Enum", "red", {"allowed": "red,blue"}), "STRING", "red"),
-    (Given("string", f"{_DATA}EnumSet", "red,blue", {"allowed": "red,blue"}), "ARRAY<STRING>", ["red", "blue"]),
-    (Given("string", f"{_DATA}EnumSet", ""), "ARRAY<STRING>", []),
-    (Given("string", f"{_DATA}EnumSet", "red,blue"), "STRING", "red,blue"),
-    (Given("string", f"{_DATA}Ltree", "Top.Science"), "STRING", "Top.Science"),
-    (Given("string", f"{_DATA}Tsvector", "'a':1 'b':2"), "STRING", "'a':1 'b':2"),
-    (Given("bytes", "", b"\0\xff"), "BYTES", b"\0\xff"),
-    (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BIGINT", 261),
-    (Given("bytes", f"{_DATA}Bits", b"\xff" * 7 + b"\x7f"), "BIGINT", 2**63 - 1),
-    (Given("bytes", f"{_DATA}Bits", b"\x05\x01"), "BYTES", b"\x05\x01"),
-    # containers
-    (
-        Given("struct", f"{_DATA}geometry.Point", {"x": 1.5, "y": 2.0, "wkb": b"\x01", "srid": None}, inner=_POINT),
-        "ROW<x DOUBLE, y DOUBLE, wkb BYTES, srid INT>",
-        {"x": 1.5, "y": 2.0, "wkb": b"\x01", "srid": None},
-    ),
-    *(
-        (
-            Given("struct", f"{_DATA}geometry.{kind}", {"wkb": b"\x01", "srid": 4326}, inner=_PLACE),
-            "ROW<wkb BYTES, srid INT>",
-            {"wkb": b"\x01", "srid": 4326},
-        )
-        for kind in ("Geometry", "Geography")
-    ),
-    (
-        Given("struct", f"{_DATA}geometry.Circle", {"radius": 2.5}, inner={"radius": _NUMBER}),
-        "ROW<radius DOUBLE>",
-        {"radius": 2.5},
-    ),
-    (
-        Given("struct", f"{_DATA}geometry.Line", {"a": 1.0, "b": 2.0, "c": 3.0}, inner=dict.fromkeys("abc", _NUMBER)),
-        "ROW<a DOUBLE, b DOUBLE, c DOUBLE>",
-        {"a": 1.0, "b": 2.0, "c": 3.0},
-    ),
-    (Given("array", f"{_DATA}DoubleVector", [0.5, 2.0], inner=_NUMBER), "ARRAY<DOUBLE>", [0.5, 2.0]),
-    (Given("array", f"{_DATA}FloatVector", [0.5], inner=Given("float32", "", None)), "ARRAY<FLOAT>", [0.5]),
-    (Given("map", "", {"a": "b"}, inner=Given("string", "", None)), "MAP<STRING, STRING>", [("a", "b")]),
-    (Given("array", "", ["a", None], inner=Given("string", "", None)), "ARRAY<STRING>", ["a", None]),
-    (
-        Given("array", "", [0, None, 1500], inner=Given("int64", f"{_TIME}Timestamp", None)),
-        "ARRAY<TIMESTAMP(3)>",
-        [dt.datetime(1970, 1, 1), None, dt.datetime(1970, 1, 1, 0, 0, 1, 500_000)],
-    ),
-    (
-        Given("array", "", [unscaled(314)], inner=decimal(0, 2)._replace(value=None)),
-        "ARRAY<DECIMAL(10, 2)>",
-        [Decimal("3.14")],
-    ),
-    (
-        Given("map", "", {"a": 20_150}, inner=Given("int32", f"{_TIME}Date", None)),
-        "MAP<STRING, DATE>",
-        [("a", dt.date(2025, 3, 3))],
-    ),
-]
 
 
 def test_every_documented_type_is_tested() -> None:
@@ -261,16 +65,16 @@ def test_every_documented_type_is_tested() -> None:
 
 
 def test_a_structured_date_may_be_read_as_a_row(registry: Registry) -> None:
-    columns, schema = {"v": parts("StructuredDate", **_DAY)}, "v ROW<year INT, `day` SMALLINT>"
+    columns, schema = {"v": parts("StructuredDate", **DAY_PARTS)}, "v ROW<year INT, `day` SMALLINT>"
     for batch in (decoded_json(columns, schema), decoded_avro(registry, columns, schema)):
         assert batch.rows.to_pylist() == [[{"v": {"year": 2025, "day": 3}}]]
 
 
 def test_a_sparse_vector_is_read_as_text_or_row(registry: Registry) -> None:
     """`SparseDoubleVector`: for map keys that are not texts, JsonConverter writes a list of pairs, AvroData records."""
-    pair = Given("struct", "srv.Pair", None, inner={"key": Given("int16", "", None), "value": _NUMBER})
+    pair = Given("struct", "srv.Pair", None, inner={"key": Given("int16", "", None), "value": NUMBER})
     inner = {"dimensions": Given("int16", "", None), "vector": Given("array", "", None, inner=pair)}
-    name = f"{_DATA}SparseDoubleVector"
+    name = f"{DATA}SparseDoubleVector"
     text = decoded_json({"v": Given("struct", name, {"dimensions": 5, "vector": [[1, 0.5]]}, inner=inner)}, "v STRING")
     assert text.rows.to_pylist() == [[{"v": '{"dimensions":5,"vector":[[1,0.5]]}'}]]
     value = {"dimensions": 5, "vector": [{"key": 1, "value": 0.5}]}
@@ -282,35 +86,35 @@ def test_a_sparse_vector_is_read_as_text_or_row(registry: Registry) -> None:
 
 
 BAD: list[tuple[Given, str, str]] = [
-    (Given("int32", f"{_TIME}Date", -2_440_589), "DATE", "cannot read -2440589"),
-    (Given("int32", f"{_CONNECT}Date", -(2**31)), "DATE", "cannot read -2147483648"),
+    (Given("int32", f"{TIME}Date", -2_440_589), "DATE", "cannot read -2440589"),
+    (Given("int32", f"{CONNECT}Date", -(2**31)), "DATE", "cannot read -2147483648"),
     (decimal(10**10, 2), "DECIMAL(10, 2)", "Decimal by the message's schema) as DECIMAL(10, 2)"),
     (decimal(12_345, 4), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
     (decimal(10**80, 2), "DECIMAL(38, 2)", "as DECIMAL(38, 2)"),
-    (Given("bytes", f"{_CONNECT}Decimal", b""), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
+    (Given("bytes", f"{CONNECT}Decimal", b""), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
     (decimal(5, 2), "DOUBLE", "declare it as DECIMAL(p, 2), STRING or BYTES"),
     (variable(12_345, 4), "DECIMAL(10, 2)", "VariableScaleDecimal by the message's schema) as DECIMAL(10, 2)"),
     (variable(1, 2**31 - 1), "DECIMAL(10, 2)", "as DECIMAL(10, 2)"),
-    (Given("int64", f"{_TIME}MicroTimestamp", 5), "TIMESTAMP_LTZ(6)", "declare it as TIMESTAMP (it has no time zone)"),
-    (Given("int64", f"{_TIME}MicroTimestamp", 5), "DATE", "declare it as TIMESTAMP, or as BIGINT"),
-    (Given("int64", f"{_TIME}Timestamp", 2**62), "TIMESTAMP(3)", f"cannot read {2**62} (which is {_TIME}Timestamp"),
-    (Given("int64", f"{_TIME}MicroTime", 86_400_000_000), "TIME(6)", "cannot read 86400000000"),
-    (Given("int64", f"{_TIME}MicroTime", -5), "TIME(6)", "cannot read -5"),
-    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-30T14:00:00Z"), "TIMESTAMP_LTZ(3)", "2018-02-30"),
-    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-03 14:00:00"), "TIMESTAMP_LTZ(3)", "2018-02-03 14"),
-    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-03T14:00:00Z"), "TIMESTAMP(3)", "declare it as TIMESTAMP_LTZ"),
-    (Given("string", f"{_TIME}ZonedTime", "24:30Z"), "TIME(3)", "24:30Z"),
-    (parts("StructuredDate", **_DAY | {"day": 32}), "DATE", "StructuredDate by the message's schema) as DATE"),
-    (parts("StructuredDate", **_DAY | {"day": None}), "DATE", "as DATE"),
-    (parts("StructuredDate", **_DAY | {"year": 2**31 - 1}), "DATE", "as DATE"),
-    (parts("StructuredDate", **_DAY, specialValue="NAN"), "DATE", "as DATE"),
-    (parts("StructuredDate", **_DAY), "TIMESTAMP(3)", "declare it as DATE, or as ROW of its parts"),
-    (parts("StructuredTimestamp", **_DAY | {"year": 294_277}, **_AT_NINE), "TIMESTAMP(6)", "as TIMESTAMP(6)"),
-    (parts("StructuredTime", **_AT_NINE | {"hour": 24}), "TIME(6)", "as TIME(6)"),
-    (parts("StructuredDuration", **_LARGEST | {"months": 1}), "INTERVAL DAY TO SECOND", "as INTERVAL DAY"),
-    (parts("StructuredDuration", **_LARGEST), "TIME(6)", "as TIME(6)"),
-    (Given("string", f"{_TIME}ZonedTimestamp", "+294277-01-01T00:00:00Z"), "TIMESTAMP_LTZ(3)", "+294277"),
-    (Given("string", f"{_TIME}ZonedTimestamp", "2018-02-03T14:00:60Z"), "TIMESTAMP_LTZ(3)", "14:00:60"),
+    (Given("int64", f"{TIME}MicroTimestamp", 5), "TIMESTAMP_LTZ(6)", "declare it as TIMESTAMP (it has no time zone)"),
+    (Given("int64", f"{TIME}MicroTimestamp", 5), "DATE", "declare it as TIMESTAMP, or as BIGINT"),
+    (Given("int64", f"{TIME}Timestamp", 2**62), "TIMESTAMP(3)", f"cannot read {2**62} (which is {TIME}Timestamp"),
+    (Given("int64", f"{TIME}MicroTime", 86_400_000_000), "TIME(6)", "cannot read 86400000000"),
+    (Given("int64", f"{TIME}MicroTime", -5), "TIME(6)", "cannot read -5"),
+    (Given("string", f"{TIME}ZonedTimestamp", "2018-02-30T14:00:00Z"), "TIMESTAMP_LTZ(3)", "2018-02-30"),
+    (Given("string", f"{TIME}ZonedTimestamp", "2018-02-03 14:00:00"), "TIMESTAMP_LTZ(3)", "2018-02-03 14"),
+    (Given("string", f"{TIME}ZonedTimestamp", "2018-02-03T14:00:00Z"), "TIMESTAMP(3)", "declare it as TIMESTAMP_LTZ"),
+    (Given("string", f"{TIME}ZonedTime", "24:30Z"), "TIME(3)", "24:30Z"),
+    (parts("StructuredDate", **DAY_PARTS | {"day": 32}), "DATE", "StructuredDate by the message's schema) as DATE"),
+    (parts("StructuredDate", **DAY_PARTS | {"day": None}), "DATE", "as DATE"),
+    (parts("StructuredDate", **DAY_PARTS | {"year": 2**31 - 1}), "DATE", "as DATE"),
+    (parts("StructuredDate", **DAY_PARTS, specialValue="NAN"), "DATE", "as DATE"),
+    (parts("StructuredDate", **DAY_PARTS), "TIMESTAMP(3)", "declare it as DATE, or as ROW of its parts"),
+    (parts("StructuredTimestamp", **DAY_PARTS | {"year": 294_277}, **NINE_O_CLOCK), "TIMESTAMP(6)", "as TIMESTAMP(6)"),
+    (parts("StructuredTime", **NINE_O_CLOCK | {"hour": 24}), "TIME(6)", "as TIME(6)"),
+    (parts("StructuredDuration", **LARGEST_PARTS | {"months": 1}), "INTERVAL DAY TO SECOND", "as INTERVAL DAY"),
+    (parts("StructuredDuration", **LARGEST_PARTS), "TIME(6)", "as TIME(6)"),
+    (Given("string", f"{TIME}ZonedTimestamp", "+294277-01-01T00:00:00Z"), "TIMESTAMP_LTZ(3)", "+294277"),
+    (Given("string", f"{TIME}ZonedTimestamp", "2018-02-03T14:00:60Z"), "TIMESTAMP_LTZ(3)", "14:00:60"),
     (Given("int64", "", 5), "TIMESTAMP(3)", "declare it as BIGINT and convert it"),
     (Given("int32", "", 5), "DATE", "declare it as BIGINT and convert it"),
     (
@@ -326,132 +130,14 @@ BAD: list[tuple[Given, str, str]] = [
     (Given("int64", "", 5), "INTERVAL DAY TO SECOND", "declare it as the number or text that it is"),
     (Given("int16", "", 2), "BOOLEAN", "cannot read 2 (which is int16 by the message's schema) as BOOLEAN"),
     (Given("string", "", "00ff"), "BYTES", "set 'binary.handling.mode' to the connector's"),
-    (Given("bytes", f"{_DATA}Bits", b"\xff" * 9), "BIGINT", "as BIGINT"),
-    (Given("bytes", f"{_DATA}Bits", bytes(7) + b"\x80"), "BIGINT", "as BIGINT"),
+    (Given("bytes", f"{DATA}Bits", b"\xff" * 9), "BIGINT", "as BIGINT"),
+    (Given("bytes", f"{DATA}Bits", bytes(7) + b"\x80"), "BIGINT", "as BIGINT"),
     (
-        Given("array", "", [0, 2**62], inner=Given("int64", f"{_TIME}Timestamp", None)),
+        Given("array", "", [0, 2**62], inner=Given("int64", f"{TIME}Timestamp", None)),
         "ARRAY<TIMESTAMP(3)>",
         "'v.element'",
     ),
 ]
-
-
-# --- write JSON --------------------------------------------------------------------------------------------
-
-
-_OF_JSON = {"float32": "float", "float64": "double"}  # the names of JsonConverter
-
-
-def json_schema(given: Given, field: str | None = None) -> dict[str, Any]:
-    """Return the schema as Connect's JsonConverter writes it."""
-    schema: dict[str, Any] = {"type": _OF_JSON.get(given.type, given.type), "optional": True}
-    schema |= {"name": given.name, "version": 1} if given.name else {}
-    schema |= {"parameters": given.parameters} if given.parameters else {}
-    if given.type == "struct":
-        schema["fields"] = [json_schema(part, name) for name, part in given.inner.items()]
-    elif given.type == "array":
-        schema["items"] = json_schema(given.inner)
-    elif given.type == "map":
-        schema |= {"keys": {"type": "string"}, "values": json_schema(given.inner)}
-    return schema | ({"field": field} if field else {})
-
-
-def json_value(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, dict):
-        return {name: json_value(part) for name, part in value.items()}
-    return [json_value(part) for part in value] if isinstance(value, list) else value
-
-
-def envelope(columns: dict[str, Given]) -> dict[str, Any]:
-    image = {"type": "struct", "optional": True, "name": "srv.db.t.Value"}
-    image["fields"] = [json_schema(given, name) for name, given in columns.items()]
-    fields = [{**image, "field": "before"}, {**image, "field": "after"}, {"type": "string", "field": "op"}]
-    return {"type": "struct", "name": "srv.db.t.Envelope", "fields": fields}
-
-
-def event(row: dict[str, Any], schema: Any = None) -> bytes:
-    payload = {"before": None, "after": {name: json_value(value) for name, value in row.items()}, "op": "c"}
-    return json.dumps(payload if schema is None else {"schema": schema, "payload": payload}).encode()
-
-
-WITH_SCHEMA = {"schema-include": "true", "types": "debezium"}
-
-
-def decoded_json(columns: dict[str, Given], schema: str, **options: str) -> DecodedBatch:
-    row = {name: given.value for name, given in columns.items()}
-    message = event(row, envelope(columns))
-    return get_format("debezium-json", WITH_SCHEMA | options).decode_batch(pa.array([message]), schema)
-
-
-# --- write Avro --------------------------------------------------------------------------------------------
-
-_AVRO = {
-    "boolean": "boolean",
-    "int8": "int",
-    "int16": "int",
-    "int32": "int",
-    "int64": "long",
-    "float32": "float",
-    "float64": "double",
-    "string": "string",
-    "bytes": "bytes",
-}
-
-
-def avro_type(given: Given, name: str) -> Any:
-    """Return the type as Confluent's AvroData writes it."""
-    if given.type == "struct":
-        fields = [{"name": f, "type": ["null", avro_type(part, f"{name}_{f}")]} for f, part in given.inner.items()]
-        full = given.name or f"srv.db.t.{name}"
-        return {"type": "record", "name": full, "fields": fields, "connect.name": full}
-    if given.type in ("array", "map"):
-        of = "items" if given.type == "array" else "values"
-        return {"type": given.type, of: ["null", avro_type(given.inner, name)]}
-    found: dict[str, Any] = {"type": _AVRO[given.type]}
-    found |= {"connect.type": given.type} if given.type in ("int8", "int16") else {}
-    found |= {"connect.name": given.name, "connect.version": 1} if given.name else {}
-    found |= {"connect.parameters": given.parameters} if given.parameters else {}
-    if given.name == f"{_CONNECT}Decimal" and given.parameters and int(given.parameters["scale"]) >= 0:
-        precision = int(given.parameters["connect.decimal.precision"])
-        found |= {"logicalType": "decimal", "precision": precision, "scale": int(given.parameters["scale"])}
-    for suffix, logical in (("Date", "date"), ("Time", "time-millis"), ("Timestamp", "timestamp-millis")):
-        if given.name == _CONNECT + suffix:
-            found["logicalType"] = logical
-    return found if len(found) > 1 else found["type"]
-
-
-def avro_envelope(columns: dict[str, Given]) -> dict[str, Any]:
-    fields = [{"name": name, "type": ["null", avro_type(g, name)], "default": None} for name, g in columns.items()]
-    value = {"type": "record", "name": "srv.db.t.Value", "fields": fields}
-    images = [{"name": "before", "type": ["null", value]}, {"name": "after", "type": ["null", "srv.db.t.Value"]}]
-    return {"type": "record", "name": "srv.db.t.Envelope", "fields": [*images, {"name": "op", "type": "string"}]}
-
-
-def without_logical_types(schema: Any) -> Any:
-    """Remove logical types from a schema, so that fastavro writes the plain values."""
-    if isinstance(schema, list):
-        return [without_logical_types(part) for part in schema]
-    if isinstance(schema, dict):
-        return {key: without_logical_types(part) for key, part in schema.items() if key != "logicalType"}
-    return schema
-
-
-def avro_event(schema_id: int, schema: Any, row: dict[str, Any]) -> bytes:
-    stream = io.BytesIO()
-    plain = fastavro.parse_schema(without_logical_types(schema))
-    fastavro.schemaless_writer(stream, plain, {"before": None, "after": row, "op": "c"})
-    return b"\0" + schema_id.to_bytes(4, "big") + stream.getvalue()
-
-
-def decoded_avro(registry: Registry, columns: dict[str, Given], schema: str, **options: str) -> DecodedBatch:
-    written = avro_envelope(columns)
-    schema_id = len(registry.ids) + 1
-    registry.ids[schema_id] = json.dumps(written)
-    message = avro_event(schema_id, written, {name: given.value for name, given in columns.items()})
-    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "types": "debezium"} | options)
-    return fmt.decode_batch(pa.array([message]), schema)
 
 
 # --- with a schema -----------------------------------------------------------------------------------------
@@ -501,7 +187,7 @@ COUNTS: list[tuple[str, str, dict[int, Any]]] = [  # counts, with days, microsec
 
 @pytest.mark.parametrize(("name", "type", "wanted"), COUNTS, ids=[f"{name} {t}" for name, t, _ in COUNTS])
 def test_counts_are_read_up_to_the_limits_of_their_columns(name: str, type: str, wanted: dict[int, Any]) -> None:
-    schema = envelope({"v": Given("int32" if name == "Date" else "int64", f"{_TIME}{name}", None)})
+    schema = envelope({"v": Given("int32" if name == "Date" else "int64", f"{TIME}{name}", None)})
     events = [event({"v": count}, schema) for count in (*wanted, None, *wanted)]
     batch = get_format("debezium-json", WITH_SCHEMA).decode_batch(pa.array(events), f"v {type}")
     values = batch.rows.values.field(0)
@@ -543,7 +229,7 @@ def test_a_column_that_older_messages_do_not_have_is_null(registry: Registry, ty
 
 def test_a_key_without_a_schema_is_its_own_error_if_its_columns_need_one() -> None:
     keys = get_format("debezium-json", {"types": "debezium"}).for_key(get_format("json"))
-    day = {"field": "d", "type": "int32", "name": f"{_TIME}Date"}
+    day = {"field": "d", "type": "int32", "name": f"{TIME}Date"}
     good = json.dumps({"schema": {"type": "struct", "fields": [day]}, "payload": {"d": 18266}}).encode()
     batch = keys.decode_batch(pa.array([good, b'{"d":18266}', good]), "d DATE")
     assert batch.rows.to_pylist() == [[{"d": dt.date(2020, 1, 5)}], None, [{"d": dt.date(2020, 1, 5)}]]
@@ -552,7 +238,7 @@ def test_a_key_without_a_schema_is_its_own_error_if_its_columns_need_one() -> No
 
 
 def test_a_key_in_avro_is_read_by_the_types_of_debezium(registry: Registry) -> None:
-    time = {"type": "long", "connect.version": 1, "connect.name": f"{_TIME}MicroTimestamp"}
+    time = {"type": "long", "connect.version": 1, "connect.name": f"{TIME}MicroTimestamp"}
     registry.ids[1] = json.dumps({"type": "record", "name": "Key", "fields": [{"name": "t", "type": time}]})
     value = get_format("debezium-avro-confluent", {"url": registry.url, "types": "debezium"})
     key = value.for_key(get_format("avro-confluent", {"url": registry.url}))
@@ -572,7 +258,7 @@ def test_a_key_in_avro_is_read_with_the_mode_of_bytes_of_its_value(registry: Reg
 
 
 def test_ignore_parse_errors_makes_a_bad_value_null_and_keeps_the_message() -> None:
-    columns = {"id": Given("int64", "", 1), "v": Given("int64", f"{_TIME}MicroTime", -5)}
+    columns = {"id": Given("int64", "", 1), "v": Given("int64", f"{TIME}MicroTime", -5)}
     batch = decoded_json(columns, "id INT, v TIME(6)", **{"ignore-parse-errors": "true"})
     assert batch.errors is None
     assert batch.rows.to_pylist() == [[{"id": 1, "v": None}]]
@@ -666,18 +352,18 @@ def test_a_column_that_needs_a_schema_is_an_error_without_one() -> None:
 _FIRST, _LAST = -9_223_372_036_832_400_000, 9_223_372_036_825_200_000
 FAR: list[tuple[Given, str, int]] = [
     # connectors/postgresql, "TIMESTAMP type", and `PostgresValueConverter`, `DateTimeFormat` for other types
-    (Given("int64", f"{_TIME}MicroTimestamp", _LAST), "TIMESTAMP(6)", _LAST),
-    (Given("int64", f"{_TIME}MicroTimestamp", _FIRST), "TIMESTAMP(6)", _FIRST),
-    (Given("int64", f"{_TIME}NanoTimestamp", 2**63 - 1), "TIMESTAMP(6)", _LAST),
-    (Given("int64", f"{_TIME}NanoTimestamp", -(2**63)), "TIMESTAMP(6)", _FIRST),
-    (Given("int64", f"{_CONNECT}Timestamp", _LAST // 1000), "TIMESTAMP(3)", _LAST),
-    (Given("string", f"{_TIME}ZonedTimestamp", "infinity"), "TIMESTAMP_LTZ(6)", _LAST),
-    (Given("string", f"{_TIME}ZonedTimestamp", "-infinity"), "TIMESTAMP_LTZ(6)", _FIRST),
-    (Given("string", f"{_TIME}IsoTimestamp", "+294247-01-10T04:00:25.2Z"), "TIMESTAMP(6)", _LAST),
-    (Given("int32", f"{_TIME}Date", -2_147_472_692), "DATE", 106_751_991),
-    (Given("int32", f"{_TIME}Date", -2_147_472_691), "DATE", -106_751_992),
+    (Given("int64", f"{TIME}MicroTimestamp", _LAST), "TIMESTAMP(6)", _LAST),
+    (Given("int64", f"{TIME}MicroTimestamp", _FIRST), "TIMESTAMP(6)", _FIRST),
+    (Given("int64", f"{TIME}NanoTimestamp", 2**63 - 1), "TIMESTAMP(6)", _LAST),
+    (Given("int64", f"{TIME}NanoTimestamp", -(2**63)), "TIMESTAMP(6)", _FIRST),
+    (Given("int64", f"{CONNECT}Timestamp", _LAST // 1000), "TIMESTAMP(3)", _LAST),
+    (Given("string", f"{TIME}ZonedTimestamp", "infinity"), "TIMESTAMP_LTZ(6)", _LAST),
+    (Given("string", f"{TIME}ZonedTimestamp", "-infinity"), "TIMESTAMP_LTZ(6)", _FIRST),
+    (Given("string", f"{TIME}IsoTimestamp", "+294247-01-10T04:00:25.2Z"), "TIMESTAMP(6)", _LAST),
+    (Given("int32", f"{TIME}Date", -2_147_472_692), "DATE", 106_751_991),
+    (Given("int32", f"{TIME}Date", -2_147_472_691), "DATE", -106_751_992),
     *(
-        (parts(name, **dict.fromkeys((*_DAY, *_AT_NINE, "offsetSeconds")), specialValue=special), type, value)
+        (parts(name, **dict.fromkeys((*DAY_PARTS, *NINE_O_CLOCK, "offsetSeconds")), specialValue=special), type, value)
         for special, day, value in [
             ("POSITIVE_INFINITY", 106_751_991, _LAST),
             ("NEGATIVE_INFINITY", -106_751_992, _FIRST),
@@ -688,9 +374,9 @@ FAR: list[tuple[Given, str, int]] = [
             ("StructuredZonedTimestamp", "TIMESTAMP_LTZ(6)", value),
         ]
     ),
-    (Given("string", f"{_TIME}ZonedTimestamp", "+10000-01-01T00:00:00Z"), "TIMESTAMP_LTZ(6)", 253_402_300_800_000_000),
-    (Given("string", f"{_TIME}IsoTimestamp", "-0043-03-15T12:00:00Z"), "TIMESTAMP(6)", -63_517_780_800_000_000),
-    (Given("string", f"{_TIME}IsoDate", "+10000-01-01Z"), "DATE", 2_932_897),
+    (Given("string", f"{TIME}ZonedTimestamp", "+10000-01-01T00:00:00Z"), "TIMESTAMP_LTZ(6)", 253_402_300_800_000_000),
+    (Given("string", f"{TIME}IsoTimestamp", "-0043-03-15T12:00:00Z"), "TIMESTAMP(6)", -63_517_780_800_000_000),
+    (Given("string", f"{TIME}IsoDate", "+10000-01-01Z"), "DATE", 2_932_897),
 ]
 
 
@@ -722,29 +408,29 @@ WITHOUT: list[tuple[dict[str, str], str, Any, Any]] = [
     ({"time.precision.mode": "adaptive"}, "TIMESTAMP(6)", _DAY_MICROS, dt.datetime(2025, 3, 3)),
     ({"time.precision.mode": "adaptive"}, "TIMESTAMP(9)", _DAY_MICROS * 1000, dt.datetime(2025, 3, 3)),
     ({"time.precision.mode": "adaptive_time_microseconds"}, "TIMESTAMP(3)", 0, dt.datetime(1970, 1, 1)),
-    ({"time.precision.mode": "adaptive_time_microseconds"}, "TIME(3)", _OF_DAY, _CLOCK),
+    ({"time.precision.mode": "adaptive_time_microseconds"}, "TIME(3)", MICROS_OF_DAY, CLOCK),
     ({"time.precision.mode": "connect"}, "TIMESTAMP(6)", _DAY_MICROS // 1000, dt.datetime(2025, 3, 3)),
     ({"time.precision.mode": "connect"}, "TIME(3)", 1500, dt.time(0, 0, 1, 500_000)),
     ({"time.precision.mode": "microseconds"}, "TIMESTAMP(3)", _DAY_MICROS, dt.datetime(2025, 3, 3)),
-    ({"time.precision.mode": "nanoseconds"}, "TIME(3)", _OF_DAY * 1000, _CLOCK),
+    ({"time.precision.mode": "nanoseconds"}, "TIME(3)", MICROS_OF_DAY * 1000, CLOCK),
     ({"time.precision.mode": "isostring"}, "TIMESTAMP(3)", "2025-03-03T00:00:00Z", dt.datetime(2025, 3, 3)),
     ({"time.precision.mode": "isostring"}, "DATE", "2025-03-03Z", dt.date(2025, 3, 3)),
-    ({"time.precision.mode": "structured"}, "DATE", {**_DAY, "specialValue": None}, dt.date(2025, 3, 3)),
-    ({"time.precision.mode": "structured"}, "TIME(3)", _AT_NINE, _CLOCK),
-    ({"time.precision.mode": "structured"}, "TIMESTAMP(3)", {**_DAY, **_AT_NINE}, _MOMENT),
+    ({"time.precision.mode": "structured"}, "DATE", {**DAY_PARTS, "specialValue": None}, dt.date(2025, 3, 3)),
+    ({"time.precision.mode": "structured"}, "TIME(3)", NINE_O_CLOCK, CLOCK),
+    ({"time.precision.mode": "structured"}, "TIMESTAMP(3)", {**DAY_PARTS, **NINE_O_CLOCK}, MOMENT),
     (
         {"time.precision.mode": "structured"},
         "TIMESTAMP_LTZ(3)",
-        {**_DAY, **_AT_NINE, "offsetSeconds": 0},
-        _MOMENT.replace(tzinfo=_UTC),
+        {**DAY_PARTS, **NINE_O_CLOCK, "offsetSeconds": 0},
+        MOMENT.replace(tzinfo=dt.UTC),
     ),
     (
         {"time.precision.mode": "structured"},
         "INTERVAL DAY TO SECOND",
-        {**_LARGEST, "nanos": 0},
+        {**LARGEST_PARTS, "nanos": 0},
         dt.timedelta(days=1, seconds=7384),
     ),
-    ({}, "TIMESTAMP_LTZ(3)", "2025-03-03T00:00:00Z", dt.datetime(2025, 3, 3, tzinfo=_UTC)),
+    ({}, "TIMESTAMP_LTZ(3)", "2025-03-03T00:00:00Z", dt.datetime(2025, 3, 3, tzinfo=dt.UTC)),
     ({}, "BYTES", "AP8+", b"\0\xff>"),
     ({"binary.handling.mode": "hex"}, "BYTES", "00ff3e", b"\0\xff>"),
     ({"time.precision.mode": "adaptive"}, "ARRAY<DATE>", [0, 1], [dt.date(1970, 1, 1), dt.date(1970, 1, 2)]),
@@ -804,7 +490,7 @@ def test_an_error_with_flinks_types_names_the_option() -> None:
         batch.errors.to_pylist()
         == [  # type: ignore[union-attr]
             """field 'payload.after.amount': cannot read "AdTA" as DECIMAL(10, 2). By the message's schema it is """
-            f"{_CONNECT}Decimal: set 'types' = 'debezium' to read it"
+            f"{CONNECT}Decimal: set 'types' = 'debezium' to read it"
         ]
         * 2
     )
@@ -820,8 +506,8 @@ def test_an_error_with_flinks_types_names_the_option() -> None:
 @pytest.mark.parametrize(
     ("given", "type"),
     [
-        (Given("int64", f"{_TIME}MicroTimestamp", micros(_AT)), "TIMESTAMP(3)"),
-        (Given("int32", f"{_TIME}Date", 20_150), "TIME(3)"),
+        (Given("int64", f"{TIME}MicroTimestamp", micros(MOMENT_TEXT)), "TIMESTAMP(3)"),
+        (Given("int32", f"{TIME}Date", 20_150), "TIME(3)"),
         (Given("bytes", "", b"\xff"), "STRING"),
     ],
 )
@@ -839,10 +525,10 @@ def test_a_value_that_flink_misreads_in_avro_gives_one_warning(registry: Registr
 
 def test_values_that_flink_reads_correctly_in_avro_give_no_warning(registry: Registry) -> None:
     columns = {
-        "d": Given("int32", f"{_TIME}Date", 1),
-        "ts": Given("int64", f"{_TIME}Timestamp", 1),
+        "d": Given("int32", f"{TIME}Date", 1),
+        "ts": Given("int64", f"{TIME}Timestamp", 1),
         "n": decimal(5, 2),
-        "raw": Given("int64", f"{_TIME}MicroTimestamp", 1),
+        "raw": Given("int64", f"{TIME}MicroTimestamp", 1),
         "s": Given("string", "", "x"),
     }
     with warnings.catch_warnings():
@@ -872,7 +558,7 @@ def test_each_error_of_a_batch_has_its_own_code(registry: Registry) -> None:
 
 def test_a_broken_message_does_not_change_how_the_next_messages_are_read() -> None:
     fmt = get_format("debezium-json", WITH_SCHEMA)
-    good = event({"v": 20_150}, envelope({"v": Given("int32", f"{_TIME}Date", None)}))
+    good = event({"v": 20_150}, envelope({"v": Given("int32", f"{TIME}Date", None)}))
     reads: list[int] = []
     schema = "v DATE"
     fmt.decode_batch(pa.array([good]), schema)
@@ -908,7 +594,7 @@ def test_an_error_may_name_a_text_that_utf8_cannot_encode() -> None:
 
 
 def test_days_out_of_the_range_of_dates_are_an_error() -> None:
-    columns = {"v": Given("int64", f"{_TIME}Date", 2**31)}
+    columns = {"v": Given("int64", f"{TIME}Date", 2**31)}
     batch = decoded_json(columns, "v DATE")
     assert batch.codes.to_pylist() == ["OUT_OF_RANGE"]  # type: ignore[union-attr]
 
@@ -940,12 +626,12 @@ def test_the_decimal_of_a_schema_is_proposed_if_it_has_at_most_38_digits(
 @pytest.mark.parametrize(
     ("schema", "as_flink", "own"),
     [
-        (ConnectSchema("int64", f"{_TIME}MicroTimestamp"), "BIGINT", "TIMESTAMP(6)"),
-        (ConnectSchema("string", f"{_TIME}ZonedTimestamp"), "TIMESTAMP_LTZ(6)", "TIMESTAMP_LTZ(6)"),
-        (ConnectSchema("bytes", f"{_DATA}Bits", {"length": "63"}), "BYTES", "BIGINT"),
-        (ConnectSchema("bytes", f"{_DATA}Bits", {"length": "64"}), "BYTES", "BYTES"),
-        (ConnectSchema("string", f"{_DATA}EnumSet"), "STRING", "ARRAY<STRING>"),
-        (ConnectSchema("array", items=ConnectSchema("int64", f"{_TIME}NanoTime")), "ARRAY<BIGINT>", "ARRAY<BIGINT>"),
+        (ConnectSchema("int64", f"{TIME}MicroTimestamp"), "BIGINT", "TIMESTAMP(6)"),
+        (ConnectSchema("string", f"{TIME}ZonedTimestamp"), "TIMESTAMP_LTZ(6)", "TIMESTAMP_LTZ(6)"),
+        (ConnectSchema("bytes", f"{DATA}Bits", {"length": "63"}), "BYTES", "BIGINT"),
+        (ConnectSchema("bytes", f"{DATA}Bits", {"length": "64"}), "BYTES", "BYTES"),
+        (ConnectSchema("string", f"{DATA}EnumSet"), "STRING", "ARRAY<STRING>"),
+        (ConnectSchema("array", items=ConnectSchema("int64", f"{TIME}NanoTime")), "ARRAY<BIGINT>", "ARRAY<BIGINT>"),
         (
             ConnectSchema("map", items=ConnectSchema("int8"), keys=ConnectSchema("string")),
             "MAP<STRING, TINYINT>",

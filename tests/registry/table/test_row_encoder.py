@@ -111,8 +111,10 @@ def test_a_topic_must_be_one_of_the_table() -> None:
 
 def test_local_times_of_a_watermark_come_with_a_time_zone() -> None:
     kv = table("ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND")
-    rows = pa.table({"ts": pa.array([dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))})
-    assert records(kv, rows, columns("ts TIMESTAMP_LTZ(6)"))[0]["value"] == b'{"ts":"2026-01-02 07:00:00"}'
+    moments = [None, dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC), None]
+    rows = pa.table({"ts": pa.array(moments, pa.timestamp("us", "UTC"))})
+    found = [record["value"] for record in records(kv, rows, columns("ts TIMESTAMP_LTZ(6)"))]
+    assert found == [b'{"ts":null}', b'{"ts":"2026-01-02 07:00:00"}', b'{"ts":null}']
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,31 @@ def test_a_cast_drops_digits_of_milliseconds_towards_1970_and_those_of_microseco
     assert casts == [f"{moment[:10]} 23:59:{seconds}" for seconds in cut]
 
 
+@pytest.mark.parametrize(
+    ("target", "texts"),
+    [
+        ("DATE", ["", "x", "2024-02-30", "2024-13-01", "10000-01-01", "2147483648-01-01", "2024-99999999999-1"]),
+        ("TIME(0)", ["", "x", "24:00", "12:60", "12:00:00+13:00", "2147483648:00", "12:00+99999999999"]),
+        ("TIMESTAMP(3)", ["", "x", "2024-13-01", "2024-01-01 25:00", "+9999999999-01-01", "+300000-01-01"]),
+        ("TIMESTAMP_LTZ(3)", ["", "x", "2024-13-01", "2024-01-01 25:00", "+9999999999-01-01", "+300000-01-01"]),
+        ("INT", ["", "x", "2147483648", "-2147483649", "9" * 5000, "1e3"]),
+        ("BIGINT", ["", "x", "9223372036854775808", "9" * 5000]),
+        ("DECIMAL(10, 2)", ["", "xx", "123456789", "1e99", "9" * 5000, "1e99999999999"]),
+        ("DECIMAL(38, 2)", ["", "xx", "9" * 37, "1e99", "1e99999999999", "1e-99999999999x"]),
+        ("DOUBLE", ["", "x", "1..2", "1e"]),
+        ("FLOAT", ["", "x", "1..2", "1e"]),
+        ("BOOLEAN", ["", "x", "2"]),
+    ],
+)
+def test_a_text_that_is_no_value_of_a_type_fails_its_row_and_is_null_if_the_cast_is_tried(
+    target: str, texts: list[str]
+) -> None:
+    values, failures = evaluated(f"CAST(s AS {target})", s=[*texts, None])
+    assert (values, list(failures)) == ([None] * (len(texts) + 1), list(range(len(texts))))
+    assert {reason.partition(": ")[0] for reason in failures.values()} == {f"CAST to {target}"}
+    assert evaluated(f"TRY_CAST(s AS {target})", s=[*texts, None]) == ([None] * (len(texts) + 1), {})
+
+
 # --- parts ---------------------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,6 @@ option_effects.py lists the effect of each table option.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from kvformat.connectors.option_effects import READING
 from kvformat.connectors.properties import PREFIX, client_options, misspelt, unreadable_key
 from kvformat.registry.contract.errors import OptionError, did_you_mean, listed
 from kvformat.registry.contract.options import OptionValues
+from kvformat.registry.java.regex import found_as_whole
 from kvformat.registry.key_value_format import KeyValueFormat
 from kvformat.registry.sql.connector_options import masked
 
@@ -56,8 +56,6 @@ _OF_TABLE = {
 # Options that name the topics.
 _ASKED = ("assign", "subscribe", "subscribePattern")
 _FAR_FUTURE = 32_503_680_000_000  # the year 3000, in milliseconds
-# An escape: a quotation to its end, or to the end of the pattern (only then the group is not empty), or one character.
-_QUOTES = re.compile(r"\\Q(?:.*?\\E|(.*)\Z)|\\.", re.DOTALL)
 _COMMITS = (f"{PREFIX}enable.auto.commit", f"{PREFIX}commit.offsets.on.checkpoint")
 _JAVAS = tuple(f"{PREFIX}{name}" for name in ("interceptor.classes", "key.deserializer", "value.deserializer"))
 
@@ -176,18 +174,12 @@ def _filter(kv: KeyValueFormat) -> tuple[header_filter.Condition, ...]:
 
 
 def whole(pattern: str) -> str:
-    r"""Make a Java pattern match whole names, as in Flink; Spark searches for it anywhere in a name.
+    """Make a Java pattern match whole names, as in Flink; Spark searches for it anywhere in a name.
 
-    An open `\Q` is closed. After `(?x)` a comment may be open: the line break ends it, and `]{0}` then matches nothing;
-    without a comment `[.\n]{0}` matches nothing.
+    Raises `OptionError` for a text that is no pattern.
     """
     topics.topic_pattern(pattern)
-    return rf"\A(?:{pattern}{_open_quote(pattern)}[." + "\n" + r"]{0})\z"
-
-
-def _open_quote(pattern: str) -> str:
-    r"""Return `\E` if a `\Q` is open at the end of the pattern."""
-    return r"\E" if any(open_end for open_end in _QUOTES.findall(pattern)) else ""
+    return found_as_whole(pattern)
 
 
 def _notes(kv: KeyValueFormat, streaming: bool) -> dict[str, str]:

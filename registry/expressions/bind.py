@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kvformat.registry.contract.errors import did_you_mean
 from kvformat.registry.contract.types import FlinkType
@@ -82,13 +82,12 @@ class _Binder:
             return self._column(tree)
         tree = _of_members(tree)
         arguments = [self.bind(argument) for argument in tree.arguments]
-        operator = _OPERATORS.get(tree.name)
-        if operator is not None:
-            return operator(tree, arguments)
-        function = functions().get(tree.name)
-        if function is None:
+        of_call = _OPERATORS.get(tree.name) or functions().get(tree.name)
+        if of_call is None:
             raise BindError(f"{tree.name}: {unknown_function(tree.name)}", tree.offset)
-        return function(tree, arguments)
+        bound = of_call(tree, arguments)
+        # the type of another call may be that of an argument, whose value it may not have
+        return bound if tree.name in _WITHOUT_NULL else replace(bound, type=replace(bound.type, nullable=True))
 
     def _column(self, tree: Name) -> Bound:
         name = tree.name
@@ -165,6 +164,8 @@ _OPERATORS: dict[str, Callable[[Call, Sequence[Bound]], Bound]] = {
 }
 
 
+_WITHOUT_NULL = ("COALESCE", "IFNULL")
+"""Functions whose value is never NULL if the type is NOT NULL."""
 _MISSING = {"CURRENT_WATERMARK": "a batch of rows has no watermark; compute the column in a query"}
 """Functions of Flink that can't be had here, with the reason."""
 _OF_NOW = (

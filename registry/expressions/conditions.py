@@ -62,27 +62,28 @@ def bind_case(operands: Sequence[Bound], offset: int | None, *, name: str = "CAS
 
 def bind_coalesce(values: Sequence[Bound], offset: int | None, *, name: str = "COALESCE") -> Bound:
     """Return the first value that is not NULL."""
-    values = with_common_type(name, values, offset, typed="function")
+    choices = with_common_type(name, values, offset, typed="function")
 
     def evaluate(rows: Rows) -> Vector:
         rest = np.ones(rows.length, np.bool_)
         parts: list[Vector] = []
         places: list[Bools] = []
-        for i, value in enumerate(values):
+        for i, value in enumerate(choices):
             if not rest.any():
                 break
             vector = value.evaluate(rows.where(rest))
-            known = vector.valid() if i < len(values) - 1 else np.ones(vector.length, np.bool_)
+            known = vector.valid() if i < len(choices) - 1 else np.ones(vector.length, np.bool_)
             chosen = np.zeros(rows.length, np.bool_)
             chosen[rest] = known
             parts.append(vector.take(np.flatnonzero(known)))
             places.append(chosen)
             rest = rest & ~chosen
         if not parts:
-            return values[0].evaluate(rows)
-        return _scattered(values[0].type, parts, places)
+            return choices[0].evaluate(rows)
+        return _scattered(choices[0].type, parts, places)
 
-    return Bound(replace(values[0].type, nullable=may_be_null(values[-1])), evaluate)
+    # of the value as it is given: a literal that is cast is no literal
+    return Bound(replace(choices[0].type, nullable=may_be_null(values[-1])), evaluate)
 
 
 def _scattered(type_: FlinkType, parts: Sequence[Vector], places: Sequence[Bools]) -> Vector:

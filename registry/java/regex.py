@@ -15,7 +15,7 @@ from typing import Any
 from kvformat.registry.contract.errors import needs_extra
 from kvformat.registry.java.regex_translation import RegexError, Translator, UnsupportedRegexError, without_quotes
 
-__all__ = ["JavaPattern", "RegexError", "SlowMatchError", "UnsupportedRegexError", "compile_java"]
+__all__ = ["JavaPattern", "RegexError", "SlowMatchError", "UnsupportedRegexError", "compile_java", "found_as_whole"]
 _LONGEST_MATCH = 1.0
 """The most seconds of processor time for a text. A usual pattern needs a millionth of it; a hostile one never ends."""
 _SHORTEST_MATCH = 0.001
@@ -24,6 +24,8 @@ _MOST_REMEMBERED = 10_000
 """The size of a pattern's cache, because names of tables repeat. A match with a timeout takes 3 microseconds."""
 _LONGEST_REMEMBERED = 250
 """The most characters of a cached text: with 4 bytes each, the cache has 10 MB. Longer names are rare."""
+# An escape: a quotation to its end, or to the end of the pattern (only then the group is not empty), or one character.
+_QUOTES = re.compile(r"\\Q(?:.*?\\E|(.*)\Z)|\\.", re.DOTALL)
 
 
 class SlowMatchError(Exception):
@@ -124,3 +126,13 @@ def compile_java(text: str) -> JavaPattern:
         return JavaPattern(compiled, frozenset(translator.traits), checked if translator.is_quick() else None)
     except (re.error, regex.error, OverflowError, RecursionError) as cause:
         raise UnsupportedRegexError(f"Python does not support this pattern ({cause})") from None
+
+
+def found_as_whole(pattern: str) -> str:
+    r"""Return the pattern that finds the texts that a Java pattern matches as a whole, where Java searches in a text.
+
+    An open `\Q` is closed. After `(?x)` a comment may be open: the line break ends it, and `]{0}` then matches nothing;
+    without a comment `[.\n]{0}` matches nothing.
+    """
+    close = r"\E" if any(open_end for open_end in _QUOTES.findall(pattern)) else ""
+    return rf"\A(?:{pattern}{close}[." + "\n" + r"]{0})\z"

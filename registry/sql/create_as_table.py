@@ -445,7 +445,7 @@ class _CreateAsReader(_OptionsReader):
         end = self._end_of_expression()
         stop = self.offsets[end] if end < len(self.offsets) else self.end
         known = {c.name: c.type for c in table.columns if c.type is not None and c.kind != "computed"}
-        columns: dict[str, FlinkType] = SomeColumns(known)
+        columns: dict[str, FlinkType] = SomeColumns({n: replace(t, nullable=True) for n, t in known.items()})
         computed = {c.name: c.source for c in table.columns if c.kind == "computed"}
         expression = projected_expression(self.text, self.offset(), stop, columns=columns, inlined=computed)
         self.index = end

@@ -336,7 +336,7 @@ class _CreateTableReader(WatermarkReader):
     def _read_expressions(self, base: tuple[TableColumn, ...]) -> None:
         """Parse the expressions of computed columns, which may use later columns, and physical ones of `base`."""
         known = [*(column for column in base if column.kind == "physical"), *self._columns.values()]
-        row = {column.name: column.type for column in known if column.type is not None}
+        row = {column.name: replace(column.type, nullable=True) for column in known if column.type is not None}
         after = self.index
         for name, at in self._computed.items():
             self.index = at

@@ -31,6 +31,7 @@ from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.normalize_input import normalize_rows
 from kvformat.registry.contract.schemas import arrow_schema, row_of_spark
 from kvformat.registry.contract.types import INTEGER_BITS, FlinkField, FlinkType, arrow_type, nullable, spark_type
+from kvformat.registry.java.regex import found_as_whole
 from kvformat.registry.spark.columns import wire_column
 from kvformat.registry.spark.decoded_columns import ERROR, KINDS_KEY, ROW_KIND, check_errors_split, exact_column
 from kvformat.registry.spark.settings import check_time
@@ -355,7 +356,8 @@ def _checked_topic(plan: TablePlan, topic: Column) -> Column:
         checked = checked.when(~topic.isin(*plan.topics), F.raise_error(F.concat(expected, topic)))
     elif plan.topic_pattern is not None:
         expected = F.lit(f"{wrong}Expected topic to match: {plan.topic_pattern} but was: ")
-        checked = checked.when(~topic.rlike(f"^(?:{plan.topic_pattern})$"), F.raise_error(F.concat(expected, topic)))
+        other = ~topic.rlike(found_as_whole(plan.topic_pattern))
+        checked = checked.when(other, F.raise_error(F.concat(expected, topic)))
     return checked.otherwise(topic)
 
 

@@ -372,3 +372,19 @@ def test_a_table_of_some_columns_keeps_what_it_needs(format: str, names: list[st
         f"'key.format' = 'csv', 'key.fields' = 'k', 'value.format' = '{format}', 'value.fields-include' = 'EXCEPT_KEY')"
     )
     assert [column.name for column in kv.only(names).columns] == kept
+
+
+@pytest.mark.parametrize(
+    ("columns", "kept"), [("v", ["v"]), ("p;id", ["id", "p"]), ("v;o", ["v"]), (None, ["id", "v", "p"])]
+)
+@pytest.mark.parametrize("format", ["json", "canal-json"])
+def test_a_choice_of_columns_keeps_those_that_reading_adds(format: str, columns: str | None, kept: list[str]) -> None:
+    ddl = (
+        "CREATE TABLE t (id INT, v STRING, p INT METADATA FROM 'partition' VIRTUAL) WITH ('connector' = 'kafka', "
+        "'topic' = 't', 'properties.bootstrap.servers' = 'b:1', 'scan.startup.mode' = 'earliest-offset', "
+        f"'format' = '{format}')"
+    )
+    given = {"ddl": ddl, "errors": "capture", "row_index": "true", "metadata": '{"o": "offset"}'}
+    schema = KvformatDataSource(given if columns is None else {**given, "columns": columns}).schema()
+    kinds = ["row_kind"] if format == "canal-json" else []
+    assert schema.names == [*kept, "o", *kinds, "row_index", "error"]

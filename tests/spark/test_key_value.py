@@ -206,10 +206,12 @@ def test_written_metadata(spark: Any) -> None:
         wrong = rows.withColumn("tp", F.lit(topic).cast("string"))
         with pytest.raises(Exception, match=message):
             kv.encode(wrong, metadata=metadata).collect()
-    by_pattern = KeyValueFormat("v STRING", {"format": "json", "topic-pattern": "[ab]"})
-    assert by_pattern.encode(rows, metadata=metadata).count() == 2
-    with pytest.raises(Exception, match="Expected topic to match"):
-        by_pattern.encode(rows.withColumn("tp", F.lit("ab")), metadata=metadata).collect()
+    for pattern in ("[ab]", "(?x) [ab] # no other", r"[ab]|\Q(c"):
+        by_pattern = KeyValueFormat("v STRING", {"format": "json", "topic-pattern": pattern})
+        assert len(by_pattern.encode(rows, metadata=metadata).collect()) == 2
+        for wrong in ("ab", "a\n"):
+            with pytest.raises(Exception, match="Expected topic to match"):
+                by_pattern.encode(rows.withColumn("tp", F.lit(wrong)), metadata=metadata).collect()
     with pytest.raises(ConfigurationError, match="ambiguous"):
         kv.encode(rows, metadata={"h": "headers", "l": "header-list"})
     with pytest.raises(ConfigurationError, match="Invalid metadata key 'topic'"):

@@ -123,6 +123,23 @@ def test_of_equal_literals_as_keys_the_last_value_counts_in_the_place_of_the_fir
     assert _value("MAP_KEYS(MAP_UNION(m, m2))", m=[("a", 1), ("b", 2)], m2=[("c", 3), ("a", 4)]) == ["c", "a", "b"]
 
 
+@pytest.mark.parametrize("key", ["COALESCE(i, 0)", "IFNULL(i, 0)", "COALESCE(NULL, i, 0)"])
+def test_a_key_is_never_null_if_its_last_choice_is_a_literal(key: str) -> None:
+    assert _value(f"MAP[{key}, 1]", i=None) == [(0, 1)]
+    assert _value(f"MAP[{key}, 1, {key}, 2]", i=7) == [(7, 2)]
+    cast = f"CAST(MAP[{key}, 1] AS MAP<DECIMAL(1, 0), INT>)"
+    assert _value(cast, i=7) == [(7, 1)]
+    assert "the key 12 of a map would be NULL" in _evaluated(cast, i=12)[1]
+
+
+@pytest.mark.parametrize(
+    "key", ["COALESCE(i, NULL)", "COALESCE(0, i)", "COALESCE(i, 0) + i", "CASE WHEN i > 1 THEN COALESCE(i, 0) END", "i"]
+)
+def test_a_key_that_may_be_null_is_refused_with_a_next_step(key: str) -> None:
+    with pytest.raises(SchemaError, match=r"use literals, or COALESCE\(key, 'none'\)"):
+        read_expression(f"MAP[{key}, 1]", _TYPES)
+
+
 def test_slices_beyond_the_ends_are_cut() -> None:
     ints = [1, 2, 3]
     for start, end, wanted in ((0, 0, [1]), (-9, 2, [1, 2]), (2, 99, [2, 3]), (3, 2, []), (4, 9, []), (-2, -2, [2])):

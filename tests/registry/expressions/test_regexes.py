@@ -107,3 +107,55 @@ def test_an_empty_escape_is_ignored_for_a_literal_without_underscores() -> None:
 def test_escaped_signs_are_characters() -> None:
     assert value("s LIKE '!_!%!!' ESCAPE '!'", s="_%!") is True
     assert value("s LIKE 'a%%' ESCAPE '%'", s="a%") is True
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "matches"),
+    [
+        ("abc", "a%", True),
+        ("a\nb", "a%", True),
+        ("", "%", True),
+        ("abc", "a_c", True),
+        ("a\nb", "a_b", False),
+        ("xabc", "abc", False),
+        ("abc", "(a|b)bc", True),
+        ("aab", "a{2}b", True),
+        ("aab", "a{1}b", False),
+        ("$a", "$a", True),
+        (r"a\b", r"a\b", True),
+        ("d", "[^a-c]", True),
+        ("b", "[^a-c]", False),
+        ("aB1", "[[:ALPHA:]]+[[:DIGIT:]]", True),
+        ("é", "[[:alpha:]]", False),
+        ("Z", "[[:UPPER:]]", True),
+        ("Z", "[[:lower:]]", False),
+        ("z9", "[[:ALNUM:]]{2}", True),
+        ("a c", "a[[:SPACE:]]c", True),
+        ("a\tc", "a[[:SPACE:]]c", False),
+        ("a\tc", "a[[:WHITESPACE:]]c", True),
+    ],
+)
+def test_similar_to(text: str, pattern: str, matches: bool) -> None:
+    assert value("s SIMILAR TO p", s=text, p=pattern) is matches
+    assert value(f"s SIMILAR TO '{pattern}'", s=text) is matches
+
+
+@pytest.mark.parametrize(("pattern", "text"), [("a!%", "a%"), ("!_!!", "_!"), ("[!-]", "-"), ("a![!]", "a[]")])
+def test_escaped_signs_of_similar_to_are_characters(pattern: str, text: str) -> None:
+    for given in (f"'{pattern}'", "p"):
+        expression = f"s SIMILAR TO {given} ESCAPE '!'"
+        assert evaluated(expression, s=[text, "ab", pattern], p=[pattern] * 3) == ([True, False, False], {})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "escape", "why"),
+    [
+        *(("a]", "", "at character 2"), ("[a", "", "at character 3"), ("[(]", "", "at character 2")),
+        *(("a!", "!", "at character 3"), ("a!b", "!", "at character 3"), ("(", "", "unclosed group")),
+        *(("a", "ab", "escape"), ("a", "😀", "escape"), ("a%b", "%", "wrong"), ("a", ":", "wrong")),
+    ],
+)
+def test_a_wrong_pattern_of_similar_to(pattern: str, escape: str, why: str) -> None:
+    end = escape and f" ESCAPE '{escape}'"
+    assert why in _refused(f"s SIMILAR TO '{pattern}'{end}")
+    assert why in failure(f"s SIMILAR TO p{end}", s="a", p=pattern)

@@ -179,3 +179,32 @@ def test_uuids_differ() -> None:
     values, _ = evaluated("UUID()", s=["a", "b"])
     assert len(set(values)) == 2
     assert {len(one) for one in values} == {36}
+
+
+_KINDS = {
+    "IS_ALPHA": {"ab", "é", "NaN", "x"},
+    "IS_DIGIT": {"1", "１", "9" * 40},
+    "IS_DECIMAL": {"1", "１", "9" * 40, "1.5", "-1", "+1", "1e3", "1d", "NaN", " 1 ", "0x1p3", "1e999"},
+}
+
+
+@pytest.mark.parametrize("function", _KINDS)
+def test_kinds_of_texts(function: str) -> None:
+    """A decimal is what Java's `Double.parseDouble` reads; a letter or digit is one unit of UTF-16."""
+    texts = [None, "", "a1", "😀", "𝟏", "²", "1_0", "１.5", "-", ".", "1e", "0x1", *set().union(*_KINDS.values())]
+    values, failures = evaluated(f"{function}(s)", s=texts)
+    assert ({text for text, found in zip(texts, values, strict=True) if found}, failures) == (_KINDS[function], {})
+    assert None not in values
+
+
+@pytest.mark.parametrize(
+    ("function", "types"),
+    [
+        ("IS_ALPHA", []),
+        ("IS_DIGIT", ["TINYINT", "INT", "BIGINT"]),
+        ("IS_DECIMAL", ["TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE"]),
+    ],
+)
+def test_the_kind_of_a_number_is_that_of_its_type_also_for_null(function: str, types: list[str]) -> None:
+    for type_ in ("TINYINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL(3, 0)"):
+        assert evaluated(f"{function}(CAST(n AS {type_}))", n=[1, None]) == ([type_ in types] * 2, {}), type_

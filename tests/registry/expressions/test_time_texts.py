@@ -83,6 +83,19 @@ def test_zones_of_convert_tz_are_the_same_as_literals_and_as_columns(zones: tupl
     assert by_literals == evaluated(f"CONVERT_TZ(s, p, '{target}')", s=texts, p=[source] * len(texts))
 
 
+@pytest.mark.parametrize(
+    "call", ["DATE_FORMAT(s, {})", "DATE_FORMAT(ts, {})", "DATE_FORMAT(lz, {})", "FROM_UNIXTIME(n, {})"]
+)
+@pytest.mark.parametrize("form", ["dd.MM.yyyy HH:mm", "yyyy", "yyyy-MM-dd HH:mm:ss", "EEE, d MMM"])
+def test_a_form_is_the_same_as_a_literal_and_as_a_column(call: str, form: str) -> None:
+    moments = ["2024-03-09T12:34:56", "1969-12-31T23:59:59", None]
+    given = {"ts": moments, "lz": moments, "n": [1_710_006_896, -1, None]}
+    given["s"] = [moment and moment.replace("T", " ") for moment in moments]
+    literal = evaluated(call.format(f"'{form}'"), zone=NEW_YORK, **given)
+    assert [text is None for text in literal[0]] == [False, False, True]
+    assert evaluated(call.format("p"), zone=NEW_YORK, **given, p=[form] * 3) == literal
+
+
 # --- java.time -----------------------------------------------------------------------------------------------
 
 

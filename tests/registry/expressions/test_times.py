@@ -49,6 +49,68 @@ def test_a_cast_drops_digits_of_milliseconds_towards_1970_and_those_of_microseco
     assert casts == [f"{moment[:10]} 23:59:{seconds}" for seconds in cut]
 
 
+@pytest.mark.parametrize(
+    ("target", "texts"),
+    [
+        ("DATE", ["", "x", "2024-02-30", "2024-13-01", "10000-01-01", "2147483648-01-01", "2024-99999999999-1"]),
+        ("TIME(0)", ["", "x", "24:00", "12:60", "12:00:00+13:00", "2147483648:00", "12:00+99999999999"]),
+        ("TIMESTAMP(3)", ["", "x", "2024-13-01", "2024-01-01 25:00", "+9999999999-01-01", "+300000-01-01"]),
+        ("TIMESTAMP_LTZ(3)", ["", "x", "2024-13-01", "2024-01-01 25:00", "+9999999999-01-01", "+300000-01-01"]),
+        ("INT", ["", "x", "2147483648", "-2147483649", "9" * 5000, "1e3"]),
+        ("BIGINT", ["", "x", "9223372036854775808", "9" * 5000]),
+        ("DECIMAL(10, 2)", ["", "xx", "123456789", "1e99", "9" * 5000, "1e99999999999"]),
+        ("DECIMAL(38, 2)", ["", "xx", "9" * 37, "1e99", "1e99999999999", "1e-99999999999x"]),
+        ("DOUBLE", ["", "x", "1..2", "1e"]),
+        ("FLOAT", ["", "x", "1..2", "1e"]),
+        ("BOOLEAN", ["", "x", "2"]),
+    ],
+)
+def test_a_text_that_is_no_value_of_a_type_fails_its_row_and_is_null_if_the_cast_is_tried(
+    target: str, texts: list[str]
+) -> None:
+    values, failures = evaluated(f"CAST(s AS {target})", s=[*texts, None])
+    assert (values, list(failures)) == ([None] * (len(texts) + 1), list(range(len(texts))))
+    assert {reason.partition(": ")[0] for reason in failures.values()} == {f"CAST to {target}"}
+    assert evaluated(f"TRY_CAST(s AS {target})", s=[*texts, None]) == ([None] * (len(texts) + 1), {})
+
+
+@pytest.mark.parametrize(
+    ("target", "found", "text"),
+    [
+        ("TIME(0)", 81_296_000, "22:34:56"),
+        ("TIME(1)", 81_296_700, "22:34:56.7"),
+        ("TIME(2)", 81_296_780, "22:34:56.78"),
+        ("TIME(3)", 81_296_789, "22:34:56.789"),
+        ("TIMESTAMP(3)", "1970-01-01T22:34:56.789000", "1970-01-01 22:34:56.789"),
+        ("TIMESTAMP_LTZ(3)", "1970-01-02T03:34:56.789000", "1970-01-01 22:34:56.789"),
+    ],
+)
+def test_a_time_of_the_day_is_cast_to_fewer_digits_and_to_the_first_day_of_1970(
+    target: str, found: int | str, text: str
+) -> None:
+    expression, moment = f"CAST(CAST(ts AS TIME(3)) AS {target})", "2024-03-09T22:34:56.789999"
+    assert value(expression, zone=NEW_YORK, ts=moment) == found
+    assert value(f"CAST({expression} AS STRING)", zone=NEW_YORK, ts=moment) == text
+
+
+@pytest.mark.parametrize("number", ["n", "CAST(n AS DECIMAL(20, 1))", "CAST(n AS DOUBLE)"])
+@pytest.mark.parametrize("places", range(7))
+def test_the_precision_of_a_number_is_the_same_as_a_literal_and_as_a_column_with_milliseconds(
+    number: str, places: int
+) -> None:
+    numbers = [1_700_000_000 * 10**places + 7, -7, 0, -(10**17), None]
+    literal = evaluated(f"CAST(TO_TIMESTAMP_LTZ({number}, {places}) AS TIMESTAMP_LTZ(3))", n=numbers)
+    assert [moment is None for moment in literal[0]] == [False, False, False, True, True]
+    assert evaluated(f"TO_TIMESTAMP_LTZ({number}, i)", n=numbers, i=[places] * len(numbers)) == literal
+
+
+def test_a_precision_that_is_negative_fails_its_row() -> None:
+    values, failures = evaluated("TO_TIMESTAMP_LTZ(n, i)", n=[1, 1, 1, 1], i=[-1, None, 20, 0])
+    assert values == [None, None, "1970-01-01T00:00:00", "1970-01-01T00:00:01"]
+    assert list(failures) == [0]
+    assert "the precision -1 is negative" in failures[0]
+
+
 # --- parts ---------------------------------------------------------------------------------------------------
 
 

@@ -192,6 +192,8 @@ def test_like() -> None:
         KeyValueFormat.from_ddl(other, table="copy", options=_GIVEN)
     table = KeyValueFormat.from_ddl(f"{other} (EXCLUDING DISTRIBUTION)", table="copy", options=_GIVEN)
     assert table.options["key.fields"] == "more"
+    without_key = f"{other.replace('BY (more) ', '')} (EXCLUDING DISTRIBUTION)"
+    assert KeyValueFormat.from_ddl(without_key, table="copy", options=_GIVEN).key_schema is None
 
 
 # --- errors --------------------------------------------------------------------------------------------

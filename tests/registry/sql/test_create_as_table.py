@@ -136,6 +136,8 @@ def test_an_expression_that_cannot_be_evaluated_is_refused_with_its_place() -> N
     assert "at line 9, column 17: COALESCE( ⟨here⟩ JSON_TABLE(p" in column.expression.refused
     (column,) = _read(f"{_T} ADD COLUMN v AS price + 1 2").added
     assert column.expression.refused.startswith("'2': unexpected here, at line 8, column ")
+    (column,) = _read(f"{_T} ADD COLUMN v AS MAP[id, 1]").added
+    assert column.expression.refused.startswith("MAP[]: a key may be NULL"), "also if the table declares NOT NULL"
     (column,) = _read(f"{_T} ADD COLUMN v AS").added
     assert column.expression.refused.startswith("expected an expression, at line 8, column ")
 

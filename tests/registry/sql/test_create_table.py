@@ -180,6 +180,8 @@ def test_a_primary_key_can_follow_its_column() -> None:
         ("CREATE TABLE t (a INT, PRIMARY KEY (a, a) NOT ENFORCED)", "in the PRIMARY KEY twice"),
         ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED)", "has a PRIMARY KEY already"),
         ("CREATE TABLE t (a INT, WATERMARK FOR b AS b)", "column 'b' of the WATERMARK does not exist"),
+        ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a,\n WATERMARK FOR a AS a - INTERVAL '1' DAY)",
+         "the table has a WATERMARK already, at line 2, column 2"),
         ("CREATE TABLE t (a INT,\n WATERMARK FOR a AS a)", "'a' of the WATERMARK is INT, but must.*line 2, column 16"),
         ("CREATE TABLE t (a ROW<b DATE>, WATERMARK FOR a.b AS a.b)", "not a field of 'a', at line 1, column 46"),
         ("CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS (a - INTERVAL '1' DAY, b INT)", "expected '\\)', found ','"),

@@ -175,6 +175,8 @@ def test_functions_and_operators_are_refused_by_name(expression: str, named: str
         ("CAST(id AS SECRET)", "'SECRET'"),
         ("EXTRACT(SECONDS_OF_DAY FROM ts)", "'SECONDS_OF_DAY'"),
         ("INTERVAL 'x'", "','"),
+        ("TRIM(BOTH 'x')", "')': expected FROM"),
+        ("JSON_VALUE(s, '$' NULL ON EMPTY ERROR ON EMPTY)", "ON EMPTY is given twice"),
     ],
 )
 def test_unsupported_expressions_are_refused(expression: str, shown: str) -> None:

@@ -200,6 +200,18 @@ def test_records_are_decoded_in_the_given_time_zone(zone: str, text: str) -> Non
         assert decoding.decoder.decoded(decoding.input.of(records, 0), 0).column("x").to_pylist() == [text]
 
 
+@pytest.mark.parametrize(
+    "column", ["id INT NOT NULL", "r ROW<id INT NOT NULL>", "id INT NOT NULL METADATA FROM 'partition'"]
+)
+def test_a_column_may_be_null_in_an_expression_whatever_the_table_declares(column: str) -> None:
+    """A message may lack any column, so that what needs a value is refused when the table is read."""
+    name = "r.id" if column.startswith("r ") else "id"
+    table = _table(f"{column}, m AS MAP[{name}, 1]")
+    with pytest.raises(ConfigurationError, match=r"'m' of table 'shop' .*a key may be NULL.*skip_computed"):
+        table.computed_columns()
+    assert _table(f"{column}, m AS MAP[COALESCE({name}, 0), 1]").computed_columns() is not None
+
+
 def test_an_unknown_time_zone_of_the_session_is_named() -> None:
     with pytest.raises(ConfigurationError, match=r"time zone 'Europe/Berlino' is not known.*Did you mean"):
         _table("a INT, x AS a + 1").computed_columns("Europe/Berlino")

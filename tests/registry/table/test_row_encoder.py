@@ -109,10 +109,24 @@ def test_a_topic_must_be_one_of_the_table() -> None:
             records(kv, rows.set_column(1, "to", pa.array([wrong], pa.string())), schema, metadata={"to": "topic"})
 
 
+@pytest.mark.parametrize("pattern", ["a|b|c.", "(?x) a | b | c. # no other", r"a|b|c.|\Q(d"])
+def test_a_topic_must_match_the_whole_pattern_of_the_table(pattern: str) -> None:
+    kv = table("id INT", topic=None, **{"topic-pattern": pattern})
+    schema = columns("id INT, to STRING")
+    rows = pa.table({"id": pa.array([1, 2, 3, 4], pa.int32()), "to": ["b", "a", "b", "cd"]})
+    found = records(kv, rows, schema, metadata={"to": "topic"})
+    assert [record["topic"] for record in found] == ["b", "a", "b", "cd"]
+    for wrong in ("ab", "c", "a\n", ""):
+        with pytest.raises(EncodeError, match="Expected topic to match: "):
+            records(kv, rows.set_column(1, "to", pa.array(["a", "b", "a", wrong])), schema, metadata={"to": "topic"})
+
+
 def test_local_times_of_a_watermark_come_with_a_time_zone() -> None:
     kv = table("ts TIMESTAMP(3), WATERMARK FOR ts AS ts - INTERVAL '1' SECOND")
-    rows = pa.table({"ts": pa.array([dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)], pa.timestamp("us", "UTC"))})
-    assert records(kv, rows, columns("ts TIMESTAMP_LTZ(6)"))[0]["value"] == b'{"ts":"2026-01-02 07:00:00"}'
+    moments = [None, dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC), None]
+    rows = pa.table({"ts": pa.array(moments, pa.timestamp("us", "UTC"))})
+    found = [record["value"] for record in records(kv, rows, columns("ts TIMESTAMP_LTZ(6)"))]
+    assert found == [b'{"ts":null}', b'{"ts":"2026-01-02 07:00:00"}', b'{"ts":null}']
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,14 @@ def test_dead_letters_of_the_call_count_before_those_of_the_pipeline() -> None:
         _started({"topic": "items;shop"}, dead_letters="shop")
 
 
+def test_dead_letters_do_not_go_to_a_topic_that_matches_the_pattern() -> None:
+    source = {key: text for key, text in SOURCE.items() if key != "topic"} | {"topic-pattern": "shop-.*"}
+    sink, collector = {"type": "values"}, {"type": "topic", "location": "shop-dead"}
+    pipeline = Pipeline(source, sink, pipeline={"dirty-data.collector": collector})
+    with pytest.raises(ConfigurationError, match=r"'shop-dead', which is read: its name matches 'topic-pattern'"):
+        start_query(pipeline, mock.Mock(), checkpoint_location="/c", probe=False)
+
+
 @pytest.mark.parametrize("missing", COLUMNS)
 def test_records_have_the_columns_of_a_kafka_stream(missing: str) -> None:
     assert _started(columns=[*COLUMNS, "headers"])["settings"]

@@ -357,6 +357,13 @@ def test_secrets_are_shown_nowhere() -> None:
         _error(wrong, set={"secret_values.store": f"{_SECRET}-2"})
 
 
+@pytest.mark.parametrize("key", ["include.schema.changes", "exclude.schema.changes"])
+@pytest.mark.parametrize("text", ["${secret_values.x}", "add,${secret_values.x};drop"])
+def test_the_entries_of_a_list_with_a_secret_are_secrets(key: str, text: str) -> None:
+    target = f"CREATE TABLE t WITH ('path' = '/lake', '{key}' = '{text}') AS TABLE k"
+    assert f"sink: '{key}' must be a list of texts" in _error(_K + target, set={"secret_values.x": _SECRET})
+
+
 def test_a_file_is_given_by_its_path(tmp_path: Path) -> None:
     file = tmp_path / "job.sql"
     file.write_text(_K + _T)

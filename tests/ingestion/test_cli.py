@@ -61,6 +61,7 @@ def test_explain_starts_nothing_and_shows_no_secret(pipeline: Path) -> None:
         assert "Source: kafka, topics shop" in result.stdout
         assert "'b:1'" in result.stdout
         assert _SECRET not in result.output
+    assert "'b:1=x=y'" in run("ingest", pipeline, "--explain", "--set", "kafka.bootstrap=b:1=x=y").stdout
     told = json.loads(run("ingest", pipeline, "--explain", "--json", "--set", "kafka.bootstrap=b:1").stdout)
     assert told["refused"] == []
     assert told["explain"].startswith("Pipeline\nSource: kafka")
@@ -129,7 +130,9 @@ def test_a_job_of_sql_is_explained(tmp_path: Path) -> None:
     assert [json.loads(line)["follows"] for line in several.stdout.splitlines()] == ["orders", "items"]
     one = run("ingest", "-", "--explain", "--table", "items", *_BROKER, given=_sql("orders", "items"))
     assert one.stdout.startswith("Pipeline\nSource 'items'")
-    assert run("ingest", "-", "--explain", *_BROKER, given=_sql("orders", target="hologres")).exit_code == 2
+    refused = _sql("items", target="hologres")
+    for text in (refused, _sql("orders") + refused, refused + _sql("orders")):
+        assert run("ingest", "-", "--explain", *_BROKER, given=text).exit_code == 2
 
 
 @pytest.mark.parametrize(

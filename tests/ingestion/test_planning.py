@@ -163,6 +163,19 @@ def test_the_forms_of_texts_survive_the_json_form_of_a_plan() -> None:
         assert state.entries(again) == []
 
 
+@pytest.mark.parametrize("order", [*itertools.permutations((ONE, TWO, ORDERS))])
+def test_the_texts_of_a_target_have_the_forms_that_all_of_its_sources_have(order: tuple[TableId, ...]) -> None:
+    """A source that has no texts, but values of a declared type, does not count."""
+    planner, kind = _planner(evolution=_evolution(routes=[Route(r"shop.\.*", "ods.both")])), parse_type("TIMESTAMP(9)")
+    texts, state = {ONE: "2024-02-29 12:00:00.123", TWO: "2024-02-29 12:00:00.5"}, IngestState()
+    forms = {table: forms_of(text, kind) for table, text in texts.items()}
+    for table in order:
+        column = NewColumn(table, "value", "v", (kind,), _at(0), forms=forms.get(table))
+        state = planner.plan(state, BatchNews({table: _at(0)}, (column,))).state
+    assert state.schemas.targets[BOTH].forms() == {"v": forms[ONE] & forms[TWO]}
+    assert forms[ONE] & forms[TWO] not in forms.values()
+
+
 def test_first_schemas_keep_their_types_and_key() -> None:
     first = {ORDERS: KnownTable({"id": parse_type("INT"), "v": parse_type("VARCHAR(10)")}, key=("id",))}
     planner = _planner(first=first)

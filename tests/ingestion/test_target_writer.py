@@ -11,8 +11,8 @@ import pytest
 
 from kvformat.ingestion.batch_report import BatchReport
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, ROW_INDEX, TIMESTAMP, in_order, latest_rows
-from kvformat.ingestion.schemas.events import TruncateTable
-from kvformat.ingestion.schemas.known import PlannedChange
+from kvformat.ingestion.schemas.events import AddColumns, DropTable, TruncateTable
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange
 from kvformat.ingestion.schemas.state import Cause, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.target_writer import TargetWriter, _is_before
@@ -58,6 +58,25 @@ def test_rows_of_several_tasks_are_put_in_order(seed: int) -> None:
     found = in_order(table, names)
     assert found.select(names).to_pylist() == table.sort_by([(n, "ascending") for n in names]).select(names).to_pylist()
     assert sorted(found["n"].to_pylist()) == [*range(len(rows))]
+
+
+@pytest.mark.parametrize("last", [("t", 1, 3, 1001), ("t", 1, 3, 1000), ("t", 0, 6, 1000), ("u", 0, 1, 1000)])
+def test_the_last_truncate_of_a_target_counts_whatever_arrives_first(last: tuple[str, int, int, int]) -> None:
+    """By the time of its record, and then by topic, partition and offset, which differ in the last digit."""
+    table, other = TableId(("ods",)), TableId(("other",))
+    changes = [
+        PlannedChange(CausedEvent(event, Cause(*place)), time)
+        for event, (*place, time) in (
+            (TruncateTable(table), ("t", 0, 5, 1000)),
+            (DropTable(table), last),
+            (TruncateTable(other), ("a", 0, 0, 0)),
+            (AddColumns(table, ()), ("z", 9, 9, 9999)),
+        )
+    ]
+    nothing = mock.Mock()
+    for given in (changes, changes[::-1]):
+        writer = TargetWriter(nothing, BatchPlan(IngestState(), changes=tuple(given)), BatchReport(0), nothing)
+        assert writer.truncations() == {table: changes[1], other: changes[2]}
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_schema_changes_and_properties_of_tables() -> None:
             "include.schema.changes": ["create", "ADD.column"],
             "exclude.schema.changes": [],
             "table-properties.format-version": "3",
-            "table-properties": "a:b",
+            "table-properties": "a:b,format-version:2",
         }
     )
     assert found.include == ("create", "add.column")

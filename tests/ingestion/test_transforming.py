@@ -84,6 +84,16 @@ def test_a_soft_deleted_row_stays_in_its_table_if_it_matches_the_filter(
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize("dialect", ["spark", "flink"])
+def test_a_column_without_a_value_is_left_out_unless_it_is_computed(spark: Any, dialect: str) -> None:
+    """The messages have `b` with NULL only."""
+    table, schema = TableId(("t",)), table_schema("a INT")
+    for projection, names in (("b, a", ["a"]), ("a, COALESCE(b, a) AS b", ["a", "b"])):
+        (rule,) = parse_transforms([{"source-table": "t", "dialect": dialect, "projection": projection}])
+        assert [*analyzed(spark, rule, table, schema, frozenset("b")).names] == names
+
+
+@pytest.mark.spark
 def test_a_computed_column_of_a_type_that_no_table_has_is_an_error_of_the_table(spark: Any) -> None:
     (rule,) = parse_transforms([{"source-table": "t", "projection": "id, NULL AS x"}])
     with pytest.raises(SchemaChangeError, match=r"table t: the transform of 't' can't be applied: .*'x'.* by CAST"):

@@ -108,6 +108,9 @@ def test_the_key_of_the_statement_comes_before_that_of_the_table() -> None:
         assert _given(made)["transform"] == [
             {"source-table": r"\.*.\.*.\.*", "primary-keys": ", ".join(f"`{name}`" for name in key.split(", "))}
         ]
+    keyed = _T.replace("lake.shop.t", "t (PRIMARY KEY (`we``ird`) NOT ENFORCED)")
+    made = Pipeline.from_sql(_source("`we``ird` INT") + keyed)
+    assert made.transforms[0].primary_keys == made.source.declared.names == ("we`ird",)
 
 
 @pytest.mark.parametrize(

@@ -312,6 +312,26 @@ def test_the_ddl_is_read_as_first_schemas(checkpoint: Path) -> None:
     assert run("schemas", checkpoint, "shop.orders", "--ddl").stdout in ddl
 
 
+def test_the_ddl_has_no_tables_and_keys_without_columns(tmp_path: Path, no_session: None) -> None:
+    """Their columns had no value yet. A statement needs columns, also those of the key, so nothing could be read."""
+    types = {"v": parse_column_type("INT"), "id": parse_column_type("INT")}
+    tables = {
+        ORDERS: KnownTable(types, key=("id",)),
+        TableId(("shop", "half")): KnownTable({"v": types["v"]}, key=("v", "id")),
+        NOTES: KnownTable({}, key=("id",)),
+    }
+    state = IngestState({table: SourceTable(known) for table, known in tables.items()})
+    LocalSchemaStore(tmp_path).write(0, IngestState(), BatchPlan(state))
+    assert run("schemas", tmp_path, "--ddl").stdout.splitlines() == [
+        "CREATE TABLE `shop`.`half` (`v` INT);",
+        "CREATE TABLE `shop`.`orders` (`v` INT, `id` INT NOT NULL, PRIMARY KEY (`id`) NOT ENFORCED)",
+    ]
+    lines = run("schemas", tmp_path, "--ddl", "--json").stdout.splitlines()
+    assert [json.loads(line)["table"] for line in lines] == ["shop.half", "shop.orders"]
+    without = run("schemas", tmp_path, NOTES, "--ddl")
+    assert (without.exit_code, "no table 'a.b.c.d' is known with columns" in without.stderr) == (2, True)
+
+
 @pytest.mark.spark
 @pytest.mark.once
 def test_a_table_is_released_from_quarantine(spark: Any, checkpoint: Path, no_session: None) -> None:

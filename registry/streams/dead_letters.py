@@ -94,20 +94,18 @@ class DeadLetters:
         """The topic to write to, as a tuple; empty for a path or a function."""
         return () if self.topic is None else (self.topic,)
 
-    def check_reading(self, values: Mapping[str, Any]) -> None:
-        """Raise `ConfigurationError` for a topic that is read, by its name or by a pattern: its letters would be, too.
-
-        `values` are the parsed options of the table that is read.
-        """
+    def is_topic_of(self, values: Mapping[str, Any]) -> bool:
+        """Whether the topic is one of a table, by its name or by `topic-pattern`. `values` are its parsed options."""
         if self.topic is None:
-            return
+            return False
         pattern = values["topic-pattern"]
-        if self.topic in (values["topic"] or ()):
-            raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{self.topic}'")
-        if pattern is not None and _matches(pattern, self.topic):
-            raise ConfigurationError(
-                f"dead letters cannot go to the topic '{self.topic}', which is read: its name matches 'topic-pattern'"
-            )
+        return self.topic in (values["topic"] or ()) or (pattern is not None and _matches(pattern, self.topic))
+
+    def check_reading(self, values: Mapping[str, Any]) -> None:
+        """Raise `ConfigurationError` for a topic of the table that is read: the letters would be read, too."""
+        if self.is_topic_of(values):
+            by = "" if values["topic"] else ": its name matches 'topic-pattern'"
+            raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{self.topic}'{by}")
 
     def write(self, bad: DataFrame, batch_id: int | None) -> None:
         """Write the bad records of one batch; reads `bad` several times."""

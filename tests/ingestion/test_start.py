@@ -140,7 +140,7 @@ def test_dead_letters_do_not_go_to_a_topic_that_matches_the_pattern() -> None:
     source = {key: text for key, text in SOURCE.items() if key != "topic"} | {"topic-pattern": "shop-.*"}
     sink, collector = {"type": "values"}, {"type": "topic", "location": "shop-dead"}
     pipeline = Pipeline(source, sink, pipeline={"dirty-data.collector": collector})
-    with pytest.raises(ConfigurationError, match=r"'shop-dead', which is read: its name matches 'topic-pattern'"):
+    with pytest.raises(ConfigurationError, match=r"topic that is read, 'shop-dead': its name matches 'topic-pattern'"):
         start_query(pipeline, mock.Mock(), checkpoint_location="/c", probe=False)
 
 

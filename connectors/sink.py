@@ -222,10 +222,11 @@ class Writer:
 
     def check(self, df: DataFrame) -> None:
         """Raise early what a job would find late: missing topics, unreachable brokers, rows that do not fit."""
-        names = list(self.kv.connector_options("encode")["topic"] or ())
+        values = self.kv.connector_options("encode")
+        names = list(values["topic"] or ())
         if self.dead_letters is not None:
             self.records(split_errors(df)[0])
-            if self.dead_letters.topic in names:
+            if self.dead_letters.is_topic_of(values):
                 raise ConfigurationError(
                     f"dead letters must not go to the topic that the table writes, '{self.dead_letters.topic}'"
                 )

@@ -155,8 +155,8 @@ class TargetTables:
         apart = self._behavior is SchemaChangeBehavior.TRY_EVOLVE  # the target may refuse only one
         for changed in [[change] for change in types] if apart else [types]:
             if changed and not self._apply(AlterColumnTypes(table, tuple(changed)), rows, place):
-                kept = {name: from_spark(existing.columns[name].dataType, True, name) for name, _ in changed}
-                rows = rows.with_types(kept.items())
+                kept = [(n, from_spark(existing.columns[n].dataType, t.nullable, n)) for n, t in changed]
+                rows = rows.with_types(kept)
         if not left_out:
             return rows
         return replace(rows, columns=tuple(column for column in rows.columns if column.name not in left_out))

@@ -395,9 +395,9 @@ def _cause(caused: CausedEvent) -> str:
 
 
 def _show_ddl(state: IngestState, name: str | None, as_json: bool) -> None:
-    wanted = sorted(state.sources)
+    wanted = sorted(each for each, source in state.sources.items() if source.value.columns)
     if name is not None:
-        wanted = [_table(name, {str(each): each for each in wanted})]
+        wanted = [_table(name, {str(each): each for each in wanted}, "known with columns")]
     statements = list(_statements(state, wanted))
     if as_json:
         write_json({"table": str(each), "ddl": text} for each, text in zip(wanted, statements, strict=True))
@@ -406,10 +406,13 @@ def _show_ddl(state: IngestState, name: str | None, as_json: bool) -> None:
 
 
 def _statements(state: IngestState, tables: list[TableId]) -> Iterator[str]:
-    """Yield a CREATE TABLE statement with the columns that the messages of a table have."""
+    """Yield a CREATE TABLE statement with the columns that the messages of a table have.
+
+    A key of which a column had no value yet is left out: a statement can't have it, and the messages tell it again.
+    """
     for each in tables:
         value = state.sources[each].value
-        key = value.key or ()
+        key = value.key if value.key is not None and {*value.key} <= value.columns.keys() else ()
         columns = [
             f"{quoted(column)} {type_}{' NOT NULL' if column in key and type_.nullable else ''}"
             for column, type_ in value.columns.items()

@@ -146,8 +146,7 @@ def _letters(pipeline: Pipeline, dead_letters: DeadLetterTarget | None) -> tuple
         return None, kind == "logger"
     client = {key: text for key, text in pipeline.source.options.items() if is_client_property(key)}
     letters = DeadLetters.of(to, producer_options({key: plain_text(text) for key, text in client.items()}))
-    if letters.topic is not None and letters.topic in (pipeline.source.values["topic"] or ()):
-        raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{letters.topic}'")
+    letters.check_reading(pipeline.source.values)
     return letters, kind == "logger"
 
 

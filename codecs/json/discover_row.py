@@ -211,6 +211,8 @@ def _flattened(row: Row) -> Iterator[tuple[str, Node]]:
         name, value = entry
         if "." in name:
             raise DottedNameError(name)
+        if not is_name(name):  # no column, as in a row that is not flattened
+            continue
         path = prefix + name
         if isinstance(value, dict) and len(open_) < MAX_DEPTH:
             if value:

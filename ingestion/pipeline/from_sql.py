@@ -241,7 +241,8 @@ class _Statement:
         block: dict[str, Any] = {key: self._value(key, text, places) for key, text in statement.options.items()}
         for key in _LISTS:
             if key in block:
-                block[key] = [entry.strip() for entry in re.split("[,;]", block[key])]
+                of_key = type(block[key])  # the entries of a secret are secrets
+                block[key] = [of_key(entry.strip()) for entry in re.split("[,;]", block[key])]
         if "type" in block:
             raise OptionError(f"table '{shown}': there is no option 'type'; it is 'connector'{_at(places, 'type')}")
         if "connector" not in block and "path" not in block:

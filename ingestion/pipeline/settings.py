@@ -24,7 +24,8 @@ _WITHOUT_EFFECT = {
 }
 _EITHER_LINE = ("schema.change.behavior", "route-mode")
 _AVAILABLE_NOW = "available-now"
-_OFFSET = re.compile(r"(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2})?")
+_OFFSET = re.compile(r"(?:UTC|GMT|UT)?[+-](?:(?:0?\d|1[0-7])(?::?[0-5]\d)?|18(?::?00)?)", re.ASCII)
+"""An offset of at most 18 hours, as in Java and Spark."""
 _PYTHON = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*")
 _FUNCTION_KEYS = ("name", "python", "classpath", "options")
 

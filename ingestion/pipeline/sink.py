@@ -170,6 +170,8 @@ def _parsed(type_: str, options: Mapping[str, str], refused: list[Refusal], note
     values = parse_values("sink", specs, plain)
     if type_ == "delta":
         _check_path(options, notes)
+        if values["upkeep.commits"] < 0:
+            raise OptionError("sink: 'upkeep.commits' must be at least 0, which is never", option="upkeep.commits")
     if type_ in TOPICS:
         properties = {key: plain_text(text) for key, text in used_options.items()}
         notes += [f"sink: {note}" for note in (misspelt(properties) | unreadable_key(properties)).values()]

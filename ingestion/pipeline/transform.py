@@ -23,6 +23,7 @@ from kvformat.registry.contract.options import Option
 from kvformat.registry.contract.types import FlinkType, quoted
 
 _KIND = "__data_event_type__"
+_QUOTED = re.compile(r"^`(.*)`$", re.DOTALL)
 _NAME = re.compile(r"`((?:[^`]|``)+)`|'(?:[^']|'')*'|([^\W\d]\w*)")
 
 
@@ -164,10 +165,11 @@ def _transform(where: str, values: Mapping[str, Any], types: Mapping[str, FlinkT
 
 
 def _names(where: str, key: str, text: str | None) -> tuple[str, ...]:
-    """Split the names of columns at commas."""
+    """Split the names of columns at commas. A name may be in backticks, where two stand for one."""
     if text is None:
         return ()
-    names = tuple(name.strip().removeprefix("`").removesuffix("`") for name in text.split(","))
+    plain = (name.strip() for name in text.split(","))
+    names = tuple(_QUOTED.sub(lambda match: match[1].replace("``", "`"), name) for name in plain)
     if not all(names):
         raise OptionError(f"{where}: '{key}' must be names of columns, separated by ','", option=key)
     twice = next((name for i, name in enumerate(names) if name in names[:i]), None)

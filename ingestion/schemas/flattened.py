@@ -5,7 +5,8 @@
     message   {"id": 1, "a": {"b": 2, "c": {"d": "x"}}}     1, 2, 'x'
 
 A member may be an object in some messages and another value in others. Then `a` is a column, and so are `a.b` and
-`a.c.d`. The schema has `a` as text; its objects are decoded once more, for the columns below it.
+`a.c.d`. The schema has `a` as text; its objects are decoded once more, for the columns below it. A BOOLEAN is text in
+the schema, too: the format reads an object as false.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ class FlattenedColumns:
         fields = []
         for head, inner in self._inner.items():
             if inner is None:
-                fields.append(FlinkField(head, self._leaves[head]))
+                leaf = self._leaves[head]
+                fields.append(FlinkField(head, STRING if leaf.root == "BOOLEAN" else leaf))
             else:
                 both = head in self._leaves
                 t = FlinkType("ROW", fields=inner.schema.fields)
@@ -70,7 +72,8 @@ class FlattenedColumns:
         columns: dict[str, pa.Array] = {}
         for (head, inner), values in zip(self._inner.items(), rows.flatten(), strict=True):
             if inner is None:
-                columns[head] = values
+                leaf = self._leaves[head]
+                columns[head] = from_texts(values, leaf, time_zone) if leaf.root == "BOOLEAN" else values
                 continue
             if head in self._leaves:
                 values, texts = inner._objects(values, format)

@@ -75,7 +75,7 @@ class IngestState:
             {kind: [*table.parts], **({"reason": value} if isinstance(value, str) else value.to_json())}
             for kind, now, then in kinds
             for table, value in sorted(now.items())
-            if then.get(table) != value
+            if then.get(table) != value or _forms(then[table]) != _forms(value)
         ]
 
     def with_entries(self, entries: Iterable[Mapping[str, Any]]) -> Self:
@@ -92,6 +92,11 @@ class IngestState:
             elif "quarantined" in entry:
                 quarantined[_table(entry["quarantined"])] = entry["reason"]
         return replace(self, sources=sources, schemas=SchemaState(transformed, targets), quarantined=quarantined)
+
+
+def _forms(value: Any) -> dict[str, int]:
+    """Return the forms of a schema's texts, which equal schemas may have in different ways."""
+    return value.forms() if isinstance(value, TableSchema) else {}
 
 
 def _table(parts: list[str]) -> TableId:

@@ -16,9 +16,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from os import PathLike
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from kvformat.registry.contract.errors import ConfigurationError, listed
+from kvformat.registry.java.regex import RegexError, SlowMatchError, compile_java
 from kvformat.registry.spark.decoded_columns import exact_column
 
 if TYPE_CHECKING:
@@ -93,6 +94,19 @@ class DeadLetters:
         """The topic to write to, as a tuple; empty for a path or a function."""
         return () if self.topic is None else (self.topic,)
 
+    def is_topic_of(self, values: Mapping[str, Any]) -> bool:
+        """Whether the topic is one of a table, by its name or by `topic-pattern`. `values` are its parsed options."""
+        if self.topic is None:
+            return False
+        pattern = values["topic-pattern"]
+        return self.topic in (values["topic"] or ()) or (pattern is not None and _matches(pattern, self.topic))
+
+    def check_reading(self, values: Mapping[str, Any]) -> None:
+        """Raise `ConfigurationError` for a topic of the table that is read: the letters would be read, too."""
+        if self.is_topic_of(values):
+            by = "" if values["topic"] else ": its name matches 'topic-pattern'"
+            raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{self.topic}'{by}")
+
     def write(self, bad: DataFrame, batch_id: int | None) -> None:
         """Write the bad records of one batch; reads `bad` several times."""
         if callable(self.to):
@@ -101,6 +115,14 @@ class DeadLetters:
             letter_records(bad).write.format("kafka").options(**self.options, topic=self.topic).save()
         else:
             _write_folder(bad, str(self.to), batch_id)
+
+
+def _matches(pattern: str, topic: str) -> bool:
+    """Whether a topic's name matches a pattern; False for one that only Java can read, which Spark checks."""
+    try:
+        return compile_java(pattern).matches(topic)
+    except (RegexError, SlowMatchError):
+        return False
 
 
 def letter_records(bad: DataFrame) -> DataFrame:

@@ -82,8 +82,7 @@ def start_maintaining(
     letters = None
     if dead_letters is not None:
         letters = DeadLetters.of(dead_letters, producer_options(table.options))
-        if letters.topic is not None and letters.topic in (table.connector_options("decode")["topic"] or ()):
-            raise ConfigurationError(f"dead letters cannot go to the topic that is read, '{letters.topic}'")
+        letters.check_reading(table.connector_options("decode"))
     if isinstance(target, TargetOfTables):
         target = target.merging(table)
     elif not callable(target):

@@ -149,8 +149,11 @@ def test_dead_letters_must_not_go_to_the_tables_topic(monkeypatch: pytest.Monkey
     Writer(table().kv, {}, None, None, None, DeadLetters.of("dead", servers)).check(None)  # type: ignore[arg-type]
     Writer(table().kv, {}, None, None, None, DeadLetters.of("./t", servers)).check(None)  # type: ignore[arg-type]
     assert asked == [["t", "dead"], ["t"]], "the topics that must exist"
-    with pytest.raises(ConfigurationError, match="must not go to the topic that the table writes, 't'"):
-        Writer(table().kv, {}, None, None, None, DeadLetters.of("t", servers)).check(None)  # type: ignore[arg-type]
+    pattern = table(**{"topic": None, "topic-pattern": "t1?"})
+    Writer(pattern.kv, {}, None, None, None, DeadLetters.of("t12", servers)).check(None)  # type: ignore[arg-type]
+    for made, name in ((table(), "t"), (pattern, "t"), (pattern, "t1")):
+        with pytest.raises(ConfigurationError, match=f"must not go to the topic that the table writes, '{name}'"):
+            Writer(made.kv, {}, None, None, None, DeadLetters.of(name, servers)).check(None)  # type: ignore[arg-type]
 
 
 def test_the_tables_first_topic_carries_the_marks_of_transactions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -103,6 +104,15 @@ def test_rows_are_fitted_to_the_types_that_the_table_gets(
     assert tables.expected(TABLE, wanted) == expected  # and in the batches that follow
 
 
+@pytest.mark.parametrize("behavior", [B.TRY_EVOLVE, B.LENIENT, B.EVOLVE, B.IGNORE])
+def test_a_key_column_stays_not_null_also_if_its_type_is_refused(behavior: SchemaChangeBehavior) -> None:
+    """Otherwise the batches that follow would write NULL into the key."""
+    tables = TargetTables(_Tables(table_schema("a INT", "b INT", key=["a"])), behavior, "q", take_over=False)
+    rows = _ready(tables, "a STRING", "b STRING", key=["a"])
+    kind = "INT" if behavior in (B.TRY_EVOLVE, B.IGNORE) else "STRING"
+    assert rows == [f"a {kind} NOT NULL", f"b {kind}"]
+
+
 def test_exception_names_the_columns_whose_types_differ() -> None:
     target = _Tables(table_schema("a INT", "b INT"))
     tables = TargetTables(target, B.EXCEPTION, "q", take_over=False)
@@ -118,9 +128,9 @@ def test_an_added_column_may_be_null_and_its_nested_fields_stay_as_they_are() ->
     assert target.now == table_schema("a INT", "b ROW<c INT NOT NULL>")
 
 
-def _ready(tables: TargetTables, *columns: str) -> list[str]:
+def _ready(tables: TargetTables, *columns: str, key: Sequence[str] = ()) -> list[str]:
     """Return the columns of the rows, which `expected` and `ready` agree on."""
-    wanted = table_schema(*columns)
+    wanted = table_schema(*columns, key=key)
     expected = tables.expected(TABLE, wanted)
     assert tables.ready(TABLE, wanted, TableOptions()) == expected
     return [f"{column.name} {column.type}" for column in expected.columns]

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from kvformat.ingestion.bad_records import Summary, check_count, first_error
+from kvformat.ingestion import bad_records
+from kvformat.ingestion.bad_records import BadRecords, Summary, check_count, first_error
 from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.looking import table_name
+from kvformat.ingestion.query import QuerySettings
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry.contract.errors import DecodeError
 
@@ -86,6 +91,37 @@ def test_a_query_has_at_most_so_many_bad_records(tmp_path: Path, most: int) -> N
         with pytest.raises(DecodeError, match=rf"has {most + 1} bad records .* allows {most}\. One of them: why 7"):
             check_count(store, 2, one_more, most)
     check_count(store, 2, Summary(), most)  # with another format, the batch has none
+
+
+@pytest.mark.parametrize("logs", [False, True])
+def test_bad_records_become_letters_after_the_rows_or_with_the_error_that_ends_the_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, logs: bool
+) -> None:
+    written: list[Any] = []
+    letters: Any = SimpleNamespace(write=lambda frame, batch: written.append((frame, batch)))
+    monkeypatch.setattr(bad_records, "errors_of", lambda rows: rows)
+    monkeypatch.setattr(bad_records, "letters_of", lambda looked, errors: "letters")
+    monkeypatch.setattr(bad_records, "log", lambda frame, count: written.append((frame, "log", count)))
+    summary = Summary.of_groups([_group("MALFORMED", 2, None, part="value")], [])
+    monkeypatch.setattr(Summary, "of", lambda errors, quarantined: summary)
+    source, memory = mock.Mock(values={}), mock.Mock(store=LocalSchemaStore(tmp_path))
+    settings = QuerySettings("", letters, logs_bad_records=logs)
+
+    def checked(most: int, *, ignored: bool = True) -> Callable[[], None]:
+        source.values = {"ingestion.ignore-errors": ignored, "ingestion.error-tolerance.max-count": most}
+        return BadRecords(source, settings, memory, 7, lambda frame: frame).checked(mock.Mock(), [])[2]
+
+    expected = [("letters", 7), *([("letters", "log", 2)] if logs else [])]
+    write_letters = checked(2)
+    assert written == [], "a table that fails adds its records to them"
+    write_letters()
+    assert written == expected
+    with pytest.raises(DecodeError, match="cannot read a record"):
+        checked(-1, ignored=False)
+    assert written == expected, "the record stays in its topic"
+    with pytest.raises(DecodeError, match="the query has 2 bad records"):
+        checked(1)
+    assert written == expected * 2
 
 
 def test_without_a_limit_bad_records_are_only_counted(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_explain_starts_nothing_and_shows_no_secret(pipeline: Path) -> None:
         assert "Source: kafka, topics shop" in result.stdout
         assert "'b:1'" in result.stdout
         assert _SECRET not in result.output
+    assert "'b:1=x=y'" in run("ingest", pipeline, "--explain", "--set", "kafka.bootstrap=b:1=x=y").stdout
     told = json.loads(run("ingest", pipeline, "--explain", "--json", "--set", "kafka.bootstrap=b:1").stdout)
     assert told["refused"] == []
     assert told["explain"].startswith("Pipeline\nSource: kafka")
@@ -129,7 +130,9 @@ def test_a_job_of_sql_is_explained(tmp_path: Path) -> None:
     assert [json.loads(line)["follows"] for line in several.stdout.splitlines()] == ["orders", "items"]
     one = run("ingest", "-", "--explain", "--table", "items", *_BROKER, given=_sql("orders", "items"))
     assert one.stdout.startswith("Pipeline\nSource 'items'")
-    assert run("ingest", "-", "--explain", *_BROKER, given=_sql("orders", target="hologres")).exit_code == 2
+    refused = _sql("items", target="hologres")
+    for text in (refused, _sql("orders") + refused, refused + _sql("orders")):
+        assert run("ingest", "-", "--explain", *_BROKER, given=text).exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -307,6 +310,26 @@ def test_the_ddl_is_read_as_first_schemas(checkpoint: Path) -> None:
     assert tables[ORDERS].primary_key == ("id",)
     assert [(column.name, str(column.type)) for column in tables[NOTES].columns] == [("we`ird", "DECIMAL(5, 2)")]
     assert run("schemas", checkpoint, "shop.orders", "--ddl").stdout in ddl
+
+
+def test_the_ddl_has_no_tables_and_keys_without_columns(tmp_path: Path, no_session: None) -> None:
+    """Their columns had no value yet. A statement needs columns, also those of the key, so nothing could be read."""
+    types = {"v": parse_column_type("INT"), "id": parse_column_type("INT")}
+    tables = {
+        ORDERS: KnownTable(types, key=("id",)),
+        TableId(("shop", "half")): KnownTable({"v": types["v"]}, key=("v", "id")),
+        NOTES: KnownTable({}, key=("id",)),
+    }
+    state = IngestState({table: SourceTable(known) for table, known in tables.items()})
+    LocalSchemaStore(tmp_path).write(0, IngestState(), BatchPlan(state))
+    assert run("schemas", tmp_path, "--ddl").stdout.splitlines() == [
+        "CREATE TABLE `shop`.`half` (`v` INT);",
+        "CREATE TABLE `shop`.`orders` (`v` INT, `id` INT NOT NULL, PRIMARY KEY (`id`) NOT ENFORCED)",
+    ]
+    lines = run("schemas", tmp_path, "--ddl", "--json").stdout.splitlines()
+    assert [json.loads(line)["table"] for line in lines] == ["shop.half", "shop.orders"]
+    without = run("schemas", tmp_path, NOTES, "--ddl")
+    assert (without.exit_code, "no table 'a.b.c.d' is known with columns" in without.stderr) == (2, True)
 
 
 @pytest.mark.spark

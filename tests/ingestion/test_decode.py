@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -228,6 +229,29 @@ def test_a_column_of_key_and_value_is_read_as_the_value_has_it(of_value: bool) -
         source, table_schema("v BOOLEAN"), PlanRules(evolution), get_format("json"), get_format("json")
     )
     assert [field.type.root for field in layout.physical.fields] == ["VARCHAR" if of_value else "BOOLEAN"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "in_value", "in_record"),
+    [
+        ("id INT", ["id"], ["id"], True),
+        ("id INT, k INT", ["id"], ["id"], True),
+        ("id INT, k INT", ["k", "id"], ["id"], True),
+        ("id INT", ["id", "v"], ["id", "v"], False),
+        ("k INT", ["v"], ["v"], False),
+        ("", ["id"], ["id"], False),
+    ],
+)
+def test_a_deletion_without_a_row_has_its_key_in_the_record_only_if_all_of_it_is_there(
+    keys: str, key: list[str], in_value: list[str], in_record: bool
+) -> None:
+    source = SourceTable(table("id INT, v INT"), table(keys))
+    rules = PlanRules(SchemaEvolution(Router(()), SchemaChangeBehavior.LENIENT, frozenset()))
+    schema = Planner(rules, lambda *_: TableSchema(())).message_schema(IngestState({SHOP: source}), SHOP)
+    value_format = get_format("debezium-json", {"changelog.mode": "upsert"})
+    keyed = replace(schema, primary_key=tuple(key))
+    layout, _ = layout_of(source, keyed, rules, value_format, get_format("json") if keys else None)
+    assert layout.value_format == value_format.for_rows(in_value, in_record=in_record)
 
 
 @pytest.mark.parametrize("process", ["America/New_York", "Asia/Tokyo"])

@@ -108,6 +108,9 @@ def test_the_key_of_the_statement_comes_before_that_of_the_table() -> None:
         assert _given(made)["transform"] == [
             {"source-table": r"\.*.\.*.\.*", "primary-keys": ", ".join(f"`{name}`" for name in key.split(", "))}
         ]
+    keyed = _T.replace("lake.shop.t", "t (PRIMARY KEY (`we``ird`) NOT ENFORCED)")
+    made = Pipeline.from_sql(_source("`we``ird` INT") + keyed)
+    assert made.transforms[0].primary_keys == made.source.declared.names == ("we`ird",)
 
 
 @pytest.mark.parametrize(
@@ -355,6 +358,13 @@ def test_secrets_are_shown_nowhere() -> None:
         assert _SECRET not in shown
     for wrong in (text.replace("'format' = 'json'", "'format' = 'jsn'"), text.replace("'delta'", "'x'"), text[:-9]):
         _error(wrong, set={"secret_values.store": f"{_SECRET}-2"})
+
+
+@pytest.mark.parametrize("key", ["include.schema.changes", "exclude.schema.changes"])
+@pytest.mark.parametrize("text", ["${secret_values.x}", "add,${secret_values.x};drop"])
+def test_the_entries_of_a_list_with_a_secret_are_secrets(key: str, text: str) -> None:
+    target = f"CREATE TABLE t WITH ('path' = '/lake', '{key}' = '{text}') AS TABLE k"
+    assert f"sink: '{key}' must be a list of texts" in _error(_K + target, set={"secret_values.x": _SECRET})
 
 
 def test_a_file_is_given_by_its_path(tmp_path: Path) -> None:

@@ -27,11 +27,12 @@ from kvformat.ingestion.looking import (
     _decode_tables,
     _rows_by_table,
     merged_news,
+    news_to_text,
     table_name,
 )
 from kvformat.ingestion.packing import PACKED, by_table, pack, unpack
 from kvformat.ingestion.pipeline.declared_columns import DeclaredColumns
-from kvformat.ingestion.planning import BatchNews, WholeTableChange
+from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, WholeTableChange
 from kvformat.ingestion.schemas.known import IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause
 from kvformat.ingestion.schemas.table_id import TableId
@@ -325,6 +326,41 @@ def test_the_rows_that_tasks_decode_are_added_up() -> None:
     tasks = [[_records([_change(id=n) for n in of], first=len(of))] for of in ("a", "bc")]
     news = _news(_decoding(_Decoder()), *tasks)
     assert (news.decoded, news.tasks) == ({ORDERS: 3}, 2)
+
+
+def test_the_news_of_a_batch_have_all_that_any_of_its_tasks_says() -> None:
+    """A table of which one task keeps rows is kept, although the other one returned all of its own."""
+    number = (parse_type("BIGINT"),)
+    parts = {
+        table: BatchNews(
+            {table: (cause := Cause("t", 0, offset))},
+            (NewColumn(table, "value", "v", number, cause, 1, as_text=True, forms=3),),
+            (NewKey(table, ("v",), cause),),
+            (WholeTableChange(table, "truncate", cause, 9),),
+            {table: 5},
+            errors=2,
+            decoded={table: 4, SHOP: 1},
+            bad={table: 3, SHOP: 1},
+            kept=frozenset({table}),
+            sizes={table: 7, SHOP: 1},
+        )
+        for table, offset in ((ORDERS, 6), (ITEMS, 8))
+    }
+    for tables in ((ORDERS, ITEMS), (ITEMS, ORDERS)):
+        tasks = [parts[table] for table in tables]
+        assert merged_news(map(news_to_text, tasks)) == BatchNews(
+            {table: parts[table].tables[table] for table in tables},
+            tasks[0].columns + tasks[1].columns,
+            tasks[0].keys + tasks[1].keys,
+            tasks[0].changes + tasks[1].changes,
+            {ORDERS: 5, ITEMS: 5},
+            errors=4,
+            decoded={ORDERS: 4, ITEMS: 4, SHOP: 2},
+            bad={ORDERS: 3, ITEMS: 3, SHOP: 2},
+            kept=frozenset({ORDERS, ITEMS}),
+            sizes={ORDERS: 7, ITEMS: 7, SHOP: 2},
+            tasks=2,
+        )
 
 
 @pytest.mark.parametrize("seed", range(case_count(quick=20, night=200)))

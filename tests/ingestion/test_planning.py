@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kvformat.codecs.discovery.text_forms import forms_of
 from kvformat.ingestion.batch_decoder import usable_rows
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution, accepted_tags
 from kvformat.ingestion.errors import SchemaChangeError
@@ -19,7 +20,7 @@ from kvformat.ingestion.pipeline.routes import Route, Router
 from kvformat.ingestion.pipeline.transform import TransformRule, parse_transforms
 from kvformat.ingestion.planning import BatchNews, NewColumn, NewKey, Planner, PlanRules, WholeTableChange
 from kvformat.ingestion.schemas.events import AddColumns, AlterColumnTypes, CreateTable, TruncateTable
-from kvformat.ingestion.schemas.known import BatchPlan, IngestState
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import SchemaColumn, TableSchema
@@ -144,6 +145,37 @@ def test_a_plan_survives_its_json_form() -> None:
     assert {*IngestState().with_entries(state.entries()).schemas.targets} == {ORDERS}
 
 
+def test_the_forms_of_texts_survive_the_json_form_of_a_plan() -> None:
+    """The columns of the second plan have the same types, and a batch that is repeated writes the same texts again."""
+    planner = _planner(evolution=_evolution(routes=[Route(r"shop.\.*", "ods.both")]))
+    kind, state = parse_type("TIMESTAMP(9)"), IngestState()
+    for text, fewer in (("2024-02-29 12:00:00.123", False), ("2024-02-29 12:00:00.500", True)):
+        column = NewColumn(ONE, "value", "v", (kind,), _at(0), forms=forms_of(text, kind))
+        plan = planner.plan(state, BatchNews({ONE: _at(0)}, (column,)))
+        again = BatchPlan.from_entries(state, plan.entries(state)).state
+        for now, stored, before in (
+            (plan.state.schemas.sources[ONE], again.schemas.sources[ONE], state.schemas.sources.get(ONE)),
+            (plan.state.schemas.targets[BOTH], again.schemas.targets[BOTH], state.schemas.targets.get(BOTH)),
+        ):
+            assert stored.forms() == now.forms() != {}
+            assert (before is not None and before == now and before.forms() != now.forms()) == fewer
+        state = plan.state
+        assert state.entries(again) == []
+
+
+@pytest.mark.parametrize("order", [*itertools.permutations((ONE, TWO, ORDERS))])
+def test_the_texts_of_a_target_have_the_forms_that_all_of_its_sources_have(order: tuple[TableId, ...]) -> None:
+    """A source that has no texts, but values of a declared type, does not count."""
+    planner, kind = _planner(evolution=_evolution(routes=[Route(r"shop.\.*", "ods.both")])), parse_type("TIMESTAMP(9)")
+    texts, state = {ONE: "2024-02-29 12:00:00.123", TWO: "2024-02-29 12:00:00.5"}, IngestState()
+    forms = {table: forms_of(text, kind) for table, text in texts.items()}
+    for table in order:
+        column = NewColumn(table, "value", "v", (kind,), _at(0), forms=forms.get(table))
+        state = planner.plan(state, BatchNews({table: _at(0)}, (column,))).state
+    assert state.schemas.targets[BOTH].forms() == {"v": forms[ONE] & forms[TWO]}
+    assert forms[ONE] & forms[TWO] not in forms.values()
+
+
 def test_first_schemas_keep_their_types_and_key() -> None:
     first = {ORDERS: KnownTable({"id": parse_type("INT"), "v": parse_type("VARCHAR(10)")}, key=("id",))}
     planner = _planner(first=first)
@@ -220,6 +252,19 @@ def test_the_key_of_records_is_the_key_of_changes_only() -> None:
         assert plan.state.schemas.targets[ORDERS].primary_key == key
         assert plan.state.schemas.targets[ORDERS].names == ("k_id", "id", "v")
     assert _target(_planner().plan(IngestState(), news)) == "id BIGINT NOT NULL, v INT"
+
+
+@pytest.mark.parametrize(("of_key", "of_value"), [("BIGINT", "STRING"), ("STRING", "BIGINT")])
+@pytest.mark.parametrize("forms", [{}, {"id": 5}])
+def test_a_column_that_key_and_value_have_is_that_of_the_value(
+    of_key: str, of_value: str, forms: dict[str, int]
+) -> None:
+    value = KnownTable({"v": parse_type("INT"), "id": parse_type(of_value)}, forms=forms)
+    key = KnownTable({"id": parse_type(of_key), "k": parse_type("INT")}, forms={"id": 3, "k": 7})
+    schema = _planner().message_schema(IngestState({ORDERS: SourceTable(value, key)}), ORDERS)
+    assert _columns(schema) == f"k INT, v INT, id {of_value}"
+    assert schema.forms() == {"k": 7, **forms}
+    assert schema.primary_key == ("id", "k")
 
 
 def test_columns_of_the_record_and_their_clashes() -> None:

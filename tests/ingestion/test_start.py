@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from kvformat.ingestion import Pipeline
+from kvformat.ingestion import Pipeline, start
+from kvformat.ingestion.local_store import LocalSchemaStore
+from kvformat.ingestion.planning import BatchNews, NewColumn
 from kvformat.ingestion.query import IngestBatch
-from kvformat.ingestion.start import start_query
+from kvformat.ingestion.schemas.known import IngestState
+from kvformat.ingestion.schemas.state import Cause
+from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.start import first_look, start_query
+from kvformat.ingestion.store import FIRST_BATCH
 from kvformat.ingestion.targets.values import ValuesTarget
-from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
 from tests.ingestion.history import SOURCE
 
 COLUMNS = ["key", "value", "topic", "partition", "offset", "timestamp"]
@@ -128,6 +136,14 @@ def test_dead_letters_of_the_call_count_before_those_of_the_pipeline() -> None:
         _started({"topic": "items;shop"}, dead_letters="shop")
 
 
+def test_dead_letters_do_not_go_to_a_topic_that_matches_the_pattern() -> None:
+    source = {key: text for key, text in SOURCE.items() if key != "topic"} | {"topic-pattern": "shop-.*"}
+    sink, collector = {"type": "values"}, {"type": "topic", "location": "shop-dead"}
+    pipeline = Pipeline(source, sink, pipeline={"dirty-data.collector": collector})
+    with pytest.raises(ConfigurationError, match=r"topic that is read, 'shop-dead': its name matches 'topic-pattern'"):
+        start_query(pipeline, mock.Mock(), checkpoint_location="/c", probe=False)
+
+
 @pytest.mark.parametrize("missing", COLUMNS)
 def test_records_have_the_columns_of_a_kafka_stream(missing: str) -> None:
     assert _started(columns=[*COLUMNS, "headers"])["settings"]
@@ -156,6 +172,45 @@ def test_spark_evaluates_in_the_zone_of_the_session_only(
     assert _started(source, transform=rules)
     plain = [{"source-table": "t", "primary-keys": "v", "dialect": "flink"}]
     assert _started(pipeline=blocks["pipeline"], transform=plain), "nothing is evaluated"
+
+
+def test_a_first_look_is_stored_once_for_a_query_that_knows_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    table, cause = TableId(("shop",)), Cause("shop", 0, 7)
+    column = NewColumn(table, "value", "id", (parse_type("BIGINT"),), cause)
+    look, plan = mock.MagicMock(), mock.Mock()
+    look.return_value.knowing.return_value.looked.return_value.run.return_value.news = BatchNews(
+        {table: cause}, (column,)
+    )
+    monkeypatch.setattr(start, "SchemaStore", lambda _, checkpoint: LocalSchemaStore(checkpoint))
+    monkeypatch.setattr(start, "look_stage", look)
+    monkeypatch.setattr(start, "_newest_by_spark", mock.Mock())
+    monkeypatch.setattr(start, "OffsetPlan", lambda _: plan)
+    store = LocalSchemaStore(tmp_path)
+
+    def newest(most: str = "9") -> int:
+        """Return how often brokers were asked for the newest records."""
+        pipeline = Pipeline({**SOURCE, "scan.max.pre.fetch.records": most}, {"type": "values"})
+        first_look(pipeline, mock.Mock(), str(tmp_path), in_python=False)
+        return len(plan.newest.mock_calls)
+
+    assert newest("0") == 0
+    plan.newest.return_value = []
+    assert newest() == 1
+    plan.newest.side_effect = MissingExtraError("no client")
+    assert newest() == 2
+    assert "no first look at the newest records, because the brokers can't be asked: no client" in caplog.text
+    assert store.load()[0] == IngestState(), "nothing was seen"
+    plan.newest.side_effect, plan.newest.return_value = None, [mock.Mock()]
+    assert newest() == 3
+    plan.newest.assert_called_with(9)
+    assert store.load()[0].sources[table].value.columns == {"id": parse_type("BIGINT")}
+    assert store.load(FIRST_BATCH)[1] is not None
+    query = store.chosen("query")
+    assert query is not None
+    assert newest() == 3
+    assert store.chosen("query") == query
 
 
 def test_what_only_the_source_refuses_does_not_count_for_given_records() -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from random import Random
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 
-from kvformat.ingestion.decoded_rows import POSITION, TIMESTAMP, in_order, latest_rows
-from kvformat.ingestion.schemas.events import TruncateTable
-from kvformat.ingestion.schemas.known import PlannedChange
+from kvformat.ingestion.batch_report import BatchReport
+from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, ROW_INDEX, TIMESTAMP, in_order, latest_rows
+from kvformat.ingestion.schemas.events import AddColumns, DropTable, TruncateTable
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange
 from kvformat.ingestion.schemas.state import Cause, CausedEvent
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.ingestion.target_writer import _is_before
+from kvformat.ingestion.target_writer import TargetWriter, _is_before
+from kvformat.ingestion.targets.target import BatchWrite
+from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry import latest_by_key
 from kvformat.registry.spark.decoded_columns import ROW_KIND
 
@@ -54,6 +58,53 @@ def test_rows_of_several_tasks_are_put_in_order(seed: int) -> None:
     found = in_order(table, names)
     assert found.select(names).to_pylist() == table.sort_by([(n, "ascending") for n in names]).select(names).to_pylist()
     assert sorted(found["n"].to_pylist()) == [*range(len(rows))]
+
+
+@pytest.mark.parametrize("last", [("t", 1, 3, 1001), ("t", 1, 3, 1000), ("t", 0, 6, 1000), ("u", 0, 1, 1000)])
+def test_the_last_truncate_of_a_target_counts_whatever_arrives_first(last: tuple[str, int, int, int]) -> None:
+    """By the time of its record, and then by topic, partition and offset, which differ in the last digit."""
+    table, other = TableId(("ods",)), TableId(("other",))
+    changes = [
+        PlannedChange(CausedEvent(event, Cause(*place)), time)
+        for event, (*place, time) in (
+            (TruncateTable(table), ("t", 0, 5, 1000)),
+            (DropTable(table), last),
+            (TruncateTable(other), ("a", 0, 0, 0)),
+            (AddColumns(table, ()), ("z", 9, 9, 9999)),
+        )
+    ]
+    nothing = mock.Mock()
+    for given in (changes, changes[::-1]):
+        writer = TargetWriter(nothing, BatchPlan(IngestState(), changes=tuple(given)), BatchReport(0), nothing)
+        assert writer.truncations() == {table: changes[1], other: changes[2]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "written"), [("latest", [(2, 4), (1, 9)]), ("changes", [(1, 1), (2, 4), (1, 5), (1, 9)])]
+)
+def test_rows_of_several_sources_are_written_in_the_order_of_their_records(
+    kind: str, written: list[tuple[int, int]]
+) -> None:
+    """Each source has its rows in order, and those of the other one are between them. A bad record has no row."""
+    sources = [
+        pa.Table.from_pylist(
+            [
+                {
+                    **{"id": key, "offset": offset, ROW_KIND: "+I", ROW_INDEX: 0, TIMESTAMP: 0},
+                    **dict(zip(POSITION, ("t", 0, offset), strict=True)),
+                    ROW_ERROR: "bad" if offset == 10 else None,
+                }
+                for key, offset in places
+            ]
+        )
+        for places in ([(1, 1), (1, 9), (1, 10)], [(2, 4), (1, 5)])
+    ]
+    target, nothing = mock.Mock(rows=kind), mock.Mock()
+    writer = TargetWriter(mock.Mock(target=target, query="q"), nothing, BatchReport(3), nothing)
+    writer._write_returned(TableId(("ods",)), table_schema("id BIGINT", "offset BIGINT", key=["id"]), sources)
+    _, _, rows, batch = target.write_rows.call_args.args
+    assert [(row["id"], row["offset"]) for row in rows.to_pylist()] == written
+    assert batch == BatchWrite("q", 3)
 
 
 @pytest.mark.spark

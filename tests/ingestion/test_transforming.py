@@ -23,11 +23,13 @@ _INTERNAL = (
 
 @pytest.mark.spark
 def test_a_filter_keeps_the_changes_of_a_partition_in_one_task_and_in_order(spark: Any) -> None:
-    """The producer of a topic writes the changes of a key in the order of their task."""
+    """The producer of a topic writes the changes of a key in the order of their task. NULL does not match either."""
     from pyspark.sql import functions as F
 
     changes = [
-        (n % 7, (n + i) % 3, kind, i, "t", n % 2, n, 0, None) for n in range(90) for i, kind in enumerate(("-U", "+U"))
+        (n % 7, (n + i) % 3 or (None if n % 4 < 2 else 0), kind, i, "t", n % 2, n, 0, None)
+        for n in range(90)
+        for i, kind in enumerate(("-U", "+U"))
     ]
     (rule,) = parse_transforms([{"source-table": "t", "filter": "v > 0", "primary-keys": "id"}])
     settings = {"spark.sql.shuffle.partitions": "4", "spark.sql.adaptive.coalescePartitions.enabled": "false"}
@@ -79,6 +81,16 @@ def test_a_soft_deleted_row_stays_in_its_table_if_it_matches_the_filter(
     found = sorted(made.collect(), key=lambda row: row[_OFFSET])
     assert [row[ROW_KIND] for row in found] == kinds
     assert [row["op"] for row in found] == before
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("dialect", ["spark", "flink"])
+def test_a_column_without_a_value_is_left_out_unless_it_is_computed(spark: Any, dialect: str) -> None:
+    """The messages have `b` with NULL only."""
+    table, schema = TableId(("t",)), table_schema("a INT")
+    for projection, names in (("b, a", ["a"]), ("a, COALESCE(b, a) AS b", ["a", "b"])):
+        (rule,) = parse_transforms([{"source-table": "t", "dialect": dialect, "projection": projection}])
+        assert [*analyzed(spark, rule, table, schema, frozenset("b")).names] == names
 
 
 @pytest.mark.spark

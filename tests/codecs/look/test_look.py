@@ -253,6 +253,8 @@ def test_flattened_columns() -> None:
     options = {"infer_schema__flatten_nested_columns__enable": True}
     found = look("json", [{"a": {"b": {"c": 1}, "d": []}, "e": {}}], **options)
     assert columns(found) == {"a.b.c": "BIGINT", "a.d": "STRING"}
+    found = look("json", [{"a": {"": 1, " ": {"x": 1}, "b": 2}, "": {"c": 3}}], **options)
+    assert columns(found) == {"a.b": "BIGINT"}, "a member without a name is no column at any level"
     found = look("json", [{"a": {"b.c": 1}}, {"a": {"t": "x"}}], decode__parser_table_id__fields="a.t", **options)
     assert found.indices.to_pylist() == [None, 0] or set(found.errors) == {0}
 

@@ -41,7 +41,7 @@ def test_triggers(block: dict[str, str], trigger: dict[str, Any]) -> None:
     assert parse_settings(block).trigger == trigger
 
 
-@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "+08:00", "GMT+8", "UTC-03:30"])
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "+08:00", "GMT+8", "UTC-03:30", "+18:00", "-17:59", "-18"])
 def test_time_zones(zone: str) -> None:
     assert parse_settings({"local-time-zone": zone}).values["local-time-zone"] == zone
 
@@ -70,6 +70,10 @@ def test_the_collector_is_a_map_or_has_dots(block: dict[str, Any]) -> None:
         ({"local-time-zone": "Europe/Berln"}, "there is no time zone 'Europe/Berln'. Did you mean 'Europe/Berlin'?"),
         ({"local-time-zone": "../etc"}, "there is no time zone '../etc'."),
         ({"local-time-zone": "Europe"}, "there is no time zone 'Europe'."),
+        ({"local-time-zone": "+18:01"}, "there is no time zone '+18:01'."),
+        ({"local-time-zone": "GMT+19"}, "there is no time zone 'GMT+19'."),
+        ({"local-time-zone": "-08:60"}, "there is no time zone '-08:60'."),
+        ({"local-time-zone": "+\u0663"}, "there is no time zone '+\u0663'."),
         ({"trigger": "soon"}, "'trigger' must be 'available-now' or a time such as '10 seconds'"),
         ({"trigger": "1 s", "execution.runtime-mode": "BATCH"}, "reads what is there, then stops; remove 'trigger'"),
         ({"dirty-data.collector": "logger"}, "'dirty-data.collector' must be a map, such as 'type: logger'"),

@@ -212,7 +212,7 @@ def test_schema_changes_and_properties_of_tables() -> None:
             "include.schema.changes": ["create", "ADD.column"],
             "exclude.schema.changes": [],
             "table-properties.format-version": "3",
-            "table-properties": "a:b",
+            "table-properties": "a:b,format-version:2",
         }
     )
     assert found.include == ("create", "add.column")
@@ -225,6 +225,15 @@ def test_a_path_and_a_catalog_exclude_each_other() -> None:
     for key in ("catalog", "namespace"):
         assert f"'{key}' and 'path' exclude each other" in _error({"type": "delta", "path": "/lake", key: "x"})
     assert "'path' must not be empty" in _error({"type": "delta", "path": ""})
+
+
+def test_upkeep_is_after_some_commits_or_never() -> None:
+    delta = {"type": "delta", "path": "/lake"}
+    assert parse_sink({**delta, "upkeep.commits": "0"}).values["upkeep.commits"] == 0
+    assert "'upkeep.commits' must be at least 0, which is never" in _error({**delta, "upkeep.commits": "-1"})
+
+
+def test_options_of_a_path_have_no_effect_in_a_catalog() -> None:
     sink = parse_sink({"type": "delta", "catalog": "lake", "storage-options.AWS_REGION": "x", "upkeep.commits": "3"})
     assert sink.notes == (
         "sink: no effect: 'storage-options.AWS_REGION', because there is no 'path'",

@@ -49,6 +49,21 @@ def test_all_options_of_a_rule() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a, `b`,c", ("a", "b", "c")),
+        ("` a`, `we``ird`", (" a", "we`ird")),
+        ("`a` , ````", ("a", "`")),
+        ("a`b", ("a`b",)),
+    ],
+)
+@pytest.mark.parametrize("key", ["primary-keys", "partition-keys"])
+def test_names_of_keys_may_be_in_backticks(key: str, text: str, names: tuple[str, ...]) -> None:
+    (rule,) = parse_transforms([{**TABLE, key: text}])
+    assert {"primary-keys": rule.primary_keys, "partition-keys": rule.partition_keys}[key] == names
+
+
 @pytest.mark.parametrize("items", ["", [], ()])
 def test_an_empty_block_has_no_rules(items: Any) -> None:
     assert parse_transforms(items) == parse_routes(items) == ()
@@ -69,6 +84,7 @@ def test_an_empty_block_has_no_rules(items: Any) -> None:
         ([{**TABLE, "projection": ["a"]}], "transform 1: option 'projection' must be a text, not a list"),
         ([{**TABLE, "filter": ""}], "transform 1: cannot read the filter: expected a condition"),
         ([{**TABLE, "primary-keys": "a,,b"}], "'primary-keys' must be names of columns, separated by ','"),
+        ([{**TABLE, "primary-keys": "a,``"}], "'primary-keys' must be names of columns, separated by ','"),
         ([{**TABLE, "primary-keys": "a, a"}], "'primary-keys' has the column 'a' twice"),
         ([{**TABLE, "partition-keys": ""}], "'partition-keys' must be names of columns"),
         ([{**TABLE, "table-options": "a"}], "'table-options': 'a' must be 'name=value', separated by ','"),

@@ -105,6 +105,12 @@ def test_flattened_columns() -> None:
     assert found == [(1, 2, None, "x", dt.date(2024, 2, 29)), (None, None, '{"y":1}', None, None), *[(None,) * 5] * 2]
 
 
+def test_an_object_is_no_boolean() -> None:
+    messages = [{"a": a, "b": {"c": a}} for a in (True, False, None, {}, {"x": None}, "1")]
+    truths = [True, False, None, None, None, True]
+    assert _flat({"a": "BOOLEAN", "b.c": "BOOLEAN"}, *messages) == [(truth, truth) for truth in truths]
+
+
 def test_a_member_that_is_an_object_or_another_value() -> None:
     columns = {"a": "BIGINT", "a.b": "STRING", "a.b.c": "BIGINT"}
     found = _flat(columns, {"a": 5}, {"a": {"b": "x"}}, {"a": {"b": {"c": 7}}}, {"a": None}, {"a": {"b": "{"}})

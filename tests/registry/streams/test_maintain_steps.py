@@ -79,7 +79,7 @@ class _Table:
     def __init__(self, steps: list[str], good: list[Any], bad: list[Any], **options: Any) -> None:
         self.steps, self.good, self.bad = steps, good, bad
         self._options = {"ingestion.ignore-errors": False, "ingestion.error-tolerance.max-count": -1, "topic": ("t",)}
-        self._options |= {f"ingestion.{name}": value for name, value in options.items()}
+        self._options |= {"topic-pattern": None} | {f"ingestion.{name}": value for name, value in options.items()}
 
     def connector_options(self, direction: str) -> Any:
         assert direction == "decode"
@@ -291,8 +291,20 @@ def test_dead_letters_must_not_go_to_a_topic_that_is_read(topics: tuple[str, ...
         _start(table, _stream(), "out", "t")
     assert _start(table, _stream(), "out", "t2")["batch"].dead_letters.topic == "t2"
     assert _start(table, _stream(), "out", "./t")["batch"].dead_letters.to == "./t"
-    table._options["topic"] = None  # a pattern of topics
-    assert _start(table, _stream(), "out", "t")["batch"].dead_letters.topic == "t"
+
+
+@pytest.mark.parametrize(("pattern", "read"), [("t", True), ("t.*", True), ("t|s", True), ("s", False), ("t(?", False)])
+def test_dead_letters_must_not_go_to_a_topic_that_matches_the_pattern(pattern: str, read: bool) -> None:
+    """They would be read as records and be bad again. The pattern matches whole names."""
+    table = _Table([], [], [])
+    table._options |= {"topic": None, "topic-pattern": pattern}
+    if read:
+        with pytest.raises(ConfigurationError, match="topic that is read, 't': its name matches 'topic-pattern'"):
+            _start(table, _stream(), "out", "t")
+    else:
+        assert _start(table, _stream(), "out", "t")["batch"].dead_letters.topic == "t"
+    assert _start(table, _stream(), "out", "at")["batch"].dead_letters.topic == "at"
+    assert _start(table, _stream(), "out", "./t")["batch"].dead_letters.to == "./t"
 
 
 def test_a_table_without_a_key_cannot_be_maintained() -> None:

@@ -350,6 +350,23 @@ def test_container_files_contain_their_schema() -> None:
         infer_schema([b"\x02\x04ab"], format="avro")
 
 
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("blocks", [[["codec", "schema"]], [["codec"], ["schema"]], [["schema"], ["codec"]]])
+def test_the_members_of_a_container_file_may_be_in_blocks_with_a_size(blocks: list[list[str]], sized: bool) -> None:
+    members = {"codec": b"null", "schema": json.dumps(record(("a", "int"))).encode()}
+    header = io.BytesIO(b"Obj\1")
+    header.seek(0, io.SEEK_END)
+    for names in blocks:
+        entries = io.BytesIO()
+        for name in names:
+            fastavro.schemaless_writer(entries, "string", f"avro.{name}")
+            fastavro.schemaless_writer(entries, "bytes", members[name])
+        for number in (-len(names), len(entries.getvalue())) if sized else (len(names),):
+            fastavro.schemaless_writer(header, "long", number)
+        header.write(entries.getvalue())
+    assert infer_schema([header.getvalue() + bytes(17)], format="avro").ddl == "`a` INT NOT NULL"
+
+
 @pytest.mark.services
 @pytest.mark.slow
 def test_inference_from_a_real_registry(apicurio: services.SchemaRegistry, tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
-"""Required fields of proto2 in the values of a map, of which the last one of a key counts."""
+"""Entries of maps: their order when they are written, and required fields of proto2 in their values."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from kvformat.registry import get_format
 from tests.support import vectors
 from tests.support.decoding import decoded
 from tests.support.protobuf_types import a_format, descriptor_set, fields
@@ -13,6 +15,20 @@ from tests.support.protobuf_types import a_format, descriptor_set, fields
 _MINUS_ONE = b"\xff" * 9 + b"\x01"
 _LOW_BITS = b"\xff" * 4 + b"\x0f"
 _COLUMNS = {"bool": "BOOLEAN", "string": "STRING", "int64": "BIGINT", "sint64": "BIGINT", "uint64": "BIGINT"}
+
+
+@pytest.mark.parametrize("keys", ["aba", "bab", "aab"])
+@pytest.mark.parametrize("name", ["protobuf", "proto-registry"])
+def test_all_entries_of_a_key_are_written_in_their_order(name: str, keys: str, tmp_path: Path) -> None:
+    entry = fields("string key = 1; int32 value = 2;")
+    file = f"""name: "m.proto" syntax: "proto3" message_type {{ name: "M" {fields("repeated .M.PEntry p = 1;")}
+        nested_type {{ name: "PEntry" options {{ map_entry: true }} {entry} }} }}"""
+    registry = get_format("proto-registry", {"url": "mock://entries", "subject": "s"})
+    format = a_format(tmp_path, "M", file) if name == "protobuf" else registry
+    maps = pa.array([None, [*zip(keys, (1, 2, 3), strict=True)]], pa.map_(pa.string(), pa.int32()))
+    written = format.encode_batch(pa.StructArray.from_arrays([maps], ["p"]), "p MAP<STRING, INT>").messages[1].as_py()
+    entries = [b"\x0a\x05\x0a\x01" + key.encode() + b"\x10" + bytes([value]) for value, key in enumerate(keys, 1)]
+    assert written.endswith(b"".join(entries))
 
 
 @pytest.mark.parametrize("lacks_first", [True, False])

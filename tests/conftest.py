@@ -88,9 +88,9 @@ def spark(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     session.stop()
 
 
-@pytest.fixture(params=["UTC", pytest.param("America/New_York", marks=pytest.mark.slow)])
+@pytest.fixture(params=["America/New_York", pytest.param("UTC", marks=pytest.mark.slow)])
 def time_zone(request: pytest.FixtureRequest, spark: Any) -> Iterator[str]:
-    """Run a test in two session time zones. New York has daylight saving time."""
+    """Run a test in two session time zones. New York has daylight saving time, and is not the zone of the process."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", request.param)
     yield request.param

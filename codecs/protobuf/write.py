@@ -28,6 +28,7 @@ from kvformat.codecs.protobuf.types import ENUM, GROUP, MESSAGE, EnumType, Field
 from kvformat.registry.contract.batches import EncodedBatch
 from kvformat.registry.contract.error_codes import ErrorCode, Reason, reason_arrays
 from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.java.charsets import java_text
 
 _Words = npt.NDArray[np.uint64]
 _SIZES = np.array([2**63 if i == 9 else 2 ** (7 * i) for i in range(1, 10)], np.uint64)
@@ -194,7 +195,7 @@ class _Batch:
             inner = self.message(values, t, self._types.messages[field.type_name], of, f"{path}{field.name}.")
             return inner if field.kind == GROUP else _sized(inner)
         if field.kind in ("string", "bytes"):
-            return _sized(values.cast(pa.binary()))
+            return _sized(_repaired(values) if field.kind == "string" else values.cast(pa.binary()))
         numbers = self._enum_numbers(values, t, field, of, path) if field.kind == ENUM else _numbers(values, field)
         if field.kind not in _FIXED:
             return _varints(numbers)
@@ -225,6 +226,15 @@ class _Batch:
         if field.kind == GROUP:
             parts.append(_varint_array([field.number << 3 | codes.GROUP_END], len(piece)))
         return _joined(parts, len(piece))
+
+
+def _repaired(texts: pa.StringArray) -> pa.BinaryArray:
+    """Return the bytes of texts, with U+FFFD for what is not UTF-8, as Java does. Readers refuse other bytes."""
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array([java_text(data).encode() for data in texts.view(pa.binary()).to_pylist()], pa.binary())
+    return texts.cast(pa.binary())
 
 
 def _zero(field: FieldType) -> bytes:

@@ -108,7 +108,8 @@ class Folder(SchemaRegistry):
                 return known
             schema_id = _guid_of(schema) if self._settings.guids else max(self._numbers(), default=0) + 1
             ending = next(ending for ending, kind in _ENDINGS.items() if kind == schema.kind)
-            with contextlib.suppress(FileExistsError), open(self._folder / f"{schema_id}{ending}", "x") as file:
+            new = self._folder / f"{schema_id}{ending}"
+            with contextlib.suppress(FileExistsError), open(new, "x", encoding="utf-8") as file:
                 file.write(schema.text)
 
     def lookup(self, subject: str, schema: RegistrySchema) -> int | str | Refused:

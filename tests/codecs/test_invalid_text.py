@@ -153,6 +153,36 @@ def test_no_format_returns_invalid_text(tmp_path: Path, lenient: bool) -> None:
     assert tried >= 140
 
 
+_WRITERS: list[tuple[str, dict[str, str]]] = [
+    *((name, {}) for name in ("json", "csv", "debezium-json", "canal-json", "maxwell-json", "ogg-json")),
+    *(("avro", {"encoding": encoding}) for encoding in ("binary", "json")),
+    *(("protobuf", {"syntax": syntax}) for syntax in ("proto2", "proto3")),
+    *((f"{kind}-registry", {"url": "mock://invalid-text", "subject": kind}) for kind in ("avro", "json", "proto")),
+    ("debezium-avro-confluent", {"url": "mock://invalid-text", "subject": "changes"}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), _WRITERS)
+def test_no_format_writes_invalid_text(name: str, options: dict[str, str], tmp_path: Path) -> None:
+    """Bytes that are not UTF-8 are written as U+FFFD, as in Java. Readers of proto3 refuse messages with others."""
+    if name == "protobuf":
+        nested = f"""nested_type {{ name: "R" {fields("string t = 1;")} }}
+            nested_type {{ name: "E" options {{ map_entry: true }} {fields("string key = 1; string value = 2;")} }}"""
+        of = fields("string s = 1; repeated string a = 2; .M.R r = 3; repeated .M.E m = 4;")
+        file = f'name: "f.proto" syntax: "{options["syntax"]}" message_type {{ name: "M" {of} {nested} }}'
+        options = {"message-class-name": "M", "descriptor-file": a_file(str(tmp_path), file)}
+    columns = "s STRING, a ARRAY<STRING>, r ROW<t STRING>" + (", m MAP<STRING, STRING>" if name != "csv" else "")
+    written = []
+    for text in (b"a\xffb", "a\ufffdb".encode()):
+        texts = pa.array([text, text, b"ok"]).view(pa.string())
+        parts = [texts, pa.ListArray.from_arrays([0, 2, 2, 3], texts), pa.StructArray.from_arrays([texts], ["t"])]
+        parts += [pa.MapArray.from_arrays([0, 1, 1, 3], texts, texts)] if name != "csv" else []
+        rows = pa.StructArray.from_arrays(parts, ["s", "a", "r", "m"][: len(parts)])
+        written.append(get_format(name, options).encode_batch(rows, columns))
+    assert [batch.errors for batch in written] == [None, None]
+    assert written[0].messages.to_pylist() == written[1].messages.to_pylist()
+
+
 @pytest.mark.kernel_raises
 def test_an_exception_may_have_any_characters() -> None:
     class Raising(type(get_format("raw"))):  # type: ignore[misc]

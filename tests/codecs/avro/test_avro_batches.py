@@ -428,6 +428,19 @@ def test_invalid_utf8_is_replaced_when_written() -> None:
     assert encoded.messages.to_pylist() == [b"\x04ok", b"\x06\xef\xbf\xbd"]
 
 
+@pytest.mark.parametrize("text", [b"fast", b"exact\xff"])
+@pytest.mark.parametrize("keys", ["aba", "aab", "aaa"])
+def test_both_writers_write_all_entries_of_a_key_in_their_order(text: bytes, keys: str) -> None:
+    """Rows with text that is not UTF-8 go to the exact writer."""
+    schema = schema_of(record("string", {"type": "map", "values": "int"}))
+    maps = pa.array([list(zip(keys, range(3), strict=True)), []], schema.arrow_type[1].type)
+    texts = pa.array([text, b"fast"]).view(pa.string())
+    encoded = encode(pa.StructArray.from_arrays([texts, maps], ["f0", "f1"]), schema)
+    entries = b"".join(b"\x02" + key.encode() + bytes([2 * value]) for value, key in enumerate(keys))
+    assert encoded.messages[0].as_py().endswith(b"\x06" + entries + b"\0")
+    assert encoded.messages[1].as_py() == b"\x08fast\0"
+
+
 def test_a_decimal_that_does_not_fit_its_bytes_is_an_error() -> None:
     node = {"type": "fixed", "name": "D", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 0}
     schema = schema_of(node)

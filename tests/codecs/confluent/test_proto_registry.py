@@ -228,6 +228,17 @@ def test_messages_of_several_schemas_and_types_keep_their_order(orders: Registry
     ]
 
 
+def test_types_whose_paths_begin_with_the_same_bytes_are_told_apart(registry: Registry) -> None:
+    inner = "message A { int32 a = 1; } message B { int32 b = 1; }"
+    types = [f"message M{n} {{ int32 m{n} = 1; {inner if n == 1 else ''} }}" for n in range(129)]
+    registry.ids[1], registry.types[1] = f'syntax = "proto3"; {" ".join(types)}', PROTOBUF
+    paths = {"a": b"\4\2\0", "b": b"\4\2\2", "m64": b"\2\x80\1", "m128": b"\2\x80\2", "m2": b"\2\4", "m3": b"\2\6"}
+    wanted = list(paths) * 2
+    messages = [b"\0\0\0\0\1" + paths[name] + b"\x08\7" for name in wanted]
+    found = _decoded(_format(registry.url), ", ".join(f"{name} INT" for name in paths), *messages)
+    assert [[name for name, value in row.items() if value is not None] for row in found] == [[name] for name in wanted]
+
+
 def test_one_message_of_another_schema_or_none_is_found_anywhere(orders: Registry) -> None:
     rng, fmt, schema, compared = random.Random(37), _format(orders.url), "id INT, x STRING", 0
     usual = [b"\0\0\0\0\1\0", b"\1" + uuid.UUID(orders.guid(1)).bytes + b"\0"]

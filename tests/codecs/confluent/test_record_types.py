@@ -528,10 +528,12 @@ def test_columns_of_messages_of_a_union_need_the_type(registry: Registry) -> Non
 
 
 def test_columns_of_a_subject_with_several_types(registry: Registry) -> None:
-    properties = {"a": {"type": "integer"}, "b": {"type": "string"}}
-    branches = [{"title": f"s.{n.upper()}", "type": "object", "properties": {n: t}} for n, t in properties.items()]
-    records = [{"type": "record", "name": f"s.{n.upper()}", "fields": [{"name": n, "type": "int"}]} for n in "ab"]
-    proto = "message A { int32 a = 1; } message B { int32 b = 1; message A { int32 c = 1; } }"
+    names = ("a", "b", "ab")  # the first one begins the last one
+    kinds = [{"type": "object", "properties": {n: {"type": "integer"}}} for n in names]
+    branches = [{"title": f"s.{n.upper()}", **kind} for n, kind in zip(names, kinds, strict=True)]
+    records = [{"type": "record", "name": f"s.{n.upper()}", "fields": [{"name": n, "type": "int"}]} for n in names]
+    nested = "message A { int32 c = 1; } message AB { int32 d = 1; }"
+    proto = f"message A {{ int32 a = 1; }} message B {{ int32 b = 1; {nested} }} message AB {{ int32 ab = 1; }}"
     registry.ids |= {1: json.dumps(records), 2: json.dumps({"oneOf": branches}), 3: f"package s; {proto}"}
     registry.types |= {2: "JSON", 3: "PROTOBUF"}
     registry.subjects |= {"avro": [1], "json": [2], "proto": [3]}
@@ -540,14 +542,15 @@ def test_columns_of_a_subject_with_several_types(registry: Registry) -> None:
         return ddl_from_subject(registry.url, subject, options={} if name is None else {"record-name": name})
 
     for subject in ("avro", "json", "proto"):
-        assert columns(subject, "s.A").startswith("`a` ")
-        assert columns(subject, "s.B").startswith("`b` ")
+        for name in names:
+            assert columns(subject, f"s.{name.upper()}").startswith(f"`{name}` ")
         with pytest.raises(SchemaError, match=r"it has the types? .*set the option 'record-name' .* it is 's.Other'"):
             columns(subject, "s.Other")
     assert columns("proto", "s.B.A").startswith("`c` ")
+    assert columns("proto", "s.B.AB").startswith("`d` ")
     assert columns("proto", None).startswith("`a` ")  # the first message of the file
     for subject in ("avro", "json"):
-        with pytest.raises(SchemaError, match=r"it has the types s\.A, s\.B: set the option 'record-name'"):
+        with pytest.raises(SchemaError, match=r"it has the types s\.A, s\.AB, s\.B: set the option 'record-name'"):
             columns(subject, None)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import locale
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -179,3 +180,27 @@ def test_the_schemes_of_this_library_need_no_entry_points(monkeypatch: pytest.Mo
         assert isinstance(registries.open_registry(RegistrySettings(url)), SchemaRegistry), url
     with pytest.raises(OptionError, match=f"Known schemes: {', '.join(sorted(CLIENTS))}"):
         registries.open_registry(RegistrySettings("fake://r"))
+
+
+@pytest.fixture
+def ascii_locale() -> Iterator[None]:
+    """Make ASCII the encoding of files for which none is given."""
+    before = locale.setlocale(locale.LC_CTYPE)
+    locale.setlocale(locale.LC_CTYPE, "C")
+    yield
+    locale.setlocale(locale.LC_CTYPE, before)
+
+
+@pytest.mark.usefixtures("ascii_locale")
+@pytest.mark.parametrize("name", ["avro-confluent", "json-registry", "proto-registry"])
+def test_a_folder_has_schemas_in_utf8_whatever_the_locale_is(name: str, tmp_path: Path) -> None:
+    texts = {
+        "avro-confluent": '{"type":"record","name":"r","doc":"\u00e9\u20ac","fields":[{"name":"a","type":"long"}]}',
+        "json-registry": '{"title":"\u00e9\u20ac","type":"object","properties":{"a":{"type":"integer"}}}',
+        "proto-registry": 'syntax = "proto3"; message R { int64 a = 1; } // \u00e9\u20ac',
+    }
+    fmt = get_format(name, {"url": f"file:{tmp_path}", "subject": "s", "schema": texts[name]})
+    written = fmt.encode_batch(pa.array([{"a": 7}]), DDL).messages
+    (file,) = tmp_path.glob("1.*")
+    assert "\u00e9\u20ac" in file.read_text(encoding="utf-8")
+    assert fmt.decode_batch(written, DDL).rows.to_pylist() == [[{"a": 7}]]

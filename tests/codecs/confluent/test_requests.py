@@ -21,10 +21,13 @@ _NUMBERS = itertools.count()
 
 
 class _Scripted(SchemaRegistry):
-    """Answers with the next of `answers`, or raises it."""
+    """Answers with the next of `answers`, or raises it. `known` are the secrets that it finds."""
 
-    def __init__(self, *answers: Any) -> None:
-        self.answers, self.asked = [*answers], 0
+    def __init__(self, *answers: Any, known: tuple[str, ...] = ()) -> None:
+        self.answers, self.asked, self.known = [*answers], 0, known
+
+    def secrets(self) -> tuple[str, ...]:
+        return self.known
 
     def _next(self, *_: Any) -> Any:
         self.asked += 1
@@ -98,6 +101,20 @@ def test_no_attempt_begins_after_the_timeout(timeout: float, attempts: int, cloc
     with pytest.raises(SchemaRegistryError):
         Requests(registry, _settings(retries=8, backoff=1.0, timeout=timeout)).schema(1)
     assert registry.asked == attempts
+
+
+def test_all_attempts_have_the_timeout_together(clock: _Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[float] = []
+
+    def took_two_seconds(seconds: float, call: Any) -> Any:
+        left.append(seconds)
+        clock.now += 2
+        return call()
+
+    monkeypatch.setattr(requests, "call_with_timeout", took_two_seconds)
+    registry = _Scripted(*[OSError("down")] * 2, _SCHEMA)
+    assert Requests(registry, _settings(backoff=1.0, timeout=10.0)).schema(1) == _SCHEMA
+    assert left == [10, 7, 3]  # after waits of 1 s and 2 s
 
 
 @pytest.mark.parametrize("error", [ValueError("x"), TypeError("x"), KeyError("x"), AttributeError("x")])
@@ -289,8 +306,15 @@ def test_of_two_secrets_of_which_one_contains_the_other_no_part_shows(short: str
         assert found(f"sent '{long}' and '{short}'; {short}{long}") == "sent '******' and '******'; ************"
     why = str(registry_error(settings, f"HTTP 401: '{long}' and '{short}'"))
     assert "'******' and '******'" in why
-    refused = Requests(_Scripted(Refused(f"not '{long}', not '{short}'")), settings).schema(1)
-    assert refused == Refused("not '******', not '******'")
+    text, masked = f"not '{long}', not '{short}'", "not '******', not '******'"
+    half = RegistrySettings("http://r", properties=((names[0], values[0]),))
+    for of, known in ((settings, ()), (half, (values[1],)), (RegistrySettings("http://r"), tuple(values))):
+        registry = Requests(_Scripted(Refused(text), ValueError(text), known=known), of)
+        assert registry.schema(1) == Refused(masked)
+        with pytest.raises(SchemaRegistryError) as caught:
+            registry.schema(1)
+        assert f"ValueError: {masked}." in str(caught.value)
+        assert caught.value.__cause__ is None
 
 
 @pytest.mark.parametrize("place", [470, 490, 500])

@@ -1,0 +1,68 @@
+"""Entries of maps: their order when they are written, and required fields of proto2 in their values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kvformat.registry import get_format
+from tests.support import vectors
+from tests.support.decoding import decoded
+from tests.support.protobuf_types import a_format, descriptor_set, fields
+
+_MINUS_ONE = b"\xff" * 9 + b"\x01"
+_LOW_BITS = b"\xff" * 4 + b"\x0f"
+_COLUMNS = {"bool": "BOOLEAN", "string": "STRING", "int64": "BIGINT", "sint64": "BIGINT", "uint64": "BIGINT"}
+
+
+@pytest.mark.parametrize("keys", ["aba", "bab", "aab"])
+@pytest.mark.parametrize("name", ["protobuf", "proto-registry"])
+def test_all_entries_of_a_key_are_written_in_their_order(name: str, keys: str, tmp_path: Path) -> None:
+    entry = fields("string key = 1; int32 value = 2;")
+    file = f"""name: "m.proto" syntax: "proto3" message_type {{ name: "M" {fields("repeated .M.PEntry p = 1;")}
+        nested_type {{ name: "PEntry" options {{ map_entry: true }} {entry} }} }}"""
+    registry = get_format("proto-registry", {"url": "mock://entries", "subject": "s"})
+    format = a_format(tmp_path, "M", file) if name == "protobuf" else registry
+    maps = pa.array([None, [*zip(keys, (1, 2, 3), strict=True)]], pa.map_(pa.string(), pa.int32()))
+    written = format.encode_batch(pa.StructArray.from_arrays([maps], ["p"]), "p MAP<STRING, INT>").messages[1].as_py()
+    entries = [b"\x0a\x05\x0a\x01" + key.encode() + b"\x10" + bytes([value]) for value, key in enumerate(keys, 1)]
+    assert written.endswith(b"".join(entries))
+
+
+@pytest.mark.parametrize("lacks_first", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "key", "again", "same"),
+    [
+        ("int32", _MINUS_ONE, _LOW_BITS, True),
+        ("uint32", _MINUS_ONE, _LOW_BITS, True),
+        ("sint32", b"\x01", b"\x81\x80\x80\x80\x10", True),
+        ("sint32", b"\x01", b"\x02", False),
+        ("int64", _MINUS_ONE, _LOW_BITS, False),
+        ("uint64", _MINUS_ONE, _LOW_BITS, False),
+        ("sint64", b"\x01", b"\x81\x00", True),
+        ("sint64", b"\x01", b"\x81\x80\x80\x80\x10", False),
+        ("bool", b"\x01", b"\x85\x01", True),
+        ("bool", b"\x00", b"\x01", False),
+        ("string", b"\x01a", b"\x81\x00a", True),
+        ("string", b"\x01a", b"\x02aa", False),
+    ],
+)
+def test_a_later_entry_of_the_same_key_has_the_fields_that_an_earlier_one_lacks(
+    kind: str, key: bytes, again: bytes, same: bool, lacks_first: bool, tmp_path: Path
+) -> None:
+    """Whatever bytes the key has in each of them."""
+    entry = fields(f"{kind} key = 1; .R value = 2;")
+    file = f"""name: "m.proto" message_type {{ name: "M" {fields("repeated .M.PEntry p = 1;")}
+        nested_type {{ name: "PEntry" options {{ map_entry: true }} {entry} }} }}
+        message_type {{ name: "R" {fields("required int32 x = 1;")} }}"""
+    tag = b"\x0a" if kind == "string" else b"\x08"
+    values = [b"\x12\x00", b"\x12\x02\x08\x01"] if lacks_first else [b"\x12\x02\x08\x01", b"\x12\x00"]
+    entries = [tag + written + value for written, value in zip((key, again), values, strict=True)]
+    message = b"".join(b"\x0a" + bytes([len(each)]) + each for each in entries)
+    good = same and lacks_first
+    assert vectors.protobuf_class(descriptor_set(file), "M").FromString(message).IsInitialized() == good
+    columns = f"p MAP<{_COLUMNS.get(kind, 'INT')}, ROW<x INT>>"
+    batch = decoded(a_format(tmp_path, "M", file), [message, message[: 2 + len(entries[0])]], columns)
+    assert [error is None for error in batch.errors.to_pylist()] == [good, not lacks_first]

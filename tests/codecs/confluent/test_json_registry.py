@@ -250,7 +250,11 @@ def test_the_latest_schema_must_have_the_columns(registry: Registry) -> None:
         )
         return fresh.encode_batch(_rows("a INT", {"a": 1}), "a INT").messages[0].as_py()
 
-    assert written({}) == b'\0\0\0\0\3{"a":1}'
+    more: Any
+    for more in ({}, {"additionalProperties": False}, {"properties": {"b": {}}}, {"required": ["a"]}):
+        assert written(more) == b'\0\0\0\0\3{"a":1}'
+    for more in (True, {}, {"type": "string"}):  # a member that is not named has this schema
+        assert written({"properties": {"b": {}}, "additionalProperties": more}) == b'\0\0\0\0\3{"a":1}'
     with pytest.raises(SchemaError, match="requires b, the table has the columns a"):
         written({"required": ["a", "b"]})
     with pytest.raises(SchemaError, match="allows no a"):

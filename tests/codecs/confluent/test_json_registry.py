@@ -83,6 +83,18 @@ def test_numbers_for_times_may_have_any_form_and_texts_are_read_as_by_json() -> 
     assert {**first[0], "d": None, "t": None} == found[0]
 
 
+def test_times_before_1970_are_written_as_numbers_that_are_rounded_down() -> None:
+    micros = [-1, -999, -1000, -1001, -1500, 1500, None, -(2**53) - 1, 2**53 + 1]
+    columns = [pa.array(micros, pa.timestamp("us", zone)) for zone in (None, "UTC")]
+    rows = pa.StructArray.from_arrays(columns, ["a", "z"])
+    for digits, unit in ((3, 1000), (6, 1)):
+        fmt = _format()
+        written = fmt.encode_batch(rows, f"a TIMESTAMP({digits}), z TIMESTAMP_LTZ({digits})").messages.to_pylist()
+        numbers = [None if one is None else one // unit for one in micros]
+        wanted = ["{}" if number is None else f'{{"a":{number},"z":{number}}}' for number in numbers]
+        assert [message[5:].decode() for message in written] == wanted
+
+
 @pytest.mark.parametrize(
     ("value", "schema", "error"),
     [

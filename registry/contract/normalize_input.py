@@ -120,6 +120,9 @@ def _convert(array: pa.Array, t: FlinkType, path: str) -> pa.Array:
 def _cast(array: pa.Array, want: pa.DataType, path: str) -> pa.Array:
     """Cast to a type that keeps all digits except those below a microsecond. Raises `EncodeError`."""
     t = array.type
+    if pa.types.is_timestamp(t) and t.unit == "ns":  # a cast would make times before 1970 later
+        micros = array.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False) // 1000
+        return pa.array(micros, mask=np.asarray(array.is_null())).view(want)
     is_finer = pa.types.is_date64(t) or (pa.types.is_temporal(t) and getattr(t, "unit", None) == "ns")
     try:
         if pa.types.is_date64(t):

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import spread, valid_mask
+from kvformat.codecs._arrays import field_lookup, row_lookup, spread, valid_mask
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.support import random_rows
@@ -48,3 +48,14 @@ def test_a_mask_of_values_is_that_of_arrow() -> None:
             assert (mask is None) == all(expected)
             compared += len(array)
     assert compared > 10_000
+
+
+def test_a_value_inside_a_null_has_no_row() -> None:
+    offsets, valid = pa.py_buffer(np.array([0, 2, 3, 5, 5, 6], np.int32)), pa.py_buffer(b"\x1b")
+    lists = pa.Array.from_buffers(pa.list_(pa.int8()), 5, [valid, offsets], children=[pa.array(range(6), pa.int8())])
+    assert lists.is_valid().to_pylist() == [True, True, False, True, True]
+    elements = np.array([-1, 0, 1, 2, 3, 4, 5, 6])
+    found = row_lookup(lists, lambda places: np.where(places < 0, places, places + 10))(elements)
+    assert found.tolist() == [-1, 10, 10, 11, -1, -1, 14, -1]
+    structs = pa.array([{"a": 1}, None, {"a": 2}])
+    assert field_lookup(structs, lambda places: places)(np.array([0, 1, -1, 2])).tolist() == [0, -1, -1, 2]

@@ -1,4 +1,4 @@
-"""Unscaled numbers of decimals as bytes: `codecs/_decimals.py`."""
+"""Unscaled numbers of decimals as bytes, and decimals that are texts: `codecs/_decimals.py`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs._decimals import decimal_array, digit_counts, to_bytes, unscaled_bytes
+from kvformat.codecs._conversions import EachValue
+from kvformat.codecs._decimals import decimal_array, decimal_parser, digit_counts, to_bytes, unscaled_bytes
 from kvformat.registry.contract.types import FlinkType
 
 _MOST = 10**38 - 1
@@ -43,3 +44,28 @@ def test_slices_and_empty_arrays() -> None:
     assert unscaled_bytes(values[1:3]).to_pylist() == [None, b"\x80"]
     assert digit_counts(values[2:]).to_pylist() == [3, 5]
     assert unscaled_bytes(values[:0]).to_pylist() == []
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ("1.5", "1.50"),
+        ("-999.99", "-999.99"),
+        ("1e2", "100.00"),
+        ("1000", None),
+        ("-1000", None),
+        ("0.001", None),
+        ("1e9999999", None),
+        ("1e-9999999", None),
+        ("NaN", None),
+        ("-Infinity", None),
+        ("x", None),
+        ("", None),
+    ],
+)
+def test_a_text_that_is_no_number_of_the_type_is_bad_beside_others(value: str, wanted: str | None) -> None:
+    conversion = EachValue(FlinkType("DECIMAL", precision=5, scale=2), "text", decimal_parser(5, 2))
+    values, bad = conversion.values(pa.array(["0.01", value, None, "2"]))
+    assert values.to_pylist() == [Decimal("0.01"), wanted and Decimal(wanted), None, Decimal(2)]
+    assert bad is not None
+    assert bad.tolist() == [False, wanted is None, False, False]

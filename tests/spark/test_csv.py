@@ -149,12 +149,12 @@ def test_the_native_engine_equals_encode_batch(spark: Any, time_zone: str, optio
 
 def test_a_null_row_and_names_that_differ_in_case_only(spark: Any) -> None:
     frame = spark.sql(
-        "SELECT CAST(NULL AS STRUCT<a: INT>) AS n, named_struct('a', CAST(id AS INT), 'b', 'x y') AS r FROM range(1, 2)"
+        "SELECT CAST(NULL AS STRUCT<a: INT>) AS n, named_struct('a', CAST(id AS INT), 'A', 'x y') AS r FROM range(1, 2)"
     )
     format = get_format("csv")
     line = frame.select(
         format.encode("n", "a INT", engine="native").alias("null"),
-        format.encode("r", "a INT, b STRING", engine="native").alias("row"),
+        format.encode("r", "a INT, A STRING", engine="native").alias("row"),
     ).collect()[0]
     assert line.null is None
     assert bytes(line.row) == b'1,"x y"'

@@ -79,6 +79,27 @@ def test_spark_keeps_edge_values(spark: Any, time_zone: str) -> None:
         assert [repr(value) for value in found] == value_texts(_possible(flink))
 
 
+@pytest.mark.parametrize("time_zone", ["America/New_York"], indirect=True)
+def test_times_are_written_as_they_are_in_utc_in_a_session_of_another_zone(spark: Any, time_zone: str) -> None:
+    frame = spark.sql(
+        "SELECT named_struct('z', timestamp_micros(1709208000500000), 'a', array(timestamp_micros(0)), "
+        "'t', TIMESTAMP_NTZ'2024-03-10 02:30:00', 'd', DATE'2024-03-10') AS row"
+    )
+    schema = "z TIMESTAMP_LTZ(3), a ARRAY<TIMESTAMP_LTZ(3)>, t TIMESTAMP(3), d DATE"
+    csv = b'"2024-02-29 12:00:00.5Z","1970-01-01 00:00:00Z","2024-03-10 02:30:00",2024-03-10'
+    json = b'{"z":"2024-02-29 12:00:00.5Z","a":["1970-01-01 00:00:00Z"],"t":"2024-03-10 02:30:00","d":"2024-03-10"}'
+    wanted = {"json": json, "csv": csv, "debezium-json": b'{"before":null,"after":%s,"op":"c"}' % json}
+    written = {
+        (name, engine): get_format(name, _FORMATS[name]).encode("row", schema, engine=engine)
+        for name in wanted
+        for engine in ("arrow", "native")
+    }
+    line = frame.select(*(column.alias(" ".join(key)) for key, column in written.items())).first()
+    assert {key: bytes(message) for key, message in zip(written, line, strict=True)} == {
+        key: wanted[key[0]] for key in written
+    }
+
+
 def test_a_time_outside_a_day_is_an_error_of_its_message(spark: Any) -> None:
     wide, schema = "t INT", "t TIME(3)"
     avro = get_format("avro")

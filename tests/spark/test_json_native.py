@@ -320,6 +320,24 @@ def test_texts_with_the_prefixes_of_numbers_are_written_unchanged(spark: Any) ->
     _expect_bytes_of_the_kernel(spark, (schema, values))
 
 
+def test_nulls_names_that_differ_in_case_only_and_characters_above_u_ffff_in_nested_places(spark: Any) -> None:
+    schema = (
+        "a INT, A DECIMAL(4, 1), r ROW<x DECIMAL(4, 1), X TIMESTAMP(3), s STRING>, l ARRAY<ROW<t DATE>>, "
+        "m MAP<STRING, ROW<d DECIMAL(3, 0), s STRING>>, k MAP<STRING, INT>, u MULTISET<STRING>"
+    )
+    day, at = datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 12)
+    whole = {
+        "a": 1, "A": Decimal(120), "r": {"x": Decimal(120), "X": at, "s": "😀"}, "l": [{"t": day}, {"t": None}],
+        "m": [("k", {"d": Decimal(120), "s": "😀"}), ("l", {"d": None, "s": None})], "k": [("k", 1), ("l", None)],
+        "u": [("e", 2)],
+    }  # fmt: skip
+    values = [whole, *({**whole, name: None} for name in whole)]
+    values += [whole | {"r": {"x": None, "X": None, "s": None}}, whole | {"l": [None], "m": [("k", None)]}]
+    plain = dict.fromkeys(whole)
+    values += [plain, *(plain | {name: [("😀", None if name != "u" else 1)]} for name in "mku")]
+    _expect_bytes_of_the_kernel(spark, (schema, values), options=_OPTIONS[:1])
+
+
 @pytest.mark.slow
 def test_unusual_names_nested_texts_and_many_columns(spark: Any) -> None:
     rng = random.Random(5)

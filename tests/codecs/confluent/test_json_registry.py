@@ -83,6 +83,18 @@ def test_numbers_for_times_may_have_any_form_and_texts_are_read_as_by_json() -> 
     assert {**first[0], "d": None, "t": None} == found[0]
 
 
+def test_times_before_1970_are_written_as_numbers_that_are_rounded_down() -> None:
+    micros = [-1, -999, -1000, -1001, -1500, 1500, None, -(2**53) - 1, 2**53 + 1]
+    columns = [pa.array(micros, pa.timestamp("us", zone)) for zone in (None, "UTC")]
+    rows = pa.StructArray.from_arrays(columns, ["a", "z"])
+    for digits, unit in ((3, 1000), (6, 1)):
+        fmt = _format()
+        written = fmt.encode_batch(rows, f"a TIMESTAMP({digits}), z TIMESTAMP_LTZ({digits})").messages.to_pylist()
+        numbers = [None if one is None else one // unit for one in micros]
+        wanted = ["{}" if number is None else f'{{"a":{number},"z":{number}}}' for number in numbers]
+        assert [message[5:].decode() for message in written] == wanted
+
+
 @pytest.mark.parametrize(
     ("value", "schema", "error"),
     [
@@ -250,7 +262,11 @@ def test_the_latest_schema_must_have_the_columns(registry: Registry) -> None:
         )
         return fresh.encode_batch(_rows("a INT", {"a": 1}), "a INT").messages[0].as_py()
 
-    assert written({}) == b'\0\0\0\0\3{"a":1}'
+    more: Any
+    for more in ({}, {"additionalProperties": False}, {"properties": {"b": {}}}, {"required": ["a"]}):
+        assert written(more) == b'\0\0\0\0\3{"a":1}'
+    for more in (True, {}, {"type": "string"}):  # a member that is not named has this schema
+        assert written({"properties": {"b": {}}, "additionalProperties": more}) == b'\0\0\0\0\3{"a":1}'
     with pytest.raises(SchemaError, match="requires b, the table has the columns a"):
         written({"required": ["a", "b"]})
     with pytest.raises(SchemaError, match="allows no a"):

@@ -93,6 +93,19 @@ def test_a_blank_text_has_no_elements_unless_the_delimiter_is_a_blank(text: str)
     assert blanks.rows.to_pylist()[0][0]["a"] == (text.split(" ") if " " in text else [])
 
 
+@pytest.mark.parametrize(("delimiter", "like"), [("é", "ã"), ("世", "丗"), ("世", "亖")])
+def test_elements_end_at_their_delimiter_not_at_a_character_with_the_same_first_bytes(
+    delimiter: str, like: str
+) -> None:
+    format = get_format("csv", {"array-element-delimiter": delimiter})
+    for texts in ([like], [like, like], ["a" + like, like + "b", like * 3], [like, "", "x"]):
+        message = pa.array([delimiter.join(texts).encode()])
+        columns = ", ".join(f"f{n} STRING" for n in range(len(texts)))
+        assert format.decode_batch(message, "a ARRAY<STRING>").rows.to_pylist() == [[{"a": texts}]]
+        (row,) = format.decode_batch(message, f"r ROW<{columns}>").rows.flatten().field("r").to_pylist()
+        assert [*row.values()] == texts
+
+
 def test_comments_take_bounded_memory() -> None:
     message = b"#\n" * 1_000_000 + b"1,x,1"
     batch = get_format("csv", {"allow-comments": "true"}).decode_batch(pa.array([message]), _THREE)

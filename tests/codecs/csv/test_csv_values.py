@@ -170,3 +170,24 @@ def test_the_null_literal_is_null_even_where_it_could_be_a_value(schema: str) ->
     assert batch.errors is None
     found = [row[0]["a"] for row in batch.rows.to_pylist()]
     assert found == [None, None, value, value, *([None, value] if escaped else [])]
+
+
+@pytest.mark.parametrize(
+    ("form", "option", "null", "other"),
+    [
+        ("epoch-seconds", "null-literal", "0", "9"),
+        ("epoch-seconds", "null-literal", "", "0"),
+        ("ISO-8601", "null-literal", "1970-01-01T00:00:00", "1970-01-01T00:00:09"),
+        ("SQL", "empty-string-as-null", "", "1970-01-01 00:00:00"),
+    ],
+)
+def test_null_is_null_also_where_a_form_of_timestamps_reads_it(form: str, option: str, null: str, other: str) -> None:
+    forms = {"timestamp-format.patterns": form, "timestamp-format.zone": "UTC"}
+    format = get_format("csv", {**forms, option: null if option == "null-literal" else "true"})
+    texts = [f"{mark}{text}{mark}" for text in (null, other) for mark in ("", '"')]
+    batch = format.decode_batch(
+        pa.array([f"{text},{text},1".encode() for text in texts]), "a TIMESTAMP(3), z TIMESTAMP_LTZ(3), i INT"
+    )
+    assert batch.errors is None
+    found = [(row["a"] is None, row["z"] is None) for row in batch.rows.flatten().to_pylist()]
+    assert found == [(True, True)] * 2 + [(False, False)] * 2

@@ -78,6 +78,23 @@ def test_keys_are_in_the_order_of_utf_16() -> None:
     assert metadata.decode("utf-8", "replace").endswith("\ue000\U00010000z")
 
 
+@pytest.mark.parametrize("count", [255, 256, 257, 65_535, 65_536, 65_537])
+def test_ids_and_offsets_have_as_many_bytes_as_they_need(count: int) -> None:
+    """Ids of the keys of an object, the bytes of the keys, and those of the elements of an array."""
+    keys = "{" + ",".join(f'"{i:05}":{i % 10}' for i in range(count)) + "}"
+    value, metadata = _read(keys) or (b"", b"")
+    assert value[0] >> 4 & 3 == (count > 256) + (count > 65_536)  # an id is less than their number
+    assert _text(value, metadata) == keys
+    width = 1 + (count > 255) + (count > 65_535)
+    long_key = f'{{"a":1,"{"b" * (count - 1)}":2}}'
+    value, metadata = _read(long_key) or (b"", b"")
+    assert (metadata[0] >> 6) + 1 == width
+    assert _text(value, metadata) == long_key
+    value, metadata = _read(f'["{"x" * (count - 7)}",7]') or (b"", b"")
+    assert (value[0] >> 2 & 3) + 1 == width
+    assert int.from_bytes(value[2 + 2 * width : 2 + 3 * width], "little") == count
+
+
 def test_null_is_sql_null_at_the_place_of_a_column_and_a_value_within_one() -> None:
     schema = "v VARIANT, l ARRAY<VARIANT>, m MAP<STRING, VARIANT>, r ROW<x VARIANT>"
     message = b'{"v":null,"l":[null,[null]],"m":{"a":null,"b":{"c":null}},"r":{}}'

@@ -227,6 +227,21 @@ def test_units_are_told_apart_by_the_size_of_numbers() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize(("digits", "coarse"), [(11, "epoch-seconds"), (14, "epoch-millis"), (17, "epoch-micros")])
+def test_a_number_of_one_digit_more_has_the_finer_unit_in_any_order_of_the_list(
+    kind: str, digits: int, coarse: str
+) -> None:
+    fine = [*EPOCHS][[*EPOCHS].index(coarse) + 1]
+    numbers = {f"{sign}{number}": coarse for number in ("9" * digits, f"1{'0' * (digits - 1)}") for sign in ("", "-")}
+    numbers |= {f"{sign}1{'0' * digits}{rest}": fine for sign in ("", "-") for rest in ("", ".0", ".5")}
+    micros = [Decimal(number).scaleb(EPOCHS[unit]) for number, unit in numbers.items()]
+    wanted = [int(number.to_integral_value(ROUND_FLOOR)) for number in micros]
+    for names in (f"{coarse}; {fine}", f"{fine}; {coarse}"):
+        for values in ([*numbers], [f'"{number}"' for number in numbers]):
+            assert _read(kind, {PATTERNS: names}, "TIMESTAMP(3)", values) == wanted, names
+
+
 def test_gaps_and_overlaps_follow_java() -> None:
     berlin = zone_named("Europe/Berlin")
     in_gap, before, twice = (

@@ -397,6 +397,22 @@ def test_a_number_outside_the_range_of_its_type_is_an_error_of_its_row(
     assert batch.errors.null_count == 3
 
 
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("name", ["json", "csv", "avro"])
+def test_nanoseconds_below_a_microsecond_are_dropped_also_of_times_before_1970(name: str, zone: str | None) -> None:
+    nanos = [-1, None, -999, -1000, -1001, 0, 999, 1000, -(2**63), 2**63 - 1]
+    wanted = [None if one is None else one // 1000 for one in nanos]
+    schema, options = f"a TIMESTAMP{'_LTZ' if zone else ''}(6)", {"timestamp_mapping.legacy": "false"}
+    format = get_format(name, options if name == "avro" else {"null-literal": "-"} if name == "csv" else {})
+    values = _stored([7, *nanos], pa.timestamp("ns", zone))[1:]
+    written = format.encode_batch(pa.StructArray.from_arrays([values], ["a"]), schema)
+    assert written.errors is None
+    exact = pa.StructArray.from_arrays([_stored(wanted, pa.timestamp("us", zone and "UTC"))], ["a"])
+    assert written.messages.equals(format.encode_batch(exact, schema).messages)
+    found = format.decode_batch(written.messages, schema).rows.flatten().field("a")
+    assert found.cast(pa.timestamp("us")).cast(pa.int64()).to_pylist() == wanted
+
+
 def test_an_encode_error_becomes_the_error_of_its_row() -> None:
     def kernel(rows: pa.StructArray) -> EncodedBatch:
         if "x" in rows.field(0).to_pylist():

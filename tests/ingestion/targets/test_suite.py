@@ -194,6 +194,17 @@ def test_a_dropped_table_that_a_repeated_batch_creates_again_is_dropped_again(ta
     assert tables.written() == []
 
 
+def test_a_repeated_drop_removes_the_rows_that_another_query_wrote_meanwhile(tables: _Tables) -> None:
+    """Otherwise they would come back when the table is created again."""
+    tables.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4))
+    tables.create(TABLE, SCHEMA, TableOptions(), "other")
+    _write(tables, 1, 0, query="other")
+    tables.own(TABLE, "q")
+    tables.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4))
+    tables.create(TABLE, SCHEMA, TableOptions(), "q")
+    assert tables.written() == []
+
+
 def test_rows_after_a_drop_are_kept_if_the_whole_batch_is_repeated(tables: _Tables) -> None:
     for _ in range(2):
         _write(tables, 1, 4)
@@ -253,11 +264,23 @@ def _types(target: DeltaPathTarget, table: TableId = TABLE) -> dict[str, tuple[s
     return {column.name: (column.dataType.typeName(), column.nullable) for column in found.columns.fields}
 
 
-def test_a_nullable_column_stays_nullable_with_another_type(tables: _Tables) -> None:
+@pytest.mark.parametrize(
+    ("wanted", "types"),
+    [
+        ("BIGINT NOT NULL", {"a": ("long", True), "b": ("long", False)}),
+        ("INT NOT NULL", {"a": ("integer", True), "b": ("integer", False)}),
+        ("BIGINT", {"a": ("long", True), "b": ("long", True)}),
+        ("INT", {"a": ("integer", True), "b": ("integer", True)}),
+    ],
+)
+def test_a_column_becomes_nullable_and_never_not_null(
+    tables: _Tables, wanted: str, types: dict[str, tuple[str, bool]]
+) -> None:
+    """With another type or only without NOT NULL: a nullable column may have NULL in rows that are there."""
     tables.create(TableId(("u",)), table_schema("a INT", "b INT", key=["b"]), TableOptions(), "q")
-    types = tuple((name, parse_column_type("BIGINT NOT NULL")) for name in "ab")
-    tables.change(AlterColumnTypes(TableId(("u",)), types), SCHEMA, BatchWrite("q", 0))
-    assert _types(tables, TableId(("u",))) == {"a": ("long", True), "b": ("long", False)}
+    changed = tuple((name, parse_column_type(wanted)) for name in "ab")
+    tables.change(AlterColumnTypes(TableId(("u",)), changed), SCHEMA, BatchWrite("q", 0))
+    assert _types(tables, TableId(("u",))) == types
 
 
 def test_a_column_is_not_renamed_to_one_that_is_there(tables: _Tables) -> None:

@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 
 DROPPED_PROPERTY = "kvformat.dropped"
 """A property of a dropped table, which stays for the positions of its writers."""
-_FLINK_TYPE = "kvformat.type"
+_FLINK_TYPE, _COMMENT = "kvformat.type", "comment"
 _QUOTED = re.compile(r"^_|[^\w-]", re.ASCII)
 """Characters of a part of a name that its folder has as `~` and their bytes in hex. Readers skip folders like `_a`."""
 _LONGEST_NAME = 255  # bytes of a folder's name in most file systems
@@ -373,7 +373,9 @@ class DeltaPathTarget(Target):
                     f"hold all its values; {merged} does",
                     UnsupportedChangeError,
                 )
-            return StructField(column.name, changed.dataType, column.nullable or wanted.nullable, changed.metadata)
+            metadata = {key: value for key, value in (column.metadata or {}).items() if key == _COMMENT}
+            metadata |= changed.metadata
+            return StructField(column.name, changed.dataType, column.nullable or wanted.nullable, metadata)
         return StructField(new.get(column.name, column.name), column.dataType, column.nullable, column.metadata)
 
 
@@ -402,7 +404,7 @@ def _columns(schema: TableSchema, types: Strategy) -> StructType:
     columns = []
     plain = normalized_schema(schema, types, _AS_TEXT)
     for column, stored in zip(schema.columns, plain.columns, strict=True):
-        metadata = {"comment": column.comment} if column.comment else {}
+        metadata = {_COMMENT: column.comment} if column.comment else {}
         if normalized_schema(TableSchema((column,)), types, ()).columns[0].type != stored.type:
             metadata[_FLINK_TYPE] = str(nullable(column.type))
         columns.append(StructField(column.name, stored_type(stored.type), stored.type.nullable, metadata))

@@ -319,6 +319,10 @@ class SqlTarget(Target):
         with self._without_position(properties[OWNER_PROPERTY]):
             (writer.partitionedBy(*partitions) if partitions else writer).createOrReplace()
             rewritten = self._columns(name)
+            for column in now.fields:  # Spark drops the comment of a column that gets another type
+                comment = column.metadata.get("comment")
+                if comment and rewritten[column.name].metadata.get("comment") != comment:
+                    self._sql(f"ALTER TABLE {name} ALTER COLUMN {quoted(column.name)} COMMENT {literal(comment)}")
             lost = [c.name for c in now.fields if rewritten[c.name].nullable and c.name in schema.primary_key]
             if lost:
                 self.require(name, lost)

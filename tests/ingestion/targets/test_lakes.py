@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -128,14 +128,15 @@ class LakeSuite(TargetSuite):
     def test_created_tables_have_partitions_properties_and_comments(self, target: Target) -> None:
         assert isinstance(target, SqlTarget)
         schema = table_schema("id INT", "day DATE", key=["id"])
-        columns = (SchemaColumn("id", schema.columns[0].type, comment='it\'s \\ "the" key'), schema.columns[1])
+        comment = 'it\'s \\ "the" key'
+        columns = (SchemaColumn("id", schema.columns[0].type, comment=comment), replace(schema.columns[1], comment="d"))
         schema = type(schema)(columns, schema.primary_key)
         table = self.table()
         target.create(table, schema, TableOptions(("day",), {"owner.team": "o'hara"}), self.query)
         self.write(target, table, schema, [(1, None, "+U")])
         found = target.schema(table)
         assert found is not None
-        assert found.columns["id"].metadata.get("comment") == 'it\'s \\ "the" key'
+        assert found.columns["id"].metadata.get("comment") == comment
         assert not found.columns["id"].nullable
         name = target._name(table)
         assert target._properties(name)["owner.team"] == "o'hara"
@@ -148,6 +149,8 @@ class LakeSuite(TargetSuite):
             described = [row["col_name"] for row in target.spark.sql(f"DESCRIBE TABLE {name}").collect()]
             assert any("artition" in text for text in described), "a rewritten table keeps its partitions"
             assert target._properties(name)["owner.team"] == "o'hara"
+            kept = {column.name: column.metadata.get("comment") for column in target._columns(name).fields}
+            assert kept == {"id": comment, "day": "d"}
 
     def test_key_columns_stay_required(self, target: Target, caplog: pytest.LogCaptureFixture) -> None:
         """A rewritten table refuses a null in its key, and its key can be widened again."""

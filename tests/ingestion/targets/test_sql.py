@@ -376,3 +376,15 @@ def test_the_key_of_a_table_that_is_written_again_stays_not_null(
     target.rewrite(TABLE, table_schema("id BIGINT", "v STRING", key=key))
     wanted = [f"ALTER TABLE ADD CONSTRAINT kvformat_not_null CHECK ({constraint})"] if constraint else []
     assert [text for text in target.statements if "TBLPROPERTIES" not in text] == wanted
+
+
+def test_a_column_that_gets_another_type_keeps_its_comment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that are written again, Spark keeps the comments of columns that keep their type."""
+    now, rewritten = (stored_columns(table_schema(*f"id INT, v {t}, w {t}".split(", "))) for t in ("INT", "STRING"))
+    now["id"].metadata = rewritten["id"].metadata = {"comment": "kept"}
+    now["v"].metadata = {"comment": "it's lost"}
+    monkeypatch.setattr(_Delta, "size", lambda self, name: 1)
+    monkeypatch.setattr(_Delta, "_columns", mock.Mock(side_effect=[now, rewritten]))
+    target = _Delta()
+    target.rewrite(TABLE, table_schema("id INT", "v STRING", "w STRING"))
+    assert target.statements == ["ALTER TABLE ALTER COLUMN `v` COMMENT 'it\\'s lost'"]

@@ -6,6 +6,7 @@ import pickle
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -281,6 +282,23 @@ def test_a_column_becomes_nullable_and_never_not_null(
     changed = tuple((name, parse_column_type(wanted)) for name in "ab")
     tables.change(AlterColumnTypes(TableId(("u",)), changed), SCHEMA, BatchWrite("q", 0))
     assert _types(tables, TableId(("u",))) == types
+
+
+def test_a_changed_column_keeps_what_the_change_does_not_name(tables: _Tables) -> None:
+    """A comment stays with other types and names, NOT NULL and the type of Flink with other names."""
+    table, schema = TableId(("u",)), table_schema("a INT", "b TIME(3)", key=["b"])
+    commented = tuple(replace(column, comment=f"of {column.name}") for column in schema.columns)
+    tables.create(table, replace(schema, columns=commented), TableOptions(), "q")
+    for event in (
+        AlterColumnTypes(table, (("a", parse_column_type("BIGINT")),)),
+        RenameColumns(table, (("b", "c"),)),
+        AlterColumnTypes(table, (("a", parse_column_type("STRING")),)),
+    ):
+        tables.change(event, SCHEMA, BatchWrite("q", 0))
+    assert [(c.name, c.dataType.typeName(), c.nullable, c.metadata) for c in tables._known(table).columns] == [
+        ("a", "string", True, {"comment": "of a"}),
+        ("c", "string", False, {"comment": "of b", "kvformat.type": "TIME(3)"}),
+    ]
 
 
 def test_a_column_is_not_renamed_to_one_that_is_there(tables: _Tables) -> None:

@@ -269,8 +269,7 @@ class RecordFormat(RegistryFormat):
             own_messages, of_column = by_type.slice(start, end - start), schema_of_column(column.type)
             reader = self if self.options[ON_NEW_SCHEMA] == IGNORE else self._of_type(names[number])
             batch = reader.decode_records(own_messages, of_column)
-            if batch.rows.null_count or len(batch.rows.values) != len(batch.rows):
-                counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
+            counts[order[start:end]] = np.asarray(batch.rows.value_lengths().fill_null(-1))
             if batch.errors is not None:
                 reasons = np.full(len(messages), None, object) if reasons is None else reasons
                 reasons[order[start:end]] = np.array(reasons_of(batch.errors, batch.codes, len(batch.rows)), object)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,9 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 
+from kvformat.registry import get_format
 from kvformat.registry.contract.errors import EncodeError
+from kvformat.registry.spark.columns import _single_rows
 from kvformat.registry.spark.sessions import _is_this
 from kvformat.registry.spark.settings import allows_time, recommended_settings
 from kvformat.registry.table.encode_records import checked_kinds
@@ -38,6 +41,19 @@ class _Session:
 )
 def test_time_is_allowed_unless_the_setting_is_false(value: str | None, allowed: bool) -> None:
     assert allows_time(_Session(value)) is allowed  # type: ignore[arg-type]
+
+
+def test_a_message_with_two_rows_does_not_shift_those_of_others() -> None:
+    """Another message has no row, so that there are as many rows as messages."""
+    answers = {
+        b'[{"i":1},{"i":2}]': (None, "the message holds 2 rows: use decode_rows"),
+        b"": (None, None),
+        b'{"i":3}': ({"i": 3}, None),
+    }
+    for messages in itertools.permutations(answers):
+        rows, errors, _ = _single_rows(get_format("json").decode_batch(pa.array(messages), "i INT"))
+        assert errors is not None
+        assert list(zip(rows.to_pylist(), errors.to_pylist(), strict=True)) == [answers[one] for one in messages]
 
 
 @pytest.mark.parametrize(("kinds", "wrong"), [(["+I", "x", "-D"], "'x'"), (["+I", None], "None"), (["i"], "'i'")])

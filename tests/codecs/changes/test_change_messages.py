@@ -328,6 +328,7 @@ FLAT: list[tuple[dict[str, Any], str]] = [
     ({**_PEN, "__op": None, "__deleted": None}, "+U"),
     ({**_PEN, "status": "BEGIN", "event_count": 5}, "+U"),
     ({**_PEN, "ts_ms": 5, "op": "sold"}, "+U"),
+    ({**_PEN, "op": "sold", "after": 5, "__op": None, "__deleted": "false"}, "+U"),
 ]
 _FLAT = {"flattened": "true"}
 

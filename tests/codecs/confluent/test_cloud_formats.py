@@ -190,6 +190,20 @@ def test_protobuf_changes_without_rows_before_and_other_messages(changes: Regist
     assert "the table has lost its rows" in error
 
 
+@pytest.mark.parametrize("options", [{}, {"changelog.mode": "upsert"}, {"other-messages": "skip-all"}])
+def test_a_batch_of_protobuf_changes_gives_the_rows_of_each_message_in_order(
+    changes: Registry, options: dict[str, str]
+) -> None:
+    fmt, head = get_format("proto-debezium-registry", {"url": changes.url, **options}), b"\0\0\0\0\1\0"
+    fmt = fmt.for_rows(["id"], in_record=True)
+    images = [b"\x0a\x02\x08\x07", b"\x12\x02\x08\x08", b"\x0a\x02\x08\x07\x12\x02\x08\x09"]
+    good = [head + image + b"\x1a\x01" + op for image in images for op in (b"c", b"u", b"d", b"t")]
+    answers = {one: decoded_rows(fmt, "id INT", one)[0] for one in [*good, None, b"", head + b"\x12\x05\x08"]}
+    messages = random.Random(3).choices(list(answers), k=500)
+    assert decoded_rows(fmt, "id INT", *messages) == [answers[one] for one in messages]
+    assert sum(isinstance(answer, list) and len(answer) > 0 for answer in answers.values()) >= 5
+
+
 @pytest.mark.parametrize("format", ["json-debezium-registry", "proto-debezium-registry", "avro-debezium-registry"])
 def test_debezium_formats_of_confluent_cloud_do_not_write(format: str) -> None:
     fmt = get_format(format, {"url": "mock://x", "subject": "s"})

@@ -1,7 +1,11 @@
-"""Columns for types of records (`record-columns`): one pass over Avro messages gives what decoding by type gives."""
+"""Columns for types of records (`record-columns`): one pass over Avro messages gives what decoding by type gives.
+
+Each message keeps its own rows, as many as it has.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from typing import Any
@@ -13,6 +17,7 @@ from kvformat.codecs.avro_confluent import AvroConfluentFormat
 from kvformat.registry import DecodedBatch, Format, SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from tests.support import random_rows
+from tests.support.decoding import decoded_rows
 from tests.support.extent import case_count
 from tests.support.registry_server import Registry
 
@@ -162,6 +167,22 @@ def test_each_avro_format_reads_in_one_pass(kind: str, tmp_path: Any, monkeypatc
     assert batch.errors is None
     monkeypatch.setattr(AvroConfluentFormat, "decode_records", None)  # decoding by type fails
     assert fmt.decode_batch(batch.messages, table).rows.to_pylist() == [[{**empty, **row}] for row in rows]
+
+
+def test_a_message_with_two_rows_does_not_shift_those_of_others(registry: Registry) -> None:
+    """Another message has no row, so that there are as many rows as messages."""
+    for number, name in enumerate(_NAMES[:2]):
+        registry.ids[number], registry.types[number] = json.dumps({"title": name, "type": "object"}), "JSON"
+    options = {"url": registry.url, "record-columns": f"a:{_NAMES[0]},b:{_NAMES[1]}"}
+    fmt, first, second = get_format("json-registry", options), bytes(5), b"\0\0\0\0\1"
+    answers = {
+        first + b'[{"id":1},{"id":2}]': [("+I", {"id": 1}, None), ("+I", {"id": 2}, None)],
+        first: [],
+        first + b'{"id":3}': [("+I", {"id": 3}, None)],
+        second + b'{"id":4}': [("+I", None, {"id": 4})],
+    }
+    for messages in itertools.permutations(answers):
+        assert decoded_rows(fmt, "a ROW<id INT>, b ROW<id INT>", *messages) == [answers[one] for one in messages]
 
 
 def _types(table: str) -> list[pa.DataType]:

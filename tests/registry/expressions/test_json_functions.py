@@ -251,6 +251,18 @@ def test_a_step_that_leads_to_nothing_ends_its_path() -> None:
     assert _value("JSON_QUERY(j, 'strict $[0][*][0,1]' WITH WRAPPER)", "[[[7, 8]]]") == "[[7,8]]"
 
 
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("$[-3]", "[7]"), ("$[-4]", None), ("$[2]", "[9]"), ("$[3]", None), ("$[-3, -4]", "[7]"), ("$[2, 3]", "[9]"),
+        ("$[-3:]", "[7,8,9]"), ("$[-4:]", "[7,8,9]"), ("$[2:]", "[9]"), ("$[3:]", "[]"), ("$[:-2]", "[7]"),
+        ("$[:-3]", "[]"), ("$[:3]", "[7,8,9]"), ("$[:4]", "[7,8,9]"), ("$[-4:1]", "[7,8,9,7]"),
+    ],
+)  # fmt: skip
+def test_an_index_counts_from_the_first_or_the_last_element_of_an_array(path: str, found: str | None) -> None:
+    assert _value(f"JSON_QUERY(j, '{path}' WITH CONDITIONAL WRAPPER)", "[7, 8, 9]") == found
+
+
 def test_a_path_has_a_limit() -> None:
     assert "10,000 characters" in _refused(f"JSON_VALUE(j, '$.{'a' * 10_001}')")
     assert _value(f"JSON_VALUE(j, '$.{'a.' * 4000}b')", "{}") is None

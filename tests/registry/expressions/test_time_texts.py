@@ -239,6 +239,21 @@ def test_unix_timestamp_takes_the_offsets_of_java_util(text: str, seconds: int) 
     assert value("UNIX_TIMESTAMP(s)", zone=NEW_YORK, s=text) == seconds
 
 
+@pytest.mark.parametrize(
+    ("time", "seconds"),
+    [
+        ("1969-12-31 23:59:58.500", -1),
+        ("1969-12-31 23:59:59.000", -1),
+        ("1969-12-31 23:59:59.500", 0),
+        ("1970-01-01 00:00:01.999", 1),
+    ],
+)
+def test_unix_timestamp_drops_milliseconds_towards_1970(time: str, seconds: int) -> None:
+    for form in ("yyyy-MM-dd HH:mm:ss.SSS", "yyyy-MM-dd H:mm:ss.SSS"):  # the second has no fixed places
+        assert value(f"UNIX_TIMESTAMP(s, '{form}')", s=time) == seconds
+        assert value("UNIX_TIMESTAMP(s, p)", s=time, p=form) == seconds
+
+
 def test_seconds_overflow_as_a_long() -> None:
     assert value("FROM_UNIXTIME(n)", n=2**61) == "1970-01-01 00:00:00"
 

@@ -142,6 +142,34 @@ def test_parts_of_times_before_1970_are_those_of_the_clock() -> None:
         assert value(expression, ts=moment) == part, expression
 
 
+@pytest.mark.parametrize(
+    ("moment", "seconds", "in_new_york"),
+    [
+        ("1969-12-31T23:59:59.500000", 0, -18_000),
+        ("1969-12-31T23:59:59.000000", -1, -18_001),
+        ("1969-12-31T23:59:58.999999", -1, -18_001),
+        ("1970-01-01T00:00:00.999999", 0, -17_999),
+        ("1970-01-01T00:00:01.999999", 1, -17_998),
+    ],
+)
+def test_the_seconds_since_1970_of_a_local_time_are_truncated(moment: str, seconds: int, in_new_york: int) -> None:
+    assert value("EXTRACT(EPOCH FROM ts)", zone=NEW_YORK, ts=moment) == seconds
+    assert value("EXTRACT(EPOCH FROM lz)", lz=moment) == seconds
+    assert value("EXTRACT(EPOCH FROM lz)", zone=NEW_YORK, lz=moment) == in_new_york
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_parts_of_a_negative_interval_are_negative(sign: int) -> None:
+    for interval, parts in {
+        "i * INTERVAL '1 02:03:04.5' DAY TO SECOND": {
+            "DAY": 1, "HOUR": 2, "MINUTE": 3, "SECOND": 4, "MILLISECOND": 500,
+        },
+        "i * INTERVAL '1-2' YEAR TO MONTH": {"YEAR": 1, "MONTH": 2},
+    }.items():  # fmt: skip
+        for unit, part in parts.items():
+            assert value(f"EXTRACT({unit} FROM {interval})", i=sign) == sign * part, (unit, interval)
+
+
 @pytest.mark.parametrize(("moment", "hour"), [("2024-11-03T05:30:00", 1), ("2024-11-03T06:30:00", 1)])
 def test_an_hour_that_comes_twice_has_the_same_number(moment: str, hour: int) -> None:
     assert value("HOUR(lz)", zone=NEW_YORK, lz=moment) == hour

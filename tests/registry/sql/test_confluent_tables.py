@@ -101,6 +101,16 @@ def test_an_upsert_table_is_the_default_with_a_primary_key() -> None:
     assert _table(shown, by="DISTRIBUTED BY HASH(`id`) INTO 1 BUCKETS") == table
 
 
+def test_an_upsert_table_is_distributed_by_its_primary_key_in_any_order() -> None:
+    key = "PRIMARY KEY (`id`, `n`) NOT ENFORCED"
+    table = _table(key=key, by="DISTRIBUTED BY HASH(`n`, `id`) INTO 6 BUCKETS")
+    assert table == _table(key=key)
+    assert (table.options["connector"], table.primary_key) == ("upsert-kafka", ("id", "n"))
+    for columns in ("`id`", "`id`, `n`, `b`"):
+        with pytest.raises(OptionError, match="the same columns in DISTRIBUTED BY"):
+            _table(key=key, by=f"DISTRIBUTED BY HASH({columns}) INTO 6 BUCKETS")
+
+
 def test_an_append_table_may_have_a_primary_key() -> None:
     table = _table("'changelog.mode' = 'append'", key="CONSTRAINT `PRIMARY` PRIMARY KEY (`n`, `id`) NOT ENFORCED")
     assert (table.options["connector"], table.options["key.fields"]) == ("kafka", "n;id")

@@ -92,6 +92,13 @@ def test_frames_of_both_widths_are_read(folder: str) -> None:
     assert "id 0 in" in _decoded(_format(folder, id_width="4"), EIGHT + DATUM)[0]
 
 
+@pytest.mark.parametrize("short", [FOUR, EIGHT[:-1]])
+def test_a_message_that_is_too_short_for_an_id_of_eight_bytes_has_no_id_of_four(folder: str, short: bytes) -> None:
+    fmt = _format(folder, id_width="8")
+    for messages in ([short], [EIGHT + DATUM, short]):
+        assert f"the message has {len(short)} bytes, fewer than 00 and a schema id" in _decoded(fmt, *messages)[-1]
+
+
 @pytest.mark.parametrize(
     ("message", "code", "text"),
     [

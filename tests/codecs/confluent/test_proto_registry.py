@@ -71,7 +71,7 @@ def orders(registry: Registry) -> Registry:
 
 
 def test_every_type_is_written_and_read_again() -> None:
-    fmt = _format()
+    fmt = _format("mock://every-type")  # whose first id is 1
     batch = fmt.encode_batch(_rows(COLUMNS, ROW, {"id": 1}, None), COLUMNS)
     assert batch.errors is None
     first, second, none = batch.messages.to_pylist()

@@ -204,3 +204,25 @@ def test_a_folder_has_schemas_in_utf8_whatever_the_locale_is(name: str, tmp_path
     (file,) = tmp_path.glob("1.*")
     assert "\u00e9\u20ac" in file.read_text(encoding="utf-8")
     assert fmt.decode_batch(written, DDL).rows.to_pylist() == [[{"a": 7}]]
+
+
+@pytest.mark.parametrize("text", [b"", b'{"doc":"', b'{"doc":"\xe9"}'])
+@pytest.mark.parametrize(
+    ("name", "file", "frame"),
+    [
+        ("avro-confluent", "7.avsc", b"\0\0\0\0\x08"),
+        ("json-registry", "7.json", b"\0\0\0\0\x08"),
+        ("proto-registry", "7.proto", b"\0\0\0\0\x08\0"),
+        ("avro-glue", "00000000-0000-4000-8000-000000000007.avsc", b"\3\0"),
+    ],
+)
+def test_a_file_of_a_folder_that_is_no_schema_does_not_stop_writing(
+    name: str, file: str, frame: bytes, text: bytes, tmp_path: Path
+) -> None:
+    """Another process may be writing it."""
+    (tmp_path / file).write_bytes(text)
+    of_glue = {"schema.name": "s", "schema.autoRegistration": "true"}
+    fmt = get_format(name, {"url": f"file:{tmp_path}", **(of_glue if name == "avro-glue" else {"subject": "s"})})
+    written = fmt.encode_batch(pa.array([{"a": 7}]), DDL).messages
+    assert written[0].as_py().startswith(frame)
+    assert fmt.decode_batch(written, DDL).rows.to_pylist() == [[{"a": 7}]]

@@ -267,7 +267,16 @@ def test_a_version_that_is_inspected_is_requested_each_time_by_a_new_client(monk
 
 @pytest.mark.parametrize(
     ("unknown", "known", "asked"),
-    [(99, 21, 120), (100, 20, 104), (104, 16, 104), (104, 0, 104), (130, 0, 104), (0, 130, 130)],
+    [
+        (99, 21, 120),
+        (100, 20, 104),
+        (104, 16, 104),
+        (104, 0, 104),
+        (130, 0, 104),
+        (0, 130, 130),
+        (0, 9, 9),
+        (1, 16, 17),
+    ],
 )
 def test_after_a_hundred_unknown_ids_of_a_batch_no_more_are_requested(
     unknown: int, known: int, asked: int, clock: _Clock, monkeypatch: pytest.MonkeyPatch

@@ -1,7 +1,8 @@
-"""Entries of maps: their order when they are written, and required fields of proto2 in their values."""
+"""The order of entries of maps when they are written, and required fields of proto2 in their values and in oneofs."""
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from kvformat.registry import get_format
 from tests.support import vectors
 from tests.support.decoding import decoded
-from tests.support.protobuf_types import a_format, descriptor_set, fields
+from tests.support.protobuf_types import a_format, class_of, descriptor_set, fields
 
 _MINUS_ONE = b"\xff" * 9 + b"\x01"
 _LOW_BITS = b"\xff" * 4 + b"\x0f"
@@ -66,3 +67,22 @@ def test_a_later_entry_of_the_same_key_has_the_fields_that_an_earlier_one_lacks(
     columns = f"p MAP<{_COLUMNS.get(kind, 'INT')}, ROW<x INT>>"
     batch = decoded(a_format(tmp_path, "M", file), [message, message[: 2 + len(entries[0])]], columns)
     assert [error is None for error in batch.errors.to_pylist()] == [good, not lacks_first]
+
+
+def test_only_the_last_member_of_a_oneof_must_have_its_required_fields(tmp_path: Path) -> None:
+    """As in Google's library, for all messages of up to three members. An unknown value of an enum is none of them."""
+    text = """syntax = "proto2"; message M { oneof pick { R a = 1; R b = 2; int32 c = 3; E e = 4;
+        group G = 5 { required int32 x = 1; } } message R { required int32 x = 1; } enum E { ZERO = 0; } }"""
+    (tmp_path / "1.proto").write_text(text)
+    parts = list(
+        map(bytes.fromhex, ("0a00", "0a020801", "1200", "12020801", "1801", "2000", "2009", "2b2c", "2b08012c"))
+    )
+    messages = [b"".join(some) for count in range(4) for some in itertools.product(parts, repeat=count)]
+    format = get_format("proto-registry", {"url": f"file:{tmp_path}"})
+    framed = pa.array([b"\0\0\0\0\1\0" + message for message in messages])
+    peer = class_of(text)
+    good = [peer.FromString(message).IsInitialized() for message in messages]
+    assert {True, False} == set(good)
+    for columns in ("a ROW<x INT>, b ROW<x INT>, c INT, e STRING, g ROW<x INT>", "a ROW<x INT>", "c INT"):
+        errors = format.decode_batch(framed, columns).errors.to_pylist()
+        assert [error is None for error in errors] == good

@@ -127,6 +127,26 @@ def test_a_value_that_the_column_does_not_have_is_an_error_of_its_message(
     assert reason in found
 
 
+@pytest.mark.parametrize("syntax", ['syntax = "proto2"', 'syntax = "proto3"', 'edition = "2023"'])
+@pytest.mark.parametrize(
+    ("kind", "column", "message"),
+    [
+        ("repeated bytes", "ARRAY<STRING>", "0a01780a01ff"),
+        ("repeated bytes", "STRING", "0a01ff"),
+        ("map<string, bytes>", "MAP<STRING, STRING>", "0a060a01781201ff"),
+        ("bytes", "STRING", "0a01ff"),
+    ],
+)
+def test_bytes_in_a_string_column_must_be_utf8_in_any_syntax(
+    syntax: str, kind: str, column: str, message: str, tmp_path: Path
+) -> None:
+    label = "optional " if "proto2" in syntax and " " not in kind else ""
+    found = _read(
+        _folder(tmp_path, kind, kind, text=f"{syntax}; message M {{ {label}%s a = 1; }}"), column, "", message
+    )
+    assert "not UTF-8" in str(found[1])
+
+
 @pytest.mark.parametrize(
     ("kind", "column"),
     [

@@ -1,0 +1,25 @@
+"""Large batches of Avro, which are written in parts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from kvformat.codecs.avro import batches
+from tests.support.avro_cases import record, schema_of
+
+
+@pytest.mark.parametrize("count", range(1, 14))
+def test_each_row_of_a_batch_that_is_written_in_parts_is_written_as_alone(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last part may have one row. Each fifth row is an error, and each seventh has no message."""
+    schema = schema_of(record("int"))
+    rows = [{"f0": i if i % 5 else None} if i % 7 else None for i in range(1, count + 1)]
+    values = pa.array(rows, schema.arrow_type)
+    alone = [batches.encode(values[i : i + 1], schema) for i in range(count)]
+    monkeypatch.setattr(batches, "_CHUNK_ROWS", 4)
+    written = batches.encode(values, schema)
+    assert written.messages.to_pylist() == [one.messages[0].as_py() for one in alone]
+    errors = [None if one.errors is None else one.errors[0].as_py() for one in alone]
+    assert ([None] * count if written.errors is None else written.errors.to_pylist()) == errors

@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -321,6 +322,8 @@ def test_available_now_ends_where_it_began() -> None:
     latest = TopicOffsets({("t", 0): 50, ("t", 1): 30, ("t", 2): 9})
     until = TopicOffsets({("t", 0): 40, ("t", 1): 20})
     assert dict(up_to(start, latest, until).offsets) == {("t", 0): 40, ("t", 1): 30}
+    again = replace(start, topic_ids={"t": "old"}), replace(latest, topic_ids={"t": "new"})
+    assert dict(up_to(*again, until).offsets) == {("t", 0): 40, ("t", 1): 20}, "nothing of another topic was read"
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------

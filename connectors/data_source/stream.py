@@ -186,7 +186,7 @@ def limited(start: TopicOffsets, latest: TopicOffsets, most: int) -> TopicOffset
 def up_to(start: TopicOffsets, latest: TopicOffsets, until: TopicOffsets) -> TopicOffsets:
     """Return the newest offsets, but none after `until`, except where a stream has read further already."""
     offsets = {
-        at: min(end, max(until.offsets.get(at, 0), start.offsets.get(at, 0)))
+        at: min(end, max(until.offsets.get(at, 0), _begin(start, latest, at)))
         for at, end in latest.offsets.items()
         if at in until.offsets or at in start.offsets
     }

@@ -111,6 +111,9 @@ def check(messages: Messages) -> InferredSchema:
         ([12.5, 3], "DOUBLE"),
         ([1e300, 0.1], "DOUBLE"),
         ([b"12345678901234567.25", 1], "DECIMAL(38, 2)"),
+        ([2**53, 0.5], "DOUBLE"),
+        ([2**53 + 1, 0.5], "DECIMAL(38, 1)"),
+        ([10**38, 0.5], "STRING"),
         ([b"0.1000000000000000055511151231257827", b"99999.5"], "STRING"),
         ([b"1e999999999"], "STRING"),
         ([b"1e99999999999999999999"], None),  # not read as JSON: Java does not support this exponent

@@ -149,6 +149,16 @@ def test_a_stream_in_an_open_transaction_waits_and_loses_nothing(
     assert plan.between(start, plan.latest(start)).ranges == ranges
 
 
+def test_the_offsets_of_a_topic_that_was_created_again_do_not_reach_into_an_open_transaction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plan = OffsetPlan(table(brokers(stable={"t": {0: 8, 1: 9, 2: 5}}, ids={"t": "new"}), monkeypatch, COMMITTED_ONLY))
+    start = at("old", p0=10, p1=9, p2=5)
+    assert plan.latest(start).offsets == {("t", 0): 8, ("t", 1): 9, ("t", 2): 5}
+    assert PartitionRange("t", 0, 3, 8) in plan.between(start, plan.latest(start)).ranges
+    assert PartitionRange("t", 0, 3, 8) in plan.unread(start)
+
+
 # --- what changed since a checkpoint -----------------------------------------------------------------------
 
 

@@ -6,10 +6,13 @@ import datetime as dt
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.sql.datasource import (
     EqualTo,
@@ -23,7 +26,7 @@ from pyspark.sql.datasource import (
 )
 
 from kvformat.connectors import header_filter, range_records
-from kvformat.connectors.data_source.batch import tasks_of
+from kvformat.connectors.data_source.batch import RangesOfTask, tasks_of
 from kvformat.connectors.data_source.filters import keys_of, narrowed
 from kvformat.connectors.data_source.options import OPTIONS, parse
 from kvformat.connectors.data_source.rows import stage_of
@@ -32,6 +35,7 @@ from kvformat.connectors.data_source.stream import KafkaStreamReader, limited, u
 from kvformat.connectors.data_source.tables import table_of
 from kvformat.connectors.range_records import RangeRecords, range_rows
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
+from kvformat.connectors.reader.records import KAFKA_FIELDS
 from kvformat.registry.contract.errors import OptionError
 from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import FlinkType
@@ -111,6 +115,13 @@ def test_each_option_is_found_in_small_letters() -> None:
     assert "password" not in repr(parse({"ddl": "CREATE ... 'password'", "properties.sasl.jaas.config": "password"}))
 
 
+def test_options_of_a_registry_are_those_of_one_reader() -> None:
+    parse({**BROKERS, "registry": "a:b", "registry.url": "http://r"})
+    assert parse({**BROKERS, "registry.url": "http://s"}).values["registry"] == {"url": "http://s"}
+    assert parse({**BROKERS, "registry": "c:d"}).values["registry"] == {"c": "d"}
+    assert parse(BROKERS).values["registry"] == {}
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -143,6 +154,36 @@ def test_computed_columns_can_be_left_out() -> None:
     found = table_of(parse({"ddl": ddl, "skip_computed": "b"}))
     assert [column.name for column in found.columns] == ["id", "a"]
     assert [column.name for column in table_of(parse({"ddl": ddl, "columns": "id"})).columns] == ["id"]
+
+
+@pytest.mark.parametrize(
+    ("option", "session", "shown"),
+    [("Asia/Tokyo", "America/New_York", 21), (None, "America/New_York", 7), (None, None, 13)],
+)
+def test_times_are_those_of_the_option_or_else_of_the_session_or_the_machine(
+    option: str | None, session: str | None, shown: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of computed columns, and those of instants in columns that are local timestamps."""
+    ddl = (
+        "CREATE TABLE t (ts TIMESTAMP_LTZ(3), computed AS CAST(ts AS TIMESTAMP(3)), wall TIMESTAMP(3) METADATA FROM "
+        "'timestamp') WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
+        "'properties.bootstrap.servers' = 'b:1', 'scan.startup.mode' = 'earliest-offset')"
+    )
+    source = KvformatDataSource({"ddl": ddl} | ({} if option is None else {"time_zone": option}))
+    noon = dt.datetime(2024, 2, 29, 12)
+    record = {"value": b'{"ts":"2024-02-29 12:00:00Z"}', "timestamp": noon.replace(tzinfo=dt.UTC)}
+
+    def read_range(_: Any, at: Any, fields: tuple[str, ...], on_loss: Any) -> list[pa.RecordBatch]:
+        schema = pa.schema([KAFKA_FIELDS.field(name) for name in fields])
+        return [pa.RecordBatch.from_pylist([record], schema)]
+
+    monkeypatch.setattr(range_records, "read_range", read_range)
+    monkeypatch.setenv("TZ", "Europe/Paris")
+    monkeypatch.setattr(pyspark.TaskContext, "get", lambda: SimpleNamespace(getLocalProperty=lambda _: session))
+    (batch,) = source.reader(source.schema()).read(RangesOfTask((PartitionRange("t", 0, 0, 1),), 0))
+    (row,) = batch.to_pylist()
+    assert row["ts"] == record["timestamp"]
+    assert [row[name] for name in ("wall", "computed")] == [noon.replace(hour=shown)] * 2
 
 
 @pytest.mark.parametrize(("most", "errors"), [(0, "raise"), (1, "raise"), (-1, "raise"), (0, "capture")])
@@ -281,6 +322,8 @@ def test_available_now_ends_where_it_began() -> None:
     latest = TopicOffsets({("t", 0): 50, ("t", 1): 30, ("t", 2): 9})
     until = TopicOffsets({("t", 0): 40, ("t", 1): 20})
     assert dict(up_to(start, latest, until).offsets) == {("t", 0): 40, ("t", 1): 30}
+    again = replace(start, topic_ids={"t": "old"}), replace(latest, topic_ids={"t": "new"})
+    assert dict(up_to(*again, until).offsets) == {("t", 0): 40, ("t", 1): 20}, "nothing of another topic was read"
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------

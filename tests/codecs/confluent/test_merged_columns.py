@@ -218,6 +218,44 @@ def test_a_nested_field_that_a_schema_does_not_have_is_nullable(
     assert errors == [None, None]
 
 
+_OPTIONAL_PROTO = _required("proto-registry", "x").replace("int64 x", "optional int64 x")
+_OPTIONAL_JSON = _required("json-registry", "x").replace('"required": ["x"]', '"required": []')
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("name", "required", "first", "optional", "second", "column"),
+    [
+        ("avro-confluent", _avro("long"), "02", _avro(["null", "long"]), "00", "BIGINT"),
+        ("avro-confluent", _avro(_record("long")), "02", _avro(_record(["null", "long"])), "00", "ROW<`k` BIGINT>"),
+        ("proto-registry", _proto("int64"), "000805", _proto("optional int64"), "00", "BIGINT"),
+        (
+            "proto-registry",
+            _required("proto-registry", "x"),
+            "000a020805",
+            _OPTIONAL_PROTO,
+            "000a00",
+            "ROW<`x` BIGINT>",
+        ),
+        (
+            "json-registry",
+            _required("json-registry", "x"),
+            b'{"a":{"x":1}}'.hex(),
+            _OPTIONAL_JSON,
+            b'{"a":{}}'.hex(),
+            "ROW<`x` BIGINT>",
+        ),
+    ],
+)
+def test_what_is_optional_in_a_schema_is_nullable(
+    name: str, required: str, first: str, optional: str, second: str, column: str, swapped: bool, tmp_path: Path
+) -> None:
+    pairs = [(required, first), (optional, second)]
+    ddl, _, errors, _ = _both(tmp_path, name, *(reversed(pairs) if swapped else pairs))
+    assert ddl.removesuffix(" NOT NULL" if ">" in ddl else "") == f"`a` {column}"
+    assert errors == [None, None]
+
+
 @pytest.mark.parametrize(
     ("name", "one", "first", "two", "second", "note"),
     [

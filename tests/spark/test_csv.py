@@ -170,6 +170,21 @@ def test_invalid_utf8_is_written_as_in_java(spark: Any) -> None:
     assert bytes(line.native) == bytes(line.arrow) == "a\ufffdb".encode()
 
 
+def test_times_of_microseconds_and_distant_years_are_written_as_in_flink(spark: Any) -> None:
+    """Values that only Spark can hold."""
+    row = spark.sql(
+        "SELECT named_struct('t', TIME'10:11:12.123456', 'a', array(TIME'00:00:00.000999', TIME'23:59:59.999999'), "
+        "'r', named_struct('t', TIME'10:11:12.120456'), 'd', DATE'-0044-03-15', "
+        "'z', timestamp_micros(-67768040609740800), 'n', TIMESTAMP_NTZ'+12020-01-02 03:04:05') AS row"
+    )
+    schema = "t TIME(6), a ARRAY<TIME(6)>, r ROW<t TIME(6)>, d DATE, z TIMESTAMP_LTZ(6), n TIMESTAMP(6)"
+    line = row.select(get_format("csv").encode("row", schema, engine="native").cast("string").alias("csv")).collect()[0]
+    assert line.csv == (
+        "10:11:12.123,00:00:00;23:59:59.999,10:11:12.12,-0044-03-15,"
+        '"-0178-07-08 16:16:30.2592Z","+12020-01-02 03:04:05"'
+    )
+
+
 def test_a_stream_of_files(spark: Any, tmp_path: Path) -> None:
     source, sink = tmp_path / "in", tmp_path / "out"
     source.mkdir()

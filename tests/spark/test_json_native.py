@@ -307,12 +307,13 @@ def test_texts_with_the_prefixes_of_numbers_are_written_unchanged(spark: Any) ->
     texts = [f"{'_' * n}{i}" for n in range(1, 4) for i in range(3)] + [disguise, disguise.replace("_", "__")]
     schema = (
         "p DECIMAL(10, 2), s STRING, m MAP<STRING, STRING>, n MAP<STRING, DECIMAL(10, 2)>, d MAP<STRING, DOUBLE>, "
-        "`_1` INT, `_` ROW<`__2` STRING, `_3` DECIMAL(4, 0)>"
+        "`_1` INT, `_` ROW<`__2` STRING, `_3` DECIMAL(4, 0)>, l ROW<`__0` INT, `__1` STRING, `__2` INT>"
     )
     values = [
         {
             "p": Decimal(price), "s": text, "m": [(t, "12E+1") for t in texts], "n": [(t, Decimal(120)) for t in texts],
             "d": [(t, 0.0) for t in texts], "_1": 0, "_": {"__2": "12E+1", "_3": Decimal(1200)},
+            "l": {"__0": 0, "__1": "12E+1", "__2": 0},
         }
         for text in texts
         for price in ("120", "1.5")

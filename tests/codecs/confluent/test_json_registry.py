@@ -310,6 +310,22 @@ def test_the_columns_of_a_registered_schema_are_those_of_its_table() -> None:
     assert notes == ()
 
 
+@pytest.mark.parametrize(
+    "t",
+    [
+        *(f"TIME({p})" for p in range(4)),
+        *(f"{root}({p})" for root in ("TIMESTAMP", "TIMESTAMP_LTZ") for p in range(7)),
+        *(f"{root}({n})" for root in ("CHAR", "VARCHAR", "BINARY", "VARBINARY") for n in (1, 2)),
+        *("DECIMAL(1, 0)", "DECIMAL(38, 38)"),
+    ],
+)
+def test_each_precision_and_length_is_kept_in_the_schema(t: str) -> None:
+    columns = f"a {t}, b ARRAY<{t} NOT NULL>, c ROW<d {t}> NOT NULL"
+    found, notes = _columns(json.loads(_format().own_schema(resolve_schema(columns)).text))  # type: ignore[attr-defined]
+    assert row_type(resolve_schema(found)) == row_type(resolve_schema(columns))
+    assert notes == ()
+
+
 def test_a_member_that_can_t_be_a_column_is_left_out_alone() -> None:
     found, notes = _columns({"type": "object", "properties": {name: {"type": "integer"} for name in ("a", " ", "b")}})
     assert found == "`a` BIGINT, `b` BIGINT"

@@ -1,4 +1,4 @@
-"""Texts as format json writes them: each character by its code point, wherever it is in a row or a batch."""
+"""Texts as format json writes them: characters, repeated and null keys of maps; and, with csv, years of five digits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ import json
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs.json.settings import WriteSettings
+from kvformat.codecs.json.write import JsonWriter
 from kvformat.registry import get_format
+from kvformat.registry.contract.ddl import parse_schema
 
 _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 _PLAIN = [0x20, 0x21, 0x23, 0x2F, 0x5B, 0x5D, 0x7E, 0x7F]
@@ -82,3 +85,44 @@ def test_a_repeated_key_is_written_once_with_its_last_value_at_its_first_place(m
     for start in range(len(maps)):
         messages = format.encode_batch(rows.slice(start), "m MAP<STRING, INT>").messages
         assert messages.to_pylist() == [f'{{"m":{text}}}'.encode() for text in wanted[start:]]
+
+
+@pytest.mark.parametrize("t", ["MAP<STRING, INT>", "MULTISET<STRING>"])
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [
+        ("DROP", ['{"a":1}', "{}", "{}", '{"null":1}', '{"b":3}', "{}", "null"]),
+        ("LITERAL", ['{"a":1,"null":2}', '{"null":3}', '{"null":5}', '{"null":2}', '{"b":3,"null":2}', "{}", "null"]),
+    ],
+)
+def test_null_keys_are_dropped_or_are_the_literal_alone_and_in_a_batch(t: str, mode: str, wanted: list[str]) -> None:
+    maps = [[("a", 1), (None, 2)], [(None, 3)], [(None, 4), (None, 5)], [("null", 1), (None, 2)]]
+    maps += [[("b", 1), (None, 2), ("b", 3)], []]
+    pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))  # a pa.MapArray takes no null
+    rows = pa.array([*({"m": one} for one in maps), {"m": None}], pa.struct({"m": pairs}))
+    writer = JsonWriter(parse_schema(f"m {t}"), WriteSettings(null_key_mode=mode))
+    messages = [f'{{"m":{text}}}'.encode() for text in wanted]
+    assert writer.write(rows).messages.to_pylist() == messages
+    assert [writer.write(rows.slice(at, 1)).messages[0].as_py() for at in range(len(rows))] == messages
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize(
+    ("t", "stored", "a_day"),
+    [
+        ("DATE", pa.date32(), 1),
+        ("TIMESTAMP(0)", pa.timestamp("s"), 86_400),
+        ("TIMESTAMP(3)", pa.timestamp("ms"), 86_400_000),
+        ("TIMESTAMP_LTZ(6)", pa.timestamp("us", "UTC"), 86_400_000_000),
+    ],
+)
+def test_years_before_0_and_after_9999_have_a_sign(kind: str, t: str, stored: pa.DataType, a_day: int) -> None:
+    low, high = -719_528 * a_day, 2_932_897 * a_day
+    wanted = {low - 1: "-0001-12-31", low: "0000-01-01", high - 1: "9999-12-31", high: "+10000-01-01"}
+    format, moments = get_format(kind), pa.array([*wanted], pa.int32() if t == "DATE" else pa.int64())
+    rows = pa.StructArray.from_arrays([moments.cast(stored)], ["a"])
+    for some in (rows, *(rows.slice(at, 1) for at in range(len(rows)))):
+        messages = format.encode_batch(some, f"a {t}").messages.to_pylist()
+        texts = [message.decode().lstrip('{"a:') for message in messages]
+        days = [wanted[moment] for moment in some.field("a").cast(moments.type).to_pylist()]
+        assert [text[: len(day)] for text, day in zip(texts, days, strict=True)] == days

@@ -436,7 +436,7 @@ def test_hostile_messages_get_the_right_answer(name: str) -> None:
     if KERNEL == "python" and len(message) > _PATIENCE:
         pytest.skip("the source takes its time")
     schema = f"a {kind}, z INT"
-    with cost.at_most(10):
+    with cost.at_most(30):
         batches = [
             get_format("json", options).decode_batch(pa.array([_GOOD, message, _GOOD], pa.binary()), schema)
             for options in ({}, {"decode.json-parser.enabled": "false"}, {"ignore-parse-errors": "true"})
@@ -465,7 +465,7 @@ def test_hostile_rows_of_change_messages_cost_little_time(format: str) -> None:
         if KERNEL == "python" and len(message) > _PATIENCE:
             continue
         array = pa.array([around % row for row in (_GOOD, message, _GOOD)], pa.binary())
-        with cost.at_most(5):
+        with cost.at_most(20):
             batch = get_format(format).decode_batch(array, f"a {kind}, z INT")
         assert batch.errors is None or (batch.errors[0].as_py(), batch.errors[2].as_py()) == (None, None)
         assert batch.rows[0].as_py() == batch.rows[2].as_py() == [{"a": None, "z": 9}]

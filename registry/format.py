@@ -38,7 +38,7 @@ from kvformat.registry.contract.nested_formats import (
     make_nested_format,
     nested_error,
 )
-from kvformat.registry.contract.normalize_input import binary_arrays, normalize_rows
+from kvformat.registry.contract.normalize_input import binary_arrays, normalize_kinds, normalize_rows
 from kvformat.registry.contract.options import Direction, OptionValues, display_value, parse_options
 from kvformat.registry.contract.schemas import resolve_schema, result_arrow_type, row_type
 from kvformat.registry.contract.secrets import scrubbed
@@ -203,7 +203,7 @@ class Format(FormatHooks):
         return resolve_schema(schema)
 
     def _checked_kinds(self, row_kinds: pa.Array, rows: int) -> pa.StringArray:
-        kinds = row_kinds.cast(pa.string())
+        kinds = normalize_kinds(row_kinds)
         if len(kinds) != rows:
             raise SchemaError(
                 f"row_kinds must have one element per row: {rows} rows, but {len(kinds)} row kinds",

@@ -32,7 +32,7 @@ from kvformat.registry.contract.errors import (
 from kvformat.registry.contract.format_hooks import HeaderNames, Part
 from kvformat.registry.contract.html import html
 from kvformat.registry.contract.nested_formats import find_nested_option
-from kvformat.registry.contract.normalize_input import binary_messages, normalize_rows
+from kvformat.registry.contract.normalize_input import binary_messages, normalize_kinds, normalize_rows
 from kvformat.registry.contract.options import Direction, OptionValues
 from kvformat.registry.contract.schemas import arrow_schema, resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import nullable, quoted
@@ -463,6 +463,9 @@ class KeyValueFormat:
         if keys is None:
             keys = pa.nulls(len(plain), pa.binary())
         keys = binary_messages(keys)
+        reads_keys = plan.layout.key_format is not None or any(column.raw_part == "key" for column in columns)
+        if reads_keys and len(keys) != len(plain):
+            raise SchemaError(f"there are {len(keys)} keys, but {len(plain)} values", field="key")
         decoded = decode_record_batch(
             plan.layout,
             keys,
@@ -487,7 +490,7 @@ class KeyValueFormat:
         plan = self._plan("encode")
         written = (*plan.metadata, *self._written(metadata))
         if row_kinds is not None:
-            row_kinds = row_kinds.cast(pa.string())
+            row_kinds = normalize_kinds(row_kinds)
             wrong = pc.invert(pc.is_in(row_kinds, pa.array([kind.value for kind in RowKind])))
             if len(row_kinds) != len(rows) or pc.any(wrong, min_count=0).as_py():
                 raise SchemaError("row_kinds must have '+I', '-U', '+U' or '-D' for every row", field="row_kind")

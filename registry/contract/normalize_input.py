@@ -67,6 +67,16 @@ def binary_arrays(messages: pa.Array | pa.ChunkedArray) -> list[pa.BinaryArray |
     return [messages if pa.types.is_large_binary(t) else binary_messages(messages)]
 
 
+def normalize_kinds(row_kinds: pa.Array | pa.ChunkedArray) -> pa.StringArray:
+    """Convert row kinds to one string array. Raises `SchemaError` for what is no Arrow array."""
+    if not isinstance(row_kinds, pa.Array | pa.ChunkedArray):
+        raise SchemaError(
+            f"row_kinds must be a pyarrow Array of strings, not {type(row_kinds).__name__}: pyarrow.array(['+I', ...])",
+            field="row_kind",
+        )
+    return (row_kinds.combine_chunks() if isinstance(row_kinds, pa.ChunkedArray) else row_kinds).cast(pa.string())
+
+
 def normalize_rows(rows: pa.StructArray, schema: pa.Schema) -> pa.StructArray:
     """Return the columns of the schema, in its order, with the types `arrow_type(nullable(...))`.
 
@@ -100,6 +110,8 @@ def _convert(array: pa.Array, t: FlinkType, path: str) -> pa.Array:
         return pa.nulls(len(array), want)
     if t.root == "ROW" and pa.types.is_struct(array.type):
         return _convert_row(array, t, path)
+    if t.root == "ARRAY" and pa.types.is_fixed_size_list(array.type):
+        array = array.cast(pa.list_(array.type.value_field))
     if t.root == "ARRAY" and (pa.types.is_list(array.type) or pa.types.is_large_list(array.type)):
         array = _without_offset(array)
         values = _convert(array.values, t.fields[0].type, f"{path}.element")

@@ -15,6 +15,7 @@ _R = TypeVar("_R")
 _P = ParamSpec("_P")
 _BOUND = 256
 _UNKNOWN: Any = object()
+_NAMED: Any = object()  # before the arguments that are given by name
 _store_lock: Guarded[None] = Guarded(lambda: None)
 
 
@@ -33,10 +34,11 @@ def cached_by_identity(function: Callable[Concatenate[_A, _P], _R]) -> Callable[
 
     @functools.wraps(function)
     def cached(first: _A, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        key = (id(first), args)
+        more = (*args, _NAMED, *sorted(kwargs.items())) if kwargs else args
+        key = (id(first), more)
         entry = known.get(key)
         if entry is None or entry[0] is not first:
-            content = (_content_key(first), args)
+            content = (_content_key(first), more)
             result = by_content.get(content, _UNKNOWN)
             is_new = result is _UNKNOWN
             if is_new:

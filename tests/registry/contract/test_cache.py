@@ -75,6 +75,38 @@ def test_cached_values_are_not_computed_again() -> None:
     assert calls == [1, 2, 1]
 
 
+def test_arguments_by_name_have_results_of_their_own() -> None:
+    calls = []
+
+    @cached_by_identity
+    def derived(thing: _Thing, *args: int, a: int = 0, b: int = 0) -> tuple[int, ...]:
+        calls.append((*args, a, b))
+        return (*args, a, b)
+
+    thing = _Thing()
+    for _ in range(2):
+        assert derived(thing) == (0, 0)
+        assert derived(thing, a=1) == (1, 0)
+        assert derived(thing, b=1) == (0, 1)
+        assert derived(thing, 1) == (1, 0, 0)
+        assert derived(thing, a=1, b=2) == derived(thing, b=2, a=1) == (1, 2)
+    assert len(calls) == 5
+
+
+def test_the_oldest_entries_are_removed_first() -> None:
+    calls = []
+
+    @cached_by_identity
+    def derived(thing: _Thing) -> _Thing:
+        calls.append(thing)
+        return thing
+
+    things = [_Thing() for _ in range(cache._BOUND + 1)]
+    for thing in (*things, things[-1], things[1], things[0]):
+        assert derived(thing) is thing
+    assert calls == [*things, things[0]]
+
+
 def test_a_format_serves_threads(impatient: None) -> None:
     fmt = get_format("csv")
     messages = pa.array([b"1,a", b"2,b"])

@@ -60,13 +60,15 @@ def write_file(storage: TableStorage, rows: pa.Table) -> DataFile:
 
 
 def write_files(storage: TableStorage, rows: pa.Table, keys: Sequence[str], size: int) -> list[DataFile]:
-    """Write rows to files of about `TARGET_BYTES`; `size` is the expected size of all. Several files have sorted keys.
+    """Write rows to files of about `TARGET_BYTES`; `size` is the expected size of all.
 
+    Several files have sorted keys, except for nested ones, which Arrow can't sort and which have no statistics.
     A file is split if it has more than twice that size: so a file that grows is not split in each batch.
     """
     count = max(1, int(size / TARGET_BYTES)) if size > 2 * TARGET_BYTES else 1
-    if count > 1 and keys:
-        rows = rows.take(pc.sort_indices(rows.select(list(keys)), [(key, "ascending") for key in keys]))
+    by = [key for key in keys if not pa.types.is_nested(rows.schema.field(key).type)]
+    if count > 1 and by:
+        rows = rows.take(pc.sort_indices(rows.select(by), [(key, "ascending") for key in by]))
     step = max(1, -(-rows.num_rows // count))
     return [write_file(storage, rows.slice(start, step)) for start in range(0, rows.num_rows, step)]
 

@@ -42,6 +42,8 @@ class KeyIndex:
 
     def places(self, rows: pa.Table) -> Places:
         """Return for each row the number of the row of the index that has its key, or -1."""
+        if not len(self._rows):  # all records of a batch may be bad
+            return np.full(rows.num_rows, -1, np.int64)
         codes = np.zeros(rows.num_rows, np.int64)
         for number, (key, values, pairs) in enumerate(self._columns):
             digits = _digits(_comparable(rows.column(key)), values)

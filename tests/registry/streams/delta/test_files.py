@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import functools
 import json
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -89,6 +91,36 @@ def test_values_outside_of_pythons_years_have_no_statistics(storage: TableStorag
     assert stats["nullCount"] == dict.fromkeys(rows.column_names, 0)
 
 
+def test_the_statistics_are_those_of_all_row_groups(storage: TableStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A column with one text that is too long, in any group, has no least and greatest value."""
+    monkeypatch.setattr(pq, "write_table", functools.partial(pq.write_table, row_group_size=2))
+    days = [dt.date(2024, 5, day) if day else None for day in (9, 7, 0, 0, 8, 3, 4, 5)]
+    rows = pa.table(
+        {
+            "id": [5, 9, 1, 2, None, None, 7, None],
+            "day": days,
+            "begins": ["y" * 65, "a", "b", "c", None, "d", "e", None],
+            "ends": ["a", "b", "c", "d", None, None, "e", "y" * 65],
+        }
+    )
+    stats = json.loads(write_file(storage, rows).stats)
+    assert stats["numRecords"] == 8
+    assert stats["minValues"] == {"id": 1, "day": "2024-05-03"}
+    assert stats["maxValues"] == {"id": 9, "day": "2024-05-09"}
+    assert stats["nullCount"] == {"id": 3, "day": 2, "begins": 2, "ends": 2}
+
+
+def test_a_file_that_is_not_written_whole_is_removed(storage: TableStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(rows: pa.Table, sink: Any, **more: Any) -> None:
+        sink.write(b"PAR1")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(pq, "write_table", full)
+    with pytest.raises(OSError, match="no space left"):
+        write_file(storage, pa.table({"id": [1]}))
+    assert [*Path(storage.uri).iterdir()] == []
+
+
 def test_null_in_a_column_that_is_not_null_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="the column 'id' of the table is NOT NULL, and 1 rows have no value"):
         conformed(pa.table({"id": pa.array([1, None], pa.int32())}), _SCHEMA)
@@ -102,6 +134,23 @@ def test_large_rows_become_several_files_with_sorted_keys(storage: TableStorage)
     assert len(read) == 5
     assert [number for numbers in read for number in numbers] == [*range(1, 51)]
     assert write_files(storage, rows.slice(0, 0), ["id"], 0) == []
+
+
+@pytest.mark.parametrize("keys", [["a"], ["a", "id"], ["m", "s", "id", "a"]])
+def test_nested_keys_of_large_rows_are_not_sorted(storage: TableStorage, keys: list[str]) -> None:
+    """Arrow can't sort some of them."""
+    count = 50
+    rows = pa.table(
+        {
+            "id": [*range(count, 0, -1)],
+            "a": [[number] for number in range(count)],
+            "m": pa.array([[("k", 1)]] * count, pa.map_(pa.string(), pa.int64())),
+            "s": [{"l": [number]} for number in range(count)],
+        }
+    )
+    files = write_files(storage, rows, keys, 5 * TARGET_BYTES)
+    read = [pq.read_table(f"{storage.uri}/{file.name}")["id"].to_pylist() for file in files]
+    assert [number for numbers in read for number in numbers] == [*range(1, 51)][:: 1 if "id" in keys else -1]
 
 
 def test_a_task_writes_files_of_the_target_size(storage: TableStorage) -> None:

@@ -72,6 +72,12 @@ def test_rows_are_merged_as_in_a_dictionary(seed: int) -> None:
     assert len(found) == len(expected)
 
 
+@pytest.mark.parametrize("keys", [["a"], ["a", "b"]])
+def test_without_changes_no_row_has_a_changed_key(keys: list[str]) -> None:
+    rows = pa.table({"a": [1.5, None], "b": ["x", None]})
+    assert KeyIndex(rows.slice(0, 0), keys).places(rows).tolist() == [-1, -1]
+
+
 def test_a_key_that_is_there_twice_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match=r"have the same key twice \(a, b\)"):
         KeyIndex(pa.table({"a": [1, 1], "b": pa.nulls(2, pa.string())}), ["a", "b"])
@@ -91,6 +97,28 @@ def test_files_are_left_out_by_their_least_and_greatest_values(low: Any, high: A
     assert index.may_be_in(DataFile("f", 1, 1, low, high)) is inside
     with_null = KeyIndex(pa.table({"a": [5, None]}), ["a"])
     assert with_null.may_be_in(DataFile("f", 1, 1, low, high))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "inside"),
+    [
+        ({"a": 1, "b": "m"}, {"a": 9, "b": "m"}, True),
+        ({"a": 1, "b": "n"}, {"a": 9, "b": "z"}, False),
+        ({"a": 6, "b": "a"}, {"a": 9, "b": "z"}, False),
+        ({"a": 6}, {"a": 9}, False),
+        ({"b": "n"}, {"b": "z"}, False),
+        ({"a": 1, "b": "n"}, {"a": 9}, True),  # without a greatest value
+    ],
+)
+def test_a_file_is_left_out_if_any_column_of_the_key_excludes_it(low: Any, high: Any, inside: bool) -> None:
+    index = KeyIndex(pa.table({"a": [5], "b": ["m"]}), ["a", "b"])
+    assert index.may_be_in(DataFile("f", 1, 1, low, high)) is inside
+
+
+def test_a_key_with_one_unknown_column_is_in_no_row() -> None:
+    index = KeyIndex(pa.table({"a": [1, 1, 2], "b": ["x", "y", "x"]}), ["a", "b"])
+    asked = pa.table({"a": [1, 2, 2, 3, 1, None, 2], "b": ["z", "y", "?", "x", None, "x", "x"]})
+    assert index.places(asked).tolist() == [-1] * 6 + [2]
 
 
 def test_nested_keys_are_left_to_spark() -> None:

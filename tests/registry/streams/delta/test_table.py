@@ -7,6 +7,7 @@ import json
 import os
 import random
 import time
+from contextlib import nullcontext as does_not_raise
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,12 @@ from deltalake import Transaction as AppTransaction
 from pyspark.sql import types as T
 
 from kvformat.registry.contract.errors import ConfigurationError
+from kvformat.registry.contract.schemas import spark_schema
+from kvformat.registry.contract.types import FlinkField, FlinkType, from_arrow
+from kvformat.registry.streams.current_table import CurrentTable
 from kvformat.registry.streams.delta import files as delta_files
 from kvformat.registry.streams.delta import table as delta_table
-from kvformat.registry.streams.delta.files import write_file
+from kvformat.registry.streams.delta.files import DataFile, read_file, write_file, write_files
 from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction
 from kvformat.registry.streams.delta.storage import TableStorage
 from kvformat.registry.streams.delta.table import DeltaFolder, TableWrite
@@ -133,6 +137,73 @@ def test_a_commit_that_fails_leaves_no_file(
     assert len([*(Path(folder.storage.uri)).glob("*.parquet")]) == 1
 
 
+def test_the_files_of_a_commit_that_is_there_in_spite_of_its_error_stay(
+    folder: DeltaFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = DeltaLog.commit
+
+    def unanswered(log: DeltaLog, *given: Any) -> None:
+        commit(log, *given)
+        raise OSError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DeltaLog, "commit", unanswered)
+        with pytest.raises(OSError, match="no answer"):
+            folder.merge_rows(_changes((1, "a", "+U")), ["id"], _write(5))
+    folder.merge_rows(_changes((1, "not again", "+U")), ["id"], _write(5))
+    assert _read(folder) == {1: "a"}
+
+
+def test_a_write_is_given_up_after_five_conflicts(folder: DeltaFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def refused(log: DeltaLog, *given: Any) -> None:
+        tried.append(log.version)
+        raise CommitConflict
+
+    for name, write in (
+        ("commit", lambda: folder.merge_rows(_changes((1, "a", "+U")), ["id"], _write(5))),
+        ("replace", lambda: folder.truncate(_write(5))),
+    ):
+        tried.clear()
+        monkeypatch.setattr(DeltaLog, name, refused)
+        with pytest.raises(ConfigurationError, match="another version in each of 5 attempts to write it: stop its"):
+            write()
+        assert len(tried) == 5
+    assert [*(Path(folder.storage.uri)).glob("*.parquet")] == []
+
+
+def test_a_table_is_emptied_after_a_conflict(folder: DeltaFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.merge_rows(_changes((1, "a", "+U")), ["id"], _write(5))
+    replace, fails = DeltaLog.replace, [CommitConflict()]
+
+    def failing(log: DeltaLog, *given: Any) -> None:
+        if fails:
+            raise fails.pop()
+        replace(log, *given)
+
+    monkeypatch.setattr(DeltaLog, "replace", failing)
+    folder.truncate(_write(6))
+    assert (_read(folder), folder.written_log().position("q")) == ({}, 6)
+
+
+def test_a_file_that_the_driver_does_not_see_is_not_committed(
+    folder: DeltaFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task wrote it to a folder of its own machine."""
+
+    def elsewhere(*given: Any) -> list[DataFile]:
+        files = write_files(*given)
+        for file in files[:1]:
+            (Path(folder.storage.uri) / file.name).unlink()
+        return files
+
+    monkeypatch.setattr(delta_table, "write_files", elsewhere)
+    with pytest.raises(ConfigurationError, match="was written by a task, and the driver does not see it: give a path"):
+        folder.merge_rows(_changes((1, "a", "+U")), ["id"], _write(5))
+    assert (_read(folder), folder.written_log().version) == ({}, 0)
+
+
 def test_only_files_with_changed_keys_are_written(folder: DeltaFolder) -> None:
     files = []
     for start in (0, 100, 200):
@@ -146,11 +217,56 @@ def test_only_files_with_changed_keys_are_written(folder: DeltaFolder) -> None:
     assert _read(folder)[150] == "new"
 
 
+@pytest.mark.parametrize(
+    "kind", [pa.int32(), pa.float64(), pa.decimal128(5, 2), pa.binary(), pa.timestamp("us", "UTC")]
+)
+def test_a_batch_without_rows_changes_nothing_and_is_done(tmp_path: Path, kind: pa.DataType) -> None:
+    """All records of the batch were bad. Of most types a file does not tell which keys it has."""
+    folder = DeltaFolder(TableStorage.of(tmp_path), upkeep_commits=0)
+    column = pa.nulls(1, kind)
+    key = spark_schema(FlinkType("ROW", fields=(FlinkField("id", from_arrow(kind, True, "id")),)))
+    DeltaLog.create(folder.storage, T.StructType([*key.fields, T.StructField("k2", T.StringType())]), {})
+    changes = pa.table({"id": column, "k2": ["a"], "row_kind": ["+U"]})
+    folder.merge_rows(changes, ["id", "k2"], _write(0))
+    for keys, position in ((["id", "k2"], 1), (["id"], 2)):
+        folder.merge_rows(changes.slice(0, 0), keys, _write(position))
+        log = folder.written_log()
+        assert log.position("q") == position
+        (file,) = log.files()
+        assert read_file(folder.storage, file.name, log.schema).num_rows == 1
+
+
 def test_null_in_a_column_that_is_not_null_leaves_the_table_as_it_is(folder: DeltaFolder) -> None:
     changes = pa.table({"id": pa.array([None], pa.int32()), "v": ["a"], "row_kind": ["+U"]})
     with pytest.raises(ConfigurationError, match="the column 'id' of the table is NOT NULL, and 1 rows have no value"):
         folder.merge_rows(changes, ["id"], _write(0))
     assert (_read(folder), folder.written_log().version) == ({}, 0)
+
+
+# --- the table of maintain ---------------------------------------------------------------------------------------
+
+
+def test_columns_are_added_beside_other_writers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another driver creates the table, or commits, between the look at it and the commit."""
+    create, add_columns, fails = DeltaLog.create, DeltaLog.add_columns, [CommitConflict()]
+
+    def created_elsewhere(storage: TableStorage, columns: T.StructType, properties: Any) -> None:
+        create(storage, T.StructType(columns.fields[:1]), properties)
+        raise CommitConflict
+
+    def failing(log: DeltaLog, columns: T.StructType) -> None:
+        if fails:
+            raise fails.pop()
+        add_columns(log, columns)
+
+    monkeypatch.setattr(DeltaLog, "create", created_elsewhere)
+    monkeypatch.setattr(DeltaLog, "add_columns", failing)
+    table = CurrentTable.at(tmp_path / "t", ("id",))
+    table._prepare(_COLUMNS)
+    assert table.folder.written_log().columns.names == ["id", "v"]
+    fails.append(CommitConflict())
+    table._prepare(T.StructType([*_COLUMNS.fields, T.StructField("new", T.LongType())]))
+    assert table.folder.written_log().columns.names == ["id", "v", "new"]
 
 
 # --- tables of others --------------------------------------------------------------------------------------------
@@ -204,16 +320,32 @@ def test_a_constraint_is_named(tmp_path: Path) -> None:
         DeltaFolder(TableStorage.of(tmp_path)).written_log()
 
 
-def test_column_mapping_is_named(tmp_path: Path) -> None:
-    """Deltalake itself can't make such a table, so its log is changed."""
+@pytest.mark.parametrize(
+    ("property", "of_column", "words"),
+    [
+        (("delta.columnMapping.mode", "name"), None, "column mapping"),
+        (("delta.columnMapping.mode", "none"), None, None),
+        (("delta.appendOnly", "TRUE"), None, "delta.appendOnly"),
+        (("delta.appendOnly", "false"), None, None),
+        (("delta.enableRowTracking", "true"), None, "delta.enableRowTracking"),
+        (None, ("delta.generationExpression", "id + 1"), "delta.generationExpression of v"),
+        (None, ("delta.invariants", "{}"), "delta.invariants of v"),
+        (None, ("delta.identity.start", 1), "delta.identity.start of v"),
+        (None, ("comment", "text"), None),
+    ],
+)
+def test_a_feature_of_other_writers_is_named(tmp_path: Path, property: Any, of_column: Any, words: str | None) -> None:
+    """Deltalake itself can't make such tables, so the log is changed."""
     _foreign(tmp_path)
     log = tmp_path / "_delta_log" / f"{0:020}.json"
     lines = [json.loads(line) for line in log.read_text().splitlines()]
-    for line in lines:
-        if "metaData" in line:
-            line["metaData"]["configuration"]["delta.columnMapping.mode"] = "name"
+    (metadata,) = (line["metaData"] for line in lines if "metaData" in line)
+    metadata["configuration"].update([property] if property else [])
+    schema = json.loads(metadata["schemaString"])
+    schema["fields"][1]["metadata"].update([of_column] if of_column else [])
+    metadata["schemaString"] = json.dumps(schema)
     log.write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(ConfigurationError, match="has column mapping, which only Spark"):
+    with pytest.raises(ConfigurationError, match=f"has {words}, which only Spark") if words else does_not_raise():
         DeltaFolder(TableStorage.of(tmp_path)).written_log()
 
 
@@ -242,6 +374,23 @@ def test_the_upkeep_removes_what_no_reader_needs(tmp_path: Path, caplog: pytest.
     assert left == {*replaced, folder.written_log().files()[0].name, "foreign.parquet"} - {old.name}
     assert caplog.records == []
     assert _read(folder) == dict.fromkeys(range(4), "a")
+
+
+def test_an_upkeep_that_fails_is_logged_and_the_rows_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def failing(log: DeltaLog) -> None:
+        raise RuntimeError("hunter2")
+
+    folder = DeltaFolder(TableStorage.of(tmp_path), upkeep_commits=2)
+    DeltaLog.create(folder.storage, _COLUMNS, {})
+    monkeypatch.setattr(DeltaLog, "vacuum", failing)
+    for batch in range(3):
+        folder.merge_rows(_changes((batch, "a", "+U")), ["id"], _write(batch))
+    assert len(_read(folder)) == 3
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the upkeep of the Delta table at '{tmp_path}' failed: RuntimeError"
+    ]
 
 
 def test_the_log_stays_short(tmp_path: Path) -> None:

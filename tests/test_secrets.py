@@ -30,6 +30,7 @@ from kvformat.registry import (
     get_format,
 )
 from kvformat.registry.contract.options import mask_userinfo
+from kvformat.registry.contract.schema_registries import RegistrySettings
 from kvformat.registry.contract.secrets import scrubbed
 from kvformat.registry.sql.connector_options import masked
 from tests.support.registry_server import Registry, RegistryServer
@@ -356,6 +357,18 @@ def test_a_value_that_assigns_a_secret_is_hidden_whatever_its_option_is_called()
     assert masked("properties.anything", jaas) == "******"
     assert masked("properties.anything", "a=1, password-free = 2x") == "******", "rather too much than too little"
     assert masked("properties.anything", "https://ada:hunter2@host/x") == "https://******@host/x"
+
+
+@pytest.mark.parametrize(
+    "secret",
+    ["ada:hunter@2", "hunter@2", "hunter%402", "bob:second", "second", "eve:third", "third", "me:fourth", "fourth"],
+)
+def test_all_credentials_of_the_settings_of_a_registry_are_hidden(secret: str) -> None:
+    """Each URL of a list may have some, and so may a proxy; a password may come without its user, and decoded."""
+    properties = (("proxy", "http://eve:third@p:1"), ("basic.auth.user.info", "me:fourth"), ("ssl.x", "plain"))
+    settings = RegistrySettings("http://ada:hunter%402@r:1,http://bob:second@s:2", properties)
+    assert settings.scrubbed(f"no access: {secret}!") == "no access: ******!"
+    assert settings.scrubbed("plain") == "plain"
 
 
 @pytest.mark.parametrize(

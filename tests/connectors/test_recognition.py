@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qsl
 
@@ -121,3 +122,15 @@ def test_protobuf_is_recognized_from_bytes() -> None:
     others = (b"\x08\x07\x12\x03Ad", b"\x08\x07\x12\x01A", b"\x08\x07\x13\x03Ada", b"\x00\x07\x12\x03Ada", b"\x80")
     for message in others:
         assert [guess.format for guess in inspect_topic([message]).guesses] != ["protobuf"], message
+
+
+def test_a_part_of_a_sample_has_the_keys_and_the_frames_of_its_messages() -> None:
+    sample = MessageSample((b"a", b"b", None, b"d"), (b"1", None, b"3", b"4"), framed=frozenset({0, 3}), cut="rest")
+    for indices, values, keys, framed in (
+        ([3, 1], (b"d", b"b"), (b"4", None), {0}),
+        ([1, 2, 0], (b"b", None, b"a"), (None, b"3", b"1"), {2}),
+        ([], (), (), set()),
+    ):
+        part = sample.only(indices)
+        assert (part.values, part.keys, part.framed, part.cut) == (values, keys, framed, "rest")
+    assert replace(sample, keys=None).only([0]).keys is None

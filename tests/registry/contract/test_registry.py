@@ -98,6 +98,9 @@ def test_registering_another_class_under_a_name_is_an_error(fresh_registry: None
         registry.register_format(OtherJson)
     with pytest.raises(PluginError, match="not a subclass"):
         registry.register_format(dict)  # type: ignore[type-var, arg-type]
+    for nothing in ("", None):
+        with pytest.raises(PluginError, match=r"Nameless has no identifier; set the class attribute"):
+            registry.register_format(type("Nameless", (ProbeFormat,), {"identifier": nothing}))
 
 
 def test_conflicting_and_broken_plugins_are_reported(
@@ -106,7 +109,8 @@ def test_conflicting_and_broken_plugins_are_reported(
     probe = "tests.support.probe:ProbeFormat"
     _install(tmp_path, "acme-probe", f"probe = {probe}\nbroken = acme_missing:Nothing\nodd = json:dumps")
     _install(tmp_path, "other-probe", f"misnamed = {probe}\ntwice = {probe}")
-    _install(tmp_path, "third-probe", "twice = elsewhere:ProbeFormat")
+    _install(tmp_path, "third-probe", "twice = elsewhere:ProbeFormat\nexits = acme_exits:Nothing")
+    (tmp_path / "acme_exits.py").write_text("raise SystemExit(3)")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert {"probe", "broken", "twice"} <= set(registry.available_formats())
     assert type(registry.get_format("probe")) is ProbeFormat
@@ -115,11 +119,27 @@ def test_conflicting_and_broken_plugins_are_reported(
     with pytest.raises(PluginError, match=r"'broken' of acme-probe 1\.0 .*acme_missing") as caught:
         registry.get_format("broken")
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
+    with pytest.raises(PluginError, match=r"'exits' of third-probe 1\.0 .*SystemExit"):
+        registry.get_format("exits")
     with pytest.raises(PluginError, match="not a subclass"):
         registry.get_format("odd")
     with pytest.raises(PluginError, match="its identifier is 'probe'"):
         registry.get_format("misnamed")
     assert type(registry.get_format("json")) is JsonFormat  # a broken plugin does not affect other formats
+
+
+def test_a_package_that_is_installed_later_is_found(
+    fresh_registry: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A distribution that is listed twice, such as one on two paths, is no clash."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not discovery.is_available("probe")
+    for name in ("acme-probe", "acme-probe-again"):
+        _install(tmp_path, name, "probe = tests.support.probe:ProbeFormat")
+    assert not discovery.is_available("probe")  # without a search
+    assert type(registry.get_format("probe")) is ProbeFormat
+    _install(tmp_path, "late", "late = acme_missing:Nothing")
+    assert "late" in registry.available_formats()
 
 
 def test_missing_pyspark_names_the_extra() -> None:

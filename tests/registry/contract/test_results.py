@@ -102,6 +102,10 @@ _WRONG_ROWS: dict[str, tuple[Any, str]] = {
         DecodedBatch(_GOOD, errors=pa.array(["bad", None])),
         "the list of a message with an error must be null",
     ),
+    "an error beside rows, of a slice": (
+        DecodedBatch(_GOOD, errors=pa.array([None, None, "bad"])[1:]),
+        "the list of a message with an error must be null",
+    ),
     "codes of another type": (
         DecodedBatch(_LOST, None, pa.array(["bad", None]), pa.array([1, None])),
         "codes must be None or a pyarrow StringArray with one element per message",
@@ -112,6 +116,10 @@ _WRONG_ROWS: dict[str, tuple[Any, str]] = {
     ),
     "a code elsewhere": (
         DecodedBatch(_LOST, None, pa.array(["bad", None]), pa.array([None, "WRONG_TYPE"])),
+        "codes must have a code for each error and null for the others",
+    ),
+    "a code too many": (
+        DecodedBatch(_LOST, None, pa.array(["bad", None]), pa.array(["WRONG_TYPE", "WRONG_TYPE"])),
         "codes must have a code for each error and null for the others",
     ),
     "lost without an error": (
@@ -157,6 +165,27 @@ def test_valid_results_are_returned_unchanged() -> None:
     batch = DecodedBatch(rows, kinds, errors, codes)
     messages = pa.array([b"x", b"y", b"z", None])
     assert _decoding(lambda some: batch if len(some) else _rows_of(some)).decode_batch(messages, "a STRING") is batch
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9])
+def test_bits_after_the_last_value_are_ignored(count: int) -> None:
+    """All bits of a kernel's bitmaps that belong to no message are set."""
+
+    def kernel(messages: pa.BinaryArray) -> DecodedBatch:
+        failed = np.arange(16) % 2 == 0
+
+        def array(kind: pa.DataType, valid: Any, filled: pa.Array) -> Any:
+            bits = np.where(np.arange(16) < len(messages), valid, True)
+            children = [filled.values] if pa.types.is_list(kind) else []
+            buffers = [pa.py_buffer(np.packbits(bits, bitorder="little")), *filled.buffers()[1 : 2 if children else 3]]
+            return pa.Array.from_buffers(kind, len(messages), buffers, children=children)
+
+        texts = array(pa.string(), failed, pa.array(["MALFORMED"] * 16))
+        return DecodedBatch(array(_LISTS, ~failed, pa.array([[]] * 16, _LISTS)), None, texts, texts)
+
+    batch = _decoding(kernel).decode_batch(_numbered(count), "a STRING")
+    assert batch.codes is not None
+    assert batch.codes.to_pylist() == [None if number % 2 else "MALFORMED" for number in range(count)]
 
 
 # --- exceptions --------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from kvformat.registry.contract.schemas import (
     row_type,
     spark_schema,
 )
-from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, spark_type
+from kvformat.registry.contract.types import MAX_LENGTH, FlinkField, FlinkType, spark_type, with_time_digits
 
 pyspark_types = pytest.importorskip("pyspark.sql.types")
 
@@ -128,6 +128,13 @@ def test_flink_and_spark_spellings() -> None:
         ("INTERVAL YEAR(4) TO MONTH", "INTERVAL YEAR TO MONTH"),
         ("INTERVAL DAY TO SECOND(3)", "INTERVAL DAY TO SECOND"),
         ("INTERVAL HOUR", "INTERVAL DAY TO SECOND"),
+        ("INTERVAL MINUTE TO SECOND", "INTERVAL DAY TO SECOND"),
+        ("TIMESTAMP_LTZ(9)", "TIMESTAMP_LTZ(9)"),
+        ("TIME(3) WITHOUT TIME ZONE", "TIME(3)"),
+        ("INT NULL", "INT"),
+        ("ARRAY<INT NULL> NULL", "ARRAY<INT>"),
+        ("VARCHAR(2147483646)", "VARCHAR(2147483646)"),
+        ("INT" + " ARRAY" * 100, "ARRAY<" * 100 + "INT" + ">" * 100),
         ("INT NOT NULL ARRAY NOT NULL", "ARRAY<INT NOT NULL> NOT NULL"),
         ("ROW(a INT, b ROW<>)", "ROW<`a` INT, `b` ROW<>>"),
     ],
@@ -144,7 +151,17 @@ def test_types_have_the_meaning_of_flink(text: str, meaning: str) -> None:
         ("a DECIMAL(39, 1)", "DECIMAL needs a precision from 1 to 38"),
         ("a DECIMAL(5, 6)", "scale from 0 to the precision"),
         ("a TIMESTAMP(10)", "TIMESTAMP needs a precision from 0 to 9"),
+        ("a TIMESTAMP_LTZ(10)", "TIMESTAMP_LTZ needs a precision from 0 to 9"),
+        ("a TIMESTAMP(10) WITH LOCAL TIME ZONE", "TIMESTAMP_LTZ needs a precision from 0 to 9"),
+        ("a TIME(10)", "TIME needs a precision from 0 to 9"),
+        ("a TIMESTAMP_NTZ WITH LOCAL TIME ZONE", "expected ',', found 'WITH'"),
+        ("a DECIMAL(0, 0)", "DECIMAL needs a precision from 1 to 38"),
         ("a CHAR(0)", "CHAR needs a length from 1"),
+        ("a VARCHAR(2147483648)", "VARCHAR needs a length from 1 to 2147483647"),
+        ("a INT VARYING", "INT VARYING is not a type"),
+        ("a INTERVAL DAY TO DAY", "expected one of HOUR, MINUTE, SECOND, found 'DAY'"),
+        ("a INTERVAL MONTH TO YEAR", "expected one of , found 'YEAR'"),
+        ("a INTERVAL SECOND TO MINUTE", "found 'MINUTE'"),
         ("a TIMESTAMP(3) WITH TIME ZONE", "use TIMESTAMP or TIMESTAMP_LTZ"),
         ("a RAW('c', 's')", "no format supports the type RAW"),
         ("a ARRAY<INT", "expected '>', found the end of the text"),
@@ -155,6 +172,7 @@ def test_types_have_the_meaning_of_flink(text: str, meaning: str) -> None:
         ("a § INT", "unexpected character '§', at character 3"),
         ("` ` INT", "must not be empty or blank"),
         ("a " + "ARRAY<" * 300 + "INT" + ">" * 300, "nested more than 100 levels deep"),
+        ("a INT" + " ARRAY" * 101, "nested more than 100 levels deep"),
     ],
 )
 def test_errors_of_schemas_have_a_position(text: str, why: str) -> None:
@@ -176,12 +194,42 @@ def test_arrow_schemas_are_accepted() -> None:
         resolve_schema({"a": "INT"})  # type: ignore[arg-type]
 
 
+def test_two_fields_with_one_name_are_refused_at_any_depth() -> None:
+    T = pyspark_types
+    twice = pa.struct([("x", pa.int8()), ("x", pa.int8())])
+    fields = [T.StructField("x", T.ByteType())] * 2
+    for schema in (
+        pa.schema([("r", pa.struct([("l", pa.list_(twice))]))]),
+        T.StructType([T.StructField("r", T.StructType([T.StructField("l", T.ArrayType(T.StructType(fields)))]))]),
+    ):
+        with pytest.raises(SchemaError, match=r"there are two columns named 'x' in r\.l\.element") as caught:
+            resolve_schema(schema)
+        assert caught.value.field == "r.l.element"
+
+
+@pytest.mark.parametrize("digits", [0, 3, 9])
+def test_times_have_at_least_some_digits_at_every_level(digits: int) -> None:
+    found = with_time_digits(parse_type("ROW<a ARRAY<TIME(1) NOT NULL>, m MAP<TIME(6), TIME>, t TIMESTAMP(0)>"), digits)
+    one, six, none = (max(digits, declared) for declared in (1, 6, 0))
+    assert str(found) == f"ROW<`a` ARRAY<TIME({one}) NOT NULL>, `m` MAP<TIME({six}), TIME({none})>, `t` TIMESTAMP(0)>"
+
+
 def test_stale_metadata_is_ignored() -> None:
     renamed = pa.schema([pa.field("x", pa.int32(), metadata={TYPE_KEY: "TIMESTAMP(3)"})])
     assert str(row_type(renamed).fields[0].type) == "INT"
     T = pyspark_types
     struct = T.StructType([T.StructField("x", T.LongType(), True, {TYPE_KEY: "not a type"})])
     assert str(row_of_spark(struct).fields[0].type) == "BIGINT"
+
+
+@pytest.mark.parametrize("nullable", [True, False])
+def test_the_nullability_of_a_field_wins_over_that_of_its_metadata(nullable: bool) -> None:
+    """A cast or an outer join may have changed it."""
+    T, wanted = pyspark_types, "TIMESTAMP(3)" if nullable else "TIMESTAMP(3) NOT NULL"
+    for text in ("TIMESTAMP(3)", "TIMESTAMP(3) NOT NULL"):
+        arrow = pa.schema([pa.field("x", pa.timestamp("us"), nullable, {TYPE_KEY: text})])
+        spark = T.StructType([T.StructField("x", T.TimestampNTZType(), nullable, {TYPE_KEY: text})])
+        assert str(row_type(arrow).fields[0].type) == str(row_of_spark(spark).fields[0].type) == wanted
 
 
 def test_spark_types_without_counterpart_are_refused() -> None:

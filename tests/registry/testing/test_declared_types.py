@@ -5,13 +5,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs.debezium_json import DebeziumJsonFormat
 from kvformat.codecs.json.format import JsonFormat
 from kvformat.registry import ConfigurationError
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from kvformat.registry.testing import RULES, BrokenRules, Declaration, FormatContract, Sample, check_format
 from kvformat.registry.testing.edges import known_type, rows_of
-from kvformat.registry.testing.rules import check_rule
+from kvformat.registry.testing.rules import Rule, check_rule
 from kvformat.registry.testing.subject import Subject
 
 TYPES = (
@@ -63,6 +64,23 @@ def test_check_format_accepts_any_spelling_of_types() -> None:
     assert report.compared["edges"] >= 8
     with pytest.raises(BrokenRules, match="`bad` declares no messages"):
         check_format(JsonFormat(), [{"id": 1}], schema="id INT", types=[])
+
+
+def test_check_format_compares_the_kinds_of_rows() -> None:
+    messages = [b'{"before":null,"after":{"id":1},"op":"c"}', b'{"before":{"id":2},"after":null,"op":"d"}']
+    rows, given = [{"id": 1}, {"id": 2}], {"schema": "id INT", "types": [], "messages": messages, "bad": [b"{"]}
+    report = check_format(DebeziumJsonFormat(), rows, row_kinds=["+I", "-D"], **given)  # type: ignore[arg-type]
+    assert report.compared["round_trip"] >= 4
+    with pytest.raises(BrokenRules, match=r"breaks the rule round_trip: .*expected .* got .* of the kinds"):
+        check_format(DebeziumJsonFormat(), rows, **given)  # type: ignore[arg-type]
+
+
+def test_a_rule_that_compares_nothing_is_broken() -> None:
+    """A sample that fits a rule is missing: silence would look like success."""
+    idle = Rule("idle", "object", (), "Nothing is compared.", "docs/plugins.md", lambda subject: None)
+    found = check_rule(idle, Subject(Declaration(JsonFormat)))
+    assert found.broken is not None
+    assert "compared nothing, because no sample fits it. Declare more `samples`" in found.broken
 
 
 @pytest.mark.parametrize("name", ["types", "unsupported", "unlike_wider"])

@@ -24,7 +24,7 @@ from kvformat.registry import (
 from kvformat.registry.testing import RULES, Declaration, Sample
 from kvformat.registry.testing.rules import check_rule
 from kvformat.registry.testing.subject import Subject
-from tests.registry.testing import wrong_values  # noqa: F401 - further mutants of Good
+from tests.registry.testing import wrong_objects, wrong_values  # noqa: F401 - further mutants of Good
 from tests.registry.testing.good import Good, GoodChanges, in_capitals, rebuilt
 
 # --- decoding -----------------------------------------------------------------------------------------------
@@ -52,6 +52,17 @@ class NullIsARow(Good):
 
     def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
         return super().read(pc.fill_null(messages, b"{}"), schema)
+
+
+class OnlyNullsAreRows(Good):
+    """Reads null messages as rows in a batch without others."""
+
+    identifier = "only-nulls-are-rows"
+    rule = "null_messages"
+
+    def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
+        only = messages.null_count == len(messages)
+        return super().read(pc.fill_null(messages, b"{}") if only else messages, schema)
 
 
 class SkippedIsAnError(Good):
@@ -225,6 +236,18 @@ class ShiftsAfterABadOne(Good):
         return rebuilt(batch, rows)
 
 
+class SaysTheFirstError(Good):
+    """Gives all bad messages of a batch the error of the first."""
+
+    identifier = "says-the-first-error"
+    rule = "neighbours"
+
+    def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
+        batch = super().read(messages, schema)
+        errors = pa.nulls(0, pa.string()) if batch.errors is None else batch.errors.drop_null()
+        return replace(batch, errors=pc.if_else(batch.errors.is_valid(), errors[0], None)) if len(errors) else batch
+
+
 class LearnsFromTheFirst(Good):
     """Sets the columns that are NULL in the first message to NULL in the whole batch."""
 
@@ -306,6 +329,36 @@ class NullIsText(Good):
     def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: Any = None) -> EncodedBatch:
         batch = super().encode_arrow(rows, schema, row_kinds=row_kinds)
         return replace(batch, messages=pc.fill_null(batch.messages, b"null"))
+
+
+class NullBetweenRowsIsText(Good):
+    identifier = "null-between-rows-is-text"
+    rule = "null_rows"
+
+    def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: Any = None) -> EncodedBatch:
+        batch = super().encode_arrow(rows, schema, row_kinds=row_kinds)
+        return replace(batch, messages=pc.fill_null(batch.messages, b"null")) if rows.null_count < len(rows) else batch
+
+
+class NoRowsAreTexts(Good):
+    identifier = "no-rows-are-texts"
+    rule = "encoded_shapes"
+
+    def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: Any = None) -> EncodedBatch:
+        batch = super().encode_arrow(rows, schema, row_kinds=row_kinds)
+        return batch if len(rows) else EncodedBatch(pa.array([], pa.string()))
+
+
+class WritesKinds(Good):
+    """Marks deleted rows, but is insert-only."""
+
+    identifier = "writes-kinds"
+    rule = "row_kinds"
+
+    def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: Any = None) -> EncodedBatch:
+        batch = super().encode_arrow(rows, schema, row_kinds=row_kinds)
+        mark = b" " if row_kinds is not None and "-D" in row_kinds.to_pylist() else b""
+        return replace(batch, messages=pc.binary_join_element_wise(batch.messages, mark, b""))
 
 
 class ForgetsTheOffsetOfRows(Good):
@@ -498,7 +551,7 @@ class OtherInATable(Good):
 MUTANTS: Final = {cls.__name__: cls for cls in (*Good.__subclasses__(), *GoodChanges.__subclasses__())}
 ROWS: Final = [{"id": 1, "name": "a"}, {"id": None, "name": "bß"}, {"id": -7, "name": None}, {"id": 2**40, "name": ""}]
 SCHEMA: Final = "id BIGINT, name STRING"
-LEAST_MUTANTS: Final = 55
+LEAST_MUTANTS: Final = 74
 
 
 def declaration(cls: type[Format], **further: Any) -> Declaration:

@@ -60,6 +60,21 @@ class IsBadAllTheSame(Good):
     declared: ClassVar[dict[str, Any]] = {"bad": [], "never_bad": "it reads any bytes"}
 
 
+class RefusesAllValues(Good):
+    """Has an error for every value that is not NULL. No value is changed."""
+
+    identifier = "refuses-all-values"
+    rule = "edges"
+
+    def encode_arrow(self, rows: pa.StructArray, schema: pa.Schema, *, row_kinds: Any = None) -> EncodedBatch:
+        batch = super().encode_arrow(rows, schema, row_kinds=row_kinds)
+        if schema.names != ["v"]:
+            return batch
+        null = rows.field(0).is_null()
+        errors = pc.if_else(null, None, pa.scalar("not this one", pa.string()))
+        return EncodedBatch(pc.if_else(null, batch.messages, None), errors)
+
+
 class TrueIsOne(Good):
     identifier = "true-is-one"
     rule = "other_types"

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException
 
 from kvformat.registry import ConfigurationError, UncompiledKernelWarning
-from kvformat.registry.build import Build, build_identity
+from kvformat.registry.build import Build, build_identity, sources_digest
 from kvformat.registry.spark import probe, sessions, workers
 from kvformat.registry.spark.probe import PythonReport
 from kvformat.registry.spark.workers import batch_python_refused, check_batch_python, check_workers, for_workers
@@ -180,6 +180,28 @@ def test_what_a_server_needs_for_a_stream(
     assert str(caught.value).endswith(refused[1])
 
 
+# --- what a Python reports ----------------------------------------------------------------------------------------
+
+
+def test_a_report_tells_of_each_module_why_it_cannot_be_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_breaks.py").write_text("raise RuntimeError('the licence has expired')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    modules = ("json", "acme_breaks", "acme_missing")
+    found = probe._parsed(probe._reporter(sources_digest(), modules)())
+    assert found.missing == {"acme_breaks": "the licence has expired", "acme_missing": "No module named 'acme_missing'"}
+    assert (found.problem, found.build, found.lacks, found.executable) == ("", "", (), sys.executable)
+    assert probe._parsed(probe._reporter("another", ())()) == replace(
+        found, build=build_identity(), kernel="", why_uncompiled="", missing={}
+    )
+
+
+def test_a_task_reports_once() -> None:
+    of_task = probe._first_only(lambda: "report")
+    assert [of_task(row) for row in range(3)] == ["report", None, None]
+
+
 # --- functions that check a worker -------------------------------------------------------------------------------
 
 
@@ -223,8 +245,6 @@ def run_in_worker(cluster: Any, tmp_path: Path) -> Callable[[Build | None], str]
 
 
 def test_a_function_runs_where_the_build_is_the_drivers(run_in_worker: Callable[[Build | None], str]) -> None:
-    from kvformat.registry.build import sources_digest
-
     assert run_in_worker(Build("any", sources_digest())) == "loaded [2, 3]\n"
 
 

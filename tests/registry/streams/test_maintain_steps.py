@@ -266,6 +266,14 @@ def test_a_path_is_a_delta_table_with_the_key_of_the_table(target: Any) -> None:
     assert started == {"checkpointLocation": "checkpoint", "trigger": {"once": True}, "name": "name"}
 
 
+def test_trigger_and_name_of_a_query_may_be_left_out() -> None:
+    given: dict[str, Any] = {"dead_letters": None, "trigger": None, "query_name": None}
+    table: Any = _Table([], [], [])
+    started: Any = start_maintaining(table, _stream(), "out", checkpoint_location="checkpoint", **given)
+    assert started.keys() == {"batch", "checkpointLocation"}
+    assert started["batch"].dead_letters is None
+
+
 def test_a_target_makes_the_merge_function_and_a_function_is_used_as_it_is() -> None:
     def merge(changes: Any, batch_id: int) -> None: ...
 

@@ -678,6 +678,8 @@ def test_a_watermark_needs_a_timestamp(spark: Any, tmp_path: Path, time_zone: st
     (row,) = _dicts(kv.decode(frame))  # a batch has the declared types, in every time zone
     assert row == {"at.x": dt.datetime(2024, 3, 10, 2, 30), "v": 1, "c": 2}
     assert kv.decode(_stream(spark, tmp_path)).schema["at.x"].dataType == T.TimestampType()
+    all_columns = ["at.x", "v", "c", "row_index", "error"]
+    assert kv.decode(_stream(spark, tmp_path), errors="capture", row_index=True).columns == all_columns
     computed = KeyValueFormat.from_ddl(_WATERMARK.format("TIMESTAMP(3)", "TO_TIMESTAMP_LTZ(v, 3)", "c", "c"))
     (row,) = _dicts(computed.decode(frame))
     assert row["c"].timestamp() == 0.001

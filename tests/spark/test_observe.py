@@ -155,3 +155,13 @@ def test_messages_are_counted_by_the_id_of_their_schema(spark: Any, tmp_path: Pa
     assert described(BatchProgress.of(progress, LagWatch())).endswith("records 8, MALFORMED 1, schema 2 4, schema 1 3")
     with pytest.raises(SchemaError, match="no column 'schema'"):
         observe_records(table.decode(stream, errors="capture"), "x", schema_id="schema")
+
+
+@pytest.mark.parametrize("ids", [99, 100, 101])
+def test_at_most_100_ids_of_schemas_are_shown_beside_records_without_one(ids: int, spark: Any) -> None:
+    schema_id = f"IF(id < 500, NULL, CAST(id % {ids} AS STRING))"
+    frame = spark.range(500 + 2 * ids).selectExpr("'+I' AS row_kind", f"{schema_id} AS schema_id")
+    observation = Observation()
+    observe_records(frame, observation, schema_id="schema_id").collect()
+    found = {one["id"]: one["records"] for one in observation.get["schemas"]}
+    assert (len(found), set(found.values()), None in found) == (min(ids, 100), {2}, False)

@@ -12,6 +12,14 @@ from kvformat.registry import ConfigurationError, DecodedBatch, Option, OptionEr
 from tests.registry.testing.good import Good, in_capitals
 
 
+class ReprWithMoreOptions(Good):
+    identifier = "repr-with-more-options"
+    rule = "repr_is_a_call"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({dict(self._raw_options) | {'fail-on-missing-field': 'true'}!r})"
+
+
 class EqualInSpiteOfOptions(Good):
     identifier = "equal-in-spite-of-options"
     rule = "values"

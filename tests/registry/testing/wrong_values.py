@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kvformat.registry import DecodedBatch, EncodedBatch
+from kvformat.registry import DecodedBatch, EncodedBatch, SchemaError
 from tests.registry.testing.good import Good, rebuilt
 
 
@@ -31,6 +31,25 @@ class TextOfAnyBytes(Good):
         made = pa.StructArray.from_arrays(columns, fields=list(rows.type))
         mask = batch.rows.is_null() if batch.rows.null_count else None
         return replace(batch, rows=pa.ListArray.from_arrays(batch.rows.offsets, made, mask=mask))
+
+
+class LosesBadMessages(Good):
+    identifier = "loses-bad-messages"
+    rule = "errors_have_no_rows"
+
+    def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
+        return replace(super().read(messages, schema), errors=None, codes=None)
+
+
+class RefusesASupportedType(Good):
+    identifier = "refuses-a-supported-type"
+    rule = "types"
+    declared: ClassVar[dict[str, Any]] = {"types": ["BIGINT"]}
+
+    def read(self, messages: pa.BinaryArray, schema: pa.Schema) -> DecodedBatch:
+        if pa.int64() in schema.types:
+            raise SchemaError("no large numbers here")
+        return super().read(messages, schema)
 
 
 class TornIsNulls(Good):

@@ -25,10 +25,12 @@ from kvformat.registry import (
     KeyValueFormat,
     KvFormatError,
     MessageSample,
+    Option,
     Recognition,
     SchemaProposal,
     get_format,
 )
+from kvformat.registry.contract import discovery
 from kvformat.registry.contract.options import mask_userinfo
 from kvformat.registry.contract.schema_registries import RegistrySettings
 from kvformat.registry.contract.secrets import scrubbed
@@ -97,6 +99,24 @@ def test_formats_and_tables_hide_secrets(caplog: pytest.LogCaptureFixture) -> No
         assert _SECRET not in _shown(value, caplog)
     assert pickle.loads(pickle.dumps(fmt)) == fmt
     assert pickle.loads(pickle.dumps(kv)).options == kv.options
+
+
+@pytest.mark.parametrize(("part", "other"), [("key", "value"), ("value", "key")])
+def test_tables_hide_an_option_that_only_its_format_calls_a_secret(
+    part: str, other: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Locked(RawFormat):
+        identifier = "locked"
+        option_specs = (*RawFormat.option_specs, Option(name="pin", sensitive=True, doc="Opens it."))
+
+    monkeypatch.setattr(discovery, "_registered", {"locked": Locked})
+    options = {f"{part}.format": "locked", f"{part}.locked.pin": _SECRET, f"{other}.format": "raw"}
+    options |= {"key.fields": "k", "value.fields-include": "EXCEPT_KEY"}
+    kv = KeyValueFormat("k STRING, v STRING", options)
+    for value in (kv, kv.options):
+        shown = _shown(value, caplog)
+        assert _SECRET not in shown
+        assert "******" in shown
 
 
 def test_samples_recognitions_and_proposals_hide_secrets(caplog: pytest.LogCaptureFixture) -> None:

@@ -134,7 +134,7 @@ def test_a_package_that_is_installed_later_is_found(
     """A distribution that is listed twice, such as one on two paths, is no clash."""
     monkeypatch.syspath_prepend(str(tmp_path))
     assert not discovery.is_available("probe")
-    for name in ("acme-probe", "acme-probe-again"):
+    for name in ("acme-probe", "again-probe"):
         _install(tmp_path, name, "probe = tests.support.probe:ProbeFormat")
     assert not discovery.is_available("probe")  # without a search
     assert type(registry.get_format("probe")) is ProbeFormat

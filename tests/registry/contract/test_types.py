@@ -232,6 +232,14 @@ def test_the_nullability_of_a_field_wins_over_that_of_its_metadata(nullable: boo
         assert str(row_type(arrow).fields[0].type) == str(row_of_spark(spark).fields[0].type) == wanted
 
 
+@pytest.mark.parametrize("text", ["ARRAY<{}>", "MAP<STRING, {}>", "ROW<a {}>", "MAP<STRING, ROW<l ARRAY<{}>>>"])
+def test_a_result_of_python_may_have_null_at_every_level(text: str) -> None:
+    """A null where the type has none would fail the whole job."""
+    declared, free = (parse_type(text.format(inner)) for inner in ("INT NOT NULL", "INT"))
+    assert spark_type(declared, wire=True) == spark_type(free, wire=True) == spark_type(free)
+    assert spark_type(declared) != spark_type(free)
+
+
 def test_spark_types_without_counterpart_are_refused() -> None:
     T = pyspark_types
     with pytest.raises(SchemaError, match=r"column 'v'.*void"):

@@ -31,6 +31,16 @@ def test_a_table_made_from_a_ddl_needs_what_a_create_table_needs() -> None:
             unchecked.planned()
 
 
+def test_a_table_that_needs_what_a_create_table_needs_is_not_equal_to_another() -> None:
+    needed = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b", "properties.group.id": "g"}
+    plain = KeyValueFormat("a INT", {"format": "json", **needed})
+    checked = plain.planned()
+    assert (checked == plain, checked == plain.planned(), plain == "plain") == (False, True, False)
+    for table in (plain, checked):
+        copied = pickle.loads(pickle.dumps(table))
+        assert (copied, hash(copied), repr(copied)) == (table, hash(table), repr(table))
+
+
 def test_a_table_without_its_computed_columns_is_decoded_with_the_same_arguments(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

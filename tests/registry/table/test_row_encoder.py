@@ -152,3 +152,30 @@ def test_a_table_of_inserts_writes_no_changes() -> None:
     rows = pa.table({"id": pa.array([1], pa.int32()), "row_kind": ["-D"]})
     with pytest.raises(EncodeError, match="column 'row_kind' is -D, but must be one of \\+I; format 'json' writes"):
         records(table("id INT"), rows, columns("id INT, row_kind STRING"))
+
+
+def test_a_partitioned_table_is_read_but_not_written() -> None:
+    with_ = ", ".join(f"'{key}' = '{text}'" for key, text in BASE.items())
+    kv = KeyValueFormat.from_ddl(
+        f"CREATE TABLE t (a INT, b INT) PARTITIONED BY (b) WITH ({with_}, 'scan.startup.mode' = 'earliest-offset')"
+    )
+    assert kv.decode_batch(None, pa.array([b'{"a":1,"b":2}'])).rows.to_pylist() == [[{"a": 1, "b": 2}]]
+    told = "table 't' is PARTITIONED BY: it can't be written to Kafka"
+    for write in (
+        lambda: kv.row_encoder(columns("a INT, b INT")),
+        lambda: kv.encode_batch(pa.array([{"a": 1, "b": 2}])),
+    ):
+        with pytest.raises(ConfigurationError, match=told):
+            write()
+
+
+def test_the_schemas_of_key_and_value_are_requested_before_a_job() -> None:
+    """Each worker would request them again, and might get another id."""
+    parts = ("key", "value")
+    options = {f"{part}.format": "avro-confluent" for part in parts} | {"key.fields": "id"}
+    options |= {f"{part}.avro-confluent.url": "mock://before-a-job" for part in parts}
+    kv = table("id INT, n BIGINT", format=None, **options)
+    layout = kv.row_encoder(columns("id INT, n BIGINT")).layout
+    for format in (layout.key_format, layout.value_format):
+        assert format is not None
+        assert isinstance(format.options["schema-id"], int)

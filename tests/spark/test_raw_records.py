@@ -11,6 +11,8 @@ import pytest
 from kvformat.registry import KeyValueFormat, split_errors
 from kvformat.registry.contract.errors import MetadataError, SchemaError
 from kvformat.registry.java.charsets import find_charset
+from kvformat.registry.table.kafka_columns import header_column
+from kvformat.registry.table.record_headers import HEADERS_TYPE, last_header, part_headers
 from tests.support.raw_records import BOTH, table
 
 pytestmark = pytest.mark.spark
@@ -134,3 +136,17 @@ def test_records_are_unchanged_after_a_round_trip(spark: Any) -> None:
     for name, copy in copies.items():
         written = [(row["key"], row["value"]) for row in _dicts(copy.encode(decoded))]
         assert written == records, name
+
+
+def test_the_last_header_with_a_value_counts_as_without_spark(spark: Any) -> None:
+    """A header without a value hides no earlier one, for messages whose formats read headers."""
+    records = [[("id", b"1"), ("id", b"2"), ("id", None)], [("id", None)], [], None, [("other", b""), ("ID", b"3")]]
+    frame = spark.createDataFrame([(one,) for one in records], "headers ARRAY<STRUCT<key: STRING, value: BINARY>>")
+    names = ("id", "other")
+    columns = [header_column("id").alias("one"), header_column(names).alias("both")]
+    found = frame.coalesce(1).select("headers", *columns).toArrow()
+    headers = found["headers"].combine_chunks().cast(HEADERS_TYPE)
+    assert found["one"].to_pylist() == last_header(headers, "id").to_pylist() == [b"2", *[None] * 4]
+    both = [one and tuple(one.values()) for one in found["both"].to_pylist()]
+    assert both == [one and tuple(one.values()) for one in part_headers(headers, names).to_pylist()]
+    assert both == [(b"2", None), None, None, None, (None, b"")]

@@ -75,7 +75,7 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, Any]:
     for name in _CLASSES:
         if client_properties.get(name):
             raise _refused(name, "is a class of Java, and librdkafka writes the records")
-    if client_properties.get("partitioner.ignore.keys", "false").strip().lower() == "true":
+    if client_properties.get("partitioner.ignore.keys", "false").lower() == "true":
         raise _refused("partitioner.ignore.keys", "has no counterpart in librdkafka, which chooses partitions by key")
     settings = connection_settings(options) | {
         name: client_properties[name] for name in _SAME if name in client_properties

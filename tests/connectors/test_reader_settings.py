@@ -61,6 +61,18 @@ def test_properties_replace_defaults_and_not_what_the_reader_needs() -> None:
     assert found["client.id"] == "me"
 
 
+def test_blanks_around_a_property_do_not_count_as_in_java() -> None:
+    given = {"security.protocol": " SASL_SSL", "sasl.mechanism": "PLAIN ", "isolation.level": " read_committed "}
+    given |= {"default.api.timeout.ms": " 70 ", "metadata.max.age.ms": " 80 ", "fetch.min.bytes": "90 "}
+    spaced = reader_settings(table(SASL | given))
+    assert spaced == reader_settings(table(SASL | {name: text.strip() for name, text in given.items()}))
+    found = spaced.for_client()
+    Consumer(found).close()
+    names = ("security.protocol", "sasl.mechanism", "isolation.level", "metadata.max.age.ms", "fetch.min.bytes")
+    assert [found[name] for name in names] == ["SASL_SSL", "PLAIN", "read_committed", "80", "90"]
+    assert spaced.wait == 70
+
+
 def test_librdkafka_accepts_all_settings() -> None:
     values = dict.fromkeys((*java_settings.CONNECTION, *java_settings.BUFFERS, *java_settings._CONSUMER), "1000")
     values |= {"isolation.level": "read_committed", "check.crcs": "true", "metadata.recovery.strategy": "none"}

@@ -25,21 +25,22 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from kvformat.connectors import header_filter, range_records
+from kvformat.connectors import KafkaTable, header_filter, range_records
 from kvformat.connectors.data_source.batch import RangesOfTask, tasks_of
 from kvformat.connectors.data_source.filters import keys_of, narrowed
-from kvformat.connectors.data_source.options import OPTIONS, parse
-from kvformat.connectors.data_source.rows import stage_of
+from kvformat.connectors.data_source.options import OPTIONS, RANGES, RECORDS, WIRE, parse
+from kvformat.connectors.data_source.rows import rows_of, stage_of
 from kvformat.connectors.data_source.source import KvformatDataSource
 from kvformat.connectors.data_source.stream import KafkaStreamReader, limited, up_to
 from kvformat.connectors.data_source.tables import table_of
 from kvformat.connectors.range_records import RangeRecords, range_rows
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
 from kvformat.connectors.reader.records import KAFKA_FIELDS
-from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.errors import DecodeError, OptionError
 from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.table.decode_stage import record_schema
 from kvformat.registry.table.metadata import MetadataColumn
 from kvformat.registry.table.record_headers import HEADERS_TYPE
 from tests.support.memory_brokers import Admin, table
@@ -198,9 +199,39 @@ def test_a_task_does_not_count_the_bad_records_of_a_batch(most: int, errors: str
         stage_of(kv, options)
 
 
+@pytest.mark.parametrize("rows", ["", WIRE, RECORDS, RANGES])
+@pytest.mark.parametrize(("fails", "skips"), [("", False), ("true", False), ("false", True)])
+def test_lost_records_are_skipped_only_without_fail_on_data_loss(rows: str, fails: str, skips: bool) -> None:
+    given = {**BROKERS, "format": "json", "scan.startup.mode": "earliest-offset", rows: "true", "failondataloss": fails}
+    options = parse({name: text for name, text in given.items() if name and text})
+    schema = record_schema() if rows == RECORDS else spark_schema(row_type(resolve_schema("id INT")))
+    found: Any = rows_of(table_of(options, schema), options, schema)
+    assert (found if rows == RANGES else found.records).skips_lost == skips
+
+
+def test_an_error_says_which_record_of_the_task_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the number of records, of which one may have several rows, in all batches of the task."""
+    update = b'{"op":"u","before":{"v":"AA=="},"after":{"v":"AQ=="}}'
+
+    def read_range(_: Any, at: Any, fields: tuple[str, ...], on_loss: Any) -> list[pa.RecordBatch]:
+        schema = pa.schema([KAFKA_FIELDS.field(name) for name in fields])
+        batches = [[update, update], [update, b"{"]]
+        return [pa.RecordBatch.from_pylist([{"value": value} for value in batch], schema) for batch in batches]
+
+    monkeypatch.setattr(range_records, "read_range", read_range)
+    monkeypatch.setattr(pyspark.TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 7))
+    kv = table(Admin({"t": {0: 0}}, {"t": {0: 4}}), monkeypatch, {"format": "debezium-json"})
+    source = KvformatDataSource({"ddl": kv.ddl, "time_zone": "UTC"})
+    reader = source.reader(source.schema())
+    (task,) = reader.partitions()
+    for read in (lambda: list(reader.read(task)), KafkaTable.from_ddl(kv.ddl).read_arrow().read_all):
+        with pytest.raises(DecodeError, match=r"The record: number 4 of Spark's partition 7, "):
+            read()
+
+
 # --- tasks and limits -------------------------------------------------------------------------------------------------
 
-RANGES = [PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 6), PartitionRange("t", 2, 100, 190)]
+PARTITIONS = [PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 6), PartitionRange("t", 2, 100, 190)]
 
 
 @pytest.mark.parametrize(
@@ -218,16 +249,16 @@ RANGES = [PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 6), Partition
 )
 def test_ranges_become_tasks(values: dict[str, int], most_tasks: int | None, sizes: list[list[int]]) -> None:
     every = {"minPartitions": None, "maxRecordsPerPartition": None, **values}
-    tasks = list(tasks_of(RANGES, every, most_tasks))
+    tasks = list(tasks_of(PARTITIONS, every, most_tasks))
     found = [[one.count for one in task.ranges] for task in tasks]
     assert sorted(map(sorted, found)) == sorted(map(sorted, sizes))
     assert sum(one.count for task in tasks for one in task.ranges) == 101
     assert {task.tasks for task in tasks} == {len(tasks)}  # so that each knows its share of a bound
-    at = {(one.topic, one.partition): set[int]() for one in RANGES}
+    at = {(one.topic, one.partition): set[int]() for one in PARTITIONS}
     for task in tasks:
         for one in task.ranges:
             at[one.topic, one.partition] |= set(range(one.start, one.end))
-    assert at == {(one.topic, one.partition): set(range(one.start, one.end)) for one in RANGES}
+    assert at == {(one.topic, one.partition): set(range(one.start, one.end)) for one in PARTITIONS}
 
 
 def test_no_ranges_are_one_empty_task() -> None:
@@ -322,6 +353,8 @@ def test_available_now_ends_where_it_began() -> None:
     latest = TopicOffsets({("t", 0): 50, ("t", 1): 30, ("t", 2): 9})
     until = TopicOffsets({("t", 0): 40, ("t", 1): 20})
     assert dict(up_to(start, latest, until).offsets) == {("t", 0): 40, ("t", 1): 30}
+    added = replace(start, offsets={**start.offsets, ("t", 2): 4})  # by a query that ran after `until` was asked for
+    assert dict(up_to(added, latest, until).offsets) == {("t", 0): 40, ("t", 1): 30, ("t", 2): 4}
     again = replace(start, topic_ids={"t": "old"}), replace(latest, topic_ids={"t": "new"})
     assert dict(up_to(*again, until).offsets) == {("t", 0): 40, ("t", 1): 20}, "nothing of another topic was read"
 
@@ -344,7 +377,9 @@ SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=dt.UTC)
         ([EqualTo(("o",), 150)], [(2, 150, 151)]),
         ([In(("o",), (3, None, 120))], [(0, 3, 10), (1, 5, 6), (2, 100, 121)]),
         ([GreaterThanOrEqual(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
+        ([EqualTo(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
         # These conditions say nothing about the place of a record, or may be true for any.
+        ([GreaterThanOrEqual(("t",), SECOND.replace(year=1969))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([LessThan(("t",), SECOND)], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([GreaterThanOrEqual(("t",), dt.datetime(2026, 1, 1))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([Not(EqualTo(("p",), 2)), IsNotNull(("p",))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
@@ -358,7 +393,7 @@ def test_filters_narrow_ranges(filters: list[Any], expected: list[tuple[int, int
         asked.append(millis)
         return {("t", 0): 7, ("t", 1): 2}
 
-    found = narrowed(RANGES, filters, KEYS, first_at)
+    found = narrowed(PARTITIONS, filters, KEYS, first_at)
     assert [(one.partition, one.start, one.end) for one in found] == expected
     assert asked in ([], [1000])
 
@@ -393,6 +428,7 @@ def test_headers_are_filtered_as_by_spark() -> None:
     }
     for text, expected in cases.items():
         assert header_filter.mask(header_filter.parse(text), array).to_pylist() == expected, text
+        assert header_filter.mask(header_filter.parse(text), array[1:5]).to_pylist() == expected[1:5], "a slice"
     assert len(cases) == 4
 
 

@@ -169,9 +169,10 @@ def test_lost_records_are_an_error() -> None:
         scripted(records(10), OUT_OF_RANGE, edges=((15, 40),))
 
 
-def test_nothing_is_lost_if_the_offset_is_there() -> None:
-    """A broker that has just become the leader may not know it yet."""
-    found, client = scripted(records(10), OUT_OF_RANGE, records(19), edges=((0, 40),))
+@pytest.mark.parametrize("edges", [(0, 40), (11, 40), (0, 11)])
+def test_nothing_is_lost_if_the_offset_is_there(edges: tuple[int, int]) -> None:
+    """A broker that has just become the leader may not know it yet. The end of the partition is there, too."""
+    found, client = scripted(records(10), OUT_OF_RANGE, records(19), edges=(edges,))
     assert (found, client.begun) == ([10, 19], [(10, 20), (11, 20)])
 
 

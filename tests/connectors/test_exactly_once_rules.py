@@ -299,7 +299,8 @@ def _digest(monkeypatch: pytest.MonkeyPatch, *batches: Sequence[int]) -> tuple[i
 def test_a_digest_is_a_sum_that_does_not_depend_on_order_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _digest(monkeypatch, [5, -3], [], [2**63 - 1]) == (3, 3, (5 - 3 + 2**63 - 1) % 2**64)
     assert _digest(monkeypatch, [2**63 - 1, 5, -3]) == _digest(monkeypatch, [5], [-3, 2**63 - 1])
-    assert _digest(monkeypatch, [-1, -1]) == (3, 2, 2**64 - 2), "modulo 2^64"
+    for batches in ([[-1, -1]], [[-1], [-1]]):
+        assert _digest(monkeypatch, *batches) == (3, 2, 2**64 - 2), "modulo 2^64"
     assert _digest(monkeypatch) == (3, 0, 0)
 
 

@@ -77,6 +77,8 @@ def test_a_pattern_reads_each_topic_that_it_matches(admin: Admin, monkeypatch: p
     _times(monkeypatch)
     kv = table(admin, monkeypatch, {"topic": None, "topic-pattern": "t+"})
     assert LagWatch([kv]).after(END).topics == {"t": 8}
+    both = TopicOffsets({**END.offsets, ("u", 0): 1})  # of a query that reads another topic, too
+    assert LagWatch([kv]).after(both) == Lag(unknown=NO_TABLE)
 
 
 def test_topic_ids_tell_brokers_apart(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:

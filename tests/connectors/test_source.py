@@ -266,7 +266,12 @@ def test_given_offsets_only_replace_those_of_brokers(
 
 @pytest.mark.parametrize(
     ("headers", "options", "wanted"),
-    [(False, {}, None), (True, {}, "true"), (False, {"scan.header-filter": "a:b"}, "true")],
+    [
+        (False, {}, None),
+        (True, {}, "true"),
+        (False, {"scan.header-filter": "a:b"}, "true"),
+        (False, {"format": "avro-confluent", "avro-confluent.url": "http://r:1"}, "true"),  # they may have the id
+    ],
 )
 def test_headers_are_read_if_something_needs_them(headers: bool, options: dict[str, str], wanted: str | None) -> None:
     plan = planned(_kv(options=options), streaming=False, headers=headers)

@@ -222,6 +222,22 @@ def test_maintaining_checks_the_topic_of_dead_letters(loaded: list[Any], monkeyp
     ]
 
 
+def test_maintaining_reads_as_a_stream_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that continues asks no brokers for the offsets of a group, which may have changed."""
+    made, asked = table(), list[Any]()
+    monkeypatch.setattr(KafkaTable, "records_stream", lambda _, spark, **given: asked.append((spark, given)))
+    monkeypatch.setattr(type(made.kv), "maintain", lambda *_, **__: None)
+    given: dict[str, Any] = {"source": "python", "spark_options": {"minPartitions": 5}, "checkpoint_location": "/c"}
+    made.maintain("spark", "target", **given)  # type: ignore[arg-type]
+    assert asked == [("spark", given)]
+
+
+def test_a_replay_has_all_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "replay", lambda *given, **named: (given, named))
+    made, named = table(), {"checkpoint_location": "/c", "metadata": ["offset"]}
+    assert made.replay("spark", "dead", "to", **named) == ((made.kv, "spark", "dead", "to"), named)  # type: ignore[comparison-overlap,arg-type]
+
+
 def test_tables_are_equal_by_their_options_and_columns() -> None:
     first, second = table(), table()
     first._told.add("x")

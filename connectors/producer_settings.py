@@ -109,7 +109,7 @@ def without_effect(options: Mapping[str, str]) -> dict[str, str]:
             and not level
             and not name.startswith((*_READERS, *_OF_CLIENTS))
         ):
-            why = "librdkafka, which writes the transactions, does not have it"
+            why = "librdkafka, which writes the records, does not have it"
             if name == "transactional.id":
                 why = "transactions are named by 'sink.transactional-id-prefix'"
             notes[f"{PREFIX}{name}"] = f"'{PREFIX}{name}' has no effect: {why}"

@@ -75,7 +75,7 @@ def test_planning_a_read_does_not_import_pandas(format: str) -> None:
     ("text", "expected"),
     [
         ("partition", {"partition": "partition"}),
-        ("partition, at:timestamp", {"partition": "partition", "at": "timestamp"}),
+        ("partition, at:timestamp,", {"partition": "partition", "at": "timestamp"}),
         ("db:value.source.database", {"db": "value.source.database"}),
         ('{"a b":"offset"}', {"a b": "offset"}),
         ("{}", {}),
@@ -89,7 +89,7 @@ def test_a_ddl_may_be_the_path_of_a_file(tmp_path: Path) -> None:
     ddl = "CREATE TABLE t (id INT) WITH ('connector' = 'kafka', 'format' = 'json', 'properties.ssl.key' = 'password')"
     file = tmp_path / "tables.sql"
     file.write_text(ddl, encoding="utf-8")
-    options = parse({"ddl": str(file)})
+    options = parse({"ddl": f" {file}\n"})
     assert options.values["ddl"] == ddl
     assert "password" not in repr(options)
     missing = r"'ddl' is the path '.*none\.sql', .*driver can't read this file: No such file"
@@ -116,11 +116,22 @@ def test_each_option_is_found_in_small_letters() -> None:
     assert "password" not in repr(parse({"ddl": "CREATE ... 'password'", "properties.sasl.jaas.config": "password"}))
 
 
+def test_options_that_spark_gives_for_itself_are_not_those_of_a_table() -> None:
+    given = {"checkpointLocation": "/c", "queryName": "q", "outputMode": "append"}
+    for options in (given, {name.lower(): text for name, text in given.items()}):
+        assert dict(parse(BROKERS | options).table) == BROKERS
+
+
 def test_options_of_a_registry_are_those_of_one_reader() -> None:
     parse({**BROKERS, "registry": "a:b", "registry.url": "http://r"})
     assert parse({**BROKERS, "registry.url": "http://s"}).values["registry"] == {"url": "http://s"}
     assert parse({**BROKERS, "registry": "c:d"}).values["registry"] == {"c": "d"}
     assert parse(BROKERS).values["registry"] == {}
+
+
+@pytest.mark.parametrize("name", ["connector", "format", "property-version", "json.any", "any-thing"])
+def test_names_that_a_table_or_its_formats_may_have_are_left_to_the_table(name: str) -> None:
+    assert dict(parse(BROKERS | {name: "x"}).table) == BROKERS | {name: "x"}
 
 
 @pytest.mark.parametrize(
@@ -147,6 +158,34 @@ def test_the_columns_of_a_schema_are_those_of_the_table_but_for_what_reading_add
     assert [column.name for column in of_changes.columns] == ["id"]
     of_rows = table_of(parse({**given, "format": "json"}), schema)
     assert [column.name for column in of_rows.columns] == ["id", "row_kind"], "a column of its own"
+
+
+@pytest.mark.parametrize(("errors", "names"), [("raise", ["id", "error"]), ("capture", ["id"])])
+def test_bad_records_are_a_column_that_reading_adds_only_if_they_are_kept(errors: str, names: list[str]) -> None:
+    given = {**BROKERS, "format": "json", "scan.startup.mode": "earliest-offset", "errors": errors}
+    schema = spark_schema(row_type(resolve_schema("id INT, error STRING")))
+    assert [column.name for column in table_of(parse(given), schema).columns] == names
+
+
+@pytest.mark.parametrize("connector", [None, "kafka", "upsert-kafka"])
+def test_a_schema_and_a_primary_key_make_a_table(connector: str | None) -> None:
+    options = {"connector": connector, "primary_key": "id;n", "key.format": "json", "value.format": "json"}
+    if connector != "upsert-kafka":
+        options = {"connector": connector, "primary_key": "id;n", "format": "debezium-json", "properties.group.id": "g"}
+    given = {name: text for name, text in {**BROKERS, **options}.items() if text is not None}
+    found = table_of(parse(given), spark_schema(row_type(resolve_schema("id INT NOT NULL, n INT NOT NULL, v STRING"))))
+    assert (found.options["connector"], found.primary_key) == (connector or "kafka", ("id", "n"))
+
+
+def test_a_ddl_says_its_primary_key_and_may_create_several_tables() -> None:
+    ddl = (
+        "CREATE TABLE {} ({} INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', 'properties.group.id'"
+    )
+    ddl = f"{ddl} = 'g', 'properties.bootstrap.servers' = 'b:1');"
+    both = ddl.format("a", "x") + ddl.format("b", "y")
+    assert [column.name for column in table_of(parse({"ddl": both, "table": "b"})).columns] == ["y"]
+    with pytest.raises(OptionError, match="'primary_key' is for tables without a 'ddl': write PRIMARY KEY there"):
+        table_of(parse({"ddl": both, "table": "b", "primary_key": "y"}))
 
 
 def test_computed_columns_can_be_left_out() -> None:
@@ -280,6 +319,26 @@ def test_ranges_that_are_rows_say_whether_lost_records_are_skipped(
     assert [on_loss is not None for _, on_loss in asked] == [skips, skips]
 
 
+def test_a_header_filter_reads_headers_and_gives_no_empty_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    schema = pa.schema([KAFKA_FIELDS.field(name) for name in ("value", "headers")])
+    entries = [[[("a", b"1")], None], [[("a", b"2")]], [[("b", b"1"), ("a", b"1")]]]
+
+    def read_range(_: Any, at: Any, fields: Any, on_loss: Any) -> list[pa.RecordBatch]:
+        asked.append(fields)
+        rows = [[{"value": b"%d" % n, "headers": headers} for headers in one] for n, one in enumerate(entries)]
+        return [pa.RecordBatch.from_pylist(one, schema) for one in rows]
+
+    monkeypatch.setattr(range_records, "read_range", read_range)
+    given = {**BROKERS, "format": "raw", "scan.startup.mode": "earliest-offset"}
+    for options, values in (({"scan.header-filter": "a:1"}, [[b"0"], [b"2"]]), ({}, [[b"0", b"0"], [b"1"], [b"2"]])):
+        kv = KeyValueFormat("v BYTES", {"connector": "kafka", **given, **options}).planned()
+        for fields in (("value",), ("value", "headers")):
+            found = RangeRecords.of(kv).read([PartitionRange("t", 0, 0, 4)], fields)
+            assert [batch.column("value").to_pylist() for batch in found] == values
+    assert asked == [("value", "headers"), ("value", "headers"), ("value",), ("value", "headers")]
+
+
 def test_a_stream_of_ranges_counts_the_offsets_that_it_has_read() -> None:
     """A new partition counts from its first offset; another stream does not count."""
     stream = object.__new__(KafkaStreamReader)
@@ -376,6 +435,7 @@ SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=dt.UTC)
         ([LessThanOrEqual(("o",), 5)], [(0, 0, 6), (1, 5, 6)]),
         ([EqualTo(("o",), 150)], [(2, 150, 151)]),
         ([In(("o",), (3, None, 120))], [(0, 3, 10), (1, 5, 6), (2, 100, 121)]),
+        ([In(("o",), (None,))], []),
         ([GreaterThanOrEqual(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
         ([EqualTo(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
         # These conditions say nothing about the place of a record, or may be true for any.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from kvformat.connectors import exactly_once, transaction_client
 from kvformat.connectors.exactly_once import DriverState, ExactlyOnce, job_query
 from kvformat.connectors.transaction_client import TransactionSettings
 from kvformat.connectors.transactions import Mark, QueryNames, TakenOver, WrittenTask
-from kvformat.registry import ConfigurationError, DeliveryError, KafkaSinkWarning, MissingExtraError
+from kvformat.registry import BrokerError, ConfigurationError, DeliveryError, KafkaSinkWarning, MissingExtraError
 from tests.support.sink_frames import Frame as Recorder
 
 SETTINGS = TransactionSettings.of({"properties.bootstrap.servers": "b:1"}, ["t"], "p")
@@ -280,6 +281,50 @@ def test_the_number_of_tasks_is_that_of_the_table_or_of_a_small_job(
 def test_one_executor_without_the_client_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingExtraError, match=r"on Spark's executors.*\(No module\)"):
         _checked([None, "No module", None], None, monkeypatch)
+
+
+def test_the_first_task_of_the_small_job_asks_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not each of them; and none where the client is missing."""
+    asked: list[Any] = []
+    monkeypatch.setattr(exactly_once, "broker_settings", asked.append)
+    for task in (0, 1):
+        monkeypatch.setattr(exactly_once, "_task", lambda task=task: task)
+        (found,) = exactly_once._probing(SETTINGS)(iter([]))
+        assert found.to_pylist() == [{"missing": None}]
+    assert asked == [SETTINGS.options]
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    monkeypatch.setattr(exactly_once, "_task", lambda: 0)
+    (found,) = exactly_once._probing(SETTINGS)(iter([]))
+    assert "confluent_kafka" in found.to_pylist()[0]["missing"]
+    assert len(asked) == 1
+
+
+class Server:
+    """A session of Spark Connect that runs a task here."""
+
+    def range(self, *numbers: int) -> Any:
+        assert numbers == (0, 1, 1, 1)
+        return SimpleNamespace(mapInArrow=self._mapped)
+
+    def _mapped(self, task: Any, schema: str) -> Any:
+        assert schema == "answer BINARY"
+        rows = [SimpleNamespace(**row) for batch in task(iter([None])) for row in batch.to_pylist()]
+        return SimpleNamespace(collect=lambda: rows)
+
+
+def test_with_connect_a_task_asks_the_brokers_and_its_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exactly_once, "is_connect", lambda _: True)
+    server: Any = Server()
+    assert exactly_once._on_driver(server, lambda: Mark(4, 2)) == Mark(4, 2)
+
+    def fails() -> None:
+        raise BrokerError("away", option="x") from RuntimeError("of the client")
+
+    with pytest.raises(BrokerError, match="away") as raised:
+        exactly_once._on_driver(server, fails)
+    assert raised.value.option == "x"
+    with pytest.raises(ZeroDivisionError):
+        exactly_once._on_driver(server, lambda: 1 // 0)
 
 
 # --- digests -----------------------------------------------------------------------------------------------------

@@ -8,11 +8,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("confluent_kafka")
+
+from confluent_kafka import KafkaError
 
 from kvformat.connectors import KafkaTable, lag, log_progress
 from kvformat.connectors.lag import NO_TABLE, Lag, LagWatch
@@ -135,6 +138,52 @@ def test_answers_do_not_hinder_the_next_question(admin: Admin, monkeypatch: pyte
     _times(monkeypatch)
     watch = LagWatch([table(admin, monkeypatch, {})])
     assert [watch.after(END).unknown for _ in range(200)] == [""] * 200
+
+
+class Consumer:
+    """A consumer that gives messages, then none."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.assigned, self.closed = list(answers), list[Any](), 0
+
+    def assign(self, partitions: list[Any]) -> None:
+        self.assigned = [(at.topic, at.partition, at.offset) for at in partitions]
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        return [self.answers.pop(0)] if self.answers else []
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def _message(partition: int, timestamp: tuple[int, int] = (0, -1), error: KafkaError | None = None) -> Any:
+    members = {"topic": "t" if partition < 5 else "u", "partition": partition, "error": error, "timestamp": timestamp}
+    return SimpleNamespace(**{name: lambda value=value: value for name, value in members.items()})
+
+
+def test_the_oldest_record_is_the_first_one_of_any_partition(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that come in time. A passing error is no answer, and a record without a timestamp has no age."""
+    consumer = Consumer(
+        _message(0, error=KafkaError(KafkaError._TRANSPORT, retriable=True)),
+        _message(0, (1, 5000)),
+        _message(0, (1, 1000)),  # fetched with the first one
+        _message(1, error=KafkaError(KafkaError._PARTITION_EOF)),
+        _message(2, (0, -1)),
+        _message(3, (2, 4000)),  # the time of the broker
+        _message(6, (1, 7000)),
+    )
+    made: list[Any] = []
+    monkeypatch.setattr(lag.brokers, "make_client", lambda kind, settings, _: made.append(settings) or consumer)
+    monkeypatch.setattr(lag, "_LONGEST_FETCH", 0.05)
+    kv = table(admin, monkeypatch, {"properties.isolation.level": "read_committed"})
+    ranges = [PartitionRange("t" if number < 5 else "u", number, number, 9) for number in (0, 1, 2, 3, 5, 6)]
+    begun = time.monotonic()
+    assert lag.oldest_records(kv, ranges) == {"t": 4000, "u": 7000}
+    assert time.monotonic() - begun < 2, "partition 5 does not answer"
+    assert consumer.assigned == [(at.topic, at.partition, at.start) for at in ranges]
+    assert consumer.closed == 1
+    found = [made[0][name] for name in ("auto.offset.reset", "isolation.level", "max.partition.fetch.bytes")]
+    assert found == ["earliest", "read_committed", "65536"]
 
 
 @pytest.mark.services

@@ -13,7 +13,7 @@ from kvformat.connectors import infer
 from kvformat.connectors.data_source import tables
 from kvformat.connectors.data_source.options import parse
 from kvformat.connectors.data_source.source import KvformatDataSource
-from kvformat.connectors.data_source.tables import proposed_ddl
+from kvformat.connectors.data_source.tables import named_as_proposed, proposed_ddl
 from kvformat.connectors.reader.records import KAFKA_FIELDS
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from tests.support.memory_brokers import Admin, table
@@ -61,6 +61,30 @@ def test_options_of_the_format_are_those_of_the_proposed_table(format: str, newe
     kv, _ = source._table(source.schema())
     wanted = {"format": "csv", "csv.field-delimiter": ":", "csv.null-literal": "x"}
     assert {name: kv.options[name] for name in wanted} == wanted
+
+
+def test_a_format_has_precedence_over_that_of_the_value() -> None:
+    given = {"format": "json", "value.format": "csv", "value.csv.field-delimiter": ":"}
+    assert named_as_proposed(given) == given
+    del given["format"]
+    assert named_as_proposed(given | {"value.json.x": "y"}) == {
+        **{"format": "csv", "csv.field-delimiter": ":", "value.json.x": "y"},
+    }
+
+
+def test_a_format_is_given_the_whole_sample(newest: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest(b"1", b"2")
+    asked: list[Any] = []
+    usual = infer.infer_schema
+
+    def infer_schema(values: Any, *, keys: Any, headers: Any, **given: Any) -> Any:
+        asked.append((values.to_pylist(), keys.to_pylist(), headers, given))
+        return usual(values, **given)
+
+    monkeypatch.setattr(infer, "infer_schema", infer_schema)
+    proposed_ddl(parse(GIVEN | {"format": "csv", "csv.field-delimiter": ":", "json.ignore-parse-errors": "true"}))
+    options = {"format": "csv", "options": {"field-delimiter": ":"}}
+    assert asked == [([b"1", b"2"], [b'{"k":0}', b'{"k":1}'], [[], []], options)]
 
 
 def test_secrets_are_options_of_the_table_and_not_in_its_text(newest: Any, caplog: pytest.LogCaptureFixture) -> None:

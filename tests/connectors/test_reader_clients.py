@@ -148,11 +148,13 @@ def test_a_consumer_is_kept_for_ranges_of_the_same_settings(made: list[Kept]) ->
 
 
 def test_a_consumer_serves_one_range_at_a_time(made: list[Kept]) -> None:
-    with consuming(SETTINGS) as first, consuming(SETTINGS) as second:
-        assert first is not second
     with consuming(SETTINGS):
         pass
-    assert [one.stopped for one in made] == [2, 1], "the one that was given back last has the open connections"
+    with consuming(SETTINGS) as first, consuming(SETTINGS) as second:
+        assert first is not second
+    with consuming(SETTINGS) as third:
+        assert third is first, "the one that was given back last"
+    assert [one.stopped for one in made] == [3, 1]
 
 
 def test_a_range_that_is_not_read_to_its_end_keeps_the_consumer(made: list[Kept]) -> None:

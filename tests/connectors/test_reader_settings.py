@@ -95,8 +95,10 @@ def test_secrets_are_masked_and_kept_in_a_pickle() -> None:
 def test_the_wait_is_that_of_spark_or_of_the_table() -> None:
     assert reader_settings(table({})).wait == 120_000
     assert reader_settings(table({"default.api.timeout.ms": "1500"})).wait == 1500
-    with pytest.raises(OptionError, match=r"'properties\.default\.api\.timeout\.ms' = 'long' must be a whole number"):
-        reader_settings(table({"default.api.timeout.ms": "long"}))
+    for name in ("default.api.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes", "send.buffer.bytes"):
+        with pytest.raises(OptionError, match=rf"'properties\.{name}' = 'long' must be a whole number") as raised:
+            reader_settings(table({name: "long"}))
+        assert raised.value.option == f"properties.{name}"
 
 
 @pytest.mark.parametrize(

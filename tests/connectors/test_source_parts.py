@@ -142,6 +142,11 @@ def test_names_that_a_table_or_its_formats_may_have_are_left_to_the_table(name: 
         ({**BROKERS, "path": "/x"}, "A table has no path"),
         ({**BROKERS, "minpartition": "5"}, "Did you mean 'minPartitions'"),
         ({**BROKERS, "minpartitions": "many"}, "invalid value 'many' for option 'minPartitions'"),
+        *(
+            ({**BROKERS, name.lower(): text}, f"invalid value '{text}' for option '{name}': it must be at least 1")
+            for name in ("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition")
+            for text in ("0", "-1")
+        ),
         ({**BROKERS, "metadata": "{x"}, "'metadata' is not a JSON object"),
     ],
 )

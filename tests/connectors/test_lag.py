@@ -21,6 +21,7 @@ from kvformat.connectors import KafkaTable, lag, log_progress
 from kvformat.connectors.lag import NO_TABLE, Lag, LagWatch
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
+from kvformat.registry.contract.errors import BrokerError
 from kvformat.registry.contract.fork_safe import Guarded
 from tests.support.memory_brokers import Admin, table
 
@@ -76,6 +77,21 @@ def test_the_tables_of_streams_are_remembered(admin: Admin, monkeypatch: pytest.
     assert len(asked) == 1
 
 
+def test_a_table_of_more_topics_is_another_one(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = table(admin, monkeypatch, {"topic": "t;u"})
+    assert LagWatch([more]).after(END) == Lag(unknown=NO_TABLE)
+    assert Lag({"a-b-0": 1, "a-b-1": 2, "a-1": 4}).topics == {"a-b": 3, "a": 4}
+
+
+def test_the_latest_tables_are_remembered(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "_MOST_TABLES", 2)
+    first, second, third = (table(admin, monkeypatch, {"topic": name}) for name in "abc")
+    for kv in (first, second, first, third):
+        lag.watched(kv)
+    with lag._known.use() as known:
+        assert list(known) == [first, third]
+
+
 def test_a_pattern_reads_each_topic_that_it_matches(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     _times(monkeypatch)
     kv = table(admin, monkeypatch, {"topic": None, "topic-pattern": "t+"})
@@ -98,6 +114,8 @@ def test_topic_ids_tell_brokers_apart(admin: Admin, monkeypatch: pytest.MonkeyPa
     assert without.partitions == {}
     assert "different brokers" in without.unknown
     assert LagWatch([first]).after(TopicOffsets(END.offsets)).topics == {"t": 8}
+    monkeypatch.setattr(other, "describe_topics", lambda *_, **__: 1 // 0)
+    assert LagWatch([first, second]).after(END).topics == {"t": 8}, "also if the others, asked first, do not answer"
 
 
 def test_brokers_that_do_not_answer_are_left_alone(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,6 +130,21 @@ def test_brokers_that_do_not_answer_are_left_alone(admin: Admin, monkeypatch: py
     assert watch.after(other).unknown == "the brokers have not answered the last request yet"
     assert time.monotonic() - begun < 5
     free.set()
+
+
+def test_brokers_are_asked_again_after_a_pause(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(lag, "time", clock)
+    watch = LagWatch([table(admin, monkeypatch, {})])
+    failures: list[Exception] = [BrokerError("long", reason="short"), RuntimeError("text"), RuntimeError()]
+
+    def plan(_: Any) -> Any:
+        raise failures.pop(0)
+
+    monkeypatch.setattr(watch, "_plan", plan)
+    for now, unknown in ((0, "short"), (29, "short"), (30, "text"), (61, "RuntimeError")):
+        clock.now = float(now)
+        assert watch.after(END) == Lag(unknown=unknown)
 
 
 def test_errors_are_reasons_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:

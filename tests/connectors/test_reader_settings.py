@@ -73,6 +73,19 @@ def test_blanks_around_a_property_do_not_count_as_in_java() -> None:
     assert spaced.wait == 70
 
 
+def test_each_setting_of_java_has_its_name_in_librdkafka() -> None:
+    names = {
+        **{"fetch.max.bytes": "fetch.max.bytes", "fetch.max.wait.ms": "fetch.wait.max.ms"},
+        **{"fetch.min.bytes": "fetch.min.bytes", "max.partition.fetch.bytes": "max.partition.fetch.bytes"},
+        **{"request.timeout.ms": "socket.timeout.ms", "send.buffer.bytes": "socket.send.buffer.bytes"},
+        **{"receive.buffer.bytes": "socket.receive.buffer.bytes"},
+        **{name: name for name in java_settings.CONNECTION},
+    }
+    given = {name: str(2_000_000 + number) for number, name in enumerate(names)}
+    found = settings(given)
+    assert {name: found[names[name]] for name in names} == given
+
+
 def test_librdkafka_accepts_all_settings() -> None:
     values = dict.fromkeys((*java_settings.CONNECTION, *java_settings.BUFFERS, *java_settings._CONSUMER), "1000")
     values |= {"isolation.level": "read_committed", "check.crcs": "true", "metadata.recovery.strategy": "none"}

@@ -291,7 +291,7 @@ def test_the_first_task_of_the_small_job_asks_the_brokers(monkeypatch: pytest.Mo
         monkeypatch.setattr(exactly_once, "_task", lambda task=task: task)
         (found,) = exactly_once._probing(SETTINGS)(iter([]))
         assert found.to_pylist() == [{"missing": None}]
-    assert asked == [SETTINGS.options]
+        assert asked == [SETTINGS.options]
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
     monkeypatch.setattr(exactly_once, "_task", lambda: 0)
     (found,) = exactly_once._probing(SETTINGS)(iter([]))

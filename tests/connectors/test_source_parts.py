@@ -75,7 +75,7 @@ def test_planning_a_read_does_not_import_pandas(format: str) -> None:
     ("text", "expected"),
     [
         ("partition", {"partition": "partition"}),
-        ("partition, at:timestamp,", {"partition": "partition", "at": "timestamp"}),
+        ("partition,, at:timestamp,", {"partition": "partition", "at": "timestamp"}),
         ("db:value.source.database", {"db": "value.source.database"}),
         ('{"a b":"offset"}', {"a b": "offset"}),
         ("{}", {}),

@@ -46,8 +46,8 @@ _CONSUMER: Final = {
 
 
 def properties(options: Mapping[str, str]) -> dict[str, str]:
-    """Return `properties.*` of a table without their prefix."""
-    return {key.removeprefix(PREFIX): text for key, text in options.items() if key.startswith(PREFIX)}
+    """Return `properties.*` of a table without their prefix, and without blanks around them, as Java's clients do."""
+    return {key.removeprefix(PREFIX): text.strip() for key, text in options.items() if key.startswith(PREFIX)}
 
 
 def connection_settings(options: Mapping[str, str]) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def connection_settings(options: Mapping[str, str]) -> dict[str, Any]:
 def consumer_settings(options: Mapping[str, str]) -> dict[str, Any]:
     """Return librdkafka's settings of a consumer and its connections. The consumer's group is not among them."""
     client_properties = properties(options)
-    settings = {ours: client_properties[name].strip() for name, ours in _CONSUMER.items() if name in client_properties}
+    settings = {ours: client_properties[name] for name, ours in _CONSUMER.items() if name in client_properties}
     return connection_settings(options) | settings
 
 
@@ -76,7 +76,7 @@ def milliseconds(options: Mapping[str, str], name: str, default: int) -> int:
 def number(properties: Mapping[str, str], name: str, default: int) -> int:
     """Return a number among a table's properties. Raises `OptionError` for a text that is not a number."""
     try:
-        return int(properties.get(name, str(default)).strip())
+        return int(properties.get(name, str(default)))
     except ValueError:
         raise OptionError(
             f"'{PREFIX}{name}' = {properties[name]!r} must be a whole number", option=f"{PREFIX}{name}"

@@ -65,17 +65,21 @@ def export_metrics(
     `(others)`. Raises `ConfigurationError`, and `MissingExtraError` without prometheus-client.
     """
     sinks: list[MetricSink] = []
-    if prometheus_port is not None or textfile is not None:
-        file = None if textfile is None else os.fspath(textfile)
-        if file is not None and not file.endswith(".prom"):
-            raise ConfigurationError(f"textfile={file!r} must end in '.prom': node_exporter reads no other files")
-        sinks.append(PrometheusSink(declared.METRICS, prometheus_port, prometheus_host, file))
-    if statsd is not None:
-        sinks.append(StatsdSink(statsd))
-    if not sinks:
-        raise ConfigurationError("export_metrics needs a way out: prometheus_port, textfile or statsd")
-    listener = MetricsListener(spark, sinks, LagWatch([table.kv for table in tables]))
-    spark.streams.addListener(listener)
+    with contextlib.ExitStack() as opened:  # an error closes what was opened: the call may be repeated
+        if prometheus_port is not None or textfile is not None:
+            file = None if textfile is None else os.fspath(textfile)
+            if file is not None and not file.endswith(".prom"):
+                raise ConfigurationError(f"textfile={file!r} must end in '.prom': node_exporter reads no other files")
+            sinks.append(PrometheusSink(declared.METRICS, prometheus_port, prometheus_host, file))
+            opened.callback(sinks[-1].close)
+        if statsd is not None:
+            sinks.append(StatsdSink(statsd))
+            opened.callback(sinks[-1].close)
+        if not sinks:
+            raise ConfigurationError("export_metrics needs a way out: prometheus_port, textfile or statsd")
+        listener = MetricsListener(spark, sinks, LagWatch([table.kv for table in tables]))
+        spark.streams.addListener(listener)
+        opened.pop_all()
     return listener
 
 

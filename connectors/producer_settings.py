@@ -75,7 +75,7 @@ def producer_settings(options: Mapping[str, str]) -> dict[str, Any]:
     for name in _CLASSES:
         if client_properties.get(name):
             raise _refused(name, "is a class of Java, and librdkafka writes the records")
-    if client_properties.get("partitioner.ignore.keys", "false").strip().lower() == "true":
+    if client_properties.get("partitioner.ignore.keys", "false").lower() == "true":
         raise _refused("partitioner.ignore.keys", "has no counterpart in librdkafka, which chooses partitions by key")
     settings = connection_settings(options) | {
         name: client_properties[name] for name in _SAME if name in client_properties
@@ -109,7 +109,7 @@ def without_effect(options: Mapping[str, str]) -> dict[str, str]:
             and not level
             and not name.startswith((*_READERS, *_OF_CLIENTS))
         ):
-            why = "librdkafka, which writes the transactions, does not have it"
+            why = "librdkafka, which writes the records, does not have it"
             if name == "transactional.id":
                 why = "transactions are named by 'sink.transactional-id-prefix'"
             notes[f"{PREFIX}{name}"] = f"'{PREFIX}{name}' has no effect: {why}"

@@ -62,7 +62,7 @@ def narrowed(
             passing = [at for at in passing if passes(at.topic if key == "topic" else at.partition, value)]
         elif key == "offset":
             passing = [_bounded(at, condition, value) for at in passing]
-        elif isinstance(condition, EqualTo | GreaterThan | GreaterThanOrEqual) and _is_instant(value):
+        elif isinstance(condition, EqualTo | GreaterThan | GreaterThanOrEqual) and _can_be_asked(value):
             offsets = first_at((value - _EPOCH) // dt.timedelta(milliseconds=1))
             passing = [
                 replace(at, start=max(at.start, offsets.get((at.topic, at.partition), at.start))) for at in passing
@@ -70,8 +70,9 @@ def narrowed(
     return tuple(at for at in passing if at.count)
 
 
-def _is_instant(value: Any) -> bool:
-    return isinstance(value, dt.datetime) and value.tzinfo is not None
+def _can_be_asked(value: Any) -> bool:
+    """Return whether brokers know the offset of a time. Negative numbers mean the end and the beginning to them."""
+    return isinstance(value, dt.datetime) and value.tzinfo is not None and value >= _EPOCH
 
 
 def _bounded(at: PartitionRange, condition: Filter, value: Any) -> PartitionRange:

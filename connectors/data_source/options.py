@@ -105,6 +105,7 @@ OPTIONS = (
     ),
 )
 """The options of the data source itself. All other options are those of a table, as in Flink's WITH clause."""
+_LIMITS = ("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition")
 WIRE = f"{NAME}.wire"
 """Set by `KafkaTable`: columns have the types that the decoder gives them, and Spark casts them."""
 
@@ -196,7 +197,10 @@ def no_options() -> OptionError:
 
 def _parsed(spec: Option, text: str) -> Any:
     try:
-        return spec.parse(text)
+        value = spec.parse(text)
+        if spec.name in _LIMITS and value < 1:
+            raise ValueError("it must be at least 1")
+        return value
     except ValueError as cause:
         raise OptionError(
             f"data source '{NAME}': invalid value {spec.shown(text)} for option '{spec.name}': {cause}",

@@ -39,9 +39,10 @@ class KvformatDataSource(DataSource):
 
     def _parsed(self) -> SourceOptions:
         from kvformat.connectors.data_source.options import parse
+        from kvformat.connectors.data_source.tables import named_as_proposed
 
         options = dict(self.options)
-        return parse(options if self._proposed is None else {**options, DDL: self._proposed})
+        return parse(options if self._proposed is None else {**named_as_proposed(options), DDL: self._proposed})
 
     def _table(self, schema: T.StructType) -> tuple[KeyValueFormat, SourceOptions]:
         from kvformat.connectors.data_source.tables import table_of

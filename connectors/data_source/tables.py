@@ -2,6 +2,7 @@
 
 table_of(options, schema)    the table; `schema` is the one of spark.read.schema(...), or of rows to be written
 proposed_ddl(options)        a CREATE TABLE for the newest messages of the topic
+named_as_proposed(options)   options for that table, whose format is `format` and not `value.format`
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ def proposed_ddl(options: SourceOptions) -> str:
     The format is that of the options, or a guess. Raises `OptionError` without a topic, `SchemaError` if the messages
     give no columns, `BrokerError`.
     """
-    table_options = dict(options.table)
+    table_options = named_as_proposed(options.table)
     for key in ("topic", _SERVERS):
         if key not in table_options:
             raise OptionError(
@@ -90,7 +91,13 @@ def proposed_ddl(options: SourceOptions) -> str:
             "or leave the formats out, and those of key and value are guessed",
             option="key.format",
         )
-    topic, format = table_options["topic"], table_options.get("format") or table_options.get("value.format")
+    if options.values["primary_key"]:
+        raise OptionError(
+            "with 'primary_key' the columns must be declared, with spark.read.schema(...); or in a 'ddl' with its "
+            "PRIMARY KEY",
+            option="primary_key",
+        )
+    topic, format = table_options["topic"], table_options.get("format")
     records = _newest(table_options)
     if not len(records):
         raise SchemaError(
@@ -127,14 +134,19 @@ def proposed_ddl(options: SourceOptions) -> str:
     return ddl
 
 
+def named_as_proposed(options: Mapping[str, str]) -> dict[str, str]:
+    """Return options with the names that a proposed table has: those of `value.format` without `value.`."""
+    format = options.get("value.format")
+    if format is None or "format" in options:
+        return dict(options)
+    renamed = {key for key in options if key == "value.format" or key.startswith(f"value.{format}.")}
+    return {key.removeprefix("value.") if key in renamed else key: text for key, text in options.items()}
+
+
 def _format_options(table_options: Mapping[str, str], format: str) -> dict[str, str]:
-    """Return the options of the value's format without their prefix."""
-    format_options = {}
-    for key, text in table_options.items():
-        name = key.removeprefix("value.")
-        if name.startswith(f"{format}."):
-            format_options[name[len(format) + 1 :]] = text
-    return format_options
+    """Return the options of a format without their prefix."""
+    prefix = f"{format}."
+    return {key.removeprefix(prefix): text for key, text in table_options.items() if key.startswith(prefix)}
 
 
 def _newest(table_options: Mapping[str, str]) -> pa.Table:

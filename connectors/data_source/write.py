@@ -17,6 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from kvformat.connectors import sink, topics
 from kvformat.connectors.buffer import buffered
 from kvformat.connectors.data_source.rows import task_zone
+from kvformat.connectors.producer_settings import without_effect
 from kvformat.connectors.record_producer import ProducerSettings, write_records
 from kvformat.registry.contract.errors import KafkaSinkWarning, OptionError
 from kvformat.registry.sql.connector_options import delivery_guarantee
@@ -69,7 +70,7 @@ class TaskWriter:
         metadata = options.metadata
         sink.check_topic(kv, metadata)
         sink.check_columns(kv, schema.names, metadata, options.values["extra_columns"], stacklevel=1)
-        for told in sink.differences(kv):
+        for told in (*sink.differences(kv), *without_effect(kv.options).values()):
             warnings.warn(f"table '{kv.name}': {told}", KafkaSinkWarning, stacklevel=1)
         if values[_PARALLEL] is not None:
             warnings.warn(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
@@ -16,7 +17,7 @@ from kvformat.connectors import exactly_once, transaction_client
 from kvformat.connectors.exactly_once import DriverState, ExactlyOnce, job_query
 from kvformat.connectors.transaction_client import TransactionSettings
 from kvformat.connectors.transactions import Mark, QueryNames, TakenOver, WrittenTask
-from kvformat.registry import ConfigurationError, DeliveryError, KafkaSinkWarning, MissingExtraError
+from kvformat.registry import BrokerError, ConfigurationError, DeliveryError, KafkaSinkWarning, MissingExtraError
 from tests.support.sink_frames import Frame as Recorder
 
 SETTINGS = TransactionSettings.of({"properties.bootstrap.servers": "b:1"}, ["t"], "p")
@@ -282,6 +283,50 @@ def test_one_executor_without_the_client_is_an_error(monkeypatch: pytest.MonkeyP
         _checked([None, "No module", None], None, monkeypatch)
 
 
+def test_the_first_task_of_the_small_job_asks_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not each of them; and none where the client is missing."""
+    asked: list[Any] = []
+    monkeypatch.setattr(exactly_once, "broker_settings", asked.append)
+    for task in (0, 1):
+        monkeypatch.setattr(exactly_once, "_task", lambda task=task: task)
+        (found,) = exactly_once._probing(SETTINGS)(iter([]))
+        assert found.to_pylist() == [{"missing": None}]
+        assert asked == [SETTINGS.options]
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    monkeypatch.setattr(exactly_once, "_task", lambda: 0)
+    (found,) = exactly_once._probing(SETTINGS)(iter([]))
+    assert "confluent_kafka" in found.to_pylist()[0]["missing"]
+    assert len(asked) == 1
+
+
+class Server:
+    """A session of Spark Connect that runs a task here."""
+
+    def range(self, *numbers: int) -> Any:
+        assert numbers == (0, 1, 1, 1)
+        return SimpleNamespace(mapInArrow=self._mapped)
+
+    def _mapped(self, task: Any, schema: str) -> Any:
+        assert schema == "answer BINARY"
+        rows = [SimpleNamespace(**row) for batch in task(iter([None])) for row in batch.to_pylist()]
+        return SimpleNamespace(collect=lambda: rows)
+
+
+def test_with_connect_a_task_asks_the_brokers_and_its_error_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exactly_once, "is_connect", lambda _: True)
+    server: Any = Server()
+    assert exactly_once._on_driver(server, lambda: Mark(4, 2)) == Mark(4, 2)
+
+    def fails() -> None:
+        raise BrokerError("away", option="x") from RuntimeError("of the client")
+
+    with pytest.raises(BrokerError, match="away") as raised:
+        exactly_once._on_driver(server, fails)
+    assert raised.value.option == "x"
+    with pytest.raises(ZeroDivisionError):
+        exactly_once._on_driver(server, lambda: 1 // 0)
+
+
 # --- digests -----------------------------------------------------------------------------------------------------
 
 
@@ -299,7 +344,8 @@ def _digest(monkeypatch: pytest.MonkeyPatch, *batches: Sequence[int]) -> tuple[i
 def test_a_digest_is_a_sum_that_does_not_depend_on_order_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _digest(monkeypatch, [5, -3], [], [2**63 - 1]) == (3, 3, (5 - 3 + 2**63 - 1) % 2**64)
     assert _digest(monkeypatch, [2**63 - 1, 5, -3]) == _digest(monkeypatch, [5], [-3, 2**63 - 1])
-    assert _digest(monkeypatch, [-1, -1]) == (3, 2, 2**64 - 2), "modulo 2^64"
+    for batches in ([[-1, -1]], [[-1], [-1]]):
+        assert _digest(monkeypatch, *batches) == (3, 2, 2**64 - 2), "modulo 2^64"
     assert _digest(monkeypatch) == (3, 0, 0)
 
 

@@ -8,16 +8,20 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 pytest.importorskip("confluent_kafka")
 
+from confluent_kafka import KafkaError
+
 from kvformat.connectors import KafkaTable, lag, log_progress
 from kvformat.connectors.lag import NO_TABLE, Lag, LagWatch
 from kvformat.connectors.offset_plan import OffsetPlan
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
+from kvformat.registry.contract.errors import BrokerError
 from kvformat.registry.contract.fork_safe import Guarded
 from tests.support.memory_brokers import Admin, table
 
@@ -73,10 +77,27 @@ def test_the_tables_of_streams_are_remembered(admin: Admin, monkeypatch: pytest.
     assert len(asked) == 1
 
 
+def test_a_table_of_more_topics_is_another_one(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    more = table(admin, monkeypatch, {"topic": "t;u"})
+    assert LagWatch([more]).after(END) == Lag(unknown=NO_TABLE)
+    assert Lag({"a-b-0": 1, "a-b-1": 2, "a-1": 4}).topics == {"a-b": 3, "a": 4}
+
+
+def test_the_latest_tables_are_remembered(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag, "_MOST_TABLES", 2)
+    first, second, third = (table(admin, monkeypatch, {"topic": name}) for name in "abc")
+    for kv in (first, second, first, third):
+        lag.watched(kv)
+    with lag._known.use() as known:
+        assert list(known) == [first, third]
+
+
 def test_a_pattern_reads_each_topic_that_it_matches(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     _times(monkeypatch)
     kv = table(admin, monkeypatch, {"topic": None, "topic-pattern": "t+"})
     assert LagWatch([kv]).after(END).topics == {"t": 8}
+    both = TopicOffsets({**END.offsets, ("u", 0): 1})  # of a query that reads another topic, too
+    assert LagWatch([kv]).after(both) == Lag(unknown=NO_TABLE)
 
 
 def test_topic_ids_tell_brokers_apart(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +114,8 @@ def test_topic_ids_tell_brokers_apart(admin: Admin, monkeypatch: pytest.MonkeyPa
     assert without.partitions == {}
     assert "different brokers" in without.unknown
     assert LagWatch([first]).after(TopicOffsets(END.offsets)).topics == {"t": 8}
+    monkeypatch.setattr(other, "describe_topics", lambda *_, **__: 1 // 0)
+    assert LagWatch([first, second]).after(END).topics == {"t": 8}, "also if the others, asked first, do not answer"
 
 
 def test_brokers_that_do_not_answer_are_left_alone(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,6 +130,21 @@ def test_brokers_that_do_not_answer_are_left_alone(admin: Admin, monkeypatch: py
     assert watch.after(other).unknown == "the brokers have not answered the last request yet"
     assert time.monotonic() - begun < 5
     free.set()
+
+
+def test_brokers_are_asked_again_after_a_pause(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(lag, "time", clock)
+    watch = LagWatch([table(admin, monkeypatch, {})])
+    failures: list[Exception] = [BrokerError("long", reason="short"), RuntimeError("text"), RuntimeError()]
+
+    def plan(_: Any) -> Any:
+        raise failures.pop(0)
+
+    monkeypatch.setattr(watch, "_plan", plan)
+    for now, unknown in ((0, "short"), (29, "short"), (30, "text"), (61, "RuntimeError")):
+        clock.now = float(now)
+        assert watch.after(END) == Lag(unknown=unknown)
 
 
 def test_errors_are_reasons_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,6 +171,52 @@ def test_answers_do_not_hinder_the_next_question(admin: Admin, monkeypatch: pyte
     _times(monkeypatch)
     watch = LagWatch([table(admin, monkeypatch, {})])
     assert [watch.after(END).unknown for _ in range(200)] == [""] * 200
+
+
+class Consumer:
+    """A consumer that gives messages, then none."""
+
+    def __init__(self, *answers: Any) -> None:
+        self.answers, self.assigned, self.closed = list(answers), list[Any](), 0
+
+    def assign(self, partitions: list[Any]) -> None:
+        self.assigned = [(at.topic, at.partition, at.offset) for at in partitions]
+
+    def consume(self, count: int, timeout: float) -> list[Any]:
+        return [self.answers.pop(0)] if self.answers else []
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def _message(partition: int, timestamp: tuple[int, int] = (0, -1), error: KafkaError | None = None) -> Any:
+    members = {"topic": "t" if partition < 5 else "u", "partition": partition, "error": error, "timestamp": timestamp}
+    return SimpleNamespace(**{name: lambda value=value: value for name, value in members.items()})
+
+
+def test_the_oldest_record_is_the_first_one_of_any_partition(admin: Admin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that come in time. A passing error is no answer, and a record without a timestamp has no age."""
+    consumer = Consumer(
+        _message(0, error=KafkaError(KafkaError._TRANSPORT, retriable=True)),
+        _message(0, (1, 5000)),
+        _message(0, (1, 1000)),  # fetched with the first one
+        _message(1, error=KafkaError(KafkaError._PARTITION_EOF)),
+        _message(2, (0, -1)),
+        _message(3, (2, 4000)),  # the time of the broker
+        _message(6, (1, 7000)),
+    )
+    made: list[Any] = []
+    monkeypatch.setattr(lag.brokers, "make_client", lambda kind, settings, _: made.append(settings) or consumer)
+    monkeypatch.setattr(lag, "_LONGEST_FETCH", 0.05)
+    kv = table(admin, monkeypatch, {"properties.isolation.level": "read_committed"})
+    ranges = [PartitionRange("t" if number < 5 else "u", number, number, 9) for number in (0, 1, 2, 3, 5, 6)]
+    begun = time.monotonic()
+    assert lag.oldest_records(kv, ranges) == {"t": 4000, "u": 7000}
+    assert time.monotonic() - begun < 2, "partition 5 does not answer"
+    assert consumer.assigned == [(at.topic, at.partition, at.start) for at in ranges]
+    assert consumer.closed == 1
+    found = [made[0][name] for name in ("auto.offset.reset", "isolation.level", "max.partition.fetch.bytes")]
+    assert found == ["earliest", "read_committed", "65536"]
 
 
 @pytest.mark.services

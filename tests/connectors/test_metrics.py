@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +23,7 @@ import yaml
 from kvformat.connectors import batch_progress, metrics
 from kvformat.connectors.batch_tallies import BatchTally, TableTally
 from kvformat.connectors.lag import Lag
-from kvformat.connectors.metric_declarations import BAD, LAG, METRICS, OTHERS, SECONDS
+from kvformat.connectors.metric_declarations import BAD, LAG, METRICS, OLDEST, OTHERS, SECONDS
 from kvformat.connectors.metric_sinks import PrometheusSink, StatsdSink
 from kvformat.connectors.metrics import MetricsListener, export_metrics
 from kvformat.registry.contract.errors import ConfigurationError
@@ -54,11 +54,18 @@ class Watch:
     def after(self, end: Any) -> Lag:
         return self.lag
 
+    tables: Sequence[Any] = ()
+
 
 @pytest.fixture
 def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     found = Watch()
-    monkeypatch.setattr(metrics, "LagWatch", lambda tables: found)
+
+    def made(tables: Sequence[Any]) -> Watch:
+        found.tables = tables
+        return found
+
+    monkeypatch.setattr(metrics, "LagWatch", made)
     return found
 
 
@@ -174,7 +181,8 @@ def test_tables_topics_and_queries_are_bounded(
 ) -> None:
     monkeypatch.setattr(metrics, "_MOST_OF_QUERY", 2)
     monkeypatch.setattr(metrics, "_MOST_QUERIES", 2)
-    watch.lag = Lag({f"t{n}-0": 1 for n in range(5)}, {"t3": 1000, "t4": 500})
+    monkeypatch.setattr("time.time", lambda: 10.0)
+    watch.lag = Lag({f"t{n}-0": 1 for n in range(5)}, {"t2": 3000, "t3": 1000, "t4": 2000})
     tables = {f"s{n}": {"rows": 1, "bad": 0} for n in range(5)}
     batch(listener, observedMetrics=tables)
     batch(listener, observedMetrics=tables)
@@ -182,6 +190,7 @@ def test_tables_topics_and_queries_are_bounded(
         started(listener, f"q{n}", run=f"run{n}")
     found = scraped(listener)
     assert found[f'kvformat_lag_records{{query="orders",topic="{OTHERS}"}}'] == 3
+    assert found[f'kvformat_oldest_unread_seconds{{query="orders",topic="{OTHERS}"}}'] == 9
     assert found[f'kvformat_table_rows_total{{query="orders",table="{OTHERS}"}}'] == 6
     assert found['kvformat_table_rows_total{query="orders",table="s1"}'] == 2
     assert {name for name in found if name.startswith("kvformat_query_running")} == {
@@ -233,6 +242,70 @@ def test_statsd_gets_lines(watch: Watch) -> None:
     assert not [line for line in lines if not re.fullmatch(r"[\w.-]+:[\d.e+]+\|(c|g|ms)", line)]
 
 
+def test_several_ways_out_get_the_same_and_are_closed(watch: Watch, tmp_path: Path) -> None:
+    session: Any = Session()
+    file, tables = tmp_path / "kvformat.prom", [SimpleNamespace(kv="orders"), SimpleNamespace(kv="prices")]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(10)
+        more: Any = {"textfile": file, "tables": tables, "statsd": f"127.0.0.1:{server.getsockname()[1]}"}
+        made = export_metrics(session, prometheus_port=0, prometheus_host="127.0.0.1", **more)
+        assert watch.tables == ["orders", "prices"]
+        started(made)
+        assert server.recv(9000) == b"kvformat.query_running.orders:1|g"
+    assert scraped(made)['kvformat_query_running{query="orders"}'] == 1
+    assert 'kvformat_query_running{query="orders"} 1.0' in file.read_text()
+    made.close()
+    with pytest.raises(OSError, match="refused"):
+        scraped(made)
+    assert [sink._socket.fileno() for sink in made._sinks if isinstance(sink, StatsdSink)] == [-1]
+
+
+def test_a_way_out_is_closed_if_another_one_is_wrong(watch: Watch) -> None:
+    """Otherwise its port would be used when the call is repeated."""
+    session: Any = Session()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    given: Any = {"prometheus_port": port, "prometheus_host": "127.0.0.1"}
+    with pytest.raises(ConfigurationError, match=r"must be host:port"):
+        export_metrics(session, **given, statsd="localhost")
+    export_metrics(session, **given).close()
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [("[::1]:8125", "::1", 8125), (" localhost:65535 ", "localhost", 65535), ("10.0.0.7:1", "10.0.0.7", 1)],
+)
+def test_addresses_of_statsd(address: str, host: str, port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def found(*given: Any, **more: Any) -> list[Any]:
+        asked.append(given)
+        return [(socket.AF_INET, socket.SOCK_DGRAM, 17, "", ("127.0.0.1", 9))]
+
+    monkeypatch.setattr("socket.getaddrinfo", found)
+    StatsdSink(address).close()
+    assert asked == [(host, port)]
+
+
+def test_numbers_keep_their_digits_and_no_age_is_negative(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks of machines differ."""
+    monkeypatch.setattr("time.time", lambda: 100.0)
+    sink, lines = StatsdSink("127.0.0.1:9"), list[str]()
+    monkeypatch.setattr(sink, "_lines", lines)
+    sink.add(BAD, 123_456_789, ("q", "c"))
+    sink.add(BAD, 0, ("q", "c"))
+    sink.set(LAG, 9_876_543_210, ("q", "t"))
+    for since in (98.5, 101.0):
+        sink.set_age(OLDEST, since, ("q", "t"))
+    sink.close()
+    assert [line.partition(":")[2] for line in lines] == ["123456789|c", "9876543210|g", "1.5|g", "0|g"]
+    prometheus = PrometheusSink(METRICS, None, "", None)
+    prometheus.set_age(OLDEST, 101.0, ("q", "t"))
+    assert prometheus._registry.get_sample_value(OLDEST.name, {"query": "q", "topic": "t"}) == 0
+
+
 def test_long_packets_are_divided() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
@@ -273,7 +346,8 @@ def test_a_packet_has_at_most_1400_bytes(size: int, count: int) -> None:
         ({}, "needs a way out: prometheus_port, textfile or statsd"),
         ({"textfile": "x.txt"}, r"must end in '\.prom'"),
         ({"statsd": "localhost"}, r"must be host:port"),
-        ({"statsd": "localhost:99999"}, r"must be host:port"),
+        ({"statsd": "localhost:65536"}, r"must be host:port"),
+        ({"statsd": "localhost:0"}, r"must be host:port"),
         ({"statsd": "no.such.host.invalid:8125"}, "the host is unknown"),
     ],
 )

@@ -13,10 +13,13 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from kvformat.connectors import batch_tallies
 from kvformat.connectors.batch_progress import BatchProgress, lag_of, new_partitions, observed_counts
+from kvformat.connectors.batch_tallies import BatchTally, TableTally
 from kvformat.connectors.lag import NO_TABLE, Lag
 from kvformat.connectors.progress import ProgressListener
 from kvformat.connectors.progress import described as described_batch
+from kvformat.registry.contract.fork_safe import Guarded
 
 pytestmark = [pytest.mark.once]
 
@@ -54,6 +57,19 @@ def test_failed_queries_are_logged_with_the_first_line_of_the_error(caplog: pyte
     assert record.getMessage().startswith("query 7: failed: org.acme.Error: xxx")
     assert len(record.getMessage()) < 400
     assert "somewhere" not in record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("exception", "told"),
+    [("", ""), ("\n  org.acme.Error: no\n at x", "org.acme.Error: no"), ("x" * 301, "x" * 300)],
+)
+def test_300_characters_of_an_error_are_told(exception: str, told: str, caplog: pytest.LogCaptureFixture) -> None:
+    logger = logging.getLogger("kvformat.tests.errors")
+    with caplog.at_level(logging.INFO, logger.name):
+        ended: Any = SimpleNamespace(id="i", runId="r", exception=exception)
+        ProgressListener(logger).onQueryTerminated(ended)
+    (message,) = (record.getMessage() for record in caplog.records if record.name == logger.name)
+    assert message == f"query i: failed: {told}"
 
 
 def progress(**more: Any) -> Any:
@@ -111,6 +127,21 @@ def test_the_lag_is_that_after_the_batch_and_not_when_it_was_planned(monkeypatch
     assert "lag" not in described(progress(sources=[source(None, {"logOffset": 1}, {"logOffset": 2})]), lag)
 
 
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        *((-5, "0.0 s"), (119.94, "119.9 s"), (120, "2 min"), (7199, "119 min"), (7200, "2 h 0 min")),
+        *((100_000, "27 h 46 min"),),
+    ],
+)
+def test_ages_are_told_in_seconds_minutes_or_hours(seconds: float, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """None is negative: clocks of machines differ."""
+    monkeypatch.setattr("time.time", lambda: 200_000.0)
+    behind = progress(sources=[source(None, {"a": {"0": 1}}, None)])
+    text = described(behind, Lag({"a-0": 1}, {"a": round((200_000 - seconds) * 1000)}))
+    assert text.endswith(f"the oldest waits {told}")
+
+
 def test_the_first_batch_after_a_restart_has_a_lag() -> None:
     """Spark's progress has no latest offset then."""
     text = described(progress(sources=[source({"a": {"0": 1}}, {"a": {"0": 3}}, None)]), Lag({"a-0": 7}, {}))
@@ -121,8 +152,10 @@ def test_a_lag_that_nobody_tells_is_unknown() -> None:
     read = progress(sources=[source(None, {"a": {"0": 3}}, {"a": {"0": 3}})])
     assert described(read, Lag(unknown="they sleep")).endswith("; lag unknown (they sleep)")
     left = progress(sources=[source(None, {"a": {"0": 3}}, {"a": {"0": 8}})])
+    left.sources.append(source(None, {"b": {"0": 3, "1": 1}}, {"b": {"0": 5, "1": 1}}))
     text = described(left, Lag(unknown=NO_TABLE))
-    assert "; lag at least 5 records (a-0 5) when it was planned, now unknown (no table with these topics" in text
+    expected = "; lag at least 7 records (a-0 5, b-0 2) when it was planned, now unknown (no table with these topics"
+    assert expected in text
     assert text.endswith("log_progress(spark, tables=[...]))")
 
 
@@ -131,6 +164,19 @@ def test_the_lags_of_all_sources_are_added() -> None:
     sources = [source(None, {"a": {"0": 2}}, None), source(None, {"b": {"1": 3}, "$topic_ids": {"b": "i"}}, None)]
     assert BatchProgress.of(progress(sources=sources), watch).lag == Lag({"x-0": 4})
     assert watch.asked == [{("a", 0): 2}, {("b", 1): 3}]
+
+
+def test_the_lag_of_all_sources_is_unknown_if_that_of_one_is() -> None:
+    """A source that has read nothing yet, or is not of Kafka, has none."""
+    lags = {"a": Lag({"a-0": 4}, {"a": 7}), "b": Lag({"b-1": 2}, {"b": 8}), "c": Lag(unknown="they sleep")}
+    watch: Any = SimpleNamespace(after=lambda end: lags[next(iter(end.offsets))[0]])
+    of = {name: source(None, {name: {"0": 1}}, None) for name in lags}
+    nothing = source(None, {}, None), source(None, {"logOffset": 1}, None)
+    both = BatchProgress.of(progress(sources=[of["a"], *nothing, of["b"]]), watch)
+    assert both.lag == Lag({"a-0": 4, "b-1": 2}, {"a": 7, "b": 8})
+    found = BatchProgress.of(progress(sources=[of["a"], of["c"]]), watch).lag
+    assert found == Lag({"a-0": 4}, {"a": 7}, "they sleep")
+    assert BatchProgress.of(progress(sources=nothing), watch).lag is None
 
 
 @pytest.mark.parametrize(("count", "more"), [(5, ""), (6, " and 1 more")])
@@ -152,6 +198,22 @@ def test_counts_of_schemas_have_the_ids_of_schemas() -> None:
     assert observed_counts(progress(observedMetrics={"o": row})) == {"o": {"rows": 4, "schema 7": 3, "schema 8": 1}}
     connect = {"values": [4, 0], "schema": {"fields": [{"name": "rows"}, {"name": "bad"}]}}
     assert observed_counts(progress(observedMetrics={"o": connect})) == {"o": {"rows": 4, "bad": 0}}
+
+
+def test_an_ingestion_tells_of_its_latest_hundred_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By query and batch, beside what is observed; a batch that runs again replaces its counts."""
+    monkeypatch.setattr(batch_tallies, "_told", Guarded(dict))
+    for query in ("i", "j"):
+        session: Any = SimpleNamespace(_sc=SimpleNamespace(getLocalProperty=lambda _, query=query: query))
+        for batch in (*range(5), *range(75)):
+            batch_tallies.tell(session, batch, BatchTally({f"{query}{batch}": 1}, {"t": TableTally(batch, 0.5)}))
+    batch_tallies.tell(SimpleNamespace(), 1, BatchTally())  # type: ignore[arg-type]  # of Spark Connect
+    known = {query: [n for n in range(75) if batch_tallies.told(query, n)] for query in "ij"}
+    assert known == {"i": [*range(50, 75)], "j": [*range(75)]}
+    watch: Any = Watch(Lag({}))
+    batch = BatchProgress.of(progress(batchId=60, observedMetrics={"o": {"rows": 4}}), watch)
+    assert batch.counts == {"o": {"rows": 4}, "ingestion": {"bad": 1, "skipped": 0, "i60": 1}}
+    assert batch.tables == {"t": TableTally(60, 0.5)}
 
 
 @pytest.mark.parametrize(

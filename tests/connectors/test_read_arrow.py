@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import random
@@ -15,9 +16,17 @@ import psutil
 import pyarrow as pa
 import pytest
 
-from kvformat.connectors import KafkaTable, latest_rows
+from kvformat.connectors import KafkaTable, brokers, latest_rows, range_records
 from kvformat.connectors.latest_rows import LatestRows
-from kvformat.registry.contract.errors import ConfigurationError, DecodeError, OptionError, SchemaError
+from kvformat.connectors.reader.records import KAFKA_FIELDS
+from kvformat.registry.contract.errors import (
+    ConfigurationError,
+    DecodeError,
+    KafkaSourceWarning,
+    OptionError,
+    SchemaError,
+)
+from tests.support.memory_brokers import Admin
 
 ROOT = Path(__file__).parents[2]
 SERVERS = "127.0.0.1:1"  # nobody answers there
@@ -264,6 +273,62 @@ def test_what_is_refused_before_a_broker_is_asked(
     refused = table(SERVERS, "t", columns, options, **more)
     with pytest.raises(error, match=told):
         refused.read_arrow(**arguments)
+
+
+# --- brokers in memory -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def memory(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """The records of partition 0 of topic `t`, which a test may add."""
+    records: list[dict[str, Any]] = []
+
+    def read_range(_: Any, at: Any, fields: tuple[str, ...], on_loss: Any) -> list[pa.RecordBatch]:
+        schema = pa.schema([KAFKA_FIELDS.field(name) for name in fields])
+        return [pa.RecordBatch.from_pylist(records[at.start : at.end], schema)]
+
+    monkeypatch.setattr(range_records, "read_range", read_range)
+    monkeypatch.setattr(brokers, "admin", lambda _: Admin({"t": {0: 0}}, {"t": {0: len(records)}}))
+    return records
+
+
+@pytest.mark.parametrize(("zone", "hour"), [("UTC", 12), ("Asia/Tokyo", 21)])
+def test_local_times_are_those_of_the_time_zone(zone: str, hour: int, memory: list[dict[str, Any]]) -> None:
+    """Those of computed columns, and those of instants in columns that are local timestamps. The default is UTC."""
+    columns = "ts TIMESTAMP_LTZ(3), c AS CAST(ts AS TIMESTAMP(3)), wall TIMESTAMP(3) METADATA FROM 'timestamp'"
+    noon = dt.datetime(2024, 2, 29, 12)
+    memory.append({"value": b'{"ts":"2024-02-29 12:00:00Z"}', "timestamp": noon.replace(tzinfo=dt.UTC)})
+    given = {} if zone == "UTC" else {"time_zone": zone}
+    (row,) = table(SERVERS, "t", columns).read_arrow(**given).read_all().to_pylist()
+    assert row == {"ts": noon.replace(tzinfo=dt.UTC), "c": noon.replace(hour=hour), "wall": noon.replace(hour=hour)}
+
+
+def test_notes_on_offsets_are_warnings_of_the_caller(memory: list[dict[str, Any]]) -> None:
+    memory.extend([{"value": b"0"}, {"value": b"1"}])
+    specific = {"scan.startup.specific-offsets": "partition:0,offset:1;partition:7,offset:1"}
+    given = table(SERVERS, "t", "v STRING", form="raw").with_options(
+        specific | {"scan.startup.mode": "specific-offsets"}
+    )
+    with pytest.warns(KafkaSourceWarning, match="table 't': .*names partitions that do not exist: t-7") as found:
+        rows = given.read_arrow().read_all()
+    assert rows["v"].to_pylist() == ["1"]
+    assert [warning.filename for warning in found] == [__file__]
+
+
+def test_current_rows_need_all_columns_of_a_change_but_changes_do_not(memory: list[dict[str, Any]]) -> None:
+    options = ", 'debezium-json.unchanged.columns' = 'keep'"
+    memory.append({"value": b'{"op":"c","after":{"id":1,"v":"a"}}'})
+    given = table(SERVERS, "t", KEY_COLUMNS, options, form="debezium-json")
+    with pytest.raises(ConfigurationError, match=r"an update does not contain all columns"):
+        given.read_arrow()
+    assert len(given.read_arrow(changelog=True).read_all()) == 1
+
+
+def test_the_changes_of_a_table_may_have_a_nested_key(memory: list[dict[str, Any]]) -> None:
+    memory.append({"key": b'{"id":{"a":1}}', "value": b'{"v":"x"}'})
+    columns = "id ROW<a INT>, v STRING, PRIMARY KEY (id) NOT ENFORCED"
+    found = table(SERVERS, "t", columns, KEY_OPTIONS, **KEYED).read_arrow(changelog=True).read_all()
+    assert found.to_pylist() == [{"id": {"a": 1}, "v": "x", "row_kind": "+U"}]
 
 
 # --- memory ------------------------------------------------------------------------------------------------

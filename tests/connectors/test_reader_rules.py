@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pytest
 
 from kvformat.connectors.reader import clients, read
 from kvformat.connectors.reader.client_settings import ReaderSettings
-from kvformat.connectors.reader.fetched import Fetched
+from kvformat.connectors.reader.fetched import Fetched, LayoutError
 from kvformat.connectors.reader.ranges import PartitionRange
 from kvformat.connectors.reader.read import OnLoss
 from kvformat.registry.contract.errors import DataLossError, ReadError
@@ -131,6 +132,29 @@ def test_a_range_without_records_is_given_up_after_the_wait() -> None:
     assert 0.3 <= time.monotonic() - begun < 2
 
 
+def test_secrets_are_not_in_errors() -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="Tr0ub4dor";'
+    given = {"bootstrap.servers": "b:1", "security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+    given |= {"sasl.jaas.config": jaas}
+    settings = ReaderSettings(tuple((f"properties.{name}", text) for name, text in given.items()), 300)
+    reading = read._Reading(settings, AT, ScriptedClient([]), None)  # type: ignore[arg-type]
+    with pytest.raises(ReadError, match=r"login of u:.* failed") as raised:
+        reading.after(Fetched(error="_AUTHENTICATION", reason="login of u:Tr0ub4dor failed"))
+    assert "Tr0ub4dor" not in f"{raised.value} {raised.value.reason}"
+
+
+def test_messages_of_another_structure_are_read_by_the_other_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "_layout_faults", [])
+    client = ScriptedClient([LayoutError("another"), records(10), records(19)])
+    assert read_with(client) == [10, 19]
+    assert clients._layout_faults == ["another"]
+
+
+def test_nobody_is_asked_for_an_empty_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clients, "_new", lambda _: pytest.fail("a consumer was made"))
+    assert list(read.read_range(SETTINGS, PartitionRange("t", 0, 5, 5))) == []
+
+
 def test_an_error_closes_the_client_and_the_end_of_a_range_keeps_it() -> None:
     client = ScriptedClient([records(10), RuntimeError("a bug")])
     with pytest.raises(RuntimeError, match="a bug"):
@@ -162,6 +186,20 @@ def test_lost_records_are_skipped_only_if_the_caller_takes_the_error(
     assert error.offset == 11
 
 
+def test_the_wait_begins_again_after_lost_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = SimpleNamespace(now=0.0, monotonic=lambda: clock.now)
+    monkeypatch.setattr(read, "time", clock)
+    client = ScriptedClient([Fetched(), OUT_OF_RANGE, Fetched(), records(19)], edges=[(15, 40)])
+    answer = client.fetch
+
+    def fetch(seconds: float) -> Fetched:
+        clock.now += 0.2  # the wait is 0.3 s
+        return answer(seconds)
+
+    monkeypatch.setattr(client, "fetch", fetch)
+    assert read_with(client, lambda _: None) == [19]
+
+
 def test_lost_records_are_an_error() -> None:
     with pytest.raises(
         DataLossError, match=r"those before 11 were read: Offset out of range; the partition has offsets 15 to"
@@ -169,9 +207,10 @@ def test_lost_records_are_an_error() -> None:
         scripted(records(10), OUT_OF_RANGE, edges=((15, 40),))
 
 
-def test_nothing_is_lost_if_the_offset_is_there() -> None:
-    """A broker that has just become the leader may not know it yet."""
-    found, client = scripted(records(10), OUT_OF_RANGE, records(19), edges=((0, 40),))
+@pytest.mark.parametrize("edges", [(0, 40), (11, 40), (0, 11)])
+def test_nothing_is_lost_if_the_offset_is_there(edges: tuple[int, int]) -> None:
+    """A broker that has just become the leader may not know it yet. The end of the partition is there, too."""
+    found, client = scripted(records(10), OUT_OF_RANGE, records(19), edges=(edges,))
     assert (found, client.begun) == ([10, 19], [(10, 20), (11, 20)])
 
 
@@ -208,11 +247,12 @@ def test_a_missing_topic_is_looked_up_again(edges: tuple[int, int] | None, monke
     """An error of the connections tells that it is missing."""
     monkeypatch.setattr(read, "_MISSING", 0.05)
     lost: list[DataLossError] = []
-    client = ScriptedClient([], edges=[edges], said=[MISSING])
+    client = ScriptedClient([Fetched(), records(19)], edges=[edges], said=[MISSING])
+    answer = client.fetch
 
     def fetch(seconds: float) -> Fetched:
-        time.sleep(0.02)
-        return records(19) if len(client.begun) > 1 else Fetched()
+        time.sleep(0.02)  # begun again, it is missing after another while only
+        return answer(seconds) if len(client.begun) > 1 else Fetched()
 
     monkeypatch.setattr(client, "fetch", fetch)
     found = read_with(client, lost.append)

@@ -61,6 +61,31 @@ def test_properties_replace_defaults_and_not_what_the_reader_needs() -> None:
     assert found["client.id"] == "me"
 
 
+def test_blanks_around_a_property_do_not_count_as_in_java() -> None:
+    given = {"security.protocol": " SASL_SSL", "sasl.mechanism": "PLAIN ", "isolation.level": " read_committed "}
+    given |= {"default.api.timeout.ms": " 70 ", "metadata.max.age.ms": " 80 ", "fetch.min.bytes": "90 "}
+    spaced = reader_settings(table(SASL | given))
+    assert spaced == reader_settings(table(SASL | {name: text.strip() for name, text in given.items()}))
+    found = spaced.for_client()
+    Consumer(found).close()
+    names = ("security.protocol", "sasl.mechanism", "isolation.level", "metadata.max.age.ms", "fetch.min.bytes")
+    assert [found[name] for name in names] == ["SASL_SSL", "PLAIN", "read_committed", "80", "90"]
+    assert spaced.wait == 70
+
+
+def test_each_setting_of_java_has_its_name_in_librdkafka() -> None:
+    names = {
+        **{"fetch.max.bytes": "fetch.max.bytes", "fetch.max.wait.ms": "fetch.wait.max.ms"},
+        **{"fetch.min.bytes": "fetch.min.bytes", "max.partition.fetch.bytes": "max.partition.fetch.bytes"},
+        **{"request.timeout.ms": "socket.timeout.ms", "send.buffer.bytes": "socket.send.buffer.bytes"},
+        **{"receive.buffer.bytes": "socket.receive.buffer.bytes"},
+        **{name: name for name in java_settings.CONNECTION},
+    }
+    given = {name: str(2_000_000 + number) for number, name in enumerate(names)}
+    found = settings(given)
+    assert {name: found[names[name]] for name in names} == given
+
+
 def test_librdkafka_accepts_all_settings() -> None:
     values = dict.fromkeys((*java_settings.CONNECTION, *java_settings.BUFFERS, *java_settings._CONSUMER), "1000")
     values |= {"isolation.level": "read_committed", "check.crcs": "true", "metadata.recovery.strategy": "none"}
@@ -83,8 +108,10 @@ def test_secrets_are_masked_and_kept_in_a_pickle() -> None:
 def test_the_wait_is_that_of_spark_or_of_the_table() -> None:
     assert reader_settings(table({})).wait == 120_000
     assert reader_settings(table({"default.api.timeout.ms": "1500"})).wait == 1500
-    with pytest.raises(OptionError, match=r"'properties\.default\.api\.timeout\.ms' = 'long' must be a whole number"):
-        reader_settings(table({"default.api.timeout.ms": "long"}))
+    for name in ("default.api.timeout.ms", "fetch.max.bytes", "max.partition.fetch.bytes", "send.buffer.bytes"):
+        with pytest.raises(OptionError, match=rf"'properties\.{name}' = 'long' must be a whole number") as raised:
+            reader_settings(table({name: "long"}))
+        assert raised.value.option == f"properties.{name}"
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_stores_of_java_are_refused_by_name() -> None:
 @pytest.mark.parametrize(
     ("option", "words"),
     [
-        ("properties.metric.reporters", "librdkafka, which writes the transactions, does not have it"),
+        ("properties.metric.reporters", "librdkafka, which writes the records, does not have it"),
         ("properties.transactional.id", "named by 'sink.transactional-id-prefix'"),
         ("sink.transaction-naming-strategy", "named after its query and its task"),
     ],

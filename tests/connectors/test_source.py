@@ -266,7 +266,12 @@ def test_given_offsets_only_replace_those_of_brokers(
 
 @pytest.mark.parametrize(
     ("headers", "options", "wanted"),
-    [(False, {}, None), (True, {}, "true"), (False, {"scan.header-filter": "a:b"}, "true")],
+    [
+        (False, {}, None),
+        (True, {}, "true"),
+        (False, {"scan.header-filter": "a:b"}, "true"),
+        (False, {"format": "avro-confluent", "avro-confluent.url": "http://r:1"}, "true"),  # they may have the id
+    ],
 )
 def test_headers_are_read_if_something_needs_them(headers: bool, options: dict[str, str], wanted: str | None) -> None:
     plan = planned(_kv(options=options), streaming=False, headers=headers)
@@ -515,6 +520,28 @@ def test_explain_says_what_happens_without_a_committed_offset(given: dict[str, s
     options = {"scan.startup.mode": "group-offsets", "properties.group.id": "g"}
     for what in ("batch", "stream"):
         assert explained(_kv(options=options | given))["reading"][what]["from"].endswith(told)
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "batch"),
+    [
+        ({}, [], "rows"),
+        ({"format": "debezium-json"}, ["id"], "the current row of each key, or with changelog=True the changes"),
+        ({"format": "debezium-json"}, [], "changes, with row_kind"),
+    ],
+)
+def test_explain_says_which_rows_a_batch_and_a_stream_give(options: dict[str, str], key: list[str], batch: str) -> None:
+    reading = explained(KafkaTable("id INT", BASE["kafka"] | options, primary_key=key).kv)["reading"]
+    stream = "changes, with row_kind" if options else "rows"
+    assert (reading["batch"]["gives"], reading["stream"]["gives"]) == (batch, stream)
+
+
+def test_explain_says_which_computed_columns_are_refused() -> None:
+    ddl = DDL.replace("up AS UPPER(name)", "up AS UPPER(name), other AS my_udf(id)")
+    lines = KafkaTable.from_ddl(ddl).explain().splitlines()
+    assert "  up AS UPPER(name), STRING" in lines
+    (refused,) = (line for line in lines if line.startswith("  other AS my_udf(id)"))
+    assert " (refused by decode: MY_UDF: no function that can be evaluated here" in refused
 
 
 def test_explain_shows_refused_options() -> None:

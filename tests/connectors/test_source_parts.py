@@ -25,21 +25,22 @@ from pyspark.sql.datasource import (
     Not,
 )
 
-from kvformat.connectors import header_filter, range_records
+from kvformat.connectors import KafkaTable, header_filter, range_records
 from kvformat.connectors.data_source.batch import RangesOfTask, tasks_of
 from kvformat.connectors.data_source.filters import keys_of, narrowed
-from kvformat.connectors.data_source.options import OPTIONS, parse
-from kvformat.connectors.data_source.rows import stage_of
+from kvformat.connectors.data_source.options import OPTIONS, RANGES, RECORDS, WIRE, parse
+from kvformat.connectors.data_source.rows import rows_of, stage_of
 from kvformat.connectors.data_source.source import KvformatDataSource
 from kvformat.connectors.data_source.stream import KafkaStreamReader, limited, up_to
 from kvformat.connectors.data_source.tables import table_of
 from kvformat.connectors.range_records import RangeRecords, range_rows
 from kvformat.connectors.reader.ranges import PartitionRange, TopicOffsets
 from kvformat.connectors.reader.records import KAFKA_FIELDS
-from kvformat.registry.contract.errors import OptionError
+from kvformat.registry.contract.errors import DecodeError, OptionError
 from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
 from kvformat.registry.contract.types import FlinkType
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.table.decode_stage import record_schema
 from kvformat.registry.table.metadata import MetadataColumn
 from kvformat.registry.table.record_headers import HEADERS_TYPE
 from tests.support.memory_brokers import Admin, table
@@ -74,7 +75,7 @@ def test_planning_a_read_does_not_import_pandas(format: str) -> None:
     ("text", "expected"),
     [
         ("partition", {"partition": "partition"}),
-        ("partition, at:timestamp", {"partition": "partition", "at": "timestamp"}),
+        ("partition,, at:timestamp,", {"partition": "partition", "at": "timestamp"}),
         ("db:value.source.database", {"db": "value.source.database"}),
         ('{"a b":"offset"}', {"a b": "offset"}),
         ("{}", {}),
@@ -88,7 +89,7 @@ def test_a_ddl_may_be_the_path_of_a_file(tmp_path: Path) -> None:
     ddl = "CREATE TABLE t (id INT) WITH ('connector' = 'kafka', 'format' = 'json', 'properties.ssl.key' = 'password')"
     file = tmp_path / "tables.sql"
     file.write_text(ddl, encoding="utf-8")
-    options = parse({"ddl": str(file)})
+    options = parse({"ddl": f" {file}\n"})
     assert options.values["ddl"] == ddl
     assert "password" not in repr(options)
     missing = r"'ddl' is the path '.*none\.sql', .*driver can't read this file: No such file"
@@ -115,11 +116,22 @@ def test_each_option_is_found_in_small_letters() -> None:
     assert "password" not in repr(parse({"ddl": "CREATE ... 'password'", "properties.sasl.jaas.config": "password"}))
 
 
+def test_options_that_spark_gives_for_itself_are_not_those_of_a_table() -> None:
+    given = {"checkpointLocation": "/c", "queryName": "q", "outputMode": "append"}
+    for options in (given, {name.lower(): text for name, text in given.items()}):
+        assert dict(parse(BROKERS | options).table) == BROKERS
+
+
 def test_options_of_a_registry_are_those_of_one_reader() -> None:
     parse({**BROKERS, "registry": "a:b", "registry.url": "http://r"})
     assert parse({**BROKERS, "registry.url": "http://s"}).values["registry"] == {"url": "http://s"}
     assert parse({**BROKERS, "registry": "c:d"}).values["registry"] == {"c": "d"}
     assert parse(BROKERS).values["registry"] == {}
+
+
+@pytest.mark.parametrize("name", ["connector", "format", "property-version", "json.any", "any-thing"])
+def test_names_that_a_table_or_its_formats_may_have_are_left_to_the_table(name: str) -> None:
+    assert dict(parse(BROKERS | {name: "x"}).table) == BROKERS | {name: "x"}
 
 
 @pytest.mark.parametrize(
@@ -130,6 +142,11 @@ def test_options_of_a_registry_are_those_of_one_reader() -> None:
         ({**BROKERS, "path": "/x"}, "A table has no path"),
         ({**BROKERS, "minpartition": "5"}, "Did you mean 'minPartitions'"),
         ({**BROKERS, "minpartitions": "many"}, "invalid value 'many' for option 'minPartitions'"),
+        *(
+            ({**BROKERS, name.lower(): text}, f"invalid value '{text}' for option '{name}': it must be at least 1")
+            for name in ("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition")
+            for text in ("0", "-1")
+        ),
         ({**BROKERS, "metadata": "{x"}, "'metadata' is not a JSON object"),
     ],
 )
@@ -146,6 +163,34 @@ def test_the_columns_of_a_schema_are_those_of_the_table_but_for_what_reading_add
     assert [column.name for column in of_changes.columns] == ["id"]
     of_rows = table_of(parse({**given, "format": "json"}), schema)
     assert [column.name for column in of_rows.columns] == ["id", "row_kind"], "a column of its own"
+
+
+@pytest.mark.parametrize(("errors", "names"), [("raise", ["id", "error"]), ("capture", ["id"])])
+def test_bad_records_are_a_column_that_reading_adds_only_if_they_are_kept(errors: str, names: list[str]) -> None:
+    given = {**BROKERS, "format": "json", "scan.startup.mode": "earliest-offset", "errors": errors}
+    schema = spark_schema(row_type(resolve_schema("id INT, error STRING")))
+    assert [column.name for column in table_of(parse(given), schema).columns] == names
+
+
+@pytest.mark.parametrize("connector", [None, "kafka", "upsert-kafka"])
+def test_a_schema_and_a_primary_key_make_a_table(connector: str | None) -> None:
+    options = {"connector": connector, "primary_key": "id;n", "key.format": "json", "value.format": "json"}
+    if connector != "upsert-kafka":
+        options = {"connector": connector, "primary_key": "id;n", "format": "debezium-json", "properties.group.id": "g"}
+    given = {name: text for name, text in {**BROKERS, **options}.items() if text is not None}
+    found = table_of(parse(given), spark_schema(row_type(resolve_schema("id INT NOT NULL, n INT NOT NULL, v STRING"))))
+    assert (found.options["connector"], found.primary_key) == (connector or "kafka", ("id", "n"))
+
+
+def test_a_ddl_says_its_primary_key_and_may_create_several_tables() -> None:
+    ddl = (
+        "CREATE TABLE {} ({} INT) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', 'properties.group.id'"
+    )
+    ddl = f"{ddl} = 'g', 'properties.bootstrap.servers' = 'b:1');"
+    both = ddl.format("a", "x") + ddl.format("b", "y")
+    assert [column.name for column in table_of(parse({"ddl": both, "table": "b"})).columns] == ["y"]
+    with pytest.raises(OptionError, match="'primary_key' is for tables without a 'ddl': write PRIMARY KEY there"):
+        table_of(parse({"ddl": both, "table": "b", "primary_key": "y"}))
 
 
 def test_computed_columns_can_be_left_out() -> None:
@@ -198,9 +243,39 @@ def test_a_task_does_not_count_the_bad_records_of_a_batch(most: int, errors: str
         stage_of(kv, options)
 
 
+@pytest.mark.parametrize("rows", ["", WIRE, RECORDS, RANGES])
+@pytest.mark.parametrize(("fails", "skips"), [("", False), ("true", False), ("false", True)])
+def test_lost_records_are_skipped_only_without_fail_on_data_loss(rows: str, fails: str, skips: bool) -> None:
+    given = {**BROKERS, "format": "json", "scan.startup.mode": "earliest-offset", rows: "true", "failondataloss": fails}
+    options = parse({name: text for name, text in given.items() if name and text})
+    schema = record_schema() if rows == RECORDS else spark_schema(row_type(resolve_schema("id INT")))
+    found: Any = rows_of(table_of(options, schema), options, schema)
+    assert (found if rows == RANGES else found.records).skips_lost == skips
+
+
+def test_an_error_says_which_record_of_the_task_is_bad(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the number of records, of which one may have several rows, in all batches of the task."""
+    update = b'{"op":"u","before":{"v":"AA=="},"after":{"v":"AQ=="}}'
+
+    def read_range(_: Any, at: Any, fields: tuple[str, ...], on_loss: Any) -> list[pa.RecordBatch]:
+        schema = pa.schema([KAFKA_FIELDS.field(name) for name in fields])
+        batches = [[update, update], [update, b"{"]]
+        return [pa.RecordBatch.from_pylist([{"value": value} for value in batch], schema) for batch in batches]
+
+    monkeypatch.setattr(range_records, "read_range", read_range)
+    monkeypatch.setattr(pyspark.TaskContext, "get", lambda: SimpleNamespace(partitionId=lambda: 7))
+    kv = table(Admin({"t": {0: 0}}, {"t": {0: 4}}), monkeypatch, {"format": "debezium-json"})
+    source = KvformatDataSource({"ddl": kv.ddl, "time_zone": "UTC"})
+    reader = source.reader(source.schema())
+    (task,) = reader.partitions()
+    for read in (lambda: list(reader.read(task)), KafkaTable.from_ddl(kv.ddl).read_arrow().read_all):
+        with pytest.raises(DecodeError, match=r"The record: number 4 of Spark's partition 7, "):
+            read()
+
+
 # --- tasks and limits -------------------------------------------------------------------------------------------------
 
-RANGES = [PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 6), PartitionRange("t", 2, 100, 190)]
+PARTITIONS = [PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 6), PartitionRange("t", 2, 100, 190)]
 
 
 @pytest.mark.parametrize(
@@ -218,16 +293,16 @@ RANGES = [PartitionRange("t", 0, 0, 10), PartitionRange("t", 1, 5, 6), Partition
 )
 def test_ranges_become_tasks(values: dict[str, int], most_tasks: int | None, sizes: list[list[int]]) -> None:
     every = {"minPartitions": None, "maxRecordsPerPartition": None, **values}
-    tasks = list(tasks_of(RANGES, every, most_tasks))
+    tasks = list(tasks_of(PARTITIONS, every, most_tasks))
     found = [[one.count for one in task.ranges] for task in tasks]
     assert sorted(map(sorted, found)) == sorted(map(sorted, sizes))
     assert sum(one.count for task in tasks for one in task.ranges) == 101
     assert {task.tasks for task in tasks} == {len(tasks)}  # so that each knows its share of a bound
-    at = {(one.topic, one.partition): set[int]() for one in RANGES}
+    at = {(one.topic, one.partition): set[int]() for one in PARTITIONS}
     for task in tasks:
         for one in task.ranges:
             at[one.topic, one.partition] |= set(range(one.start, one.end))
-    assert at == {(one.topic, one.partition): set(range(one.start, one.end)) for one in RANGES}
+    assert at == {(one.topic, one.partition): set(range(one.start, one.end)) for one in PARTITIONS}
 
 
 def test_no_ranges_are_one_empty_task() -> None:
@@ -247,6 +322,26 @@ def test_ranges_that_are_rows_say_whether_lost_records_are_skipped(
     assert list(RangeRecords(settings, (), not skips).read_rows(rows, ("value",))) == []
     assert [at for at, _ in asked] == ranges
     assert [on_loss is not None for _, on_loss in asked] == [skips, skips]
+
+
+def test_a_header_filter_reads_headers_and_gives_no_empty_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    schema = pa.schema([KAFKA_FIELDS.field(name) for name in ("value", "headers")])
+    entries = [[[("a", b"1")], None], [[("a", b"2")]], [[("b", b"1"), ("a", b"1")]]]
+
+    def read_range(_: Any, at: Any, fields: Any, on_loss: Any) -> list[pa.RecordBatch]:
+        asked.append(fields)
+        rows = [[{"value": b"%d" % n, "headers": headers} for headers in one] for n, one in enumerate(entries)]
+        return [pa.RecordBatch.from_pylist(one, schema) for one in rows]
+
+    monkeypatch.setattr(range_records, "read_range", read_range)
+    given = {**BROKERS, "format": "raw", "scan.startup.mode": "earliest-offset"}
+    for options, values in (({"scan.header-filter": "a:1"}, [[b"0"], [b"2"]]), ({}, [[b"0", b"0"], [b"1"], [b"2"]])):
+        kv = KeyValueFormat("v BYTES", {"connector": "kafka", **given, **options}).planned()
+        for fields in (("value",), ("value", "headers")):
+            found = RangeRecords.of(kv).read([PartitionRange("t", 0, 0, 4)], fields)
+            assert [batch.column("value").to_pylist() for batch in found] == values
+    assert asked == [("value", "headers"), ("value", "headers"), ("value",), ("value", "headers")]
 
 
 def test_a_stream_of_ranges_counts_the_offsets_that_it_has_read() -> None:
@@ -322,6 +417,8 @@ def test_available_now_ends_where_it_began() -> None:
     latest = TopicOffsets({("t", 0): 50, ("t", 1): 30, ("t", 2): 9})
     until = TopicOffsets({("t", 0): 40, ("t", 1): 20})
     assert dict(up_to(start, latest, until).offsets) == {("t", 0): 40, ("t", 1): 30}
+    added = replace(start, offsets={**start.offsets, ("t", 2): 4})  # by a query that ran after `until` was asked for
+    assert dict(up_to(added, latest, until).offsets) == {("t", 0): 40, ("t", 1): 30, ("t", 2): 4}
     again = replace(start, topic_ids={"t": "old"}), replace(latest, topic_ids={"t": "new"})
     assert dict(up_to(*again, until).offsets) == {("t", 0): 40, ("t", 1): 20}, "nothing of another topic was read"
 
@@ -343,8 +440,11 @@ SECOND = dt.datetime(1970, 1, 1, 0, 0, 1, 500, tzinfo=dt.UTC)
         ([LessThanOrEqual(("o",), 5)], [(0, 0, 6), (1, 5, 6)]),
         ([EqualTo(("o",), 150)], [(2, 150, 151)]),
         ([In(("o",), (3, None, 120))], [(0, 3, 10), (1, 5, 6), (2, 100, 121)]),
+        ([In(("o",), (None,))], []),
         ([GreaterThanOrEqual(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
+        ([EqualTo(("t",), SECOND)], [(0, 7, 10), (1, 5, 6), (2, 100, 190)]),
         # These conditions say nothing about the place of a record, or may be true for any.
+        ([GreaterThanOrEqual(("t",), SECOND.replace(year=1969))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([LessThan(("t",), SECOND)], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([GreaterThanOrEqual(("t",), dt.datetime(2026, 1, 1))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
         ([Not(EqualTo(("p",), 2)), IsNotNull(("p",))], [(0, 0, 10), (1, 5, 6), (2, 100, 190)]),
@@ -358,7 +458,7 @@ def test_filters_narrow_ranges(filters: list[Any], expected: list[tuple[int, int
         asked.append(millis)
         return {("t", 0): 7, ("t", 1): 2}
 
-    found = narrowed(RANGES, filters, KEYS, first_at)
+    found = narrowed(PARTITIONS, filters, KEYS, first_at)
     assert [(one.partition, one.start, one.end) for one in found] == expected
     assert asked in ([], [1000])
 
@@ -393,6 +493,7 @@ def test_headers_are_filtered_as_by_spark() -> None:
     }
     for text, expected in cases.items():
         assert header_filter.mask(header_filter.parse(text), array).to_pylist() == expected, text
+        assert header_filter.mask(header_filter.parse(text), array[1:5]).to_pylist() == expected[1:5], "a slice"
     assert len(cases) == 4
 
 

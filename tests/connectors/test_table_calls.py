@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from typing import Any
 
 import pytest
 
 from kvformat.connectors import KafkaTable, kafka, offsets, sink, source, source_choice, topics
-from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning
+from kvformat.registry.contract.errors import ConfigurationError, KafkaSourceWarning, OptionError
 
 GIVEN = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
 GIVEN |= {"scan.startup.mode": "earliest-offset"}
@@ -47,6 +48,25 @@ def test_a_table_without_computed_columns_is_read_in_the_same_way(
     given = {"streaming": method == "read_stream", "headers": True, "spark_options": {"minPartitions": 5}, **more}
     assert asked == [("a", "b"), (True, "spark", "spark", given)]
     assert rows == {name: READING[name] for name in ("metadata", "errors", "row_index")}
+
+
+@pytest.mark.parametrize("more", [{"errors": "capture"}, {"row_index": True}])
+def test_normalized_changes_have_no_bad_records_and_no_indices(more: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="normalize=True gives the rows of 'table' without error and"):
+        table(format="debezium-json").read_stream(None, normalize=True, **more)  # type: ignore[arg-type]
+
+
+def test_rows_are_read_without_spark_with_all_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(kafka.arrow_rows, "arrow_reader", lambda kv, **given: asked.append((kv, given)))
+    options = ", ".join(f"'{key}' = '{text}'" for key, text in GIVEN.items())
+    made = KafkaTable.from_ddl(f"CREATE TABLE t (id INT, a AS id + 1, b AS id + 2) WITH ({options})")
+    given: dict[str, Any] = {"changelog": True, "metadata": ["offset"], "errors": "capture", "row_index": True}
+    given["time_zone"] = "Asia/Tokyo"
+    made.read_arrow(skip_computed=["b"], **given)
+    ((kv, named),) = asked
+    assert [column.name for column in kv.columns] == ["id", "a"]
+    assert named == {**given, "stacklevel": 2}
 
 
 @pytest.fixture
@@ -186,7 +206,10 @@ class Stream:
 def test_a_stream_has_the_given_settings(written: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Stream()
     monkeypatch.setattr(Writer, "records", lambda self, df: stream, raising=False)
-    monkeypatch.setattr("kvformat.connectors.kafka.observe_table", lambda df, name: df)
+    observed: list[str] = []
+    monkeypatch.setattr("kvformat.connectors.kafka.observe_table", lambda df, name: observed.append(name) or df)
+    modes: list[Any] = []
+    monkeypatch.setattr(sink, "output_mode_missing", lambda *given: modes.append(given) or contextlib.nullcontext())
     given = {"trigger": {"availableNow": True}, "query_name": "q", "output_mode": "update"}
     table().write_stream(stream, checkpoint_location="/c", **given)  # type: ignore[arg-type]
     assert stream.set == [
@@ -205,6 +228,34 @@ def test_a_stream_has_the_given_settings(written: list[Any], monkeypatch: pytest
         table(**options).write_stream(stream, checkpoint_location="/c", **letters)  # type: ignore[arg-type]
         assert [name for name, *_ in stream.set] == ["foreachBatch", "option", "start"]
     assert written[-1] == ("with_transactions", stream, None, "/c")
+    assert modes[0] == (table().kv, "update")
+    assert observed == ["table"], "where dead letters are written, their counts are told"
+
+
+@pytest.mark.parametrize(
+    ("columns", "way"),
+    [
+        (("_change_type", "_commit_version"), "foreachBatch"),
+        (("_change_type",), "format"),
+        (("row_kind", "_commit_version"), "format"),
+    ],
+)
+def test_changes_of_several_commits_are_put_in_order_in_each_batch(
+    columns: tuple[str, ...], way: str, written: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream can't be sorted."""
+    stream = Stream()
+    stream.columns = ("id", *columns)  # type: ignore[assignment]
+    monkeypatch.setattr(Writer, "records", lambda self, df: stream, raising=False)
+    table(format="debezium-json").write_stream(stream, checkpoint_location="/c")  # type: ignore[arg-type]
+    assert stream.set[0][0] == way
+
+
+def test_records_of_transactions_are_not_those_of_sparks_sink(written: list[Any]) -> None:
+    with pytest.raises(OptionError, match="Spark's Kafka sink has no transactions"):
+        table(**ONCE).sink_records(FRAME)  # type: ignore[arg-type]
+    table().sink_records(FRAME, metadata=["headers"])  # type: ignore[arg-type]
+    assert written == [("made", ["headers"], None, None), ("records", FRAME)]
 
 
 def test_maintaining_checks_the_topic_of_dead_letters(loaded: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,6 +271,29 @@ def test_maintaining_checks_the_topic_of_dead_letters(loaded: list[Any], monkeyp
         ("target", {"dead_letters": "dead", **given}),
         ("target", {"dead_letters": None, **given}),
     ]
+
+
+def test_maintaining_reads_as_a_stream_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query that continues asks no brokers for the offsets of a group, which may have changed."""
+    made, asked = table(), list[Any]()
+    monkeypatch.setattr(KafkaTable, "records_stream", lambda _, spark, **given: asked.append((spark, given)))
+    monkeypatch.setattr(type(made.kv), "maintain", lambda *_, **__: None)
+    given: dict[str, Any] = {"source": "python", "spark_options": {"minPartitions": 5}, "checkpoint_location": "/c"}
+    made.maintain("spark", "target", **given)  # type: ignore[arg-type]
+    assert asked == [("spark", given)]
+
+
+def test_dead_letters_are_written_with_the_settings_of_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(kafka, "write_dead_letters", lambda *given, **named: asked.append((*given, named)))
+    table().write_dead_letters("bad", "dead", batch_id=7)  # type: ignore[arg-type]
+    assert asked == [("bad", "dead", {"options": {"kafka.bootstrap.servers": "b:1"}, "batch_id": 7})]
+
+
+def test_a_replay_has_all_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka, "replay", lambda *given, **named: (given, named))
+    made, named = table(), {"checkpoint_location": "/c", "metadata": ["offset"]}
+    assert made.replay("spark", "dead", "to", **named) == ((made.kv, "spark", "dead", "to"), named)  # type: ignore[comparison-overlap,arg-type]
 
 
 def test_tables_are_equal_by_their_options_and_columns() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,6 +90,18 @@ def test_a_normalized_changelog_has_no_bad_records_and_indices(more: dict[str, A
     check_normalized(KEYED, errors="raise", row_index=False)
     with pytest.raises(ConfigurationError, match="gives the rows of 'table' without error and row_index"):
         check_normalized(KEYED, **{"errors": "raise", "row_index": False, **more})
+
+
+def test_a_normalized_changelog_has_the_columns_of_the_table_and_of_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = KafkaTable("id INT NOT NULL", {**GIVEN, "format": "debezium-json"}, primary_key=["id"]).kv
+    order = ["_kvformat_partition", "_kvformat_offset"]
+    changes = SimpleNamespace(columns=["id", "p", *order, "unchanged_columns", "row_kind", "row_index"])
+    found: list[Any] = []
+    monkeypatch.setattr(table_rows, "normalize_changes", lambda *given, columns: found.append((*given, columns)))
+    table_rows.normalized(table, lambda **_: changes, {"p": "partition"})  # type: ignore[arg-type,return-value]
+    assert found == [(changes, table, order, ["id", "p"])]
+    with pytest.raises(ConfigurationError, match="has only inserts, which are complete"):
+        table_rows.normalized(INSERTS, lambda **_: changes, None)  # type: ignore[arg-type,return-value]
 
 
 @pytest.mark.parametrize(

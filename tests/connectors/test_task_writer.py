@@ -17,6 +17,7 @@ from kvformat.connectors.data_source.options import parse
 from kvformat.connectors.data_source.tables import table_of
 from kvformat.connectors.data_source.write import TaskWriter
 from kvformat.connectors.record_producer import ProducerSettings
+from kvformat.registry.contract.errors import KafkaSinkWarning, OptionError, SchemaError
 from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
 
 INSERTS = "CREATE TABLE x (id INT, t STRING METADATA FROM 'topic') WITH ('connector' = 'kafka', 'format' = 'json', {})"
@@ -91,3 +92,53 @@ def test_local_times_are_those_of_the_option_or_else_of_the_session(zone: str | 
     given = {"ddl": ddl} | ({} if zone is None else {"time_zone": zone})
     (record,) = written("ts TIMESTAMP_LTZ(3)", [batch], **given)
     assert record["value"] == b'{"ts":"2024-02-29 %s"}' % shown.encode()
+
+
+# --- checks before a job ---------------------------------------------------------------------------------------
+
+ONE = INSERTS.replace(", t STRING METADATA FROM 'topic'", "")
+TO_T = "'topic' = 't', 'properties.bootstrap.servers' = 'b:1'"
+
+
+@pytest.mark.parametrize(
+    ("options", "given", "error", "told"),
+    [
+        (f"{TO_T}, 'sink.delivery-guarantee' = 'exactly-once', 'sink.transactional-id-prefix' = 'p'", {}, OptionError,
+         "'sink.delivery-guarantee' = 'exactly-once': a data source writes at least once"),
+        (TOPICS, {}, OptionError, "has topics t, u, but no metadata column names the topic of a row"),
+        (TO_T, {"extra_columns": "error"}, SchemaError, "1 column that the table does not have"),
+    ],
+)  # fmt: skip
+def test_rows_that_cannot_be_written_are_an_error_before_the_job(
+    options: str, given: dict[str, str], error: type[Exception], told: str, written: Any
+) -> None:
+    with pytest.raises(error, match=told):
+        written("id INT, more INT", [], ddl=ONE.format(options), **given)
+
+
+@pytest.mark.parametrize(
+    ("options", "columns", "told"),
+    [
+        (
+            "'sink.parallelism' = '3'",
+            "id INT",
+            "'sink.parallelism' has no effect: each task of the rows writes its own",
+        ),
+        ("'sink.delivery-guarantee' = 'none'", "id INT", "'none' writes at least once"),
+        ("'properties.metric.reporters' = 'a.B'", "id INT", "'properties.metric.reporters' has no effect: librdkafka"),
+        ("'properties.ackss' = 'all'", "id INT", "Did you mean 'properties.acks'"),
+        ("'value.fields-include' = 'ALL'", "id INT, more INT", "1 column that the table does not have"),
+    ],
+)
+def test_what_is_written_in_another_way_is_a_warning(options: str, columns: str, told: str, written: Any) -> None:
+    with pytest.warns(KafkaSinkWarning, match=told):
+        written(columns, [], ddl=ONE.format(f"{TO_T}, {options}"))
+
+
+def test_topics_are_checked_and_may_be_in_a_column_of_metadata(written: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(topics, "check", lambda kv, names, spark: asked.append((list(names), spark)))
+    batch = pa.record_batch({"id": pa.array([1], pa.int32()), "to": ["u"]})
+    (record,) = written("id INT, to STRING", [batch], ddl=ONE.format(TOPICS), metadata="to:topic")
+    assert (record["topic"], record["value"]) == ("u", b'{"id":1}')
+    assert asked == [(["t", "u"], None)]

@@ -13,6 +13,7 @@ from confluent_kafka import KafkaError, KafkaException
 from kvformat.connectors import KafkaTable, brokers, topics
 from kvformat.connectors.cli._topics import partitions_of
 from kvformat.registry.contract.errors import BrokerError, ConfigurationError, MissingExtraError, OptionError
+from kvformat.registry.java.regex import SlowMatchError
 
 CREATES = "auto.create.topics.enable"
 
@@ -123,6 +124,16 @@ def test_a_pattern_does_not_match_topics_of_kafka_itself(monkeypatch: pytest.Mon
     assert partitions_of(of_pattern.options, [own[0]], None) == {own[0]: [0]}, "by name"
 
 
+def test_a_pattern_that_takes_too_long_is_an_error_of_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    def matches(_: str) -> bool:
+        raise SlowMatchError(0.5)
+
+    monkeypatch.setattr(topics, "topic_pattern", lambda _: SimpleNamespace(matches=matches))
+    with pytest.raises(OptionError, match=r"'topic-pattern' takes more than 0\.5 s for the name of a topic") as raised:
+        topics.matching("(a+)+", ["aaab"])
+    assert raised.value.option == "topic-pattern"
+
+
 # --- brokers that do not answer ------------------------------------------------------------------------------------
 
 
@@ -156,6 +167,14 @@ def test_a_client_of_connect_waits_once_and_for_a_short_time(connect: Any, monke
     clock.now += 2.0
     topics.check(kv(), ["orders"], connect)
     assert len(admin.asked) == 3, "asked again after ten minutes"
+
+
+def test_errors_of_a_hundred_lists_of_brokers_are_remembered(connect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "_MOST_UNREACHED", 3)
+    use(Away({}), monkeypatch)
+    for count, number in ((1, 1), (2, 2), (2, 2), (3, 3), (1, 4)):
+        topics.check(kv(**{"properties.bootstrap.servers": f"b:{number}"}), ["orders"], connect)
+        assert len(topics._unreached) == count
 
 
 def test_a_client_of_connect_that_reaches_the_brokers_checks_as_others(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kvformat.connectors import brokers, producer_settings, transaction_client
+from kvformat.connectors.properties import CLIENT_SETTINGS
 from kvformat.connectors.transaction_client import KafkaBrokers, KafkaTransaction, TransactionSettings, records
 from kvformat.connectors.transactions import Fenced, Mark
 from kvformat.registry import BrokerError, ConfigurationError, DeliveryError, OptionError
@@ -73,7 +75,7 @@ def test_patience_is_the_longer_of_two_times(block: int | None, delivery: int, w
     + [("max.in.flight.requests.per.connection", n) for n in "15"],
 )
 def test_settings_of_a_safe_producer_are_accepted(name: str, text: str) -> None:
-    assert settings(**{name: text}).producer[name] == text
+    assert settings(**{name: text}).producer[name] == text.strip()
 
 
 @pytest.mark.parametrize(
@@ -166,6 +168,12 @@ def test_a_producer_has_the_defaults_of_java() -> None:
         ({"send.buffer.bytes": "-1"}, {"socket.send.buffer.bytes": "0"}),
         ({"receive.buffer.bytes": "1"}, {"socket.receive.buffer.bytes": "1"}),
         ({"partitioner.ignore.keys": " False "}, {"partitioner": "murmur2_random"}),
+        # Java takes no blanks around a value, and librdkafka refuses them.
+        ({"acks": " all ", "enable.idempotence": "true "}, {"acks": "all", "enable.idempotence": "true"}),
+        (
+            {"compression.type": " gzip", "compression.gzip.level": "9 "},
+            {"compression.type": "gzip", "compression.level": "9"},
+        ),
     ],
 )
 def test_settings_of_java_are_converted(given: dict[str, str], wanted: dict[str, Any]) -> None:
@@ -174,7 +182,11 @@ def test_settings_of_java_are_converted(given: dict[str, str], wanted: dict[str,
 
 
 @pytest.mark.parametrize(
-    "given", [{"compression.lz4.level": "9"}, {"compression.type": "zstd", "compression.lz4.level": "9"}]
+    "given",
+    [
+        *({f"compression.{kind}.level": "9"} for kind in ("gzip", "lz4", "zstd")),
+        {"compression.type": "zstd", "compression.lz4.level": "9"},
+    ],
 )
 def test_the_level_of_another_compression_does_not_count(given: dict[str, str]) -> None:
     assert "compression.level" not in produced(**given)
@@ -184,6 +196,43 @@ def test_the_level_of_another_compression_does_not_count(given: dict[str, str]) 
 def test_ignored_keys_are_refused(text: str) -> None:
     with pytest.raises(OptionError, match="chooses partitions by key"):
         produced(**{"partitioner.ignore.keys": text})
+
+
+@pytest.mark.parametrize("name", ["partitioner.class", "interceptor.classes"])
+def test_classes_of_java_are_refused_unless_they_are_empty(name: str) -> None:
+    assert produced(**{name: ""}) == produced()
+    with pytest.raises(OptionError, match=f"'properties.{name}' is a class of Java") as raised:
+        produced(**{name: "a.B"})
+    assert raised.value.option == f"properties.{name}"
+
+
+def test_settings_of_readers_and_of_clients_give_no_note() -> None:
+    names = ("auto.offset.reset", "group.id", "max.poll.records", "session.timeout.ms", "value.deserializer")
+    names += ("acks", "batch.size", "send.buffer.bytes", "retry.backoff.ms", "compression.lz4.level", "ssl.protocol")
+    names += ("sasl.jaas.config", "client.id", "bootstrap.servers", "transaction.timeout.ms", "unknown.setting")
+    assert set(names) - {"unknown.setting"} <= CLIENT_SETTINGS
+    assert producer_settings.without_effect({f"properties.{name}": "x" for name in names}) == {}
+    assert set(producer_settings.without_effect({"properties.metadata.max.idle.ms": "5", "x": "y"})) == {
+        "properties.metadata.max.idle.ms"
+    }
+
+
+def test_topics_that_may_not_be_described_have_no_largest_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def described(resources: Any) -> dict[Any, Any]:
+        asked.extend(resource.name for resource in resources)
+        futures: list[Future[Any]] = [Future() for _ in range(4)]
+        futures[0].set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+        futures[1].set_result({"max.message.bytes": SimpleNamespace(value="2000")})
+        futures[2].set_result({})
+        futures[3].set_exception(TimeoutError())
+        return dict(zip(resources, futures, strict=True))
+
+    monkeypatch.setattr(producer_settings.brokers, "admin", lambda _: SimpleNamespace(describe_configs=described))
+    assert producer_settings.largest_messages({}, ["a", "b", "c", "d"]) == [2000]
+    assert producer_settings.largest_messages({}, []) == []
+    assert asked == ["a", "b", "c", "d"]
 
 
 # --- marks -----------------------------------------------------------------------------------------------------

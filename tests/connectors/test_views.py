@@ -14,6 +14,7 @@ from kvformat.registry.contract.errors import (
     BrokerError,
     ConfigurationError,
     KafkaSourceWarning,
+    MissingExtraError,
     OptionError,
     SchemaError,
 )
@@ -300,6 +301,30 @@ def test_no_view_is_made_if_the_last_table_cannot_be_read(monkeypatch: pytest.Mo
     with pytest.raises(OptionError, match=words) as raised:
         _register(f"{_table('t1')} {_table('t2')} {_table('t3')}")
     assert raised.value.option == "topic"
+
+
+def test_options_replace_those_of_each_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    view = SimpleNamespace(createOrReplaceTempView=lambda name: None)
+    monkeypatch.setattr(KafkaTable, "read", lambda *_, **more: view)
+    given = {"properties.bootstrap.servers": "other:1"}
+    for tables in (None, ["b", "a"], {"x": "a", "y": "b"}):
+        made = _register(f"{_table('a')} {_table('b')}", tables=tables, options=given)
+        assert [table.kv.options["properties.bootstrap.servers"] for table in made.values()] == ["other:1"] * 2
+
+
+def test_without_a_jar_the_end_of_a_view_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def read(_: Any, spark: Any, **more: Any) -> Any:
+        asked.append(more)
+        if more:
+            raise MissingExtraError("the Spark session has no Kafka source")
+        return SimpleNamespace(createOrReplaceTempView=asked.append)
+
+    monkeypatch.setattr(KafkaTable, "read", read)
+    with pytest.warns(KafkaSourceWarning, match="the view of table 'a' reads up to the records that are there at its"):
+        _register(_table("a"))
+    assert asked == [{"source": "spark"}, {}, "`a`"]
 
 
 @pytest.mark.parametrize("name", ["copies", "lake.copies", "more"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
@@ -195,12 +196,13 @@ def test_a_table_is_created_with_its_keys_partitions_and_properties() -> None:
     target = _Catalog("", provider="p")
     vars(target)["properties"] = {"a": "1", "b": "1"}
     schema = table_schema("id INT", "v ROW<`x y` INT>", "d DATE", key=["id"])
+    schema = replace(schema, columns=(*schema.columns[:2], replace(schema.columns[2], comment="it's")))
     options = TableOptions(("d", "id"), {"b": "2"})
     target.create(TABLE, schema, options, "q")
     made, table = target.statements
     assert made == "CREATE NAMESPACE IF NOT EXISTS `lake`.`shop`"
     assert table == (
-        "CREATE TABLE IF NOT EXISTS (`id` INT NOT NULL, `v` STRUCT<`x y`: INT>, `d` DATE) USING p "
+        "CREATE TABLE IF NOT EXISTS (`id` INT NOT NULL, `v` STRUCT<`x y`: INT>, `d` DATE COMMENT 'it\\'s') USING p "
         "PARTITIONED BY (`d`, `id`) TBLPROPERTIES ('a' = '1', 'b' = '2', 'kvformat.ingest' = 'q', "
         """'kvformat.table' = '["shop", "t"]', 'kvformat.partition-keys' = '["d", "id"]')"""
     )
@@ -388,3 +390,42 @@ def test_a_column_that_gets_another_type_keeps_its_comment(monkeypatch: pytest.M
     target = _Delta()
     target.rewrite(TABLE, table_schema("id INT", "v STRING", "w STRING"))
     assert target.statements == ["ALTER TABLE ALTER COLUMN `v` COMMENT 'it\\'s lost'"]
+
+
+@pytest.mark.parametrize(
+    ("step", "columns"),
+    [
+        ("rewrite", "id:int,theirs:int,v:string"),
+        ("merge", "id:int,v:int"),
+        ("append", "id:int,theirs:int,v:int"),
+    ],
+)
+def test_columns_that_somebody_else_added_stay(monkeypatch: pytest.MonkeyPatch, step: str, columns: str) -> None:
+    """A merge leaves their values as they are."""
+    given: list[str] = []
+    monkeypatch.setattr(sql, "converted_rows", lambda rows, to, *_, **__: given.append(to.simpleString()) or rows)
+    monkeypatch.setattr(_Catalog, "size", lambda self, name: 1)
+    target = _Catalog("id INT, theirs INT, v INT")
+    if step == "rewrite":
+        target.rewrite(TABLE, table_schema("id INT", "v STRING"))
+    else:
+        schema = table_schema("id INT", "v INT", key=["id"] if step == "merge" else [])
+        target.write_row(1, BatchWrite("q", 0), schema)
+    assert given == [f"struct<{columns}>"]
+
+
+def test_properties_of_the_user_count_before_those_that_a_catalog_needs() -> None:
+    target = _Delta("")
+    vars(target)["properties"] = {"delta.enableTypeWidening": "false", "kvformat.ingest": "x"}
+    target.create(TABLE, PLAIN, TableOptions(properties={"delta.columnMapping.mode": "id"}), "q")
+    found = dict(_PROPERTY.findall(target.statements[1]))
+    names = ("delta.enableTypeWidening", "delta.columnMapping.mode", "kvformat.ingest")
+    assert [found[name] for name in names] == ["false", "id", "q"]
+
+
+def test_only_tables_that_a_catalog_has_forgotten_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    _Catalog().remember([TABLE])
+    assert caplog.records == []
+    _Catalog("", provider="delta").remember([TABLE])
+    (record,) = caplog.records
+    assert "(CREATE TABLE ... USING delta LOCATION '...'): shop.t" in record.getMessage()

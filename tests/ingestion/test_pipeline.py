@@ -323,6 +323,22 @@ Sink: iceberg
             ["topic: all", "partition: by the key", "headers: namespace, schemaName, tableName, a"],
         ),
         (
+            {
+                "scan.startup.mode": "group-offsets",
+                **{"ingestion.ignore-errors": "true", "ingestion.error-tolerance.max-count": "0"},
+            },
+            {"type": "kafka", "properties.bootstrap.servers": "b:9", "sink.tableId-to-topic.mapping": "a,b:c;d:e"},
+            {},
+            [
+                "start: the committed offsets of a group; a checkpoint has priority",
+                "bad records: dropped, at most 0 since the checkpoint began",
+                "topic of a,b: c",
+                "topic of d: e",
+                "topic of other tables: the table's name",
+                "partition: 0, so one task writes each topic",
+            ],
+        ),
+        (
             {},
             {
                 **{"type": "delta", "path": "/lake", "write-mode": "append", "create-tables": "false"},

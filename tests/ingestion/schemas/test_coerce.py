@@ -79,7 +79,9 @@ def test_nan_stays_nan() -> None:
     assert value != value
 
 
-@pytest.mark.parametrize(("zone", "hours"), [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("Z", 0)])
+@pytest.mark.parametrize(
+    ("zone", "hours"), [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("+530", -5.5), ("Z", 0)]
+)
 def test_offsets_are_time_zones(zone: str, hours: float) -> None:
     """Spark and the option `local-time-zone` take them."""
     local, utc = dt.datetime(2024, 2, 29, 12), dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC) + dt.timedelta(hours=hours)

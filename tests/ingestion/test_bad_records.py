@@ -75,6 +75,17 @@ def test_tables_that_need_a_key_are_named() -> None:
     assert found.tables_without_key == {ORDERS}
 
 
+@pytest.mark.parametrize(
+    ("on_table_error", "advice"), [("stop", "start with a new checkpoint"), ("quarantine", "release the table")]
+)
+def test_the_error_of_a_table_without_a_key_says_what_to_do(on_table_error: Any, advice: str) -> None:
+    settings, nothing = QuerySettings("", on_table_error=on_table_error), mock.Mock()
+    failed = BadRecords(nothing, settings, nothing, 0, nothing)._without_key({ORDERS, ITEMS})
+    assert {*failed.tables} == {ORDERS, ITEMS}
+    assert str(failed.cause).startswith("table shop.items: it has no primary key")
+    assert str(failed.cause).endswith(f"for the keys of the records, and {advice}")
+
+
 def test_the_error_of_a_bad_record_says_where_it_is() -> None:
     first = _group("SCHEMA", 1)["first"]
     with pytest.raises(DecodeError, match=r"record: table shop\.orders, topic t, partition 0, offset 7: why 7\. To go"):

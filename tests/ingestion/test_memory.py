@@ -232,3 +232,34 @@ def test_the_plan_without_a_failed_table_is_stored_before_the_others_are_written
     ingested.clear()
     with pytest.raises(ValueError, match="broken"):
         _batch_run(tmp_path / "stop", monkeypatch).run()
+
+
+_STEPS = ["looked", "planned", "stored", "decoded", "checked", "written", "letters"]
+
+
+@pytest.mark.parametrize(("check", "steps"), [(1, _STEPS[:1]), (2, _STEPS[:6]), (3, _STEPS), (4, _STEPS)])
+def test_a_driver_that_was_replaced_writes_no_plan_and_no_letters_and_ends_no_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, check: int, steps: list[str]
+) -> None:
+    """It finds out before each of them. What it has cached is released, whatever happens."""
+    news, letters, done = BatchNews({SHOP: Cause("t", 0, 0)}), mock.Mock(), list[str]()
+    monkeypatch.setattr(query._BatchRun, "_look", lambda *_: SimpleNamespace(run=lambda: SimpleNamespace(news=news)))
+    decoded = mock.Mock(decoders={})
+    bad = mock.Mock(checked=mock.Mock(return_value=(decoded, mock.Mock(codes={}), letters)))
+    rows = mock.Mock(rows=mock.Mock(return_value=decoded), reusable=mock.Mock(return_value=[]))
+    for name, made in {"BadRecords": bad, "BatchDecoder": rows, "TargetWriter": mock.Mock(), "tell": None}.items():
+        monkeypatch.setattr(query, name, mock.Mock(return_value=made))
+    run = _batch_run(tmp_path, monkeypatch)
+    run.batch.step = done.append
+    cached = run._cached(mock.Mock())
+    run.memory.store.check_driver = mock.Mock(side_effect=[None] * (check - 1) + [KilledError] * (4 - check))
+    if check < 4:
+        with pytest.raises(KilledError):
+            run.run()
+    else:
+        run.run()
+    assert done == steps
+    assert letters.called == ("letters" in steps)
+    assert (run.memory.store.load(0)[1] is None) == (check == 1)
+    assert (SHOP in run.memory.state.sources) == (check == 4)
+    cached.unpersist.assert_called_once_with()

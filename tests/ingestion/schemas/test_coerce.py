@@ -241,3 +241,10 @@ def test_the_first_error_of_a_row_is_that_of_its_first_column() -> None:
         "column 'a'",
         "column 'b'",
     ]
+
+
+def test_an_error_shows_the_beginning_of_a_long_value() -> None:
+    for length, shown in ((40, "x" * 40), (10**6, "x" * 40)):
+        rows = pa.array([{"v": "x" * length}])
+        errors = fit_rows(rows, _schema(("v", "STRING")), _schema(("v", "INT")), ZONE).errors
+        assert errors[0].text == f"column 'v': the value {shown} of type STRING does not fit INT"

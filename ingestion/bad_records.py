@@ -75,7 +75,7 @@ class BadRecords:
             if self.settings.dead_letters is not None:
                 self.settings.dead_letters.write(letters, self.batch_id)
             if self.settings.logs_bad_records:
-                log(letters, summary.count)
+                log(letters, sum(summary.codes.values()))
 
         most = self.source.values["ingestion.error-tolerance.max-count"]
         try:

@@ -275,7 +275,8 @@ class Planner:
             return replace(known, as_text=as_text)
         if current is None and not new.types:
             return replace(known, nulls=known.nulls | {new.name})
-        if frozen or (current is not None and new.name in self._rules.fixed):
+        is_fixed = new.part == "value" and new.name in self._rules.fixed
+        if frozen or (current is not None and is_fixed):
             if new.types and current is None:
                 self._tell(
                     f"table {new.table}: the new column {new.name!r} is left out, because 'schema.inference.strategy' "
@@ -283,7 +284,7 @@ class Planner:
                 )
             return replace(known, as_text=as_text if current is not None else known.as_text)
         types = [nullable(t) for t in new.types]
-        if new.name in self._rules.fixed and new.part == "value":
+        if is_fixed:
             types = [nullable(self._rules.fixed[new.name])]
         types = [*types] if current is None else [current, *types]
         if not types:
@@ -390,7 +391,8 @@ class Planner:
     def _has_table_in_key(self, table: TableId) -> bool:
         rule = self._rules.rule(table)
         columns = () if rule is None or rule.columns is None else rule.columns
-        return any(c.name in (rule.primary_keys if rule else ()) and "__table_name__" in c.spark for c in columns)
+        keys = () if rule is None else rule.primary_keys
+        return any(c.name in keys and "__table_name__" in (c.flink or c.spark) for c in columns)
 
     def _check_declared_key(self, state: IngestState, table: TableId, news: BatchNews) -> None:
         """Raise `SchemaChangeError` if messages declare different keys, unless a transform sets the key."""

@@ -155,7 +155,9 @@ class TargetSuite:
 
     def test_the_owner_is_kept(self, target: Target) -> None:
         """The owner is the query that created the table, until another takes it over."""
-        table = self.created(target, table_schema("id INT"))
+        schema = table_schema("id INT")
+        table = self.created(target, schema)
+        target.create(table, schema, TableOptions(), "other")
         existing = target.schema(table)
         assert existing is not None
         assert existing.owner == self.query

@@ -47,6 +47,23 @@ def test_slow_tables_have_lines_and_the_end_has_totals(caplog: pytest.LogCapture
     ]
 
 
+@pytest.mark.parametrize(("codes", "level"), [({"SKIPPED": 3}, "INFO"), ({"SKIPPED": 3, "MALFORMED": 1}, "WARNING")])
+def test_only_bad_records_make_the_last_line_a_warning(
+    caplog: pytest.LogCaptureFixture, codes: dict[str, int], level: str
+) -> None:
+    BatchReport(0).done(codes, 1)
+    ((found, text),) = _lines(caplog)
+    assert (found, "skipped 3" in text) == (level, True)
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(9.9, "DEBUG"), (10.0, "INFO")])
+def test_a_table_has_a_line_of_its_own_from_ten_seconds_on(
+    caplog: pytest.LogCaptureFixture, seconds: float, level: str
+) -> None:
+    BatchReport(0, {ORDERS: 1}).wrote(ORDERS, [ORDERS], seconds)
+    assert _lines(caplog) == [(level, f"batch 0: table shop.orders: 1 records in {seconds} s")]
+
+
 def test_a_batch_with_a_thousand_tables_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
     tables = [TableId(("shop", f"t{n}")) for n in range(1000)]
     report = BatchReport(0, dict.fromkeys(tables, 3))

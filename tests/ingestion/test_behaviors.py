@@ -13,8 +13,10 @@ from kvformat.ingestion.schemas.events import (
     AlterColumnTypes,
     CreateTable,
     DropColumns,
+    DropTable,
     RenameColumns,
     SchemaEvent,
+    TruncateTable,
 )
 from kvformat.ingestion.schemas.state import SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
@@ -101,6 +103,19 @@ def test_sources_of_one_target_have_the_same_key() -> None:
     assert _after(B.LENIENT, *same, routes=routes)[1] == []
     with pytest.raises(SchemaChangeError, match=r"the tables db\.t1 \(id\) and db\.t2 \(no key\) lead to it"):
         _after(B.LENIENT, _create(one, *columns), _create(other, *columns, key=()), routes=routes)
+
+
+def test_a_target_of_several_sources_gets_only_the_difference_to_the_merged_schema() -> None:
+    """It keeps the rows of the others when one is truncated, and a column that the sources lack."""
+    one, other, target = TableId(("db", "t1")), TableId(("db", "t2")), TableId(("ods", "all"))
+    created = [_create(table, ("id", "INT NOT NULL"), ("v", "INT")) for table in (one, other)]
+    routes = (Route(r"db.\.*", "ods.all"),)
+    dropped = [DropColumns(table, ("v",)) for table in (one, other)]
+    for events in ([TruncateTable(one)], [DropTable(one)], dropped[:1], dropped):
+        state, changes = _after(B.EVOLVE, *created, *events, routes=routes)
+        assert changes == []
+        assert state.targets[target].names == ("id", "v")
+    assert _after(B.EVOLVE, created[0], TruncateTable(one), routes=routes)[1] == [TruncateTable(target)]
 
 
 def test_a_renamed_column_that_the_target_lacks_is_an_error() -> None:

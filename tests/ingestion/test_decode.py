@@ -154,6 +154,13 @@ def test_only_the_last_row_of_each_key_is_left_beside_bad_records() -> None:
     assert bad.keys() == {13}
 
 
+@pytest.mark.parametrize(("t", "is_plain"), [("INT", True), ("ROW<a INT>", False), ("ARRAY<INT>", False)])
+def test_rows_are_merged_without_spark_unless_a_key_is_nested(t: str, is_plain: bool) -> None:
+    columns = f"id {t}, v ROW<a INT>"
+    assert _decoder(columns, target=table_schema(f"id {t}", "v ROW<a INT>", key=["id"])).in_arrow is is_plain
+    assert _decoder(columns, target=table_schema(f"id {t}", "v ROW<a INT>")).in_arrow
+
+
 def test_the_last_row_of_a_key_is_that_of_the_highest_offset() -> None:
     """Spark may give the records of a partition in another order."""
     decoder = _decoder("id INT, v INT", target=table_schema("id INT", "v INT", key=["id"]), last_only=True)

@@ -15,8 +15,8 @@ from kvformat.ingestion.testing.targets import table_schema
 @pytest.mark.parametrize(
     ("target", "texts", "expected"),
     [
-        ("BIGINT", ["7", "-7", "007", "7.5", "x", "", " 7", "+7", "99999999999999999999"], [7, -7, *[None] * 7]),
-        ("DOUBLE", ["7", "0.5", "1e3", "x", "00.5"], [7.0, 0.5, 1000.0, None, None]),
+        ("BIGINT", ["7", "-7", "007", "7.5", "x", "", " 7", "7 ", "+7", "99999999999999999999"], [7, -7, *[None] * 8]),
+        ("DOUBLE", ["7", "0.5", "1e3", "x", "00.5", ".5", "-.5"], [7.0, 0.5, 1000.0, *[None] * 4]),
         ("DATE", ["2024-02-29", "2023-02-29", "x"], [dt.date(2024, 2, 29), None, None]),
         ("TIMESTAMP(3)", ["2024-02-29 10:00:00", "10:00"], [dt.datetime(2024, 2, 29, 10), None]),
         ("BOOLEAN", ["true"], [None]),

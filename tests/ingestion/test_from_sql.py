@@ -154,6 +154,8 @@ def test_settings_are_those_of_the_pipeline_or_have_no_effect() -> None:
         "between batches",
         "SET 'state.backend' (line 2, column 50) has no effect on Spark",
     )
+    made = Pipeline.from_sql(f"SET 'table.local-time-zone' = 'default'; {_K}{_T}")
+    assert (_given(made).get("pipeline"), made.notes) == (None, ()), "the zone of the session"
     secret = {"secret_values.c": "/c"}
     assert "'checkpoint' must not have a secret (secret_values) (line 1, column 1)" in _error(
         f"SET 'checkpoint' = '${{secret_values.c}}'; {_K}{_T}", set=secret
@@ -182,6 +184,10 @@ def test_notes_say_what_has_no_effect() -> None:
 def test_statements_that_follow_one_table_are_one_pipeline() -> None:
     made = Pipeline.from_sql(f"{_K}BEGIN STATEMENT SET; {_T}; {_T.replace('shop.t', 'shop.u')}; END;")
     assert [rule["sink-table"] for rule in _given(made)["route"]] == ["shop.t", "shop.u"]
+    assert made.notes == ()
+    plain = _T.replace("IF NOT EXISTS ", "")
+    made = Pipeline.from_sql(f"{_K}{plain};\n{plain.replace('shop.t', 'shop.u')}")
+    assert [note.partition(" (")[0] for note in made.notes] == ["lake.shop.t", "lake.shop.u"]
 
 
 @pytest.mark.parametrize(

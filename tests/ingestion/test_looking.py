@@ -298,13 +298,16 @@ class _Ranges:
             yield _records([_change(id="a")] * 50, first=first)
 
 
+@pytest.mark.parametrize("together", [1, 2, 3])
 @pytest.mark.parametrize(("tasks", "returned"), [(1, 3), (2, 1), (3, 1), (4, 0)])
-def test_a_task_returns_its_share_of_the_bytes_of_all_tasks(tasks: int, returned: int) -> None:
+def test_a_task_returns_its_share_of_the_bytes_of_all_tasks(tasks: int, returned: int, together: int) -> None:
+    """Of all its ranges, which come in one batch or in several."""
     sizes = [_Decoder().decoded(_records([_change(id="a")] * 50, first=first)).nbytes for first in (0, 50, 100)]
     reader: Any = _Ranges()
     stage = replace(_decoding(_Decoder(), sum(sizes)), reader=reader)
     ranges = pa.record_batch({"first": [0, 50, 100], "tasks": [tasks] * 3})
-    lines = pa.Table.from_batches(stage.mapped()(iter([ranges])))
+    given = [ranges.slice(first, together) for first in range(0, 3, together)]
+    lines = pa.Table.from_batches(stage.mapped()(iter(given)))
     assert _offsets(lines.filter(pc.and_(lines[RETURNED], lines[NEWS].is_null()))) == [*range(50 * returned)]
     assert len(_offsets(lines.filter(lines[DECODED]))) == 150
 

@@ -93,8 +93,9 @@ def test_empty_optional_blocks_are_no_blocks() -> None:
 
 
 def test_values_of_python_are_texts() -> None:
-    made = Pipeline({**SOURCE, "ingestion.ignore-errors": True, "scan.max.pre.fetch.records": 0}, SINK)
-    assert made.source.values["ingestion.ignore-errors"] is True
+    for ignores in (True, False):
+        made = Pipeline({**SOURCE, "ingestion.ignore-errors": ignores, "scan.max.pre.fetch.records": 0}, SINK)
+        assert made.source.values["ingestion.ignore-errors"] is ignores
     assert made.source.values["scan.max.pre.fetch.records"] == 0
     assert "source: option 'topic' must be a text, not a value" in _error({**SOURCE, "topic": None})
 
@@ -323,6 +324,22 @@ Sink: iceberg
             ["topic: all", "partition: by the key", "headers: namespace, schemaName, tableName, a"],
         ),
         (
+            {
+                "scan.startup.mode": "group-offsets",
+                **{"ingestion.ignore-errors": "true", "ingestion.error-tolerance.max-count": "0"},
+            },
+            {"type": "kafka", "properties.bootstrap.servers": "b:9", "sink.tableId-to-topic.mapping": "a,b:c;d:e"},
+            {},
+            [
+                "start: the committed offsets of a group; a checkpoint has priority",
+                "bad records: dropped, at most 0 since the checkpoint began",
+                "topic of a,b: c",
+                "topic of d: e",
+                "topic of other tables: the table's name",
+                "partition: 0, so one task writes each topic",
+            ],
+        ),
+        (
             {},
             {
                 **{"type": "delta", "path": "/lake", "write-mode": "append", "create-tables": "false"},
@@ -378,6 +395,22 @@ def test_explanations_name_what_is_set(
 ) -> None:
     told = Pipeline({**SOURCE, **source}, sink, **blocks).explain().splitlines()
     assert [line for line in lines if line not in map(str.strip, told)] == []
+
+
+@pytest.mark.parametrize(
+    ("mode", "which"), [("ALL_MATCH", "all that match"), ("FIRST_MATCH", "the first that matches")]
+)
+def test_the_explanation_says_how_many_routes_a_table_follows(mode: str, which: str) -> None:
+    routes = [{"source-table": "a", "sink-table": "b"}]
+    told = Pipeline(SOURCE, SINK, route=routes, pipeline={"route-mode": mode}).explain()
+    assert f"Routes, {which}; other tables keep their names:" in told
+    assert "changes of schemas (lenient)" in told
+
+
+def test_topics_take_no_changes_of_schemas() -> None:
+    for type_ in ("kafka", "upsert-kafka"):
+        sink = {"type": type_, "properties.bootstrap.servers": "b:9"}
+        assert "changes of schemas (" not in Pipeline(SOURCE, sink).explain()
 
 
 def test_options_of_catalogs_have_no_effect_on_other_sinks() -> None:

@@ -358,7 +358,10 @@ def test_equal_keys_of_several_sources_are_told_once(caplog: pytest.LogCaptureFi
     assert "target ods.all: rows of the tables shop.a, shop.b with equal keys overwrite each other" in found
     assert "__table_name__" in found
     assert told({}) == []
-    assert told({"primary-keys": "id, t", "projection": r"\*, __table_name__ AS t"}) == []
+    for dialect in ("spark", "flink"):
+        named = {"dialect": dialect, "projection": r"\*, CONCAT(__table_name__, '') AS t"}
+        assert told({"primary-keys": "id, t", **named}) == []
+        assert len(told({"primary-keys": "id", **named})) == 1
 
 
 def test_a_column_that_becomes_text_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -467,6 +470,9 @@ def test_a_fixed_type_is_for_columns_of_values_and_not_of_keys() -> None:
     planner = _planner(fixed={"a": parse_type("STRING")})
     source = planner.merged(IngestState(), BatchNews({ORDERS: _at(1)}, columns))[ORDERS]
     assert (str(source.key.columns["a"]), str(source.value.columns["a"])) == ("INT", "STRING")
+    wider = replace(columns[0], types=(parse_type("BIGINT"),)), replace(columns[1], types=(parse_type("BIGINT"),))
+    later = planner.merged(IngestState({ORDERS: source}), BatchNews({ORDERS: _at(2)}, wider))[ORDERS]
+    assert (str(later.key.columns["a"]), str(later.value.columns["a"])) == ("BIGINT", "STRING")
 
 
 def test_a_key_with_the_same_columns_in_another_order_is_the_same_key() -> None:

@@ -27,6 +27,7 @@ def test_groups_replace_their_numbers_as_in_java() -> None:
 
 def test_a_symbol_wins_over_groups() -> None:
     assert _targets(Route(r"db.(t)", "ods.<>_$1", "<>"), table="db.t") == ["ods.t_$1"]
+    assert _targets(Route("db.t", "<>.<>_<>", "<>"), table="db.t") == ["t.t_t"]
 
 
 def test_each_target_comes_once() -> None:

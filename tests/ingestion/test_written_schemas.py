@@ -12,8 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.ingestion.decode import TableDecoder, layout_of
+from kvformat.ingestion.decoded_rows import ROW_ERROR, TIMESTAMP
+from kvformat.ingestion.looking import NEWS, merged_news
+from kvformat.ingestion.rules import look_stage
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import get_format
+from kvformat.registry.table.record_headers import HEADERS_TYPE
 from tests.ingestion.folding import Folded, batchings
 
 _ENDINGS = {"avro-confluent": "avsc", "debezium-avro-confluent": "avsc", "proto-registry": "proto"}
@@ -145,6 +150,30 @@ def test_a_record_without_a_schema_stays_beside_records_that_are_read_by_other_t
     folded._decode(TableId.parse("t"), folded._records([*records, (None, b"x", "t")]))
     assert [error.partition(":")[0] for error in folded.errors] == ["avro-confluent"]
     assert [row["v"] for row in folded.tables()["t"]] == values
+
+
+@pytest.mark.parametrize("in_header", [False, True])
+def test_rows_have_the_columns_of_their_table_whatever_schema_wrote_them(in_header: bool, tmp_path: Path) -> None:
+    """Before they are fitted to a target; a header may have the id of the schema."""
+    steps, _, values = _AVRO["a boolean, then a number"]
+    schemas = [(json.dumps(_record(("id", "long"), ("v", t))), _int(n) + datum) for n, (t, datum) in enumerate(steps)]
+    framed = _framed(tmp_path, "avro-confluent", schemas)
+    folded = Folded("avro-confluent", {"avro-confluent.url": f"file:{tmp_path}"}, "id").add(framed)
+    ids = [[("__value_schema_id", value[:5])] if in_header else [] for _, value, _ in framed]
+    records = folded._records([(None, value[5 if in_header else 0 :], "t") for _, value, _ in framed])
+    records = records.append_column("headers", pa.array(ids, HEADERS_TYPE))
+    looked = pa.Table.from_batches(look_stage(folded.pipeline).mapped()(iter([records])))
+    news = merged_news(looked[NEWS].drop_null().to_pylist())
+    assert ({column.name for column in news.columns}, news.errors) == ({"id", "v"}, 0)
+    (table,) = folded.state.sources
+    schema = folded._planner.message_schema(folded.state, table)
+    source = folded.pipeline.source
+    assert source.value_format is not None
+    layout, _ = layout_of(folded.state.sources[table], schema, folded._rules, source.value_format, None)
+    decoder = TableDecoder(table, layout, schema, (), None, False, "UTC")
+    rows = decoder.decoded(records.append_column(TIMESTAMP, pa.nulls(len(records), pa.int64())))
+    assert rows[ROW_ERROR].null_count == len(rows)
+    assert rows.columns[1].to_pylist() == values
 
 
 @pytest.mark.parametrize("types", ["debezium", "flink"])

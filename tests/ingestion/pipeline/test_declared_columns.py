@@ -47,6 +47,17 @@ def test_values_that_have_the_key_columns_too() -> None:
     assert (set(declared.fixed), declared.left_out) == ({"name"}, {"id"})
 
 
+def test_a_key_column_that_no_value_column_can_have_has_no_type_in_values() -> None:
+    """Its name does not begin with the prefix of value columns."""
+    declared = source_of(**{**_KEYED, "value.fields-include": "ALL"}).declared
+    assert (set(declared.key), set(declared.fixed)) == ({"id"}, {"name"})
+
+
+def test_expressions_know_declared_columns_by_their_names_in_the_table() -> None:
+    types = {name: str(t) for name, t in source_of(**_KEYED).column_types().items()}
+    assert types == {"val_name": "VARCHAR(200)", "key_id": "INT", "part": "BIGINT NOT NULL", "offset": "INT"}
+
+
 def test_the_explanation_has_the_columns() -> None:
     told = Pipeline({**BASE, **_KEYED, "metadata.list": "timestamp"}, {"type": "values"}).explain().splitlines()
     assert [line for line in told if line.startswith(("  columns", "  other"))] == [
@@ -56,6 +67,7 @@ def test_the_explanation_has_the_columns() -> None:
         "  other members of the key: no columns",
         "  columns of the record: part BIGINT NOT NULL from partition, offset INT, timestamp TIMESTAMP_LTZ(3)",
     ]
+    assert not any("fixed types" in line for line in told)
 
 
 @pytest.mark.parametrize(

@@ -247,3 +247,9 @@ def test_options_of_an_object_store_are_never_shown() -> None:
     assert sink.values["storage-options"] == {"AWS_REGION": "hunter2", "a": "hunter3"}
     for shown in (repr(sink), repr(sink.options), repr(sink.values), repr(target_of(sink)), str(sink.values.shown)):
         assert "hunter" not in shown
+
+
+def test_what_endangers_records_is_said() -> None:
+    assert [note.partition(":")[0] for note in _sink(**{"properties.acks": "1"}).notes] == ["sink", "sink"]
+    assert "is lost if the broker that has it fails" in _sink(**{"properties.acks": "1"}).notes[0]
+    assert _sink(**{"properties.acks": "all"}).notes == ()

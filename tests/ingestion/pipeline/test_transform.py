@@ -49,6 +49,20 @@ def test_all_options_of_a_rule() -> None:
     )
 
 
+@pytest.mark.parametrize("dialect", ["spark", "flink"])
+def test_projection_and_filter_count_together(dialect: str) -> None:
+    """Their metadata columns, and what is refused or told of them."""
+    given = {**TABLE, "dialect": dialect, "projection": r"\*, __table_name__ AS t", "filter": "__schema_name__ = 'a'"}
+    (rule,) = parse_transforms([given])
+    assert rule.metadata == {"__table_name__", "__schema_name__"}
+    for key, text in (("projection", "a / b AS c"), ("filter", "a / b > 1")):
+        (divided,) = parse_transforms([{**TABLE, "dialect": dialect, key: text}])
+        assert len(divided.notes) == (dialect == "spark")
+    texts = {"projection": "NOPE(a) AS b", "filter": "NOT_THERE(a)"}
+    (refused,) = parse_transforms([{**TABLE, "dialect": dialect, **texts}])
+    assert [why.option for why in refused.refused] == ([] if dialect == "spark" else ["b", "filter"])
+
+
 @pytest.mark.parametrize(
     ("text", "names"),
     [

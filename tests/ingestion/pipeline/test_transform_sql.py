@@ -32,6 +32,8 @@ from kvformat.registry import SchemaError
         ("TO_TIMESTAMP_LTZ(n , 6 ) AS b", ["timestamp_micros(n ) AS `b`"]),
         ("TO_TIMESTAMP_LTZ(a, 'yyyy') AS b", ["to_timestamp(a, 'yyyy') AS `b`"]),
         ("DATE_FORMAT(a, 'yyyy-MM-dd''T''HH') AS b", [r"DATE_FORMAT(a, 'yyyy-MM-dd\'T\'HH') AS `b`"]),
+        ("DATE_FORMAT(a, 'd ''Week''') AS b", [r"DATE_FORMAT(a, 'd \'Week\'') AS `b`"]),
+        ("TO_DATE('2024-W09') AS b", ["TO_DATE('2024-W09') AS `b`"]),
         ("TIMESTAMP '2020-01-01 00:00:00' AS b", ["TIMESTAMP_NTZ '2020-01-01 00:00:00' AS `b`"]),
         ("DATE '2020-01-01' AS b", ["DATE '2020-01-01' AS `b`"]),
         (r"REGEXP_REPLACE(a, '\d', '') AS b", [r"REGEXP_REPLACE(a, '\\d', '') AS `b`"]),
@@ -63,6 +65,8 @@ def test_metadata_columns_and_divisions_are_found() -> None:
     found = translate_projection("__schema_name__, f(__namespace_name__) AS a, b / c AS d")
     assert found.metadata == {"__schema_name__", "__namespace_name__"}
     assert found.divides
+    assert translate_projection("a / b AS c, d + 1 AS e").divides, "it is not the last operator"
+    assert translate_filter("a / b > 1").divides
     assert not translate_projection("a AS b").divides
 
 

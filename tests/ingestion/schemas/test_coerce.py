@@ -79,7 +79,9 @@ def test_nan_stays_nan() -> None:
     assert value != value
 
 
-@pytest.mark.parametrize(("zone", "hours"), [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("Z", 0)])
+@pytest.mark.parametrize(
+    ("zone", "hours"), [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("+530", -5.5), ("Z", 0)]
+)
 def test_offsets_are_time_zones(zone: str, hours: float) -> None:
     """Spark and the option `local-time-zone` take them."""
     local, utc = dt.datetime(2024, 2, 29, 12), dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC) + dt.timedelta(hours=hours)
@@ -239,3 +241,10 @@ def test_the_first_error_of_a_row_is_that_of_its_first_column() -> None:
         "column 'a'",
         "column 'b'",
     ]
+
+
+def test_an_error_shows_the_beginning_of_a_long_value() -> None:
+    for length, shown in ((40, "x" * 40), (10**6, "x" * 40)):
+        rows = pa.array([{"v": "x" * length}])
+        errors = fit_rows(rows, _schema(("v", "STRING")), _schema(("v", "INT")), ZONE).errors
+        assert errors[0].text == f"column 'v': the value {shown} of type STRING does not fit INT"

@@ -84,13 +84,13 @@ def test_nested_types_are_refused() -> None:
         from_texts(pa.array(["[]"]), parse_type("ARRAY<INT>"), "UTC")
 
 
-def _flat(columns: dict[str, str], *messages: Any) -> list[Any]:
+def _flat(columns: dict[str, str], *messages: Any, zone: str = "UTC") -> list[Any]:
     flattened = FlattenedColumns({name: parse_type(t) for name, t in columns.items()})
     json_format = get_format("json")
     array = pa.array([json.dumps(message).encode() for message in messages], pa.binary())
     batch = json_format.decode_batch(array, columns_text(flattened.schema.fields))
     assert batch.errors is None
-    return [tuple(row.values()) for row in flattened.select(batch.rows.values, json_format, "UTC").to_pylist()]
+    return [tuple(row.values()) for row in flattened.select(batch.rows.values, json_format, zone).to_pylist()]
 
 
 def test_flattened_columns() -> None:
@@ -115,3 +115,11 @@ def test_a_member_that_is_an_object_or_another_value() -> None:
     columns = {"a": "BIGINT", "a.b": "STRING", "a.b.c": "BIGINT"}
     found = _flat(columns, {"a": 5}, {"a": {"b": "x"}}, {"a": {"b": {"c": 7}}}, {"a": None}, {"a": {"b": "{"}})
     assert found == [(5, None, None), (None, "x", None), (None, None, 7), (None, None, None), (None, "{", None)]
+
+
+def test_a_time_beside_objects_is_one_of_the_session_at_every_level() -> None:
+    columns = {f"{name}{end}": t for name in ("a", "b.a") for end, t in (("", "TIMESTAMP_LTZ(3)"), (".x", "BIGINT"))}
+    times = ["2024-02-29 20:00:00", "2024-02-29T20:00:00", "2024-02-29 12:00:00Z", {"x": 7}]
+    found = _flat(columns, *({"a": time, "b": {"a": time}} for time in times), zone="Asia/Shanghai")
+    noon = _NOON.replace(tzinfo=dt.UTC)
+    assert found == [(noon, None) * 2] * 3 + [(None, 7) * 2]

@@ -105,6 +105,8 @@ def test_lossy_changes_have_a_note() -> None:
         return note_on_merge(parse_column_type(one), parse_column_type(other))
 
     assert "need 40 digits together" in note("DECIMAL(5, 2)", "DECIMAL(38, 0)")
+    assert note("DECIMAL(30, 0)", "DECIMAL(10, 8)") == note("DECIMAL(10, 8)", "DECIMAL(30, 0)") == ""
+    assert "need 39 digits together" in note("DECIMAL(31, 0)", "DECIMAL(10, 8)")
     for one, other in itertools.permutations(("BIGINT", "DOUBLE", "FLOAT"), 2):
         assert ("only up to 2^53" in note(one, other)) == ("BIGINT" in (one, other))
     assert "BOOLEAN and INT become STRING, the only type that holds both" in note("BOOLEAN", "INT")

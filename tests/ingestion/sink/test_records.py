@@ -132,6 +132,13 @@ def test_only_the_columns_of_the_key_must_be_equal_for_one_update(same: tuple[st
     assert changes_of_rows(rows, pa.array(["-U", "+U"]), same).operations.to_pylist() == operations
 
 
+def test_changes_of_one_key_in_turn_are_one_update_only_for_the_row_before_and_the_row_after() -> None:
+    kinds = ["+I", "-U", "+U", "+U", "-U", "+U", "-D", "+I", "-U", "-U", "+U"]
+    rows = pa.array([{"id": 1, "v": n} for n in range(len(kinds))], pa.struct([("id", pa.int32()), ("v", pa.int32())]))
+    for same in ((), ("id",)):
+        assert "".join(changes_of_rows(rows, pa.array(kinds), same).operations.to_pylist()) == "cuuudcdu"
+
+
 @pytest.mark.parametrize("t", ["INT", "STRING", "ROW<x INT>", "ARRAY<INT>"])
 @pytest.mark.parametrize("null_is", ["before", "after"])
 def test_null_is_not_the_value_of_another_row(t: str, null_is: str) -> None:
@@ -237,6 +244,7 @@ def test_defaults_have_the_type_of_their_column() -> None:
         found = [default(str(number), t) for number in (least - 1, least, most, most + 1)]
         assert found == ["none", least, most, "none"], t
     assert default("x", "SMALLINT") == "none"
+    assert [default("16777217", t) for t in ("FLOAT", "DOUBLE")] == [16777216.0, 16777217.0]
     assert [default(text, "DECIMAL(5, 2)") for text in ("1.28", "-1.28", "1.275", "x")] == [
         "AIA=",
         "gA==",
@@ -345,3 +353,35 @@ def test_nested_values_of_a_payload_that_follows_its_schema() -> None:
         {"id": 2, "r": None, "n": []},
         {"id": 3, "r": {"l": None, "m": None}, "n": [1000000]},
     ]
+
+
+_HALF_PAST = dt.time(12, 30, 15, 999000)
+
+
+@pytest.mark.parametrize(
+    ("type", "value", "text"),
+    [
+        ("TIME(3)", _HALF_PAST, '"12:30:15"'),
+        ("ARRAY<TIME(3)>", [_HALF_PAST, None], '["12:30:15",null]'),
+        ("MAP<STRING, TIME(3)>", [("k", _HALF_PAST), ("n", None)], '{"k":"12:30:15","n":null}'),
+        ("ROW<a TIME(3), b ROW<c TIME(3)>>", {"a": None, "b": {"c": _HALF_PAST}}, '{"a":null,"b":{"c":"12:30:15"}}'),
+        ("ARRAY<ROW<m MAP<STRING, TIME(3)>>>", [{"m": [("k", _HALF_PAST)]}], '[{"m":{"k":"12:30:15"}}]'),
+    ],
+)
+def test_times_of_day_have_whole_seconds_at_every_level(type: str, value: Any, text: str) -> None:
+    schema = _schema(("id", "INT NOT NULL"), ("v", type), key=("v",))
+    changes = _changes(schema, ("c", None, {"id": 1, "v": value}))
+    for options in ({}, {"value.format": "canal-json"}):
+        ((key, found),) = _texts(TableRecords(TABLE, schema, _settings(options)).write(changes))
+        assert key == f'{{"TableId":"ns.db.t","v":{text}}}'
+        assert f'{{"id":1,"v":{text}}}' in found
+    assert _texts(UpsertTableRecords(TABLE, schema).write(changes)) == [(f'{{"v":{text}}}', f'{{"id":1,"v":{text}}}')]
+
+
+def test_keys_and_values_have_options_of_their_own() -> None:
+    schema = _schema(("at", "TIMESTAMP(3) NOT NULL"), key=("at",))
+    changes = _changes(schema, ("c", None, {"at": dt.datetime(2024, 2, 29, 12)}))
+    for format in ("json", "debezium-json"):
+        settings = _settings({f"{format}.timestamp-format.standard": "ISO-8601"})
+        found = _texts(TableRecords(TABLE, schema, settings).write(changes))[0]
+        assert ["2024-02-29T12:00:00" in text for text in found] == [format == "json", format != "json"]

@@ -85,6 +85,16 @@ def test_targets_are_made_of_checked_sinks() -> None:
     assert target_of(parse_sink({"type": "iceberg", "catalog": "lake", **properties})) == IcebergTarget(
         "lake", **expected
     )
+    at_a_path = {"path": "/l", "driver.max-bytes": "2 mb", "upkeep.commits": "3", "storage-options.AWS_REGION": "x"}
+    del properties["namespace"], expected["namespace"]
+    made = target_of(
+        parse_sink({"type": "delta", "sink.type-normalize-strategy": "broaden", **properties, **at_a_path})
+    )
+    expected |= {"driver_max_bytes": 2**21, "upkeep_commits": 3, "storage_options": {"AWS_REGION": "x"}}
+    assert isinstance(made, DeltaPathTarget)
+    assert made == DeltaPathTarget("/l", types="broaden", **expected)
+    folder = made.folder(TableId(("t",)))
+    assert (folder.driver_bytes, folder.upkeep_commits, folder.storage.options) == (2**21, 3, {"AWS_REGION": "x"})
     assert target_of(parse_sink({"type": "values"})) == ValuesTarget()
     with pytest.raises(ConfigurationError, match="the sink can't be written: sink 'hologres' is not supported"):
         target_of(parse_sink({"type": "hologres"}))
@@ -159,6 +169,9 @@ INT, LONG, TEXT, DAY, FLOAT = T.IntegerType(), T.LongType(), T.StringType(), T.D
         (LONG, INT, False, False),
         (INT, T.DecimalType(10, 0), True, False),
         (INT, T.DecimalType(10, 2), False, False),
+        (T.ByteType(), T.DecimalType(10, 0), True, False),
+        (T.ByteType(), T.DecimalType(9, 0), False, False),
+        (T.ShortType(), T.DecimalType(12, 3), False, False),
         (LONG, T.DecimalType(20, 0), True, False),
         (LONG, T.DecimalType(19, 0), False, False),
         (LONG, T.DoubleType(), False, False),

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 from unittest import mock
 
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import types as T
 
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
@@ -195,12 +197,13 @@ def test_a_table_is_created_with_its_keys_partitions_and_properties() -> None:
     target = _Catalog("", provider="p")
     vars(target)["properties"] = {"a": "1", "b": "1"}
     schema = table_schema("id INT", "v ROW<`x y` INT>", "d DATE", key=["id"])
+    schema = replace(schema, columns=(*schema.columns[:2], replace(schema.columns[2], comment="it's")))
     options = TableOptions(("d", "id"), {"b": "2"})
     target.create(TABLE, schema, options, "q")
     made, table = target.statements
     assert made == "CREATE NAMESPACE IF NOT EXISTS `lake`.`shop`"
     assert table == (
-        "CREATE TABLE IF NOT EXISTS (`id` INT NOT NULL, `v` STRUCT<`x y`: INT>, `d` DATE) USING p "
+        "CREATE TABLE IF NOT EXISTS (`id` INT NOT NULL, `v` STRUCT<`x y`: INT>, `d` DATE COMMENT 'it\\'s') USING p "
         "PARTITIONED BY (`d`, `id`) TBLPROPERTIES ('a' = '1', 'b' = '2', 'kvformat.ingest' = 'q', "
         """'kvformat.table' = '["shop", "t"]', 'kvformat.partition-keys' = '["d", "id"]')"""
     )
@@ -388,3 +391,124 @@ def test_a_column_that_gets_another_type_keeps_its_comment(monkeypatch: pytest.M
     target = _Delta()
     target.rewrite(TABLE, table_schema("id INT", "v STRING", "w STRING"))
     assert target.statements == ["ALTER TABLE ALTER COLUMN `v` COMMENT 'it\\'s lost'"]
+
+
+@pytest.mark.parametrize(
+    ("step", "columns"),
+    [
+        ("rewrite", "id:int,theirs:int,v:string"),
+        ("merge", "id:int,v:int"),
+        ("append", "id:int,theirs:int,v:int"),
+    ],
+)
+def test_columns_that_somebody_else_added_stay(monkeypatch: pytest.MonkeyPatch, step: str, columns: str) -> None:
+    """A merge leaves their values as they are."""
+    given: list[str] = []
+    monkeypatch.setattr(sql, "converted_rows", lambda rows, to, *_, **__: given.append(to.simpleString()) or rows)
+    monkeypatch.setattr(_Catalog, "size", lambda self, name: 1)
+    target = _Catalog("id INT, theirs INT, v INT")
+    if step == "rewrite":
+        target.rewrite(TABLE, table_schema("id INT", "v STRING"))
+    else:
+        schema = table_schema("id INT", "v INT", key=["id"] if step == "merge" else [])
+        target.write_row(1, BatchWrite("q", 0), schema)
+    assert given == [f"struct<{columns}>"]
+
+
+def test_properties_of_the_user_count_before_those_that_a_catalog_needs() -> None:
+    target = _Delta("")
+    vars(target)["properties"] = {"delta.enableTypeWidening": "false", "kvformat.ingest": "x"}
+    target.create(TABLE, PLAIN, TableOptions(properties={"delta.columnMapping.mode": "id"}), "q")
+    found = dict(_PROPERTY.findall(target.statements[1]))
+    names = ("delta.enableTypeWidening", "delta.columnMapping.mode", "kvformat.ingest")
+    assert [found[name] for name in names] == ["false", "id", "q"]
+
+
+def test_only_tables_that_a_catalog_has_forgotten_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    _Catalog().remember([TABLE])
+    assert caplog.records == []
+    _Catalog("", provider="delta").remember([TABLE])
+    (record,) = caplog.records
+    assert "(CREATE TABLE ... USING delta LOCATION '...'): shop.t" in record.getMessage()
+
+
+def test_a_statement_that_fails_is_an_error_of_its_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the statement and the first line of Spark's answer."""
+    monkeypatch.setattr(_Catalog, "_sql", mock.Mock(side_effect=AnalysisException("[X] no room\nthe plan")))
+    event = AddColumns(TABLE, (_added("x"),))
+    text = r"table shop\.t: add\.column fails: ALTER TABLE .*ADD COLUMNS \(`x` INT\): \[X\] no room$"
+    with pytest.raises(SchemaChangeError, match=text) as caught:
+        _Catalog().change(event, PLAIN, BatchWrite("q", 0))
+    assert caught.value.table == "shop.t"
+
+
+def test_only_a_missing_table_is_no_table() -> None:
+    """Without the right to read a table, it must not be created again."""
+    for missing in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND"):
+        spark = mock.Mock(table=mock.Mock(side_effect=AnalysisException("no", errorClass=missing)))
+        assert SqlTarget("lake").with_session(spark)._columns("lake.t") is None
+    spark = mock.Mock(table=mock.Mock(side_effect=AnalysisException("no", errorClass="INSUFFICIENT_PERMISSIONS")))
+    with pytest.raises(AnalysisException, match="PERMISSIONS"):
+        SqlTarget("lake").with_session(spark)._columns("lake.t")
+
+
+def test_a_probe_that_fails_names_versions_and_leaves_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_Catalog, "write", mock.Mock(side_effect=ValueError("boom\nthe plan")))
+    monkeypatch.setattr(_Catalog, "change", mock.Mock())
+    monkeypatch.setattr(sql, "check_keeps_rows", mock.Mock())
+    target = _Catalog("")
+    with pytest.raises(
+        ConfigurationError, match=r"write tables of lake: ValueError: boom\. Versions that go together: D"
+    ):
+        target.probe()
+    assert target.statements[-1].startswith("DROP TABLE IF EXISTS `lake`.`default`.`kvformat_probe_")
+
+
+@pytest.mark.parametrize(("types", "can"), [("standard", False), ("broaden", True)])
+def test_a_type_is_changed_in_place_as_the_strategy_stores_it(
+    monkeypatch: pytest.MonkeyPatch, types: Any, can: bool
+) -> None:
+    monkeypatch.setattr(SqlTarget, "widens", lambda _, one, other: (one, other) == (T.IntegerType(), T.LongType()))
+    assert SqlTarget("lake", types=types).can_change(T.IntegerType(), parse_column_type("INT")) is can
+    assert SqlTarget("lake", types=types).can_change(T.IntegerType(), parse_column_type("BIGINT"))
+
+
+@pytest.mark.parametrize(
+    ("catalog", "namespace", "properties", "place"),
+    [
+        (None, "/w/shop.db", {"kvformat.table": '["shop", "T"]'}, "/w/shop.db/t"),
+        ("spark_catalog", None, {"kvformat.table": '["shop", "T"]'}, "/warehouse/shop.db/t"),
+        (None, "/w/shop.db", {"kvformat.table": '["shop", "t"]'}, None),  # the catalog folds case
+        (None, "/w/shop.db", {}, None),
+        (None, "/w/shop.db", None, None),
+        ("lake", "/w/shop.db", {"kvformat.table": '["shop", "T"]'}, None),
+    ],
+)
+def test_a_forgotten_table_of_delta_is_registered_where_its_files_are_if_it_is_that_table(
+    monkeypatch: pytest.MonkeyPatch,
+    catalog: str | None,
+    namespace: str | None,
+    properties: dict[str, str] | None,
+    place: str | None,
+) -> None:
+    """None: the catalog has forgotten the namespace, too; there is no table of Delta."""
+    made: list[str] = []
+
+    def statement(_: DeltaTarget, text: str) -> list[Any]:
+        if not text.startswith("DESCRIBE"):
+            made.append(text)
+        elif namespace is None:
+            raise AnalysisException("no namespace")
+        return [("Location", namespace)]
+
+    monkeypatch.setattr(DeltaTarget, "_sql", statement)
+    found = (
+        mock.Mock(side_effect=AnalysisException("no table"))
+        if properties is None
+        else mock.Mock(return_value=properties)
+    )
+    monkeypatch.setattr(DeltaTarget, "_properties", found)
+    spark = mock.Mock(conf=mock.Mock(get=lambda *_: "/warehouse/"))
+    assert DeltaTarget(catalog).with_session(spark).register(TableId(("shop", "T"))) is (place is not None)
+    assert [text.rpartition(" LOCATION ")[2] for text in made[1:]] == ([] if place is None else [f"'{place}'"])
+    assert len(made) == (0 if place is None else 2)

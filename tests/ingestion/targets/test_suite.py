@@ -28,7 +28,7 @@ from kvformat.ingestion.schemas.events import (
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
-from kvformat.ingestion.targets.delta_path import DeltaPathTarget, folder_name, table_of_folder
+from kvformat.ingestion.targets.delta_path import DeltaPathTarget, folder_name, read_table, table_of_folder
 from kvformat.ingestion.targets.target import (
     BatchWrite,
     TableOptions,
@@ -43,6 +43,7 @@ from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
 from kvformat.registry.streams.delta.files import read_file
 from kvformat.registry.streams.delta.log import DeltaLog
+from kvformat.registry.streams.delta.table import DeltaFolder
 from kvformat.registry.streams.delta.transfer import Transferred
 
 
@@ -98,8 +99,9 @@ def test_a_pickled_target_has_no_session_and_keeps_its_options() -> None:
     target = DeltaPathTarget("/lake", types="broaden", create_tables=False, write_mode="append")
     again = pickle.loads(pickle.dumps(target.with_session(object())))  # type: ignore[arg-type]
     assert again == target
-    with pytest.raises(ConfigurationError, match="has no session"):
-        _ = again.spark
+    for without in (again, target):
+        with pytest.raises(ConfigurationError, match="has no session"):
+            _ = without.spark
 
 
 class _Rows:
@@ -366,6 +368,8 @@ class _Maintained(Target):
         self.told.append(("add", [added.column.name for added in event.columns]))
 
     def write(self, table: TableId, schema: TableSchema, rows: Any, batch: BatchWrite) -> None:
+        required = [column.name for column in schema.columns if not column.type.nullable]
+        assert required == list(schema.primary_key) == ["id"]
         self.told.append(("write", list(schema.names), batch))
 
 
@@ -476,3 +480,51 @@ def test_the_probe_needs_deltalake_and_the_store(tmp_path: Path, monkeypatch: py
     monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(MissingExtraError, match=r"needs deltalake: install kvformat\[delta\]"):
         DeltaPathTarget(tmp_path).probe()
+
+
+def test_a_table_that_is_not_there_is_truncated_and_dropped_without_an_error(tables: _Tables) -> None:
+    missing = TableId(("missing",))
+    for event in (TruncateTable(missing), DropTable(missing)):
+        tables.change(event, SCHEMA, BatchWrite("q", 0))
+    assert tables.schema(missing) is None
+
+
+@pytest.mark.parametrize("less", [0, 1])
+def test_a_table_at_a_path_is_written_again_up_to_a_size(
+    tables: _Tables, less: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _write(tables, 1, 0)
+    size = sum(file.size for file in tables.folder(TABLE).written_log().files())
+    written: list[str] = []
+    monkeypatch.setattr(DeltaFolder, "rewrite", lambda _, rows, columns: written.append(columns.simpleString()))
+    small = replace(tables, rewrite_max_bytes=size - less)
+    wider = AlterColumnTypes(TABLE, (("id", parse_column_type("BIGINT")),))
+    text = rf"It has {size:,} bytes, and 'rewrite\.max-bytes' is {size - 1:,}: raise that"
+    with pytest.raises(UnsupportedChangeError, match=text) if less else nullcontext():
+        small.change(wider, SCHEMA, BatchWrite("q", 1))
+    assert written == ([] if less else ["struct<id:bigint>"])
+
+
+def test_rows_of_somebody_else_are_not_written_again(tables: _Tables) -> None:
+    theirs = TableId(("theirs",))
+    write_deltalake(f"{tables.path}/theirs", pa.table({"id": pa.array([7], pa.int32())}))
+    with pytest.raises(UnsupportedChangeError, match="the ingestion has not created it: change it by hand"):
+        tables.change(AlterColumnTypes(theirs, (("id", parse_column_type("BIGINT")),)), SCHEMA, BatchWrite("q", 0))
+
+
+def test_the_properties_without_which_a_table_at_a_path_was_created_are_named(tables: _Tables) -> None:
+    table = TableId(("u",))
+    tables.create(table, SCHEMA, TableOptions(properties={"a": "1"}), "q")
+    assert tables.unlike(table, TableOptions(("id",), {"a": "1"})) == [], "partition keys have no effect"
+    assert tables.unlike(table, TableOptions(properties={"a": "2", "b": "1"})) == ["a", "b"]
+
+
+def test_a_table_is_read_with_the_options_of_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Any] = []
+    monkeypatch.setattr(DeltaPathTarget, "read", lambda target, table: read.append((target, table)))
+    spark: Any = object()
+    for name in ("shop.orders", TableId(("a.b",))):
+        read_table(spark, "s3://lake", name, storage_options={"AWS_REGION": "x"})
+    target = DeltaPathTarget("s3://lake", storage_options={"AWS_REGION": "x"})
+    assert read == [(target, TableId(("shop", "orders"))), (target, TableId(("a.b",)))]
+    assert read[0][0].spark is spark

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from kvformat.connectors import KafkaTable, brokers
+from kvformat.connectors import KafkaTable, brokers, topics
 from kvformat.ingestion import Pipeline, tables_to_topics
 from kvformat.ingestion.pipeline.sink import parse_sink
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn
@@ -218,6 +218,9 @@ def test_values_that_a_message_leaves_out_are_never_written_as_null(spark: Any) 
     frame = changes(spark, rows, "id BIGINT, v STRING, row_kind STRING, unchanged_columns ARRAY<STRING>")
     made = target("b:1")
     assert len(made.records(TABLE, SCHEMA, frame.limit(1)).collect()) == 1
+    of_a_format = frame.limit(1).selectExpr("*", "0 AS row_index")
+    ((_, value, *_),) = sent(tables_to_topics(of_a_format, table="t", primary_key=["id"]))
+    assert json.loads(value)["after"] == {"id": 1, "v": "a"}, "what decoding adds is no column of the table"
     with pytest.raises(Exception, match=r"\[NULL_VALUE\] table shop.orders: cannot encode a row.*has no value: v"):
         made.records(TABLE, SCHEMA, frame).collect()
 
@@ -267,6 +270,26 @@ def test_headers_have_the_name_of_the_table_if_the_option_says_so(type: str, val
     by_settings = () if made.settings is None else made.settings.headers_of(TABLE)
     assert (made.table_headers or bool(by_settings)) == (value == "true")
     assert not (made.table_headers and by_settings)  # they would come twice
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({}, []),
+        ({"sink.tableId-to-topic.mapping": "a:one;b:two;c:one"}, ["one", "two"]),
+        ({"sink.tableId-to-topic.mapping": "a:one", "topic": "all"}, ["all"]),
+    ],
+)
+def test_the_probe_asks_once_for_the_topics_that_the_options_name(
+    options: dict[str, str], names: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(topics, "check", lambda table, wanted, spark: asked.extend(wanted) or {})
+    made = target("b:1", **options)
+    session: Any = object()
+    for _ in range(2):
+        made.with_session(session).probe()
+    assert asked == names
 
 
 # --- a broker --------------------------------------------------------------------------------------------------

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
+from kvformat.registry.contract.look import LookRequest
 from kvformat.registry.java.regex import JavaPattern, SlowMatchError
-from tests.support.looking import columns, look, table
+from tests.support.looking import as_bytes, columns, look, table
 
 _SOURCE = {"db": "d", "table": "t"}
 _PLACEHOLDER = "__debezium_unavailable_value"
@@ -128,6 +130,18 @@ def test_given_options_hold_in_ingestion(format: str, option: str, given: str, d
     assert made.look_options({**options, option: given})[option] == given
     if format == "debezium-json":
         assert "types" not in made.look_options({}), "without schemas in messages, options must say the types"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, "BIGINT"), ({"schema-include": "true"}, "INT"), ({"types": "debezium"}, "DATE")],
+)
+def test_a_key_with_a_schema_has_its_types_beside_values_that_have_them(given: dict[str, str], expected: str) -> None:
+    day = {"type": "int32", "name": "io.debezium.time.Date", "field": "d"}
+    key = {"schema": {"type": "struct", "fields": [day]}, "payload": {"d": 18266}}
+    looker = get_format("debezium-json", given).for_key(get_format("json")).looker(LookRequest(part="key"))
+    looked = looker.look(pa.array([as_bytes(key)]), pa.array(["topic"]))
+    assert columns(looked) == {"d": expected}
 
 
 # --- rows without an envelope --------------------------------------------------------------------------------

@@ -451,9 +451,8 @@ def test_a_second_look_at_the_same_messages_finds_the_same(
     format, given, options = _CASES[case]
     looker = get_format(format, given).looker(LookRequest(options=options))
     text = _ENVELOPES[case]
-    messages = pa.array(
-        [one.encode() for number in range(3) for one in (text, text.replace("goods", f"goods{number}"))]
-    )
+    texts = [one for number in range(3) for one in (text, text.replace("goods", f"goods{number}"))]
+    messages = pa.array([one.encode() for one in (*texts, text)])  # the first one is of the last one's table
     topics = pa.array(["topic"] * len(messages))
     first, second = (looker.look(messages, topics) for _ in range(2))
     assert first.columns

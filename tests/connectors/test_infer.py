@@ -148,6 +148,11 @@ def check(messages: Messages) -> InferredSchema:
         ([{}], "MAP<STRING, STRING>"),
         ([{"a": 1}, {"b": "x"}], "ROW<a INT, b STRING>"),
         ([{"1": 1, "2": 2}], "MAP<STRING, INT>"),
+        ([{"1": 2**40, "2": 1}], "MAP<STRING, BIGINT>"),
+        ([{"1": 1, "2": -(2**40)}], "MAP<STRING, BIGINT>"),
+        ([{"1": [1], "2": [2**40]}], "MAP<STRING, ARRAY<BIGINT>>"),
+        ([b'{"1":0.5,"2":12345678901234567.25}'], "MAP<STRING, DECIMAL(38, 2)>"),
+        ([b'{"1":12345678901234567.25,"2":0.5}'], "MAP<STRING, DECIMAL(38, 2)>"),
         ([{"1": 1, "2": "b"}], "ROW<1 INT, 2 STRING>"),
         ([{"1": 1}, {"1": 2}], "ROW<1 INT>"),
         ([{"": 1, "a": 2}], "MAP<STRING, INT>"),
@@ -162,6 +167,13 @@ def test_types_are_inferred_from_values(values: list[Any], wanted: str | None) -
             infer_schema(messages, format="json")
         return
     assert check(messages).ddl.replace("`", "") == f"c {wanted}"
+
+
+def test_the_longest_timestamp_with_an_offset_is_told_from_a_text() -> None:
+    for text, noted in (("2024-02-29T23:59:59.123456789+01:00", True), ("2024-02-29T23:59:59.1234567890+01:00", False)):
+        assert [note.startswith("v: timestamps with an offset") for note in inferred({"v": text}).notes] == [
+            True
+        ] * noted
 
 
 def test_many_names_of_one_type_are_a_map() -> None:

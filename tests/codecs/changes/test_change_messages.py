@@ -478,6 +478,10 @@ def test_columns_of_flattened_messages_may_have_the_names_of_an_envelope(registr
     columns = "op STRING, `before` BIGINT, `after` BIGINT, payload STRING, `schema` STRING, id INT"
     batch = decoded("debezium-json", row, columns, **_FLAT, types=types)
     assert rows_of(batch) == [("+U", row)]
+    wrapped = {"schema": None, "payload": {**_PEN, "payload": "p", "schema": "s"}}
+    options = _FLAT | {"schema-include": "true"}
+    if types == "flink":
+        assert rows_of(decoded("debezium-json", wrapped, **options)) == [("+U", _PEN)]
     error = error_of(decoded("debezium-json", row, "id INT", **_FLAT, types=types))
     assert "for messages with 'before' and 'after' set 'flattened' to false" in error
     datum = _flat_datum(registry, 480, row)

@@ -85,6 +85,7 @@ class ChangeLayout:
     `trusted` is that of `RowRules`. `ddl` is the member that is true for statements. `placeholder` is a text in place
     of a value that did not change. `shape` is None if the kernel can't look at such messages.
     `deletions` finds the tables of records without a value, if they delete the rows of their keys.
+    `other_members` are those of messages that do not change a row: a row without an envelope has another one.
     `no_table_advice` is the end of the error of a message that does not name its table.
     """
 
@@ -99,6 +100,7 @@ class ChangeLayout:
     trusted: bool = False
     shape: KernelShape | None = None
     deletions: DeletionTables | None = None
+    other_members: frozenset[str] = frozenset()
     no_table_advice: str = ""
 
 
@@ -321,6 +323,8 @@ class ChangeLooker:
     def _other_message(self, change: Object, operation: Node) -> OtherMessage | None:
         """Return what the format declares about a message that does not change a row; None for others."""
         if operation is None:
+            if self._envelope.flattened and not change.keys() <= self._layout.other_members:
+                return None
             return find_by_members(self._envelope.other_by_members, change)
         return self._envelope.other_by_operation.get(operation) if isinstance(operation, str) else None
 

@@ -17,7 +17,7 @@ from kvformat.codecs.changes.other_messages import find_by_members
 from kvformat.codecs.debezium.avro_columns import image_of, row_of
 from kvformat.codecs.debezium.connect_schema import image_schema_from_avro
 from kvformat.codecs.debezium.connect_types import own_types
-from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION
+from kvformat.codecs.debezium.other_messages import OTHER_BY_MEMBERS, OTHER_BY_OPERATION, OTHER_MEMBERS
 from kvformat.codecs.debezium.own_types import MARKS
 from kvformat.codecs.debezium.table_names import ADDED, NAMES, row_table, source_table
 from kvformat.codecs.discovery.deletions import MARK, DeletionTables
@@ -50,7 +50,7 @@ class DebeziumAvroLooker:
         """Return what the messages contribute."""
         batch = SchemaContributions(messages, self._datums, self._request, self._columns)
         findings = batch.findings
-        skipped = {schema_id for schema_id, writer in batch.writers.items() if _is_skipped(writer)}
+        skipped = {schema_id for schema_id, writer in batch.writers.items() if _is_skipped(writer, flat=self._flat)}
         marked = {
             schema_id for schema_id, writer in batch.writers.items() if MARK in {field.name for field in writer.fields}
         }
@@ -114,12 +114,13 @@ class DebeziumAvroLooker:
         if self._flat:
             return row_table(envelope, topic)
         source = envelope["source"]
-        return source_table(source, topic) if source else None
+        return source_table(source, topic) if source is not None or envelope["op"] is not None else None
 
 
-def _is_skipped(writer: Schema) -> bool:
-    """Whether a schema is that of heartbeats, transactions or schema changes."""
-    return find_by_members(OTHER_BY_MEMBERS, {field.name: field for field in writer.fields}) is not None
+def _is_skipped(writer: Schema, *, flat: bool) -> bool:
+    """Whether a schema is that of heartbeats, transactions or schema changes, and not of a row without an envelope."""
+    fields = {field.name: field for field in writer.fields}
+    return (not flat or fields.keys() <= OTHER_MEMBERS) and find_by_members(OTHER_BY_MEMBERS, fields) is not None
 
 
 def change_columns(writer: Schema, *, typed: bool, flat: bool) -> Types:

@@ -15,6 +15,7 @@ from kvformat.codecs.debezium.connect_schema import image_schema_from_json
 from kvformat.codecs.debezium.connect_types import flink_types, own_types
 from kvformat.codecs.debezium.envelopes import CHANGE, ROW_ALONE
 from kvformat.codecs.debezium.options import DEBEZIUM, FLATTENED
+from kvformat.codecs.debezium.other_messages import OTHER_MEMBERS
 from kvformat.codecs.debezium.own_types import MARKS
 from kvformat.codecs.debezium.table_names import fields_table, row_table, source_table
 from kvformat.codecs.discovery.column_types import Notes
@@ -45,6 +46,7 @@ def debezium_looker(format: JsonChangeFormat, request: LookRequest) -> ChangeLoo
         hidden=frozenset(MARKS),
         placeholder=None if placeholder is None else placeholder.decode(errors="replace"),
         deletions=DeletionTables(request.known) if flat else None,
+        other_members=OTHER_MEMBERS,
         no_table_advice=f". '{format.identifier}.{TABLE_FIELDS}' names other members",
     )
     return ChangeLooker(format, ROW_ALONE if flat else CHANGE, request, layout)

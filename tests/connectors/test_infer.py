@@ -105,6 +105,11 @@ def check(messages: Messages) -> InferredSchema:
         ([True, None], "BOOLEAN"),
         ([1, -(2**31), None], "INT"),
         ([1, 2**31], "BIGINT"),
+        ([2**63 - 1, -(2**63)], "BIGINT"),
+        ([2**63], "DECIMAL(20, 0)"),
+        ([-(2**63) - 1], "DECIMAL(20, 0)"),
+        ([10**20 - 1], "DECIMAL(20, 0)"),
+        ([10**20], "DECIMAL(38, 0)"),
         ([2**64 - 1], "DECIMAL(20, 0)"),
         ([-(10**21)], "DECIMAL(38, 0)"),
         ([10**38], "STRING"),
@@ -143,6 +148,11 @@ def check(messages: Messages) -> InferredSchema:
         ([{}], "MAP<STRING, STRING>"),
         ([{"a": 1}, {"b": "x"}], "ROW<a INT, b STRING>"),
         ([{"1": 1, "2": 2}], "MAP<STRING, INT>"),
+        ([{"1": 2**40, "2": 1}], "MAP<STRING, BIGINT>"),
+        ([{"1": 1, "2": -(2**40)}], "MAP<STRING, BIGINT>"),
+        ([{"1": [1], "2": [2**40]}], "MAP<STRING, ARRAY<BIGINT>>"),
+        ([b'{"1":0.5,"2":12345678901234567.25}'], "MAP<STRING, DECIMAL(38, 2)>"),
+        ([b'{"1":12345678901234567.25,"2":0.5}'], "MAP<STRING, DECIMAL(38, 2)>"),
         ([{"1": 1, "2": "b"}], "ROW<1 INT, 2 STRING>"),
         ([{"1": 1}, {"1": 2}], "ROW<1 INT>"),
         ([{"": 1, "a": 2}], "MAP<STRING, INT>"),
@@ -157,6 +167,13 @@ def test_types_are_inferred_from_values(values: list[Any], wanted: str | None) -
             infer_schema(messages, format="json")
         return
     assert check(messages).ddl.replace("`", "") == f"c {wanted}"
+
+
+def test_the_longest_timestamp_with_an_offset_is_told_from_a_text() -> None:
+    for text, noted in (("2024-02-29T23:59:59.123456789+01:00", True), ("2024-02-29T23:59:59.1234567890+01:00", False)):
+        assert [note.startswith("v: timestamps with an offset") for note in inferred({"v": text}).notes] == [
+            True
+        ] * noted
 
 
 def test_many_names_of_one_type_are_a_map() -> None:
@@ -437,6 +454,14 @@ def test_debezium_encodings_are_read_unchanged() -> None:
     read(found, [message, other])
 
 
+def test_a_member_that_the_schema_does_not_have_keeps_types_from_being_those_of_debezium() -> None:
+    field = {"field": "at", "type": "int64", "name": "io.debezium.time.MicroTimestamp"}
+    declared, beyond = _connect([field], {"at": 1}), _connect([field], {"at": 1, "x": "a"})
+    assert infer_schema([declared], format="debezium-json").options["types"] == "debezium"
+    found = infer_schema([declared, beyond], format="debezium-json")
+    assert (found.ddl, "types" in found.options) == ("`at` BIGINT, `x` STRING", False)
+
+
 OWN = [
     (one, type, value)
     for one, type, value in debezium_types.GOOD
@@ -566,11 +591,34 @@ def test_canal_types_of_jdbc() -> None:
     found = infer_schema([message], format="canal-json")
     assert found.ddl.replace("`", "") == "id BIGINT, w FLOAT, at TIMESTAMP(6)"  # JDBC type 4 does not tell unsigned
     read(found, [message])
+    for unknown in ({}, None, "int"):
+        both = canal({"w": "5.15"}, sqlType={"w": 7}, mysqlType=unknown)
+        assert infer_schema([both], format="canal-json").ddl == "`w` FLOAT"
 
 
 def test_decimals_with_more_digits_than_declared_are_not_rounded() -> None:
     message = canal({"id": "1", "w": "5.185"}, mysqlType={"id": "int(11)", "w": "decimal(10,2)"})
     assert infer_schema([message], format="canal-json").ddl == "`id` INT, `w` STRING"
+
+
+@pytest.mark.parametrize("values", ['"x","id":"1"', '"1","id":"x"'])
+def test_a_declared_type_must_read_all_values_of_a_name_that_comes_twice(values: str) -> None:
+    message = f'{{"data":[{{"id":{values}}}],"type":"INSERT","mysqlType":{{"id":"int(11)"}}}}'.encode()
+    assert infer_schema([message], format="canal-json").ddl == "`id` STRING"
+
+
+def test_members_of_changes_beyond_the_limit_are_noted() -> None:
+    row = {f"c{number}": 1 for number in range(1001)}
+    found = inferred({"type": "insert", "data": row}, format="maxwell-json")
+    assert len(found.fields) == 1000
+    assert found.notes == ("rows have more than 1000 members; the others are left out",)
+
+
+def test_tombstones_among_changes_are_not_messages_of_another_kind() -> None:
+    row = {"type": "insert", "data": {"id": 1}}
+    wrapped = {"schema": None, "payload": None}
+    assert inferred(row, None, b"null", wrapped, format="maxwell-json").notes == ()
+    assert inferred(row, b"7", format="maxwell-json").notes == ("1 messages are not maxwell-json and are skipped",)
 
 
 def test_maxwell_and_ogg_are_inferred_from_rows() -> None:

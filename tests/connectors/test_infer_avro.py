@@ -236,6 +236,17 @@ def test_secrets_are_not_shown(registry: Registry) -> None:
     assert kv.decode_batch(None, pa.array([message(1, schema, {"a": 5})])).rows.values.to_pylist() == [{"a": 5}]
 
 
+def test_a_secret_in_the_error_of_a_schema_of_messages_is_not_shown(registry: Registry) -> None:
+    good = record(("a", "int"))
+    registry.ids = {1: json.dumps(good), 2: json.dumps({"type": "sesame"})}
+    registry.credentials = "alice:sesame"
+    options = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:sesame"}
+    messages = [message(1, good, {"a": 5}), b"\0\0\0\0\2\0"]
+    found = infer_schema(messages, format="avro-confluent", options={"url": registry.url, **options})
+    (note,) = [note for note in found.notes if note.startswith("schema 2 of 1 messages")]
+    assert "sesame" not in note
+
+
 # --- messages --------------------------------------------------------------------------------------------
 
 

@@ -94,6 +94,9 @@ def test_deletes_with_only_the_key_need_upsert_mode() -> None:
     whole = {"op": "d", "before": {"id": 1, "name": "a"}, "after": None}
     found = infer_schema(texts(DEFAULT[0], whole), format="debezium-json", keys=DEFAULT_KEYS[:2])
     assert dict(found.options) == {}
+    empty = {"op": "c", "before": None, "after": {"id": 1, "name": None}}
+    found = infer_schema(texts(empty, DEFAULT[2]), format="debezium-json", keys=DEFAULT_KEYS[:2])
+    assert dict(found.options) == {}, "no row has more than its key"
     given = infer_schema(texts(*DEFAULT), format="debezium-json", keys=DEFAULT_KEYS, options={"changelog.mode": "all"})
     assert dict(given.options) == {"changelog.mode": "all"}
 
@@ -121,6 +124,9 @@ def test_unchanged_column_placeholders_are_recognized() -> None:
     assert any("1 messages have __debezium_unavailable_value in place of" in note for note in found.notes)
     rows = read(found, DEFAULT_KEYS[:2], values)
     assert rows[1] == ("+U", {"id": 1, "name": None, "unchanged_columns": ["name"]})
+    given = infer_schema(values, format="debezium-json", keys=DEFAULT_KEYS[:2], options={"unchanged.columns": "null"})
+    assert dict(given.options) == {"changelog.mode": "upsert", "unchanged.columns": "null"}
+    assert dict(infer_schema(values, format="debezium-json").options) == {}, "without a key, no old value is kept"
 
 
 def test_messages_without_changes_are_skipped() -> None:
@@ -146,6 +152,15 @@ def test_several_tables_on_a_topic_are_named() -> None:
     found = infer_schema(texts({**maxwell, "table": "a"}, {**maxwell, "table": "b"}), format="maxwell-json")
     assert found.notes[0].endswith("'table.include', and 'database.include', choose one")
     assert infer_schema(texts({**maxwell, "table": "a"}), format="maxwell-json").notes == ()
+
+
+@pytest.mark.parametrize(("count", "end"), [(10, "d.t08, d.t09)"), (11, "d.t08, d.t09, ...)"), (40, "d.t09, ...)")])
+def test_a_note_names_at_most_ten_tables(count: int, end: str) -> None:
+    rows = [
+        {"type": "insert", "data": {"a": 1}, "database": "d", "table": f"t{number % count:02}"} for number in range(90)
+    ]
+    (note,) = infer_schema(texts(*rows), format="maxwell-json").notes
+    assert f"{end}, and the columns" in note
 
 
 # --- flattened rows --------------------------------------------------------------------------------------
@@ -315,6 +330,17 @@ def test_timestamps_without_a_schema(moments: tuple[str, ...], wanted: str, own:
     rows = read(inspect_topic(values, keys), keys, values)
     assert [row["b"] for _, row in rows] == [True] * len(moments)
     assert (FAR in [row["z"] for _, row in rows]) == (own and "infinity" in moments)
+
+
+def test_timestamps_stay_texts_with_given_types_or_columns_that_need_more_options() -> None:
+    rows = [{"z": z, "n": 12345678901234567.25} for z in ("2024-02-29T12:00:00Z", "infinity")]
+    values = texts(*({"op": "c", "after": {"z": row["z"]}} for row in rows))
+    given = infer_schema(values, format="debezium-json", options={"types": "flink"})
+    assert (given.ddl, given.options["types"]) == ("`z` STRING", "flink")
+    large = [value.replace(b'"}}', b'", "n": 12345678901234567.25}}') for value in values if value]
+    found = infer_schema(large, format="debezium-json")
+    assert found.ddl == "`z` STRING, `n` DECIMAL(38, 2)"
+    assert "types" not in found.options
 
 
 @pytest.mark.parametrize("moment", ["infinity", "2024-02-29T12:00:00Z"])

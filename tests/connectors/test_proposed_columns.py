@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import struct
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kvformat.codecs.csv.columns import delimiter_of
 from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.discovery.message_kinds import text_indices
 from kvformat.codecs.raw import RawFormat
 from kvformat.registry import MessageSample, get_format
 
@@ -47,6 +49,13 @@ def test_the_delimiter_of_most_messages_and_then_of_most_columns_is_found(
     assert delimiter_of(messages) == expected
 
 
+@pytest.mark.parametrize(
+    ("part", "first", "texts"), [("value", b"{}", (2,)), ("key", b"{}", (1, 2)), ("value", b"y", (0, 1, 2))]
+)
+def test_a_null_of_json_is_a_text_except_among_values_of_json(part: Any, first: bytes, texts: tuple[int, ...]) -> None:
+    assert text_indices(replace(_sample(first, b"null", b"x"), part=part)) == texts
+
+
 def test_notes_are_told_once_with_their_columns() -> None:
     notes, others = Notes(), Notes()
     for what, place in (("general", ""), ("x", "a"), ("x", "b"), ("x", "a"), ("y", "a")):
@@ -77,3 +86,8 @@ def test_messages_with_and_without_schemas_are_counted(flattened: str) -> None:
         _sample(wrapped, row, wrapped, row, row)
     )
     assert "2 messages have a schema and a payload, 3 have not: a table reads one kind only" in found.notes
+    for plain, include in ((0, True), (1, True), (2, False)):
+        found = get_format("debezium-json", {"flattened": flattened}).propose_schema(
+            _sample(wrapped, wrapped, *[row] * plain)
+        )
+        assert ("schema-include" in found.options) is include

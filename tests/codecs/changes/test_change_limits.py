@@ -173,11 +173,12 @@ def test_any_number_of_values_may_differ_from_those_of_the_message_before(count:
         return f'{{"source":{{{numbers}}},"after":{{"id":{change + 1}}},"op":"c"}}'.encode()
 
     changes = [*range(-1, count), -1, count - 1, 0]
+    shorter = b'{"source":{"n0":0,"a name of some length":1},"after":{"id":1},"op":"c"}'
     batch = _debezium().decode_batch(
-        pa.array(list(map(message, changes)), pa.binary()), "id INT", metadata=["source.properties"]
+        pa.array([shorter, *map(message, changes)], pa.binary()), "id INT", metadata=["source.properties"]
     )
     assert batch.errors is None
-    for change, row in zip(changes, batch.rows.values.to_pylist(), strict=True):
+    for change, row in zip(changes, batch.rows.values.to_pylist()[1:], strict=True):
         assert row["id"] == change + 1
         assert dict(row["source.properties"]) == {f"n{n}": str(n + 100 * (n == change)) for n in range(count)}
 

@@ -60,6 +60,7 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
         False,
     ),
     ("debezium-json", {"ts_ms": 1_718_000_000_000}, "a heartbeat", False),
+    ("debezium-json", {"ts_ms": 5, "ts_us": 5_000, "ts_ns": 5_000_000}, "a heartbeat", False),
     (
         "debezium-json",
         {"status": "BEGIN", "id": "571:53195829", "event_count": None, "data_collections": None, "ts_ms": 5},
@@ -117,6 +118,7 @@ OTHERS: list[tuple[str, Any, str, bool]] = [
             "DROP INDEX i ON goods",
             "CREATE TABLE dropped (id INT)",
             None,
+            7,
         )
     ),
     *(
@@ -377,6 +379,23 @@ def test_other_messages_among_flattened_rows_are_errors_or_are_skipped(
     assert rows_of(decoded("debezium-json", whole, "k INT", **options)) == [("+U", {"k": 7})]
 
 
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("ts_ms BIGINT", {"ts_ms": 5}),
+        ("status STRING, id STRING", {"status": "BEGIN", "id": "5", "event_count": None, "ts_ms": 5}),
+    ],
+)
+def test_a_table_with_the_columns_of_another_message_needs_one_more_column_for_a_row(
+    registry: Registry, columns: str, message: dict[str, Any]
+) -> None:
+    batch = decoded("debezium-json", message, columns, **_FLAT, **{"other-messages": "skip"})
+    assert rows_of(batch) == []
+    fmt = get_format("debezium-avro-confluent", {"url": registry.url, "other-messages": "skip"} | _FLAT)
+    datum = _flat_datum(registry, 470, {**message, "id": 5} if "id" in message else message)
+    assert rows_of(fmt.decode_batch(pa.array([datum]), columns)) == []
+
+
 def test_the_error_of_a_flattened_message_names_the_option() -> None:
     for row, _ in FLAT[:8]:
         error = error_of(decoded("debezium-json", row))
@@ -459,6 +478,10 @@ def test_columns_of_flattened_messages_may_have_the_names_of_an_envelope(registr
     columns = "op STRING, `before` BIGINT, `after` BIGINT, payload STRING, `schema` STRING, id INT"
     batch = decoded("debezium-json", row, columns, **_FLAT, types=types)
     assert rows_of(batch) == [("+U", row)]
+    wrapped = {"schema": None, "payload": {**_PEN, "payload": "p", "schema": "s"}}
+    options = _FLAT | {"schema-include": "true"}
+    if types == "flink":
+        assert rows_of(decoded("debezium-json", wrapped, **options)) == [("+U", _PEN)]
     error = error_of(decoded("debezium-json", row, "id INT", **_FLAT, types=types))
     assert "for messages with 'before' and 'after' set 'flattened' to false" in error
     datum = _flat_datum(registry, 480, row)

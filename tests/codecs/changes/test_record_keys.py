@@ -90,6 +90,15 @@ def test_deletions_by_keys_with_a_schema_beside_values_without_one() -> None:
     assert batch.row_kinds.to_pylist() == ["-D", "+U"]
 
 
+@pytest.mark.parametrize("options", [{}, {"types": "debezium"}, {"schema-include": "true"}])
+def test_a_table_with_columns_named_schema_and_payload_has_the_whole_key(options: dict[str, str]) -> None:
+    key = '{"schema":{"type":"struct"},"payload":{"id":7}}'
+    keys = get_format("debezium-json", options).for_key(get_format("json"))
+    batch = keys.decode_batch(pa.array([key.encode()] * 2), "`schema` STRING, payload STRING")
+    assert batch.errors is None
+    assert batch.rows.to_pylist() == [[{"schema": '{"type":"struct"}', "payload": '{"id":7}'}]] * 2
+
+
 def test_an_update_that_changes_the_key_deletes_the_row_of_the_old_key() -> None:
     key = {"database": "shop", "table": "o", "pk.id": 2}
     message = {"database": "shop", "table": "o", "type": "update", "data": {"id": 2, "n": "a"}, "old": {"id": 1}}

@@ -124,14 +124,16 @@ def test_the_error_of_a_missing_before_row_names_the_mode(name: str, tmp_path: P
 
 @pytest.mark.parametrize("name", ["debezium-json", "ogg-json", "debezium-avro-confluent"])
 def test_a_deletion_without_a_row_or_a_key_is_an_error(name: str, tmp_path: Path) -> None:
-    first, bad, last = _rows(
-        _made(name, tmp_path),
-        [_message(name, "i", None, _A), _message(name, "d", None, None), _message(name, "i", None, _B)],
-    )
-    assert (first, last) == ([("+I", 1, "a")], [("+I", 1, "b")])
-    assert "'before': is missing or null, but a deletion needs it" in bad or "an update needs it" in bad
-    assert "the key of the record" in bad
-    assert "'key.format'" in bad
+    made = _made(name, tmp_path)
+    for format in (made, made.for_rows(("id",), in_record=False)):
+        first, bad, last = _rows(
+            format,
+            [_message(name, "i", None, _A), _message(name, "d", None, None), _message(name, "i", None, _B)],
+        )
+        assert (first, last) == ([("+I", 1, "a")], [("+I", 1, "b")])
+        assert "'before': is missing or null, but a deletion needs it" in bad or "an update needs it" in bad
+        assert "the key of the record" in bad
+        assert "'key.format'" in bad
 
 
 def _table(name: str, folder: Path, columns: str = _SCHEMA, key: Any = ("id",), **options: str) -> KeyValueFormat:

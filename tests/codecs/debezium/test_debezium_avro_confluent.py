@@ -127,6 +127,7 @@ def test_written_messages_are_read_as_the_same_rows(registry: Registry) -> None:
     kinds = pa.array(["+I", "+I", "-U", "+U", "-D"])
     written = fmt.encode_batch(rows, _COLUMNS, row_kinds=kinds)
     assert written.errors is None
+    assert written.messages.is_null().to_pylist() == [False, True, False, False, False]
     assert _rows(fmt, written.messages) == [[("+I", _PEN)], None, [("-D", _INK)], [("+I", _PEN)], [("-D", _INK)]]
     assert fmt.encode_batch(rows.slice(2), _COLUMNS, row_kinds=kinds.slice(2)).messages.equals(
         written.messages.slice(2)

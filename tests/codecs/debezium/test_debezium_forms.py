@@ -76,6 +76,8 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     (STRING, "DECIMAL(10, 2)", "-0.5", Decimal("-0.50")),
     (STRING, "DECIMAL(38, 0)", "1" * 38, Decimal("1" * 38)),
     (STRING, "DECIMAL(20, 0)", "AA==", Decimal(0)),
+    (STRING, "DECIMAL(20, 0)", "fw==", Decimal(127)),
+    (STRING, "DECIMAL(20, 0)", "AIA=", Decimal(128)),
     (STRING, "DECIMAL(20, 0)", "AP//////////", Decimal(2**64 - 1)),
     (DOUBLE, "DECIMAL(20, 0)", "f/////////8=", Decimal(2**63 - 1)),
     (STRING, "DECIMAL(20, 0)", "12345678", Decimal(12345678)),
@@ -109,6 +111,8 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
     (HEX, "BIGINT", "8w==", 0xF3),
     (HEX, "ARRAY<BYTES>", ["00ff"], [b"\0\xff"]),
     (HEX, "ROW<wkb BYTES, srid INT>", {"wkb": "AQEA", "srid": None}, (b"\1\1\0", None)),
+    (HEX, "ROW<wkb BYTES>", {"wkb": "00ff"}, (b"\xd3\x47\xdf",)),
+    (URL_SAFE, "ROW<wkb BYTES>", {"wkb": "AP8+"}, (b"\0\xff>",)),
     (URL_SAFE, "BYTES", "-_8=", b"\xfb\xff"),
     (URL_SAFE, "BYTES", "+/8=", b"\xfb\xff"),
     (URL_SAFE, "BYTES", "AP8+", b"\0\xff>"),
@@ -217,7 +221,8 @@ BAD: list[tuple[dict[str, str], str, Any]] = [
         {"scale": 2, "value": "AQ==", "more": 1}, {"scale": 1e3, "value": "AQ=="}, {"scale": 2, "value": ""},
     )),
     *((STRING, "DECIMAL(10, 2)", value) for value in (
-        "1.234", "123456789", "NaN", "NAN", "Infinity", "POSITIVE_INFINITY", "/w==", "AAA=", "x", {}, True, 10**9,
+        "1.234", "123456789", "NaN", "NAN", "Infinity", "POSITIVE_INFINITY", "/w==", "AAA=", "AH8=", "x", {}, True,
+        10**9,
     )),
     (DOUBLE, "DECIMAL(4, 2)", 100.0),
     (DOUBLE, "DECIMAL(4, 2)", "NaN"),
@@ -318,6 +323,14 @@ def test_a_value_of_another_form_is_an_error(options: dict[str, str], type: str,
     assert lenient.errors is None
     (row,) = lenient.rows.to_pylist()
     assert row in ([{"v": None}], [{"v": {"wkb": None}}], [{"v": []}]), "a bad value becomes null or is left out"
+
+
+@pytest.mark.parametrize(("column", "zero"), [("DOUBLE", "0.0"), ("FLOAT", "0.0"), ("ARRAY<DOUBLE>", "[0.0]")])
+def test_an_integer_has_no_negative_zero(column: str, zero: str) -> None:
+    value = "[-0]" if "ARRAY" in column else "-0"
+    message = f'{{"after":{{"v":{value}}},"op":"c"}}'.encode()
+    batch = get_format("debezium-json", {"types": "debezium"}).decode_batch(pa.array([message]), f"v {column}")
+    assert repr(batch.rows.values.field(0).to_pylist()[0]) == zero
 
 
 def test_a_time_of_day_without_its_precision_is_an_error() -> None:

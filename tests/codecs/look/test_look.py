@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.codecs.discovery.text_forms import forms_of
+from kvformat.codecs.discovery.text_forms import AT_LEAST_ONE, FRACTIONS, GROUPED, TRIMMED, forms_of
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.look import KnownTable, LookRequest, SeenKey
@@ -91,14 +91,39 @@ def test_a_text_that_its_value_cannot_give_back_has_no_form(t: str, text: str, k
     assert bool(forms_of(text, parse_type(t))) is known
 
 
+@pytest.mark.parametrize(
+    ("fraction", "fixed", "others"),
+    [
+        ("", 0, TRIMMED | GROUPED),
+        (".5", 1, TRIMMED | AT_LEAST_ONE),
+        (".0", 1, AT_LEAST_ONE),
+        (".50", 2, 0),
+        (".05", 2, TRIMMED | AT_LEAST_ONE),
+        (".500", 3, GROUPED),
+        (".005", 3, TRIMMED | GROUPED | AT_LEAST_ONE),
+        (".000", 3, 0),
+        (".120000", 6, 0),
+        (".120500", 6, GROUPED),
+        (".000001", 6, TRIMMED | GROUPED | AT_LEAST_ONE),
+    ],
+)
+def test_a_text_has_the_forms_of_the_digits_after_its_point(fraction: str, fixed: int, others: int) -> None:
+    found = forms_of(f"12:00:00{fraction}", parse_type("TIME(6)"))
+    assert found & FRACTIONS == 1 << fixed | others
+
+
 def test_timestamps_of_the_other_standard() -> None:
     found = look("json", [{"v": "2024-02-29T12:00:00Z"}], given={"timestamp-format.standard": "ISO-8601"})
     assert columns(found) == {"v": "TIMESTAMP_LTZ(0)"}
 
 
-def test_primitives_as_strings() -> None:
-    found = look("json", [{"a": 1, "b": True, "c": "2024-02-29", "d": None}], infer_schema__primitive_as_string=True)
-    assert columns(found) == {"a": "STRING", "b": "STRING", "c": "STRING"}
+def test_primitives_of_values_as_strings() -> None:
+    row = {"a": 1, "b": True, "c": "2024-02-29", "d": None}
+    for format, message in (("json", row), ("debezium-json", _debezium(**row))):
+        found = look(format, [message], infer_schema__primitive_as_string=True)
+        assert columns(found) == {"a": "STRING", "b": "STRING", "c": "STRING"}
+        found = look(format, [message], infer_schema__primitive_as_string=True, part="key")
+        assert columns(found) == {"a": "BIGINT", "b": "BOOLEAN", "c": "DATE"}
 
 
 @pytest.mark.parametrize(
@@ -517,9 +542,9 @@ def test_maxwell_messages() -> None:
 
 def test_ogg_messages() -> None:
     row = {"table": "S.T", "op_type": "I", "after": {"id": 1}, "primary_keys": ["id"]}
-    looked = look("ogg-json", [row, {**row, "table": "A.B.C.D"}, {**row, "op_type": "T"}])
-    assert looked.tables == (("S", "T"),)
-    assert looked.indices.to_pylist() == [0, None, 0]
+    looked = look("ogg-json", [row, {**row, "table": "A.B.C.D"}, {**row, "op_type": "T"}, {**row, "table": "A.B.C"}])
+    assert looked.tables == (("S", "T"), ("A", "B", "C"))
+    assert looked.indices.to_pylist() == [0, None, 0, 1]
     assert looked.changes == {2: "truncate"}
     assert looked.errors[1].startswith("[TABLE_ID]")
 

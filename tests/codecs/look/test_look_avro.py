@@ -150,3 +150,80 @@ def test_each_type_of_records_has_its_table(registry: Registry) -> None:
     found = look("avro-confluent", [*messages, None], given=given, **{"tables-by-record-name": True})
     assert [None if i is None else found.tables[i] for i in found.indices.to_pylist()] == [("A",), ("B",), ("A",), None]
     assert dict(found.errors) == {}
+
+
+_MARKED = {
+    "type": "record",
+    "name": "Value",
+    "fields": [
+        {"name": "id", "type": "long"},
+        *({"name": name, "type": ["null", "string"], "default": None} for name in ("__db", "__table", "__deleted")),
+    ],
+}
+_PLAIN = {**_MARKED, "fields": _MARKED["fields"][:-1]}
+
+
+@pytest.mark.parametrize("topic", ["server.shop.orders", "all"])
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("types", ["flink", "debezium"])
+def test_a_record_without_a_value_deletes_a_row_unless_rows_say_so(
+    registry: Registry, topic: str, marked: bool, types: str
+) -> None:
+    row = {"id": 1, "__db": "shop", "__table": "orders", "__deleted": "false"}
+    message = _message(registry, _MARKED if marked else _PLAIN, row)
+    other = _message(registry, _MARKED if marked else _PLAIN, {**row, "__table": "items"})
+    messages = [message, None, *([other] if topic == "all" else [])]
+    given = {"url": registry.url, "flattened": "true", "types": types}
+    found = look("debezium-avro-confluent", messages, given=given, topic=topic)
+    tables = [None if i is None else found.tables[i][-1] for i in found.indices.to_pylist()]
+    assert tables == (["orders", "orders"] if topic != "all" else ["orders", None, "items"])
+    assert [*found.errors] == ([] if marked or topic != "all" else [1])
+    assert {column.name for column in found.columns} == {"id", "__db", "__table"}
+
+
+@pytest.mark.parametrize("field", [True, False])
+def test_a_change_without_a_source_is_of_the_table_of_its_topic(registry: Registry, field: bool) -> None:
+    """As in JSON. Flink writes such messages."""
+    envelope = json.loads(json.dumps(_ENVELOPE))
+    envelope["fields"][2:3] = [{"name": "source", "type": ["null", _SOURCE]}] if field else []
+    change = {"before": None, "after": _VALUE, "source": None}
+    messages = [_message(registry, envelope, {**change, "op": op}) for op in "cmt"]
+    found = look("debezium-avro-confluent", messages, given={"url": registry.url}, topic="orders")
+    assert (found.tables, found.indices.to_pylist()) == ((("orders",),), [0, None, 0])
+    assert (dict(found.errors), dict(found.changes)) == ({}, {2: "truncate"})
+
+
+def test_a_truncate_whose_source_does_not_name_a_table_is_skipped(registry: Registry) -> None:
+    change = {"before": None, "after": None, "source": {"db": "shop", "table": " "}}
+    messages = [_message(registry, _ENVELOPE, {**change, "op": op}) for op in "tc"]
+    found = look("debezium-avro-confluent", messages, given={"url": registry.url})
+    assert (found.tables, [*found.errors], dict(found.changes)) == ((), [1], {})
+
+
+def test_a_time_that_is_no_time_of_a_day_is_found_in_its_own_message(registry: Registry) -> None:
+    micros = {"type": "long", "connect.version": 1, "connect.name": "io.debezium.time.MicroTime"}
+    envelope = json.loads(json.dumps(_ENVELOPE))
+    envelope["fields"][0]["type"][1] = {"type": "record", "name": "Value", "fields": [{"name": "t", "type": micros}]}
+    source = {"db": "shop", "table": "orders"}
+    counts = [(1, 2), (3, 4), (5, 86_400_000_000), (6, -1)]
+    messages = [
+        _message(registry, envelope, {"before": {"t": old}, "after": {"t": new}, "source": source, "op": "u"})
+        for old, new in counts
+    ]
+    messages = [messages[0][:5] + message[5:] for message in messages]  # all of one schema
+    known = {("shop", "orders"): table("t TIME(6)")}
+    found = look("debezium-avro-confluent", messages, given={"url": registry.url, "types": "debezium"}, known=known)
+    assert [(column.name, column.message, [*map(str, column.types)]) for column in found.columns] == [
+        ("t", 2, ["STRING"])
+    ]
+
+
+@pytest.mark.parametrize(("more", "is_row"), [("name", True), ("__deleted", True), ("data_collections", False)])
+def test_a_row_with_the_fields_of_another_message_and_one_more_is_a_row(
+    registry: Registry, more: str, is_row: bool
+) -> None:
+    fields = [{"name": name, "type": "string"} for name in ("id", "status", "event_count", more)]
+    message = _message(registry, {"type": "record", "name": "Value", "fields": fields}, {f["name"]: "" for f in fields})
+    given = {"url": registry.url, "flattened": "true"}
+    found = look("debezium-avro-confluent", [message], given=given)
+    assert (found.indices.to_pylist(), dict(found.errors)) == ([0 if is_row else None], {})

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from kvformat.codecs.changes import discover as change_data
 from kvformat.codecs.json import discover as json_rows
+from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_type
-from kvformat.registry.contract.look import Looked
+from kvformat.registry.contract.look import Looked, LookRequest
 from tests.support.looking import Known, as_bytes, look, merged, table, types_of
 
 _VALUES = [
@@ -306,3 +309,151 @@ def test_the_kernel_and_the_rule_agree_on_nested_values(monkeypatch: pytest.Monk
                 assert _answer(found) == _answer(expected), (columns, value)
         print(f"{columns}: {fitting} of {len(values)} values fit")
         assert fitting >= least + 1  # and null
+
+
+_SOURCE = '"source":{"name":"a name of some length","db":"d","schema":null,"pos":7,"table":"goods"}'
+_BLOCK = (
+    '{"type":"struct","fields":[{"type":"struct","field":"after","fields":'
+    '[{"type":"int64","field":"a"},{"type":"int64","field":"b"}]}]}'
+)
+_ENVELOPES = {
+    "debezium": f'{{"before":null,"after":{{"a":5,"b":6}},{_SOURCE},"op":"c","ts_ms":1}}',
+    "debezium, schemas": f'{{"schema":{_BLOCK},"payload":{{"before":null,"after":{{"a":5}},{_SOURCE},"op":"c"}}}}',
+    "canal, mysql": '{"data":[{"a":"5"}],"old":null,"type":"INSERT","isDdl":false,"database":"d","table":"goods",'
+    '"pkNames":["a"],"mysqlType":{"a":"bigint(20)"},"sqlType":{"a":-5},"ts":1}',
+    "maxwell": '{"database":"d","table":"goods","type":"insert","primary_key_columns":["a"],'
+    '"data":{"a":5,"b":6},"ts":1}',
+    "ogg": '{"table":"S.goods","op_type":"I","primary_keys":["a"],"after":{"a":5,"b":6},"pos":"1"}',
+}
+_ODD: dict[str, list[tuple[str, str]]] = {
+    "debezium": [
+        ('"op":"c"', '"op":"c","op":"t"'),
+        ('"op":"c"', '"op":"t"'),
+        ('"op":"c"', '"op":"cr"'),
+        ('"op":"c"', '"op":""'),
+        ('"op":"c"', '"op":null'),
+        ('"op":"c",', ""),
+        ('"before":null', '"before":{"a":"x"}'),
+        ('"before":null', '"before":{"a":5},"before":{"b":"x"}'),
+        ('"before":null', '"before":5'),
+        ('{"a":5,"b":6}', '{"a":5,"b":"x"}'),
+        ('{"a":5,"b":6}', '{"a":5,"c":6}'),
+        ('{"a":5,"b":6}', "null"),
+        ('{"a":5,"b":6}', "[]"),
+        ('"table":"goods"', '"table":"goods","table":"u"'),
+        ('"table":"goods"', '"table":"u"'),
+        ('"table":"goods"', '"table":"g\\u006fods"'),
+        ('"table":"goods"', '"table":""'),
+        ('"table":"goods"', '"table":null'),
+        ('"table":"goods"', '"table":5'),
+        (',"table":"goods"', ""),
+        ('"db":"d"', '"db":null'),
+        ('"db":"d"', '"db":""'),
+        ('"db":"d"', '"db":"e"'),
+        ('"db":"d",', ""),
+        ('"schema":null', '"schema":"s"'),
+        ('"schema":null', '"schema":{}'),
+        (_SOURCE, '"source":null'),
+        (_SOURCE, '"source":{}'),
+        (f",{_SOURCE}", ""),
+        (_SOURCE, f'{_SOURCE},"source":{{"db":"d","table":"u"}}'),
+        (_SOURCE, f'{_SOURCE},"ddl":"DROP TABLE goods","databaseName":"d"'),
+        ('"ts_ms":1}', '"ts_ms":1}}'),
+        ('"ts_ms":1}', '"ts_ms":1} x'),
+        ('"ts_ms":1}', '"ts_ms":1'),
+    ],
+    "debezium, schemas": [
+        ('"op":"c"}}', '"op":"c"},"payload":null}'),
+        ('"op":"c"}}', '"op":"c"},"x":1}'),
+        ('"op":"c"}}', '"op":"c"},"schema":null}'),
+        ('"op":"c"}}', '"op":"c"}'),
+        ('{"type":"int64","field":"b"}', '{"type":"string","field":"b"}'),
+        (f'"schema":{_BLOCK},', ""),
+        (_BLOCK, "null"),
+        ('"after":{"a":5}', '"after":{"a":5,"b":"x"}'),
+    ],
+    "canal, mysql": [
+        ('"pkNames":["a"]', '"pkNames":["b"]'),
+        ('"pkNames":["a"]', '"pkNames":null'),
+        ('"pkNames":["a"],', ""),
+        ('"mysqlType":{"a":"bigint(20)"}', '"mysqlType":{"a":"varchar(9)"}'),
+        ('"mysqlType":{"a":"bigint(20)"}', '"mysqlType":{"a":"bigint(20)","b":"int"}'),
+        ('"mysqlType":{"a":"bigint(20)"}', '"mysqlType":null'),
+        ('"mysqlType":{"a":"bigint(20)"},', ""),
+        ('"isDdl":false', '"isDdl":true'),
+        ('"isDdl":false,', ""),
+        ('"type":"INSERT"', '"type":"INSERTED"'),
+        ('"type":"INSERT"', '"type":"TRUNCATE"'),
+        ('"data":[{"a":"5"}]', '"data":[{"a":"5"},{"a":"x"}]'),
+        ('"data":[{"a":"5"}]', '"data":[{"a":"5"},null,{"b":"6"}]'),
+        ('"data":[{"a":"5"}]', '"data":{"a":"x"}'),
+        ('"old":null', '"old":[{"a":"x"}]'),
+        ('"database":"d"', '"database":null'),
+    ],
+    "maxwell": [
+        ('"primary_key_columns":["a"]', '"primary_key_columns":["a","b"]'),
+        ('"primary_key_columns":["a"],', ""),
+        ('"type":"insert"', '"type":"bootstrap-insert"'),
+        ('"type":"insert"', '"type":"table-drop"'),
+        ('"data":{"a":5,"b":6}', '"data":{"a":5,"b":6},"old":{"a":"x"}'),
+        ('"table":"goods",', ""),
+    ],
+    "ogg": [
+        ('"table":"S.goods"', '"table":"S.u"'),
+        ('"table":"S.goods"', '"table":"S..goods"'),
+        ('"primary_keys":["a"]', '"primary_keys":["b"]'),
+        ('"after":{"a":5,"b":6}', '"after":{"a":5,"b":6},"before":{"a":"x"}'),
+        ('"op_type":"I"', '"op_type":"T"'),
+    ],
+}
+
+
+def _lengthened(text: str, count: int) -> str:
+    """Return an envelope with one more member at its end."""
+    return re.sub(r"(\}+)$", rf',"x":"{"x" * count}"\1', text)
+
+
+@pytest.mark.parametrize("case", _ODD)
+def test_the_kernel_and_the_rule_agree_on_odd_messages_among_those_that_fit(
+    case: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of one table, and of so many tables that the kernel guesses them, or reads the rows after their table."""
+    format, given, options = _CASES[case]
+    usual = _ENVELOPES[case]
+    for old, new in _ODD[case]:
+        assert usual.count(old) == 1, old
+        odd = usual.replace(old, new)
+        tables = [usual.replace("goods", f"goods{number % 7}") for number in range(18)]
+        longer = [_lengthened(text, 17 * number % 100) for number, text in enumerate(tables)]
+        for texts in (
+            [usual, usual, odd, odd, usual, odd],
+            [*tables, usual, odd, *tables[:3], odd],
+            [*longer, usual, _lengthened(odd, 70)],
+        ):
+            with monkeypatch.context() as slow:
+                slow.setattr(change_data, "COMPILED", False)
+                expected = look(format, [text.encode() for text in texts], given=given, **options)
+            with monkeypatch.context() as fast:
+                _with_kernel(fast)
+                found = look(format, [text.encode() for text in texts], given=given, **options)
+            assert types_of(merged({}, found)) == types_of(merged({}, expected)), odd
+            assert _answer(found)[0] == _answer(expected)[0], odd
+            assert _answer(found)[2:] == _answer(expected)[2:], odd
+
+
+@pytest.mark.parametrize("case", _ENVELOPES)
+@pytest.mark.parametrize("compiled", [False, True])
+def test_a_second_look_at_the_same_messages_finds_the_same(
+    case: str, compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one may not have been stored: then a batch is looked at again, and by the same looker."""
+    monkeypatch.setattr(change_data, "COMPILED", compiled)
+    format, given, options = _CASES[case]
+    looker = get_format(format, given).looker(LookRequest(options=options))
+    text = _ENVELOPES[case]
+    texts = [one for number in range(3) for one in (text, text.replace("goods", f"goods{number}"))]
+    messages = pa.array([one.encode() for one in (*texts, text)])  # the first one is of the last one's table
+    topics = pa.array(["topic"] * len(messages))
+    first, second = (looker.look(messages, topics) for _ in range(2))
+    assert first.columns
+    assert _answer(first) == _answer(second)

@@ -47,6 +47,69 @@ def test_the_delimiter_of_most_messages_and_then_of_most_columns_is_found(
     assert delimiter_of(messages) == expected
 
 
+@pytest.mark.parametrize(("rows", "others", "found"), [(9, 1, True), (8, 1, False), (18, 2, True), (17, 2, False)])
+def test_text_is_csv_if_nine_of_ten_messages_have_as_many_columns(rows: int, others: int, found: bool) -> None:
+    sample = _sample(*[b"1,a"] * rows, *[b"1,a,b"] * others)
+    assert bool(get_format("csv").recognize(sample)) == found
+
+
+@pytest.mark.parametrize(
+    ("messages", "found"),
+    [([b"a,b"] * 2, False), ([b"a,b"] * 3, True), ([b"a,b,c"], True), ([b"a"] * 3, False), ([b'a,"b'] * 3, True)],
+)
+def test_text_is_csv_from_three_messages_or_three_columns_on(messages: list[bytes], found: bool) -> None:
+    assert bool(get_format("csv").recognize(_sample(*messages))) == found
+
+
+@pytest.mark.parametrize("given", ["\\t", "\t"])
+def test_columns_are_those_by_the_delimiter_that_is_given_as_the_option_takes_it(given: str) -> None:
+    found = get_format("csv", {"field-delimiter": given}).propose_schema(_sample(b"1\ta,b", b"2\tc,d"))
+    assert [str(field.type) for field in found.fields] == ["INT", "STRING"]
+    assert found.options == {"field-delimiter": given}
+
+
+@pytest.mark.parametrize(
+    ("message", "charset"),
+    [
+        (b"caf\xe9", "ISO-8859-1"),
+        (b"12\xa0km \xe9", "ISO-8859-1"),
+        (b"\x80 5,00 \xe9", "windows-1252"),
+        (b"\x9fengine caf\xe9", "windows-1252"),
+    ],
+)
+def test_text_with_bytes_from_80_to_9f_is_windows_1252(message: bytes, charset: str) -> None:
+    (found,) = RawFormat.recognize(_sample(message))
+    assert found.options == {"charset": charset}
+
+
+@pytest.mark.parametrize(
+    ("row", "wrapped"),
+    [
+        ({"schema": {}, "payload": {"id": 1}}, True),
+        ({"payload": {"id": 1}, "schema": None}, True),
+        ([{"schema": {}, "payload": {}}], True),
+        ({"schema": {}, "payload": {}, "more": {}}, False),
+        ({"schema": {}, "payload": {}, "id": None}, False),
+        ({"schema": "public", "payload": {}}, False),
+        ({"schema": {}, "payload": 5}, False),
+        ({"payload": {}}, False),
+    ],
+)
+def test_an_object_of_schema_and_payload_alone_is_connects_wrapper(row: Any, wrapped: bool) -> None:
+    (found,) = get_format("json").recognize(_sample(row))
+    assert (found.adapt is not None) == wrapped
+
+
+def test_null_is_no_value_that_is_skipped_also_in_an_array() -> None:
+    proposal = get_format("json").propose_schema(_sample([{"a": 1}, None], None, {"a": 2}))
+    assert proposal.notes == ("1 messages are arrays, of a row for each element: read them with decode_rows",)
+    proposal = get_format("json").propose_schema(_sample([{"a": 1}, 5, None, []], "x", b"{"))
+    assert proposal.notes[:2] == (
+        "1 messages are not valid JSON and are skipped",
+        "3 values are not JSON objects and are skipped",
+    )
+
+
 def test_notes_are_told_once_with_their_columns() -> None:
     notes, others = Notes(), Notes()
     for what, place in (("general", ""), ("x", "a"), ("x", "b"), ("x", "a"), ("y", "a")):

@@ -419,6 +419,11 @@ def test_words_of_a_schema_with_invalid_values_do_not_count() -> None:
     decimal = {"type": "number", "title": "Decimal", "connect.parameters": "5"}
     members = {"a": {"type": "integer", "connect.type": ["int8"]}, "b": decimal, "c": {"type": "string"}}
     schema = {"type": "object", "properties": members}
+    for length in (0, -1, True, "5", 2**31, 2**31 - 1):
+        assert _columns({"type": "object", "properties": {"c": {"type": "string", "maxLength": length}}}) == (
+            "`c` STRING",
+            (),
+        )
     for required in (["c", {}], ["c", ["a"]]):
         found = _columns({**schema, "required": required})
         assert found == ("`a` BIGINT, `b` DECIMAL(38, 18), `c` STRING NOT NULL", ())

@@ -73,6 +73,6 @@ def test_null_is_not_refused() -> None:
 
 def test_the_first_reason_of_a_row_counts() -> None:
     errors = RowErrors()
-    for words in ("first", "second"):
-        errors.add(np.array([3, -1, 3, 4]), lambda at, words=words: Reason(ErrorCode.WRONG_TYPE, f"{words} {at}"))
+    errors.add(np.array([3, -1, 3, 4]), lambda at: Reason(ErrorCode.WRONG_TYPE, f"first {at}"))
+    errors.add(np.array([4, 3]), lambda at: Reason(ErrorCode.WRONG_TYPE, f"second {at}"))
     assert {row: reason.text for row, reason in errors.reasons.items()} == {3: "first 0", 4: "first 3"}

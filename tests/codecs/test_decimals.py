@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -110,3 +111,13 @@ def test_a_text_that_is_no_number_of_the_type_is_bad_beside_others(value: str, w
     assert values.to_pylist() == [Decimal("0.01"), wanted and Decimal(wanted), None, Decimal(2)]
     assert bad is not None
     assert bad.tolist() == [False, wanted is None, False, False]
+
+
+def test_a_double_is_read_by_its_shortest_text_and_a_whole_number_by_its_digits() -> None:
+    read = decimal_parser(5, 2)
+    assert [read(value) for value in (0.1, 1.15, -2.5, 1e2, 7, -999)] == [
+        *map(Decimal, ("0.10", "1.15", "-2.50", "100.00", "7.00", "-999.00"))
+    ]
+    for value in (0.125, 1e300, float("nan"), float("-inf"), 1000):
+        with pytest.raises(ValueError, match=re.escape(str(value))):
+            read(value)

@@ -69,6 +69,28 @@ def test_columns_are_those_by_the_delimiter_that_is_given_as_the_option_takes_it
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("7", "INT"), ("-7", "INT"), ("007", "STRING"), ("1e5", "DOUBLE"), ("1.", "STRING"), ("TRUE", "BOOLEAN")),
+        *(
+            ("2024-02-29", "DATE"),
+            ("2024-02-29 10:00:00.5", "TIMESTAMP(3)"),
+            ("2024-02-29 10:00:00Z", "TIMESTAMP_LTZ(3)"),
+        ),
+        *(
+            ("2024-02-29T10:00:00", "STRING"),
+            ("2024-02-29T10:00:00Z", "STRING"),
+            ("2024-02-29 10:00:00+01:00", "STRING"),
+        ),
+        *(("2024-02-29T10:00:00+01:00", "STRING"), ("", "STRING"), ("x", "STRING")),
+    ],
+)
+def test_columns_of_csv_are_of_types_that_csv_reads(text: str, expected: str) -> None:
+    found = get_format("csv").propose_schema(_sample(f"{text},a".encode(), f"{text},b".encode()))
+    assert [str(field.type) for field in found.fields] == [expected, "STRING"]
+
+
+@pytest.mark.parametrize(
     ("message", "charset"),
     [
         (b"caf\xe9", "ISO-8859-1"),

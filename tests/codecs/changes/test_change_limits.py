@@ -288,24 +288,19 @@ def test_a_schema_at_the_place_of_another_batchs_or_encodings_schema_is_read_by_
     assert decoded(format, [broken.encode()], _COLUMNS).errors is not None
 
 
-@pytest.mark.parametrize("lenient", [False, True])
 @pytest.mark.parametrize(
-    ("format", "message"),
+    ("payloads", "rows"),
     [
-        ("maxwell-json", '{"data":{"a":%},"type":"insert"}'),
-        ("canal-json", '{"data":[{"a":%}],"type":"INSERT"}'),
-        ("maxwell-json", '{"data":{"l":[[%]]},"type":"insert"}'),
+        (['{"after":{"id":1},"op":"c"}', '{"after":{"id":2},"op":"c"}'], "[{'id': 2, 'name': None}]"),
+        (['{"before":{},"after":{"id":1},"op":"u"}', '{"after":{"id":2},"op":"r"}'], "[{'id': 2, 'name': None}]"),
+        (["null", '{"before":{"id":3},"op":"d"}'], "[{'id': 3, 'name': None}]"),
+        (['{"after":{"id":1},"op":"c"}', '{"op":"d","before":{"id":2}}'] * 2, "[{'id': 2, 'name': None}]"),
     ],
 )
-def test_the_levels_around_a_value_count_also_where_a_column_takes_other_forms_of_it(
-    format: str, message: str, lenient: bool
-) -> None:
-    options, schema = {"types": "mysql"} | (_LENIENT if lenient else {}), "a BOOLEAN, l ARRAY<ARRAY<BOOLEAN>>"
-    inside = _LEVELS - sum(message[: message.index("%")].count(c) for c in "[{")
-    messages = [message.replace("%", "[" * levels + "]" * levels).encode() for levels in (inside, inside + 1)]
-    found = answers(decoded(get_format(format, options), messages, schema))
-    if lenient:
-        assert [(answer.error, answer.rows == "[]") for answer in found] == [(None, False), (None, True)]
-    else:
-        assert "cannot read an array as BOOLEAN" in (found[0].error or "")
-        assert (found[1].error or "").startswith(f"not JSON: more than {_LEVELS} levels")
+def test_of_several_payloads_the_last_one_has_the_rows(payloads: list[str], rows: str) -> None:
+    members = ",".join(f'"payload":{payload}' for payload in payloads)
+    message = f"{{{members}}}"
+    good = '{"payload":{"after":{"id":9},"op":"c"}}'
+    found = _read("debezium-json", _WRAPPED, good, message, good)
+    assert found[0] == found[2]
+    assert (found[1].error, found[1].rows) == (None, rows)

@@ -88,6 +88,10 @@ def test_errors_name_the_value_and_the_forms() -> None:
         f"field 'z': cannot read \"29/02/2024\" as TIMESTAMP_LTZ(3){tried}. It has no time zone: set '{ZONE}'",
         [{"a": dt.datetime(2024, 2, 29), "z": dt.datetime(1969, 12, 31, 23, 59, 59, 999000, dt.UTC)}],
     ]
+    lone = _rows(
+        _format("json", "dd/MM/yyyy"), schema, '{"a":"\\ud800"}', '{"z":"\\udc00 29/02/2024"}', '{"a":"29/02/2024"}'
+    )
+    assert ["its form must be one of: dd/MM/yyyy" in str(found) for found in lone] == [True, True, False]
     # without a number among the forms, a number is an error too
     assert "cannot read 1 as TIMESTAMP(3); its form must be one of: SQL" in str(
         _rows(_format("json", "SQL"), schema, '{"a":1}')

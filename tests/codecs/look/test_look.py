@@ -162,6 +162,11 @@ def test_primitives_as_strings() -> None:
         ("ARRAY<INT>", [[1]], "STRING"),
         ("ARRAY<BOOLEAN>", [1], "STRING"),
         ("MAP<STRING, INT>", {"x": {"y": 1}}, "STRING"),
+        ("ROW<a INT, b STRING>", {"a": 1, "b": None}, None),
+        ("ROW<a INT, b STRING>", {"b": "x"}, None),
+        ("ROW<a INT, b STRING>", {"a": 1, "c": 2}, "STRING"),
+        ("ROW<a INT, b STRING>", {"a": "x"}, "STRING"),
+        ("ROW<a INT, b STRING>", [], "STRING"),
     ],
 )
 def test_a_value_that_fits_changes_nothing(known: str, value: Any, expected: str | None) -> None:
@@ -257,15 +262,6 @@ def test_flattened_columns() -> None:
     assert columns(found) == {"a.b": "BIGINT"}, "a member without a name is no column at any level"
     found = look("json", [{"a": {"b.c": 1}}, {"a": {"t": "x"}}], decode__parser_table_id__fields="a.t", **options)
     assert found.indices.to_pylist() == [None, 0] or set(found.errors) == {0}
-
-
-def test_a_key_is_not_flattened_and_names_no_table() -> None:
-    """The options of tables are for the values of records: a key has its columns, in the table of its topic."""
-    options: dict[str, Any] = {"infer_schema__flatten_nested_columns__enable": True}
-    options |= {"infer_schema__primitive_as_string": True, "decode__parser_table_id__fields": "p"}
-    found = look("json", [{"a": {"b": 1}, "c": 1}, {"p": "x"}], part="key", **options)
-    assert columns(found) == {"a": "STRING", "c": "BIGINT", "p": "STRING"}
-    assert (found.tables, found.errors) == ((_T,), {})
 
 
 # --- change data ---------------------------------------------------------------------------------------------
@@ -475,23 +471,6 @@ def test_declared_timestamps_are_read_in_both_standards(text: str, expected: str
     message = _canal(data=[{"v": text}], mysqlType={"v": "datetime"})
     found = columns(look("canal-json", [message], **{"infer-schema__strategy": "MYSQL_TYPE"}))
     assert found == {"v": expected}
-
-
-@pytest.mark.parametrize(
-    ("t", "fits", "other"),
-    [
-        ("bit(8)", "255", "256"),
-        ("bit(9)", "65535", "65536"),
-        ("bit(64)", str(2**64 - 1), str(2**64)),
-        ("bit(8)", 7, -1),
-    ],
-)
-def test_bits_are_the_numbers_that_their_bytes_hold(t: str, fits: Any, other: Any) -> None:
-    for value, expected in ((fits, "BYTES as text"), (0, "BYTES as text"), (None, "BYTES as text"), (other, "STRING")):
-        found = look(
-            "canal-json", [_canal(data=[{"a": value}], mysqlType={"a": t})], infer_schema__strategy="MYSQL_TYPE"
-        )
-        assert columns(found) == {"a": expected}, value
 
 
 def test_canal_types_of_jdbc() -> None:

@@ -361,6 +361,8 @@ class LookBatch(TextBatch):
             end = r.number(at + 1)
             if end < 0 or byte(r.data, end, r.end) != QUOTE or not self.is_number_of(table, place, at + 1, end):
                 return CLOSER
+            if r.negative and r.mantissa == 0:
+                return CLOSER  # the text of -0 is not that of its value
             return end + 1 if self.has_forms(table.rules[place + 4], at + 1, end) else CLOSER
         if flags & TRUTH_TEXT:
             c = byte(r.data, at + 1, r.end)

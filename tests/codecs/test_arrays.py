@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from kvformat.codecs._arrays import field_lookup, row_lookup, spread, valid_mask
+from kvformat.codecs._arrays import as_integers, field_lookup, row_lookup, spread, text_bytes, valid_mask
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type, nullable
 from tests.support import random_rows
@@ -59,3 +60,17 @@ def test_a_value_inside_a_null_has_no_row() -> None:
     assert found.tolist() == [-1, 10, 10, 11, -1, -1, 14, -1]
     structs = pa.array([{"a": 1}, None, {"a": 2}])
     assert field_lookup(structs, lambda places: places)(np.array([0, 1, -1, 2])).tolist() == [0, -1, -1, 2]
+
+
+def test_offsets_and_bytes_of_a_slice_are_its_own() -> None:
+    texts = pa.array(["aé", "b", None, "", "cd"], pa.large_string())
+    for start in range(6):
+        for count in range(6 - start):
+            some = texts.slice(start, count)
+            offsets, data = text_bytes(some)
+            found = [bytes(data[begin:end]).decode() for begin, end in pairwise(offsets)]
+            assert found == [text or "" for text in some.to_pylist()]
+            assert (offsets[0], offsets[-1]) == (0, len(data))
+    numbers = pa.array([1, -2, None, 3], pa.int16())
+    assert [as_integers(numbers.slice(at)).tolist()[-1] for at in range(4)] == [3] * 4
+    assert as_integers(numbers.slice(4)).tolist() == []

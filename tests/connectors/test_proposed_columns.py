@@ -56,6 +56,91 @@ def test_a_null_of_json_is_a_text_except_among_values_of_json(part: Any, first: 
     assert text_indices(replace(_sample(first, b"null", b"x"), part=part)) == texts
 
 
+@pytest.mark.parametrize(("rows", "others", "found"), [(9, 1, True), (8, 1, False), (18, 2, True), (17, 2, False)])
+def test_text_is_csv_if_nine_of_ten_messages_have_as_many_columns(rows: int, others: int, found: bool) -> None:
+    sample = _sample(*[b"1,a"] * rows, *[b"1,a,b"] * others)
+    assert bool(get_format("csv").recognize(sample)) == found
+
+
+@pytest.mark.parametrize(
+    ("messages", "found"),
+    [([b"a,b"] * 2, False), ([b"a,b"] * 3, True), ([b"a,b,c"], True), ([b"a"] * 3, False), ([b'a,"b'] * 3, True)],
+)
+def test_text_is_csv_from_three_messages_or_three_columns_on(messages: list[bytes], found: bool) -> None:
+    assert bool(get_format("csv").recognize(_sample(*messages))) == found
+
+
+@pytest.mark.parametrize("given", ["\\t", "\t"])
+def test_columns_are_those_by_the_delimiter_that_is_given_as_the_option_takes_it(given: str) -> None:
+    found = get_format("csv", {"field-delimiter": given}).propose_schema(_sample(b"1\ta,b", b"2\tc,d"))
+    assert [str(field.type) for field in found.fields] == ["INT", "STRING"]
+    assert found.options == {"field-delimiter": given}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        *(("7", "INT"), ("-7", "INT"), ("007", "STRING"), ("1e5", "DOUBLE"), ("1.", "STRING"), ("TRUE", "BOOLEAN")),
+        *(
+            ("2024-02-29", "DATE"),
+            ("2024-02-29 10:00:00.5", "TIMESTAMP(3)"),
+            ("2024-02-29 10:00:00Z", "TIMESTAMP_LTZ(3)"),
+        ),
+        *(
+            ("2024-02-29T10:00:00", "STRING"),
+            ("2024-02-29T10:00:00Z", "STRING"),
+            ("2024-02-29 10:00:00+01:00", "STRING"),
+        ),
+        *(("2024-02-29T10:00:00+01:00", "STRING"), ("", "STRING"), ("x", "STRING")),
+    ],
+)
+def test_columns_of_csv_are_of_types_that_csv_reads(text: str, expected: str) -> None:
+    found = get_format("csv").propose_schema(_sample(f"{text},a".encode(), f"{text},b".encode()))
+    assert [str(field.type) for field in found.fields] == [expected, "STRING"]
+
+
+@pytest.mark.parametrize(
+    ("message", "charset"),
+    [
+        (b"caf\xe9", "ISO-8859-1"),
+        (b"12\xa0km \xe9", "ISO-8859-1"),
+        (b"\x80 5,00 \xe9", "windows-1252"),
+        (b"\x9fengine caf\xe9", "windows-1252"),
+    ],
+)
+def test_text_with_bytes_from_80_to_9f_is_windows_1252(message: bytes, charset: str) -> None:
+    (found,) = RawFormat.recognize(_sample(message))
+    assert found.options == {"charset": charset}
+
+
+@pytest.mark.parametrize(
+    ("row", "wrapped"),
+    [
+        ({"schema": {}, "payload": {"id": 1}}, True),
+        ({"payload": {"id": 1}, "schema": None}, True),
+        ([{"schema": {}, "payload": {}}], True),
+        ({"schema": {}, "payload": {}, "more": {}}, False),
+        ({"schema": {}, "payload": {}, "id": None}, False),
+        ({"schema": "public", "payload": {}}, False),
+        ({"schema": {}, "payload": 5}, False),
+        ({"payload": {}}, False),
+    ],
+)
+def test_an_object_of_schema_and_payload_alone_is_connects_wrapper(row: Any, wrapped: bool) -> None:
+    (found,) = get_format("json").recognize(_sample(row))
+    assert (found.adapt is not None) == wrapped
+
+
+def test_null_is_no_value_that_is_skipped_also_in_an_array() -> None:
+    proposal = get_format("json").propose_schema(_sample([{"a": 1}, None], None, {"a": 2}))
+    assert proposal.notes == ("1 messages are arrays, of a row for each element: read them with decode_rows",)
+    proposal = get_format("json").propose_schema(_sample([{"a": 1}, 5, None, []], "x", b"{"))
+    assert proposal.notes[:2] == (
+        "1 messages are not valid JSON and are skipped",
+        "3 values are not JSON objects and are skipped",
+    )
+
+
 def test_notes_are_told_once_with_their_columns() -> None:
     notes, others = Notes(), Notes()
     for what, place in (("general", ""), ("x", "a"), ("x", "b"), ("x", "a"), ("y", "a")):

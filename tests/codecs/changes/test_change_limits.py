@@ -239,3 +239,69 @@ def test_a_payload_that_a_later_one_replaces_has_no_cells(cell_limits: tuple[int
     found = decoded(get_format("debezium-json", _WRAPPED), [message.encode()] * (count + 1), _WIDE_COLUMNS)
     assert found.codes is not None
     assert found.codes.to_pylist() == [None] * count + ["TOO_LARGE"]
+
+
+_OUT_OF_RANGE = "9223372036854775807"
+
+
+@pytest.mark.parametrize("lenient", [False, True])
+@pytest.mark.parametrize(
+    ("times", "micros"),
+    [
+        (("1", _OUT_OF_RANGE), None),
+        ((_OUT_OF_RANGE, "1"), "1000"),
+        ((_OUT_OF_RANGE, "2", "null"), "None"),
+        ((_OUT_OF_RANGE, '"x"', "3"), "3000"),
+        (("1", "2"), "2000"),
+    ],
+)
+def test_of_repeated_times_of_metadata_only_the_last_may_be_out_of_range(
+    times: tuple[str, ...], micros: str | None, lenient: bool
+) -> None:
+    """Metadata is no part of the row: with `ignore-parse-errors` the message is skipped, and the time is not null."""
+    source = ",".join(f'"ts_ms":{time}' for time in times)
+    message = f'{{"after":{{"id":1}},"op":"c","source":{{{source}}}}}'
+    good = '{"after":{"id":1},"op":"c","source":{"ts_ms":1}}'
+    options = _LENIENT if lenient else {}
+    found = _read("debezium-json", options, good, message, good, metadata=("source.timestamp",))
+    assert found[0] == found[2]
+    assert (found[1].error is None) == (micros is not None or lenient)
+    if micros is not None:
+        assert f"'source.timestamp': {micros}}}" in (found[1].rows or "")
+    elif lenient:
+        assert found[1].rows == "[]"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_a_schema_at_the_place_of_another_batchs_or_encodings_schema_is_read_by_itself(encoding: str) -> None:
+    """Schemas that are equal to that of the message before are skipped, in the same data only."""
+    format = get_format("debezium-json", _WRAPPED)
+    for sizes in ([300], [400], [300, 260], [500, 500], [259, 700]):
+        texts = [
+            f'{{"schema":{{"x":"{"s" * size}"}},"payload":{{"after":{{"id":{size}}},"op":"c"}}}}' for size in sizes
+        ]
+        messages = [text.encode(encoding if place % 2 else "utf-8") for place, text in enumerate(texts)]
+        for batch in [messages] if encoding == "utf-8" else [messages, messages[::-1]]:
+            found = decoded(format, batch, _COLUMNS)
+            assert found.errors is None
+            assert {row[0]["id"] for row in found.rows.to_pylist()} == {*sizes}
+    broken = f'{{"schema":{{"x":"{"s" * 200}" {"s" * 500}}},"payload":{{"after":{{"id":1}},"op":"c"}}}}'
+    assert decoded(format, [broken.encode()], _COLUMNS).errors is not None
+
+
+@pytest.mark.parametrize(
+    ("payloads", "rows"),
+    [
+        (['{"after":{"id":1},"op":"c"}', '{"after":{"id":2},"op":"c"}'], "[{'id': 2, 'name': None}]"),
+        (['{"before":{},"after":{"id":1},"op":"u"}', '{"after":{"id":2},"op":"r"}'], "[{'id': 2, 'name': None}]"),
+        (["null", '{"before":{"id":3},"op":"d"}'], "[{'id': 3, 'name': None}]"),
+        (['{"after":{"id":1},"op":"c"}', '{"op":"d","before":{"id":2}}'] * 2, "[{'id': 2, 'name': None}]"),
+    ],
+)
+def test_of_several_payloads_the_last_one_has_the_rows(payloads: list[str], rows: str) -> None:
+    members = ",".join(f'"payload":{payload}' for payload in payloads)
+    message = f"{{{members}}}"
+    good = '{"payload":{"after":{"id":9},"op":"c"}}'
+    found = _read("debezium-json", _WRAPPED, good, message, good)
+    assert found[0] == found[2]
+    assert (found[1].error, found[1].rows) == (None, rows)

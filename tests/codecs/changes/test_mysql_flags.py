@@ -32,6 +32,12 @@ def test_option_types_reads_0_and_1_as_boolean(name: str, value: Any, flag: bool
 
 
 @pytest.mark.parametrize("name", _FORMATS)
+@pytest.mark.parametrize(("text", "flag"), [("TRUE", True), (" False\t", False), (" 1 ", True), ("0 ", False)])
+def test_a_text_may_have_blanks_and_any_case(name: str, text: str, flag: bool) -> None:
+    assert decoded(name, text, types="mysql").rows.to_pylist() == [[{"v": flag}]]
+
+
+@pytest.mark.parametrize("name", _FORMATS)
 @pytest.mark.parametrize("value", [2, -1, "2", "", "yes", 1.0, {}, []])
 def test_any_other_value_is_an_error(name: str, value: Any) -> None:
     (error,) = decoded(name, value, types="mysql").errors.to_pylist()  # type: ignore[union-attr]

@@ -415,10 +415,25 @@ def test_a_type_is_not_null_unless_its_member_may_be_missing_or_null(node: dict[
     )
 
 
+@pytest.mark.parametrize("other", [{"enum": ["a", None]}, {"enum": [None, "a"]}, {"type": ["string", "null"]}])
+def test_a_required_member_of_texts_and_null_is_nullable(other: dict[str, Any]) -> None:
+    schema = {"type": "object", "properties": {"a": other, "b": {"enum": ["a"]}}, "required": ["a", "b"]}
+    assert _columns(schema) == ("`a` STRING, `b` STRING NOT NULL", ())
+
+
 def test_words_of_a_schema_with_invalid_values_do_not_count() -> None:
     decimal = {"type": "number", "title": "Decimal", "connect.parameters": "5"}
     members = {"a": {"type": "integer", "connect.type": ["int8"]}, "b": decimal, "c": {"type": "string"}}
     schema = {"type": "object", "properties": members}
+    for length in (0, -1, True, "5", 2**31, 2**31 - 1):
+        assert _columns({"type": "object", "properties": {"c": {"type": "string", "maxLength": length}}}) == (
+            "`c` STRING",
+            (),
+        )
+    for precision, scale, t in (("5", "7", "5, 5"), ("40", "39", "38, 38"), ("x", "2", "38, 2"), ("5", None, "5, 5")):
+        parameters = {"connect.decimal.precision": precision} | ({} if scale is None else {"scale": scale})
+        member = {**decimal, "connect.parameters": parameters}
+        assert _columns({"type": "object", "properties": {"b": member}}) == (f"`b` DECIMAL({t})", ())
     for required in (["c", {}], ["c", ["a"]]):
         found = _columns({**schema, "required": required})
         assert found == ("`a` BIGINT, `b` DECIMAL(38, 18), `c` STRING NOT NULL", ())

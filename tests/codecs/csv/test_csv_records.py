@@ -160,6 +160,25 @@ def test_ordinary_messages(options: dict[str, str], message: str) -> None:
     assert batch.rows.to_pylist() == [batch.rows[0].as_py()] * 20
 
 
+@pytest.mark.parametrize(
+    ("trims", "text", "elements"),
+    [
+        ("true", " a ; b", ["a", "b"]),
+        ("true", '" a ; b "', ["a", "b"]),
+        ("true", "\ta\t;\x01 ;c", ["a", "", "c"]),
+        ("false", "a ; b", ["a ", " b"]),
+        ("false", '" a;b "', [" a", "b "]),
+    ],
+)
+def test_elements_are_trimmed_like_columns_only_with_trim_spaces(trims: str, text: str, elements: list[str]) -> None:
+    format = get_format("csv", {"trim-spaces": trims})
+    members = ", ".join(f"f{number} STRING" for number in range(len(elements)))
+    (row,) = (
+        decoded(format, [f"{text},{text}".encode()], f"a ARRAY<STRING>, r ROW<{members}>").rows.flatten().to_pylist()
+    )
+    assert (row["a"], [*row["r"].values()]) == (elements, elements)
+
+
 # --- both kernels ---------------------------------------------------------------------------------------
 
 

@@ -67,6 +67,12 @@ def test_a_reference_is_followed(reference: str, more: dict[str, Any]) -> None:
     assert "nowhere" not in notes
 
 
+def test_a_byte_order_mark_before_a_schema_or_one_that_it_refers_to_is_no_part_of_it() -> None:
+    text = json.dumps(_object(x={"$ref": "other.json"}))
+    found = RegistrySchema("JSON", f"\ufeff{text}", (("other.json", f"\ufeff{json.dumps(_INT)}"),))
+    assert [str(field.type) for field in columns_of_json_schema(found, Notes())] == ["BIGINT"]
+
+
 @pytest.mark.parametrize(
     "reference", ["#/definitions/None", "#none", "none.json", "http://[", "#/definitions/%ZZ", "%", ""]
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 
 import pyarrow as pa
 import pytest
@@ -104,6 +105,24 @@ def test_null_keys_are_dropped_or_are_the_literal_alone_and_in_a_batch(t: str, m
     messages = [f'{{"m":{text}}}'.encode() for text in wanted]
     assert writer.write(rows).messages.to_pylist() == messages
     assert [writer.write(rows.slice(at, 1)).messages[0].as_py() for at in range(len(rows))] == messages
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ([], '{"d":1E+2,"n":null,"r":{"d":1.5,"n":null}}'),
+        (["decimal-as-plain-number"], '{"d":100.00,"n":null,"r":{"d":1.50,"n":null}}'),
+        (["ignore-null-fields"], '{"d":1E+2,"r":{"d":1.5}}'),
+        (["decimal-as-plain-number", "ignore-null-fields"], '{"d":100.00,"r":{"d":1.50}}'),
+    ],
+)
+def test_plain_decimals_and_omitted_nulls_are_two_options(options: list[str], wanted: str) -> None:
+    row = {"d": Decimal("100.00"), "n": None, "r": {"d": Decimal("1.50"), "n": None}}
+    kinds: dict[str, pa.DataType] = {"d": pa.decimal128(5, 2), "n": pa.int32()}
+    rows = pa.array([row], pa.struct(kinds | {"r": pa.struct(kinds)}))
+    format = get_format("json", {f"encode.{name}": "true" for name in options})
+    messages = format.encode_batch(rows, "d DECIMAL(5, 2), n INT, r ROW<d DECIMAL(5, 2), n INT>").messages
+    assert messages.to_pylist() == [wanted.encode()]
 
 
 @pytest.mark.parametrize("kind", ["json", "csv"])

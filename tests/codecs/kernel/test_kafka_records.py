@@ -95,4 +95,6 @@ def test_a_new_range_drops_what_is_held() -> None:
     assert records.copy(100) == 4
     assert list(records.arrays()) == ["offset"]
     assert records.arrays()["offset"].to_pylist() == [5, 6, 7, 8]
-    assert (records.first(), records.receive(1), records.copy(100)) == (0, 0, 0)
+    assert (records.first(), records.receive(1), records.copy(100), records.position) == (0, 0, 0, 9)
+    records.begin(4, 9, COLUMNS["offset"])
+    assert (records.position, records.receive(1), records.copy(100), records.position) == (-1, 0, 0, -1)

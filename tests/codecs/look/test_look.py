@@ -187,6 +187,11 @@ def test_primitives_of_values_as_strings() -> None:
         ("ARRAY<INT>", [[1]], "STRING"),
         ("ARRAY<BOOLEAN>", [1], "STRING"),
         ("MAP<STRING, INT>", {"x": {"y": 1}}, "STRING"),
+        ("ROW<a INT, b STRING>", {"a": 1, "b": None}, None),
+        ("ROW<a INT, b STRING>", {"b": "x"}, None),
+        ("ROW<a INT, b STRING>", {"a": 1, "c": 2}, "STRING"),
+        ("ROW<a INT, b STRING>", {"a": "x"}, "STRING"),
+        ("ROW<a INT, b STRING>", [], "STRING"),
     ],
 )
 def test_a_value_that_fits_changes_nothing(known: str, value: Any, expected: str | None) -> None:

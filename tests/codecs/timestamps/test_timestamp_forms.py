@@ -210,6 +210,13 @@ def test_random_numbers(kind: str, name: str) -> None:
     assert None in wanted
 
 
+@pytest.mark.parametrize("name", EPOCHS)
+def test_a_number_of_any_size_is_rounded_down(name: str) -> None:
+    numbers = {"1e-39": 0, "-1e-39": -1, "1e-50": 0, "-1e-50": -1, "-1E-999": -1, "0e99": 0, "-0e-99": 0, "1e50": None}
+    for values in ([*numbers], [f'"{number}"' for number in numbers]):
+        assert _read("json", {PATTERNS: name}, "TIMESTAMP(3)", values) == [*numbers.values()]
+
+
 def test_units_are_told_apart_by_the_size_of_numbers() -> None:
     moments = [dt.datetime(1973, 3, 4), dt.datetime(2024, 2, 29), dt.datetime(5138, 1, 1)]
     for moment in moments:

@@ -88,6 +88,10 @@ def test_errors_name_the_value_and_the_forms() -> None:
         f"field 'z': cannot read \"29/02/2024\" as TIMESTAMP_LTZ(3){tried}. It has no time zone: set '{ZONE}'",
         [{"a": dt.datetime(2024, 2, 29), "z": dt.datetime(1969, 12, 31, 23, 59, 59, 999000, dt.UTC)}],
     ]
+    lone = _rows(
+        _format("json", "dd/MM/yyyy"), schema, '{"a":"\\ud800"}', '{"z":"\\udc00 29/02/2024"}', '{"a":"29/02/2024"}'
+    )
+    assert ["its form must be one of: dd/MM/yyyy" in str(found) for found in lone] == [True, True, False]
     # without a number among the forms, a number is an error too
     assert "cannot read 1 as TIMESTAMP(3); its form must be one of: SQL" in str(
         _rows(_format("json", "SQL"), schema, '{"a":1}')
@@ -164,12 +168,13 @@ def test_csv_texts() -> None:
 def test_json_registry_reads_texts_by_the_forms_and_numbers_as_its_schema() -> None:
     options = {"url": "http://127.0.0.1:1", "subject": "s"}
     frame = b"\0\0\0\0\1"
-    messages = pa.array([frame + b'{"a":%s}' % value for value in (b'"29/02/2024 12:00:00"', b"1709208000000", b'"x"')])
+    values = (b'"29/02/2024 12:00:00"', b"1709208000000", b"1709208000000.0", b"1.709208e12", b'"x"')
+    messages = pa.array([frame + b'{"a":%s}' % value for value in values])
     registry = get_format("json-registry", {**options, PATTERNS: "dd/MM/yyyy HH:mm:ss"})
     batch = registry.decode_batch(messages, "a TIMESTAMP(3)")
-    assert batch.rows.to_pylist() == [[{"a": NOON}], [{"a": NOON}], None]
+    assert batch.rows.to_pylist() == [*[[{"a": NOON}]] * 4, None]
     assert batch.errors is not None
-    assert batch.errors[2].as_py().endswith("its form must be one of: dd/MM/yyyy HH:mm:ss")
+    assert batch.errors[4].as_py().endswith("its form must be one of: dd/MM/yyyy HH:mm:ss")
     seconds = get_format("json-registry", {**options, PATTERNS: "epoch-seconds"})
     assert seconds.decode_batch(pa.array([frame + b'{"a":1709208000}']), "a TIMESTAMP(3)").rows.to_pylist() == [
         [{"a": NOON}]
@@ -229,13 +234,26 @@ def test_the_first_form_that_can_be_written_is_written_and_read_again(kind: str,
             assert again == (None if moment is None else moment // size * size)
 
 
-def test_local_times_are_written_in_the_zone() -> None:
-    json_ = _format("json", "yyyy-MM-dd HH:mm:ss", zone="Europe/Berlin")
+@pytest.mark.parametrize(
+    ("pattern", "zone", "texts"),
+    [
+        ("yyyy-MM-dd HH:mm:ss", "Europe/Berlin", ("2024-01-01 13:00:00", "2024-07-01 14:00:00")),
+        ("yyyy-MM-dd HH:mm:ss", "+05:30", ("2024-01-01 17:30:00", "2024-07-01 17:30:00")),
+        ("yyyy-MM-dd HH:mm:ssXXX", "Europe/Berlin", ("2024-01-01 12:00:00Z", "2024-07-01 12:00:00Z")),
+        ("yyyy-MM-dd HH:mm:ss[ VV]", "+05:30", ("2024-01-01 12:00:00 UTC", "2024-07-01 12:00:00 UTC")),
+        ("SQL", "Europe/Berlin", ("2024-01-01 12:00:00Z", "2024-07-01 12:00:00Z")),
+    ],
+)
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_moments_are_written_in_the_zone_if_the_form_has_no_offset_and_else_in_utc(
+    pattern: str, zone: str, texts: tuple[str, str], unit: str
+) -> None:
+    json_ = _format("json", pattern, zone=zone)
     moments = [dt.datetime(2024, month, 1, 12, tzinfo=dt.UTC) for month in (1, 7)]
-    rows = pa.StructArray.from_arrays([pa.array(moments, pa.timestamp("s", "UTC"))], ["a"])
-    messages = json_.encode_batch(rows, "a TIMESTAMP_LTZ(0)").messages
-    assert messages.to_pylist() == [b'{"a":"2024-01-01 13:00:00"}', b'{"a":"2024-07-01 14:00:00"}']
-    assert json_.decode_batch(messages, "a TIMESTAMP_LTZ(0)").rows.flatten().field("a").to_pylist() == moments
+    rows, schema = pa.StructArray.from_arrays([pa.array(moments, pa.timestamp(unit, "UTC"))], ["a"]), "a TIMESTAMP_LTZ"
+    messages = json_.encode_batch(rows, schema).messages
+    assert messages.to_pylist() == [f'{{"a":"{text}"}}'.encode() for text in texts]
+    assert json_.decode_batch(messages, schema).rows.flatten().field("a").to_pylist() == moments
 
 
 def test_forms_that_cannot_be_written_are_named_with_the_reason() -> None:
@@ -268,6 +286,11 @@ _TYPOS = {
     "yyyy-MM-dd hh:mm": "h needs a, for AM or PM, beside it; hours from 0 to 23 are H",
     "yyyy-MM-dd HH a": "a at character 15 needs h in the pattern",
     "yyyy-MM-dd ss": "s at character 12 needs m in the pattern",
+    "yyyy-MM-dd mm": "m at character 12 needs H or h in the pattern",
+    "yyyy-MM-dd HH:mm.SSS": "S at character 18 needs s in the pattern",
+    "yyyy-MM-dd HH:mm hh a": "h at character 18 repeats H at character 12",
+    "yyyy uu-MM-dd": "u at character 6 repeats y at character 1",
+    "yyyy-MM-dd hh:mm[ a]": "h needs a, for AM or PM, beside it; hours from 0 to 23 are H",
     "yyyyy-MM-dd": "yyyyy at character 1 is not supported: use yy or yyyy",
     "yyyy-MM-dd SSSSSSSSSS": "SSSSSSSSSS at character 12 is not supported: use S or SSSSSSSSS",
     "yyyy-MM-dd V": "V at character 12 is not supported: use VV",

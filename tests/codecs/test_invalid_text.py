@@ -153,6 +153,15 @@ def test_no_format_returns_invalid_text(tmp_path: Path, lenient: bool) -> None:
     assert tried >= 140
 
 
+@pytest.mark.parametrize("name", ["avro", "protobuf"])
+def test_halves_of_a_character_in_two_values_are_not_a_character(name: str, tmp_path: Path) -> None:
+    """All bytes of a column together may be valid text that no value has."""
+    format, schema, _, _ = _cases(tmp_path)[name]
+    halves = [_field(1, data) if name == "protobuf" else _long(data) + b"\0" for data in (b"\xc3", b"\xa9")]
+    batch = format.decode_batch(pa.array(halves), schema)
+    assert [row[0]["s"] for row in batch.rows.to_pylist()] == ["\ufffd", "\ufffd"]
+
+
 _WRITERS: list[tuple[str, dict[str, str]]] = [
     *((name, {}) for name in ("json", "csv", "debezium-json", "canal-json", "maxwell-json", "ogg-json")),
     *(("avro", {"encoding": encoding}) for encoding in ("binary", "json")),

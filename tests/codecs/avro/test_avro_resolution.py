@@ -322,6 +322,7 @@ def test_the_largest_number_that_fits_after_unit_conversion_is_read_and_one_more
     messages = encode(values, schema_of("long")).messages
     found = decode(messages, writer, reader)
     assert [text is None for text in texts(found)] == [True, False, True]
+    assert f"{sign * (most + 1) * 10**6} is out of range" in str(texts(found)[1])
     assert found.values.view(pa.int64()).to_pylist() == [sign * most * 10**6, None, sign * most * 10**6]
 
 

@@ -88,3 +88,10 @@ def test_a_fixed_without_bytes_is_left_out_of_proposed_columns() -> None:
     found = columns_of_schema(parse_schema(json.dumps({"type": "record", "name": "A", "fields": fields})), {}, notes)
     assert [field.name for field in found.fields] == ["a"]
     assert any("a fixed without bytes" in text for text in notes.texts())
+
+
+@pytest.mark.parametrize("given", [{}, {"schema": "that of the user"}])
+def test_only_without_the_option_schema_one_with_an_enum_is_proposed(given: dict[str, str]) -> None:
+    enum = {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A"]}}
+    schema = parse_schema(json.dumps({"type": "record", "name": "R", "fields": [enum]}))
+    assert columns_of_schema(schema, given, Notes()).options == {"schema": schema.text, **given}

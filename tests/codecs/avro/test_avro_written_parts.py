@@ -1,4 +1,4 @@
-"""Large batches of Avro, which are written in parts."""
+"""Batches of Avro that are written in parts: large ones, and rows that only the exact writer takes."""
 
 from __future__ import annotations
 
@@ -23,3 +23,13 @@ def test_each_row_of_a_batch_that_is_written_in_parts_is_written_as_alone(
     assert written.messages.to_pylist() == [one.messages[0].as_py() for one in alone]
     errors = [None if one.errors is None else one.errors[0].as_py() for one in alone]
     assert ([None] * count if written.errors is None else written.errors.to_pylist()) == errors
+
+
+def test_a_row_that_fails_behind_one_of_the_exact_writer_has_no_message() -> None:
+    schema = schema_of(record("string", {"type": "enum", "name": "E", "symbols": ["A"]}))
+    texts = pa.array([b"\xff", b"x", b"y"]).view(pa.string())
+    rows = pa.StructArray.from_arrays([texts, pa.array(["A", "B", "A"])], ["f0", "f1"])
+    written = batches.encode(rows, schema)
+    assert written.errors is not None
+    assert written.messages.to_pylist() == [b"\x06\xef\xbf\xbd\0", None, b"\x02y\0"]
+    assert [text is None for text in written.errors.to_pylist()] == [True, False, True]

@@ -338,7 +338,13 @@ def test_decimals_with_different_scales(precision: int, scale: int) -> None:
 
 
 def test_decimals_that_would_lose_digits() -> None:
-    assert "digits after the decimal point" in error("06013881", _decimal(9, 4), _decimal(10, 2))
+    lost = error("06013881", _decimal(9, 4), _decimal(10, 2))
+    assert "digits after the decimal point" in lost
+    assert "OUT_OF_RANGE" in lost
+
+
+def test_a_decimal_without_bytes_is_malformed() -> None:
+    assert "MALFORMED" in error("00", _decimal(9, 4), _decimal(10, 2))
 
 
 def test_decimals_with_too_many_digits_are_null() -> None:

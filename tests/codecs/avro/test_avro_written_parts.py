@@ -6,6 +6,9 @@ import pyarrow as pa
 import pytest
 
 from kvformat.codecs.avro import batches
+from kvformat.codecs.avro.format import encode_rows
+from kvformat.codecs.avro.schema import MAX_FIXED
+from kvformat.registry.contract.ddl import parse_type
 from tests.support.avro_cases import record, schema_of
 
 
@@ -33,3 +36,22 @@ def test_a_row_that_fails_behind_one_of_the_exact_writer_has_no_message() -> Non
     assert written.errors is not None
     assert written.messages.to_pylist() == [b"\x06\xef\xbf\xbd\0", None, b"\x02y\0"]
     assert [text is None for text in written.errors.to_pylist()] == [True, False, True]
+
+
+@pytest.mark.parametrize("last", ["A", "B"])
+def test_a_null_row_has_no_message_also_where_its_schema_has_a_null(last: str) -> None:
+    """Whether another row is an error or not."""
+    schema = schema_of(["null", record({"type": "enum", "name": "E", "symbols": ["A"]})])
+    rows = pa.array([{"f0": "A"}, None, {"f0": last}], pa.struct([("f0", pa.string())]))
+    written = encode_rows(rows, schema, parse_type("ROW<f0 STRING>"))
+    assert written.messages.to_pylist() == [b"\2\0", None, b"\2\0" if last == "A" else None]
+
+
+def test_bytes_of_another_size_than_their_fixed_are_errors_of_their_rows() -> None:
+    """A larger fixed is binary in Arrow, which can have any size."""
+    schema = schema_of({"type": "fixed", "name": "F", "size": MAX_FIXED + 1})
+    values = [bytes(MAX_FIXED + more) for more in (1, 0, 2)]
+    written = batches.encode(pa.array(values, schema.arrow_type), schema)
+    assert written.messages.to_pylist() == [values[0], None, None]
+    assert written.codes is not None
+    assert written.codes.to_pylist() == [None, "WRONG_TYPE", "WRONG_TYPE"]

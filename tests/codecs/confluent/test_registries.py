@@ -186,6 +186,15 @@ def test_the_topic_names_the_subject_only_without_an_option(name: str | None) ->
     assert type(fmt)(completed).registry.subject == ("mine" if name else "orders-value")
 
 
+def test_a_registry_that_is_installed_later_is_found(tmp_path: Path) -> None:
+    fmt = get_format("avro-confluent", {"url": "later://x"})
+    with pytest.raises(OptionError, match="no schema registry has URLs of the scheme 'later'"):
+        fmt.decode_batch(pa.array([b"\0\0\0\0\7\2"]), DDL)
+    points = tmp_path / "other_registry-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"[kvformat.registries]\nlater = {__name__}:Fake\n")
+    assert fmt.decode_batch(pa.array([b"\0\0\0\0\7\2"]), DDL).rows.to_pylist() == [[{"a": 1}]]
+
+
 def test_the_schemes_of_this_library(tmp_path: Path) -> None:
     opened: Callable[..., Any] = registries.open_registry
     for url in ("http://r", "https://r", "HTTP://r", " http://a,http://b", "mock://m", f"file:{tmp_path}"):

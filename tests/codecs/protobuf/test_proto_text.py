@@ -146,3 +146,11 @@ def test_parameters_of_a_field_are_all_read_however_they_are_written(params: str
     text = f'syntax = "proto3"; message M {{ int32 a = 1 [(confluent.field_meta) = {{ {params} }}]; }}'
     (field,) = parse_proto(text, "f.proto").message_type[0].field
     assert params_of(field.options.SerializeToString()) == (("a", "1"), ("b", "2"))
+
+
+@pytest.mark.parametrize(
+    "one", ["message N{} {{ }}", "option (o{}) = {{ a: [1] }};", "option (o{}) = {{ a {{ b: 1 }} }};"]
+)
+def test_levels_are_not_counted_twice_for_parts_side_by_side(one: str) -> None:
+    text = f'syntax = "proto3"; message M {{ {" ".join(map(one.format, range(100)))} int32 a = 1; }}'
+    assert [field.name for field in parse_proto(text, "f.proto").message_type[0].field] == ["a"]

@@ -108,6 +108,7 @@ class _Reading:
         self._files = files
         self._messages: dict[str, MessageType] = {}
         self._enums: dict[str, EnumType] = {}
+        self._features: dict[str, dict[int, Any]] = {}  # of fields, by the message and the field's number
 
     def types(self, root: Any, digest: str) -> MessageTypes:
         """Return the type of the message `root` and all types that it uses."""
@@ -157,14 +158,21 @@ class _Reading:
         file = self._files[field.file.name]
         if file.syntax != "editions":
             return file.syntax == "proto3" or bool(file.options.java_string_check_utf8)
-        scope: Any = field
-        while scope is not None:
-            features = scope.GetOptions().features
+        for features in (self._declared_features(field), file.options.features):
             if features.HasField("utf8_validation"):
                 return bool(features.utf8_validation != features.NONE)
-            scope = scope.containing_type
-        features = file.options.features
-        return not features.HasField("utf8_validation") or bool(features.utf8_validation != features.NONE)
+        return True
+
+    def _declared_features(self, field: Any) -> Any:
+        """Return the features that a field declares. The options of its descriptor do not have them."""
+        message = field.containing_type
+        if message.full_name not in self._features:
+            from google.protobuf import descriptor_pb2
+
+            declared = descriptor_pb2.DescriptorProto()
+            message.CopyToProto(declared)
+            self._features[message.full_name] = {one.number: one.options.features for one in declared.field}
+        return self._features[message.full_name][field.number]
 
 
 def _default(kind: str, value: Any, *, repeated: bool) -> Any:

@@ -153,6 +153,39 @@ def test_no_format_returns_invalid_text(tmp_path: Path, lenient: bool) -> None:
     assert tried >= 140
 
 
+@pytest.mark.parametrize("name", ["avro", "protobuf"])
+def test_halves_of_a_character_in_two_values_are_not_a_character(name: str, tmp_path: Path) -> None:
+    """All bytes of a column together may be valid text that no value has."""
+    format, schema, _, _ = _cases(tmp_path)[name]
+    halves = [_field(1, data) if name == "protobuf" else _long(data) + b"\0" for data in (b"\xc3", b"\xa9")]
+    batch = format.decode_batch(pa.array(halves), schema)
+    assert [row[0]["s"] for row in batch.rows.to_pylist()] == ["\ufffd", "\ufffd"]
+
+
+_NONE, _VERIFY = (f"options {{ features {{ utf8_validation: {value} }} }}" for value in ("NONE", "VERIFY"))
+_EDITION = 'syntax: "editions" edition: EDITION_2023 '
+
+
+@pytest.mark.parametrize(
+    ("file", "field", "checked"),
+    [
+        ("", "", False),
+        ("options { java_string_check_utf8: true }", "", True),
+        ('syntax: "proto3"', "", True),
+        (_EDITION, "", True),
+        (_EDITION + _NONE, "", False),
+        (_EDITION + _NONE, _VERIFY, True),
+        (_EDITION + _VERIFY, _NONE, False),
+    ],
+)
+def test_protobuf_checks_text_where_the_java_class_does(file: str, field: str, checked: bool, tmp_path: Path) -> None:
+    of = f'field {{ name: "s" number: 1 label: LABEL_OPTIONAL type: TYPE_STRING {field} }}'
+    path = a_file(str(tmp_path), f'name: "f.proto" {file} message_type {{ name: "M" {of} }}')
+    format = get_format("protobuf", {"message-class-name": "M", "descriptor-file": path})
+    batch = format.decode_batch(pa.array([_field(1, b"a\xff")]), "s STRING")
+    assert batch.rows.to_pylist() == ([None] if checked else [[{"s": "a\ufffd"}]])
+
+
 _WRITERS: list[tuple[str, dict[str, str]]] = [
     *((name, {}) for name in ("json", "csv", "debezium-json", "canal-json", "maxwell-json", "ogg-json")),
     *(("avro", {"encoding": encoding}) for encoding in ("binary", "json")),

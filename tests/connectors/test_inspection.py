@@ -244,6 +244,25 @@ def test_registry_resolves_schema_ids(registry: Registry) -> None:
     assert any(note.startswith("2 of 8 records are errors") for note in mixed.notes)
 
 
+def test_messages_that_may_be_numbers_have_ids_if_the_registry_knows_one_of_them(registry: Registry) -> None:
+    registry.ids = {7: json.dumps(AVRO)}
+    known, unknown = (confluent(schema_id, {"id": 1, "v": "x"}) for schema_id in (7, 99))  # of eight bytes
+    guesses = inspect_topic([known] * 5 + [unknown], registry=registry.url).guesses
+    assert (guesses[0].format, guesses[0].reason[:6]) == ("avro-confluent", "5 of 6")
+    assert inspect_topic([unknown] * 6, registry=registry.url).guesses[0].format == "raw"
+
+
+def test_messages_without_a_type_are_recognized_beside_those_of_several_types(registry: Registry) -> None:
+    """Here without a title in the schema, and of a schema that the registry does not know. A has two schemas."""
+    registry.ids = {5: '{"title": "A"}', 6: '{"title": "A", "type": "object"}', 7: '{"title": "B"}', 8: "{}"}
+    registry.types = dict.fromkeys(registry.ids, "JSON")
+    messages: Messages = [b"\0\0\0\0" + bytes([schema_id]) + b'{"id":1}' for schema_id in (5, 7, 6, 8, 9)]
+    guesses = inspect_topic(messages, registry=registry.url).guesses
+    assert {guess.format for guess in guesses} == {"json-registry"}
+    counts = {guess.options.get("record-name"): guess.reason.partition(" of")[0] for guess in guesses}
+    assert counts == {"A": "2", "B": "1", None: "2"}
+
+
 def test_debezium_envelope_in_avro_is_recognized(registry: Registry) -> None:
     row = {"type": "record", "name": "Value", "fields": [{"name": "id", "type": "long"}]}
     fields = [{"name": "before", "type": ["null", row]}, {"name": "after", "type": ["null", "Value"]}]

@@ -96,8 +96,11 @@ def test_formats_without_a_proposal_are_reported(forms: type[Format], monkeypatc
 PROTO = f"""name: "a.proto" package: "acme" message_type {{ name: "Order"
     {fields("int32 id = 1; string name = 2; repeated uint64 n = 3; .acme.Order.Item item = 4;")}
     {fields(".acme.Order parent = 5; repeated .acme.Order.PEntry p = 6; bool paid = 7;")}
+    {fields("repeated .acme.Order.QEntry q = 8; .acme.Order.None none = 9;")}
     nested_type {{ name: "Item" {fields("double x = 1; bytes raw = 2;")} }}
-    nested_type {{ name: "PEntry" options {{ map_entry: true }} {fields("string key = 1; float value = 2;")} }} }}"""
+    nested_type {{ name: "PEntry" options {{ map_entry: true }} {fields("string key = 1; float value = 2;")} }}
+    nested_type {{ name: "QEntry" options {{ map_entry: true }} {fields("string key = 1; .acme.Order value = 2;")} }}
+    nested_type {{ name: "None" }} }}"""
 
 
 def test_protobuf_proposes_the_fields_of_its_descriptor(tmp_path: Path) -> None:
@@ -109,7 +112,10 @@ def test_protobuf_proposes_the_fields_of_its_descriptor(tmp_path: Path) -> None:
         "`id` INT, `name` STRING, `n` ARRAY<BIGINT>, `item` ROW<`x` DOUBLE, `raw` BYTES>, `p` MAP<STRING, FLOAT>, "
         "`paid` BOOLEAN"
     )
-    assert found.notes == ("parent: the message acme.Order contains itself, which no table type does: left out",)
+    assert found.notes == (
+        "parent, q.value: the message acme.Order contains itself, which no table type does: left out",
+        "none: a message without fields: left out",
+    )
     with pytest.raises(OptionError, match="message-class-name"):
         infer_schema([b"\x08\x07"], format="protobuf")
 
@@ -120,7 +126,14 @@ def test_protobuf_is_recognized_from_bytes() -> None:
     assert found.ddl is None
     assert any("needs the option 'message-class-name'" in note for note in found.notes)
     others = (b"\x08\x07\x12\x03Ad", b"\x08\x07\x12\x01A", b"\x08\x07\x13\x03Ada", b"\x00\x07\x12\x03Ada", b"\x80")
-    for message in others:
+    cut = (
+        b"\x12\x04Ada",
+        b"\x12\x03Ada\x08",
+        b"\x12\x03Ada\x08\x80",
+        b"\x12\x03Ada\x09" + bytes(7),
+        b"\x12\x03Ada\x0d\0\0\0",
+    )
+    for message in (*others, *cut):
         assert [guess.format for guess in inspect_topic([message]).guesses] != ["protobuf"], message
 
 

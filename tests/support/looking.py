@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,21 +31,23 @@ def look(
     *,
     given: Mapping[str, Any] | None = None,
     known: Known | None = None,
-    topic: str = "topic",
+    topic: str | Sequence[str] = "topic",
     fixed: Mapping[str, FlinkType] | None = None,
     part: Any = "value",
     nulls: Iterable[str] = (),
     **options: Any,
 ) -> Looked:
-    """Look at messages of one topic. `options` are ingestion's, with `_` for `-` and `__` for a dot.
+    """Look at messages of one topic, or of one for each message.
 
+    `options` are ingestion's, with `_` for `-` and `__` for a dot.
     `nulls` are names of which it is wanted whether they come with null.
     """
     array = pa.array([as_bytes(message) for message in messages], pa.binary())
     names = {name.replace("__", ".").replace("_", "-"): value for name, value in options.items()}
     wanted = frozenset(nulls)
     request = LookRequest(known or {}, fixed or {}, names, part, nulls=lambda table: wanted)
-    return get_format(format, given or {}).looker(request).look(array, pa.array([topic] * len(array), pa.string()))
+    topics = pa.array([topic] * len(array) if isinstance(topic, str) else topic, pa.string())
+    return get_format(format, given or {}).looker(request).look(array, topics)
 
 
 def table(columns: str, *, as_text: Iterable[str] = (), key: tuple[str, ...] | None = None) -> KnownTable:

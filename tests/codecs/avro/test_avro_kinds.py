@@ -19,6 +19,7 @@ from kvformat.codecs import get_format
 _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}
 _BIG = {"type": "bytes", "logicalType": "big-decimal"}
 _FIXED_DECIMAL = {"type": "fixed", "name": "D", "size": 2, "logicalType": "decimal", "precision": 4, "scale": 2}
+_NODE = {"type": "record", "name": "N", "fields": [{"name": "next", "type": ["null", "N"]}]}
 _UUID = {"type": "fixed", "name": "U", "size": 16, "logicalType": "uuid"}
 _DURATION = {"type": "fixed", "name": "P", "size": 12, "logicalType": "duration"}
 _DAY, _MILLIS, _MICROS = 19782, 1_709_208_000_123, 1_709_208_000_123_456
@@ -174,6 +175,8 @@ def test_the_error_of_an_enum_or_fixed_names_the_option_that_reads_it(
         (["null", "int", "string"], "040261", "INT", "No column reads all values of [null, int, string]: leave it out"),
         (["string", "bytes"], "020161", "INT", "Declare it as STRING"),
         ({"type": "map", "values": "int"}, "0002", "STRING", "Declare it as MAP<STRING, INT>"),
+        (_NODE, "00", "INT", "No column reads all values of record N: leave it out"),
+        (["null", _NODE], "0200", "INT", "No column reads all values of [null, N]: leave it out"),
         (_DECIMAL | {"precision": 40}, "027d", "DECIMAL(38, 2)", None),
     ],
 )

@@ -322,6 +322,7 @@ def test_the_largest_number_that_fits_after_unit_conversion_is_read_and_one_more
     messages = encode(values, schema_of("long")).messages
     found = decode(messages, writer, reader)
     assert [text is None for text in texts(found)] == [True, False, True]
+    assert f"{sign * (most + 1) * 10**6} is out of range" in str(texts(found)[1])
     assert found.values.view(pa.int64()).to_pylist() == [sign * most * 10**6, None, sign * most * 10**6]
 
 
@@ -337,7 +338,13 @@ def test_decimals_with_different_scales(precision: int, scale: int) -> None:
 
 
 def test_decimals_that_would_lose_digits() -> None:
-    assert "digits after the decimal point" in error("06013881", _decimal(9, 4), _decimal(10, 2))
+    lost = error("06013881", _decimal(9, 4), _decimal(10, 2))
+    assert "digits after the decimal point" in lost
+    assert "OUT_OF_RANGE" in lost
+
+
+def test_a_decimal_without_bytes_is_malformed() -> None:
+    assert "MALFORMED" in error("00", _decimal(9, 4), _decimal(10, 2))
 
 
 def test_decimals_with_too_many_digits_are_null() -> None:

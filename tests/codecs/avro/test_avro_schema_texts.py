@@ -88,3 +88,26 @@ def test_a_fixed_without_bytes_is_left_out_of_proposed_columns() -> None:
     found = columns_of_schema(parse_schema(json.dumps({"type": "record", "name": "A", "fields": fields})), {}, notes)
     assert [field.name for field in found.fields] == ["a"]
     assert any("a fixed without bytes" in text for text in notes.texts())
+
+
+@pytest.mark.parametrize("given", [{}, {"schema": "that of the user"}])
+def test_only_without_the_option_schema_one_with_an_enum_is_proposed(given: dict[str, str]) -> None:
+    enum = {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A"]}}
+    schema = parse_schema(json.dumps({"type": "record", "name": "R", "fields": [enum]}))
+    assert columns_of_schema(schema, given, Notes()).options == {"schema": schema.text, **given}
+
+
+def test_a_record_of_which_no_field_is_left_is_left_out_of_proposed_columns() -> None:
+    inner = {"type": "record", "name": "I", "fields": [{"name": "n", "type": "null"}]}
+    fields = [{"name": "a", "type": "int"}, {"name": "r", "type": inner}]
+    notes = Notes()
+    found = columns_of_schema(parse_schema(json.dumps({"type": "record", "name": "A", "fields": fields})), {}, notes)
+    assert [field.name for field in found.fields] == ["a"]
+    assert "r: a record without fields: left out" in notes.texts()
+
+
+def test_the_option_schema_may_be_a_union_with_null() -> None:
+    fmt = get_format("avro-confluent", {"url": "mock://nullable", "subject": "s", "schema": _NULLS})
+    written = fmt.encode_batch(pa.array([{"id": 1}], pa.struct([("id", pa.int32())])), "id INT NOT NULL")
+    assert written.messages.to_pylist() == [b"\0\0\0\0\1\2\2"]
+    assert fmt.decode_batch(written.messages, "id INT NOT NULL").rows.to_pylist() == [[{"id": 1}]]

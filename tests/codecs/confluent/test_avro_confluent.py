@@ -748,7 +748,18 @@ def test_a_batch_may_have_only_bad_messages(tmp_path: Path, count: int) -> None:
         assert batch.errors.null_count == 0
 
 
-@pytest.mark.parametrize("ids", [[], [7, 7], [3, 9, 3, -1, 9, 3], [0, 2**16, 5], [2**31 - 1, 5, -(2**31), 5]])
+@pytest.mark.parametrize(
+    "ids",
+    [
+        [],
+        [7, 7],
+        [3, 9, 3, -1, 9, 3],
+        [0, 2**16, 5],
+        [2**31 - 1, 5, -(2**31), 5],
+        [0, 1, 1, 1, 2, 2],
+        [0, *[2**16] * 3, *[2**17] * 2],
+    ],
+)
 def test_distinct_ids_begin_with_the_most_frequent_one(ids: list[int]) -> None:
     found, which = distinct_ids(np.array(ids, np.int32))
     assert found[which].tolist() == ids

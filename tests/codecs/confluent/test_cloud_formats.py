@@ -60,8 +60,9 @@ def test_avro_registry_reads_enums_and_has_confluent_clouds_options(registry: Re
     registry.ids[7] = json.dumps({"type": "record", "name": "R", "fields": [{"name": "e", "type": enum}]})
     fmt = get_format("avro-registry", {"url": registry.url, "id-encoding": "payload"})
     assert decoded_rows(fmt, "e STRING", b"\0\0\0\0\7\2") == [[("+I", "Y")]]
-    context = get_format("avro-registry", {"url": "http://r", "schema-context": ".dev"})
-    assert context.settings.url == "http://r/contexts/.dev"  # type: ignore[attr-defined]
+    for name in (".dev", ":.dev:"):
+        context = get_format("avro-registry", {"url": "http://r, http://s/", "schema-context": name})
+        assert context.settings.url == "http://r/contexts/.dev,http://s/contexts/.dev"  # type: ignore[attr-defined]
     assert isinstance(context, AvroConfluentFormat)
     ddl = """CREATE TABLE orders (id INT, name STRING) WITH ('connector' = 'kafka', 'topic' = 'orders',
         'properties.bootstrap.servers' = 'b:9', 'value.format' = 'avro-registry', 'key.format' = 'raw',
@@ -181,6 +182,8 @@ def test_protobuf_changes_without_rows_before_and_other_messages(changes: Regist
         [("-D", None, None)],
         [("+U", 7, "x")],
     ]
+    (error,) = decoded_rows(upsert.for_rows(["id"], in_record=False), "id INT, name STRING", head + b"\x1a\x01d")
+    assert "'before': is missing" in error
     mark, lost = head + b"\x1a\x01m", head + b"\x1a\x01t"
     skip = get_format("proto-debezium-registry", {"url": changes.url, "other-messages": "skip-all"})
     assert decoded_rows(skip, "id INT", mark, lost, head) == [[], [], []]

@@ -185,6 +185,19 @@ def test_the_branch_of_a_union_is_compared(format: str, registry: Registry) -> N
     assert [found["more"] for found in every] == [None, "x"]
 
 
+@pytest.mark.parametrize(
+    ("format", "name"), [("avro-registry", "Value"), ("avro-confluent", "Value"), ("proto-registry", "R")]
+)
+def test_new_fields_are_errors_in_a_table_with_a_column_for_each_type(
+    format: str, name: str, registry: Registry
+) -> None:
+    _, (old, new) = old_and_new(format, registry, None)
+    fmt = get_format(format, {"url": registry.url, "on-new-schema": "fail", "record-columns": f"v:{name}"})
+    first, error = first_rows(fmt, "v ROW<id INT>", old, new)
+    assert first == {"v": {"id": 7}}
+    assert error.endswith(_TEXT)
+
+
 _ENUM = {"type": "enum", "name": "E", "symbols": ["P"]}
 _FIXED = {"type": "fixed", "name": "F", "size": 2}
 

@@ -334,6 +334,21 @@ def test_the_columns_of_a_registered_schema_are_those_of_its_table() -> None:
     assert notes == ()
 
 
+@pytest.mark.parametrize("t", ["ROW<x INT> NOT NULL", "DATE NOT NULL", "DECIMAL(5, 2) NOT NULL"])
+def test_a_message_that_is_not_null_says_so_as_a_column_and_as_an_element(t: str) -> None:
+    columns = f"a {t}, b ARRAY<{t}> NOT NULL"
+    text = _format().own_schema(resolve_schema(columns)).text  # type: ignore[attr-defined]
+    assert text.count('key: "flink.notNull", value: "true"') == 2
+
+
+def test_a_multiset_is_told_from_a_map_by_its_field_and_inside_of_a_wrapper() -> None:
+    columns = "a MULTISET<STRING>, b MULTISET<STRING> NOT NULL, c ARRAY<MULTISET<STRING> NOT NULL> NOT NULL"
+    text = _format().own_schema(resolve_schema(columns)).text  # type: ignore[attr-defined]
+    assert row_type(resolve_schema(_columns(text)[0])) == row_type(resolve_schema(columns))
+    told = [line.split() for line in text.splitlines() if 'key: "flink.type", value: "multiset"' in line]
+    assert [words[words.index("=") - 1] for words in told] == ["a", "b", "value", "value"]
+
+
 @pytest.mark.parametrize(
     "t",
     [

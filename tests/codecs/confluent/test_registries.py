@@ -75,6 +75,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
         f"fake = {__name__}:Fake\n"
         f"noregistry = {__name__}:RegistrySchema.of_kind\n"
         f"plain = {__name__}:dict_of\n"
+        f"raising = {__name__}:raising\n"
         "missing = no_such_module:Registry\n"
         f"twice = {__name__}:Fake\n"
     )
@@ -86,6 +87,10 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     yield
     registries._entry_points.cache_clear()
     assert "no_such_module" not in sys.modules
+
+
+def raising(settings: RegistrySettings) -> Any:
+    raise ValueError(f"no access with {dict(settings.properties)}")
 
 
 def dict_of(settings: RegistrySettings) -> dict[str, Any]:
@@ -164,6 +169,30 @@ def test_a_registry_that_can_not_be_created_is_a_clear_error(url: str, error: ty
     fmt = get_format("avro-confluent", {"url": url})
     with pytest.raises(error, match=text):
         fmt.decode_batch(pa.array([b"\0\0\0\0\7\2"]), DDL)
+
+
+def test_the_error_of_a_registry_that_can_not_be_created_shows_no_secret() -> None:
+    fmt = get_format("avro-confluent", {"url": "raising://x", "properties.token": "s3cret-word"})
+    with pytest.raises(PluginError, match=r"can't be created: ValueError: no access with .*\*{6}") as caught:
+        fmt.decode_batch(pa.array([b"\0\0\0\0\7\2"]), DDL)
+    assert "s3cret-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["subject", "schema-registry.subject", "subject-names", None])
+def test_the_topic_names_the_subject_only_without_an_option(name: str | None) -> None:
+    given = {"url": "mock://subjects", **({name: "mine"} if name else {})}
+    fmt: Any = get_format("avro-registry", given)
+    completed = type(fmt).complete_options(given, topic="orders", part="value")
+    assert type(fmt)(completed).registry.subject == ("mine" if name else "orders-value")
+
+
+def test_a_registry_that_is_installed_later_is_found(tmp_path: Path) -> None:
+    fmt = get_format("avro-confluent", {"url": "later://x"})
+    with pytest.raises(OptionError, match="no schema registry has URLs of the scheme 'later'"):
+        fmt.decode_batch(pa.array([b"\0\0\0\0\7\2"]), DDL)
+    points = tmp_path / "other_registry-1.0.dist-info" / "entry_points.txt"
+    points.write_text(f"[kvformat.registries]\nlater = {__name__}:Fake\n")
+    assert fmt.decode_batch(pa.array([b"\0\0\0\0\7\2"]), DDL).rows.to_pylist() == [[{"a": 1}]]
 
 
 def test_the_schemes_of_this_library(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ def test_events_give_the_rows_of_their_operations(options: dict[str, str], in_re
     for seed in range(20):
         case = Envelopes(seed, count=100, settings=options)
         bare = in_record and "changelog.mode" in options
-        if bare:
-            case.format = case.format.for_rows(("id",), in_record=True)
+        if "changelog.mode" in options:
+            case.format = case.format.for_rows(("id",), in_record=in_record)
         found = case.rows(list(case.messages))
         wanted = [expected(event, options, bare_deletes=bare) for event in case.events]
         assert [rows for _, rows in found] == wanted

@@ -10,8 +10,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import get_format
+from kvformat.registry import OptionError, get_format
 from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.discovery import format_class
 from tests.support.looking import columns, look, merged, table, types_of
 from tests.support.registry_server import Registry
 
@@ -227,3 +228,25 @@ def test_a_row_with_the_fields_of_another_message_and_one_more_is_a_row(
     given = {"url": registry.url, "flattened": "true"}
     found = look("debezium-avro-confluent", [message], given=given)
     assert (found.indices.to_pylist(), dict(found.errors)) == ([0 if is_row else None], {})
+
+
+@pytest.mark.parametrize(
+    "format", ["avro-confluent", "avro-registry", "avro-glue", "avro-apicurio", "debezium-avro-confluent"]
+)
+def test_enum_and_fixed_are_looked_at_unless_the_option_says_otherwise(format: str) -> None:
+    looks = format_class(format).look_options
+    assert looks({})["read-enum-and-fixed"] == "true"
+    assert looks({"read-enum-and-fixed": "false"})["read-enum-and-fixed"] == "false"
+
+
+@pytest.mark.parametrize("name", ["schema", "schema-registry.schema"])
+def test_one_schema_for_all_tables_is_refused_by_the_name_that_was_given(name: str) -> None:
+    with pytest.raises(OptionError, match=f"the option '{name}' sets one schema") as caught:
+        format_class("avro-confluent").look_options({name: json.dumps(_ROW)})
+    assert caught.value.option == name
+
+
+def test_a_schema_that_is_no_record_gives_no_columns_and_does_not_stop_looking(registry: Registry) -> None:
+    messages = [_message(registry, "string", "x"), _message(registry, _ROW, _VALUE)]
+    found = look("avro-confluent", messages, given={"url": registry.url, "read-enum-and-fixed": "true"})
+    assert (columns(found), dict(found.errors)) == (_COLUMNS, {})

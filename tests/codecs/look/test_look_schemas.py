@@ -42,3 +42,14 @@ def test_messages_of_a_schema_that_no_table_can_have_are_errors_without_a_table(
     assert found.indices.to_pylist() == [None, 0, None, None]
     assert {at: error.partition("]")[0] for at, error in found.errors.items()} == dict.fromkeys((0, 2), "[TOO_LARGE")
     assert columns(found) == {"id": "BIGINT"}
+
+
+@pytest.mark.parametrize("format", _CASES)
+def test_a_schema_of_several_topics_gives_each_of_them_its_columns(format: str, tmp_path: Path) -> None:
+    """Equal schemas of several subjects have one id in a registry."""
+    ending, schema, body = _CASES[format]
+    (tmp_path / f"1{ending}").write_text(schema("id"))
+    message = b"\0\0\0\0\1" + body("id")
+    found = look(format, [message] * 3, given={"url": f"file:{tmp_path}"}, topic=["a", "b", "a"])
+    assert [found.tables[number] for number in found.indices.to_pylist()] == [("a",), ("b",), ("a",)]
+    assert sorted((column.table, column.name) for column in found.columns) == [(("a",), "id"), (("b",), "id")]

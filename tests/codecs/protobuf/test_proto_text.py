@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.codecs.protobuf.proto_text import parse_proto
+from kvformat.codecs.protobuf.proto_text import params_of, parse_proto
 
 pytest.importorskip("google.protobuf")
 
@@ -131,3 +131,26 @@ def test_edition_2024_is_read(text: str) -> None:
     file = parse_proto(text, "f.proto")
     assert [field.name for field in file.message_type[0].field] == ["a"]
     assert not file.dependency
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        'params: [{ key: "a", value: "1" }, { key: "b", value: "2" }]',
+        'params: { key: "a", value: "1" } params: { key: "b", value: "2" }',
+        "params { key: 'a'; value: '1' }; params < value: '2' key: 'b' >",
+        'params [{ key: "a" value: "1" }], params { key: "b" value: "2" }',
+    ],
+)
+def test_parameters_of_a_field_are_all_read_however_they_are_written(params: str) -> None:
+    text = f'syntax = "proto3"; message M {{ int32 a = 1 [(confluent.field_meta) = {{ {params} }}]; }}'
+    (field,) = parse_proto(text, "f.proto").message_type[0].field
+    assert params_of(field.options.SerializeToString()) == (("a", "1"), ("b", "2"))
+
+
+@pytest.mark.parametrize(
+    "one", ["message N{} {{ }}", "option (o{}) = {{ a: [1] }};", "option (o{}) = {{ a {{ b: 1 }} }};"]
+)
+def test_levels_are_not_counted_twice_for_parts_side_by_side(one: str) -> None:
+    text = f'syntax = "proto3"; message M {{ {" ".join(map(one.format, range(100)))} int32 a = 1; }}'
+    assert [field.name for field in parse_proto(text, "f.proto").message_type[0].field] == ["a"]

@@ -391,20 +391,22 @@ def test_another_content_of_the_same_file_is_another_format(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("file", "options", "java"),
+    ("file", "more", "java"),
     [
-        ("user-event_v2.proto", 'java_package: "com.acme"', "com.acme.UserEventV2$Order$Item"),
+        ("user-event_v2.proto", 'options { java_package: "com.acme" }', "com.acme.UserEventV2$Order$Item"),
         ("a/b/orders.proto", "", "acme.Orders$Order$Item"),
         ("order.proto", "", "acme.OrderOuterClass$Order$Item"),
         ("item.proto", "", "acme.ItemOuterClass$Order$Item"),
+        ("bill.proto", 'service { name: "Bill" }', "acme.BillOuterClass$Order$Item"),
+        ("bill.proto", 'enum_type { name: "Bill" value { name: "A" number: 0 } }', "acme.BillOuterClass$Order$Item"),
         ("HTTPEvent.proto", "", "acme.HTTPEvent$Order$Item"),
         ("a1b2_3c.proto", "", "acme.A1B23C$Order$Item"),
-        ("x.proto", 'java_outer_classname: "Protos" java_package: ""', "Protos$Order$Item"),
-        ("x.proto", "java_multiple_files: true", "acme.Order$Item"),
+        ("x.proto", 'options { java_outer_classname: "Protos" java_package: "" }', "Protos$Order$Item"),
+        ("x.proto", "options { java_multiple_files: true }", "acme.Order$Item"),
     ],
 )
-def test_messages_have_the_names_that_protoc_gives_to_java(file: str, options: str, java: str, tmp_path: Path) -> None:
-    text = f"""name: "{file}" package: "acme" options {{ {options} }} message_type {{ name: "Order"
+def test_messages_have_the_names_that_protoc_gives_to_java(file: str, more: str, java: str, tmp_path: Path) -> None:
+    text = f"""name: "{file}" package: "acme" {more} message_type {{ name: "Order"
         nested_type {{ name: "Item" {fields("int32 x = 1;")} }} }}"""
     assert decoded(a_format(tmp_path, java, text), [b"\x08\x07"], "x INT").rows.to_pylist() == [[{"x": 7}]]
     with pytest.raises(OptionError, match=r"Did you mean|Messages:"):

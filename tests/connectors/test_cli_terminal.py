@@ -120,10 +120,10 @@ def test_escaped_ddl_has_a_note(tmp_path: Path) -> None:
 
 
 def test_columns_of_a_listing_are_as_wide_as_their_longest_text() -> None:
-    names, *rows = table(("name", "x", "last"), [("a", "long", "z"), ("", "", ""), ("\n", "", "-")])
+    names, *rows = table(("long name", "x", "last"), [("a", "long", "z"), ("", "", ""), ("\n", "", "-")])
     assert isinstance(names, Styled)
-    assert names.text == "name    x     last"
-    assert rows == ["\na       long  z", "\n", "\n\\u000a        -"]
+    assert names.text == "long name  x     last"
+    assert rows == ["\na          long  z", "\n", "\n\\u000a           -"]
 
 
 def test_messages_are_bytes_in_a_pipe_and_text_on_a_terminal() -> None:

@@ -16,7 +16,16 @@ from deltalake import write_deltalake
 from kvformat.ingestion import BatchWrite, DeltaPathTarget, TableOptions, cli, read_table
 from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.pipeline.source import parse_source
-from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable, DropTable
+from kvformat.ingestion.schemas.events import (
+    AddColumns,
+    AddedColumn,
+    AlterColumnTypes,
+    CreateTable,
+    DropColumns,
+    DropTable,
+    RenameColumns,
+    TruncateTable,
+)
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
@@ -330,6 +339,34 @@ def test_the_ddl_has_no_tables_and_keys_without_columns(tmp_path: Path, no_sessi
     assert [json.loads(line)["table"] for line in lines] == ["shop.half", "shop.orders"]
     without = run("schemas", tmp_path, NOTES, "--ddl")
     assert (without.exit_code, "no table 'a.b.c.d' is known with columns" in without.stderr) == (2, True)
+
+
+def test_the_history_of_one_table_has_each_kind_of_change(tmp_path: Path, no_session: None) -> None:
+    changes = (
+        CreateTable(ORDERS, _schema("id BIGINT; v INT")),
+        CreateTable(NOTES, _schema("n INT")),
+        RenameColumns(ORDERS, (("v", "w"),)),
+        DropColumns(NOTES, ("n",)),
+        DropColumns(ORDERS, ("w",)),
+        TruncateTable(ORDERS),
+    )
+    causes = (None, *(Cause("t", 0, offset) for offset in range(5)))
+    state = IngestState({}, SchemaState({}, {ORDERS: _schema("id BIGINT")}))
+    caused = tuple(CausedEvent(event, cause) for event, cause in zip(changes, causes, strict=True))
+    LocalSchemaStore(tmp_path).write(3, IngestState(), BatchPlan(state, caused))
+    shown = [
+        re.split("  +", line.rstrip()) for line in run("schemas", tmp_path, ORDERS, "--history").stdout.splitlines()
+    ]
+    assert shown[1:] == [
+        ["3", "shop.orders", "create.table", "id BIGINT, v INT", "declared"],
+        ["3", "shop.orders", "rename.column", "v to w", "t, partition 0, offset 1"],
+        ["3", "shop.orders", "drop.column", "w", "t, partition 0, offset 3"],
+        ["3", "shop.orders", "truncate.table", "t, partition 0, offset 4"],
+    ]
+    told = [json.loads(line) for line in run("schemas", tmp_path, NOTES, "--history", "--json").stdout.splitlines()]
+    assert [change["cause"]["offset"] for change in told] == [0, 2]
+    unknown = run("schemas", tmp_path, "shop.oders", "--history")
+    assert (unknown.exit_code, "Did you mean 'shop.orders'?" in unknown.stderr) == (2, True)
 
 
 @pytest.mark.spark

@@ -341,6 +341,21 @@ def test_the_ddl_has_no_tables_and_keys_without_columns(tmp_path: Path, no_sessi
     assert (without.exit_code, "no table 'a.b.c.d' is known with columns" in without.stderr) == (2, True)
 
 
+def test_a_target_with_the_name_of_a_source_is_not_in_quarantine(tmp_path: Path, no_session: None) -> None:
+    """A source may get there before it has columns."""
+    schema = _schema("id BIGINT; v INT", "id")
+    state = IngestState({}, SchemaState({ORDERS: schema}, {ORDERS: schema}), {ORDERS: "its key changed", NOTES: "why"})
+    LocalSchemaStore(tmp_path).write(0, IngestState(), BatchPlan(state, ()))
+    shown = [re.split("  +", line) for line in run("schemas", tmp_path).stdout.splitlines()]
+    assert shown[1:] == [
+        ["source", "a.b.c.d", "0", "quarantined: why"],
+        ["source", "shop.orders", "2", "id", "quarantined: its key changed"],
+        ["target", "shop.orders", "2", "id"],
+    ]
+    told = [json.loads(line) for line in run("schemas", tmp_path, "--json").stdout.splitlines()]
+    assert [table["quarantined"] for table in told] == ["why", "its key changed", None]
+
+
 def test_the_history_of_one_table_has_each_kind_of_change(tmp_path: Path, no_session: None) -> None:
     changes = (
         CreateTable(ORDERS, _schema("id BIGINT; v INT")),

@@ -116,7 +116,6 @@ def tail_command(
 
     kvformat tail --topic users --bootstrap broker:9092 -f json -s 'id INT, name STRING'
     """
-    printer = _Printer(as_json=as_json)
     decoder: Decoder | _Records
     table_options = with_bootstrap(options, bootstrap)
     if topic is not None:
@@ -130,6 +129,7 @@ def tail_command(
         of_file = shown_table = of_ddl(ddl, table, table_options, metadata, skip_computed=skip_computed)
         values = of_file.kv.connector_options("decode")
         settings, wanted, pattern = dict(of_file.kv.options), values["topic"], values["topic-pattern"]
+    printer = _Printer(has_kinds=shown_table is not None and shown_table.has_kinds, as_json=as_json)
     if shown_table is not None:
         decoder = Decoder(
             shown_table, print_rows=printer.rows, print_error=printer.bad, wants=Conditions(where, shown_table).hold
@@ -198,7 +198,8 @@ class _Records:
 class _Printer:
     """Prints rows to stdout, bad records and progress to stderr: as JSON, or as text in a terminal."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, has_kinds: bool, as_json: bool) -> None:
+        self._has_kinds = has_kinds
         self._rows_for_people = sys.stdout.isatty() and not as_json
         self._faults_for_people = sys.stderr.isatty() and not as_json
         self._shown = ""
@@ -209,7 +210,7 @@ class _Printer:
             return
         for about, row in rows:
             kind = ""
-            if isinstance(row, dict) and set(row) == {"row_kind", "row"}:
+            if self._has_kinds:
                 kind, row = row["row_kind"], row["row"]
             kinds: list[Words] = [" ", styled(kind, fg=_COLOURS[kind])] if kind else []
             show(styled(_place(about), dim=True), *kinds, f" {json_line(row)}")

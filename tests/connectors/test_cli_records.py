@@ -455,13 +455,48 @@ def test_an_interrupt_ends_with_the_counts(topic: Any, monkeypatch: pytest.Monke
     assert result.exit_code == 0
 
 
+def _in_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in (tail.sys.stdout, tail.sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+
+
+PLACE = {"topic": "t", "partition": 0, "offset": 7}
+
+
+def test_a_terminal_shows_the_place_and_the_kind_of_each_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _in_terminal(monkeypatch)
+    row = {"row_kind": "-D", "row": {"id": 1}}
+    tail._Printer(has_kinds=True, as_json=False).rows([(PLACE, row), (PLACE, {**row, "row_kind": "+I"})])
+    shown = capsys.readouterr().out
+    assert click.unstyle(shown).splitlines() == ['t[0]@7 -D {"id": 1}', 't[0]@7 +I {"id": 1}']
+    assert click.style("-D", fg="red") in shown
+    assert click.style("+I", fg="green") in shown
+    tail._Printer(has_kinds=False, as_json=False).rows([(PLACE, row)])
+    assert click.unstyle(capsys.readouterr().out) == 't[0]@7 {"row_kind": "-D", "row": {"id": 1}}\n', "columns"
+    tail._Printer(has_kinds=True, as_json=True).rows([(PLACE, row)])
+    assert lines(capsys.readouterr().out) == [row]
+
+
+def test_a_terminal_shows_bad_records_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _in_terminal(monkeypatch)
+    fault = {**PLACE, "message": 1, "part": "value", "code": "MALFORMED", "reason": "no\nJSON", "head": None}
+    tail._Printer(has_kinds=True, as_json=False).bad(fault)
+    assert click.unstyle(capsys.readouterr().err) == "t[0]@7 MALFORMED (value) no\\u000aJSON: None\n"
+    tail._Printer(has_kinds=True, as_json=True).bad(fault)
+    assert lines(capsys.readouterr().err) == [fault]
+
+
 def test_the_line_at_the_bottom_is_shown_again_after_other_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not written again if it is the same, and says that the end is reached."""
     written: list[str] = []
     monkeypatch.setattr(tail, "status", written.append)
     monkeypatch.setattr(tail, "note", written.append)
-    monkeypatch.setattr(tail.sys.stderr, "isatty", lambda: True, raising=False)
-    printer, counts = tail._Printer(as_json=False), {"messages": 3, "rows": 2, "bad": 1}
+    _in_terminal(monkeypatch)
+    printer, counts = tail._Printer(has_kinds=False, as_json=False), {"messages": 3, "rows": 2, "bad": 1}
     for step in (0, 0, 1, 0, 2, 2):
         if step == 1:
             printer.note("down")

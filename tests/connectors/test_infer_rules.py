@@ -50,6 +50,14 @@ def test_names_and_texts_of_a_table_are_quoted() -> None:
     assert (kv.options["topic"], [column.name for column in kv.columns]) == ("it's", list(names))
 
 
+def test_secrets_of_a_table_are_masked() -> None:
+    found = infer_schema([b'{"a":1}'], format="json")
+    given = {"properties.sasl.jaas.config": 'x required password="sesame";', "properties.ssl.key.password": "sesame-2"}
+    text = found.create_table("t", topic="sesame", bootstrap="b", options=given)
+    assert text.count("'******'") == 2
+    assert text.count("sesame") == 1, "the topic, which is no secret"
+
+
 def test_messages_that_no_format_reads_have_no_table() -> None:
     found = InferredSchema("json", (FlinkField("a", STRING),), unreadable="they are packed")
     with pytest.raises(SchemaError, match="no table reads these messages: they are packed"):

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.connectors import inspect_topic
+from kvformat.connectors.infer import inspection
 from kvformat.registry import KeyValueFormat
 
 
@@ -28,6 +29,12 @@ def test_a_table_without_a_topic_or_brokers_has_a_note(topic: str | None, bootst
 def test_blank_messages_and_null_keys_are_counted() -> None:
     found = inspect_topic([None, b"", b" \n", b"{}"], [None, b"", b" ", b"k"])
     assert found.counts == {"messages": 4, "nulls": 1, "empty": 2, "keys": 3, "null keys": 1}
+
+
+def test_an_inspection_says_what_it_has_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspection, "_MOST", 2)
+    found = inspect_topic(texts({"a": 1}, {"a": 2}, {"b": 3}))
+    assert (found.counts["messages"], found.notes[0]) == (2, "only the first 2 messages were read")
 
 
 def test_the_first_guess_is_the_most_frequent_and_not_the_surest() -> None:

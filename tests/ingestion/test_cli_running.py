@@ -16,6 +16,7 @@ from kvformat.connectors.batch_progress import BatchProgress
 from kvformat.connectors.lag import Lag
 from kvformat.ingestion import cli
 from kvformat.ingestion.pipeline.pipeline import Pipeline
+from kvformat.registry.contract.errors import ConfigurationError
 from tests.support.cli import lines, run
 
 
@@ -160,10 +161,10 @@ def test_each_way_of_metrics_alone_is_opened_and_closed(
 
 
 class Query:
-    """A query that is started by a pipeline; `start` may fail."""
+    """A pipeline and its query. It may fail where it starts, or, with `error`, when it ends."""
 
-    def __init__(self, started: list[Any], fails: bool = False) -> None:
-        self.started, self.fails = started, fails
+    def __init__(self, started: list[Any], fails: bool = False, error: Exception | None = None) -> None:
+        self.started, self.fails, self.error = started, fails, error
         self.isActive = True
         self.lastProgress = {"batchId": 7}
         self.stopped = 0
@@ -178,7 +179,8 @@ class Query:
         return self
 
     def awaitTermination(self) -> None:
-        """It has ended."""
+        if self.error is not None:
+            raise self.error
 
     def end(self) -> None:
         self.isActive = False
@@ -196,7 +198,7 @@ def job(session: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         file.write_text("")
         monkeypatch.setattr(cli, "_pipelines", lambda *_: queries)
         monkeypatch.setattr(cli, "_session", lambda _: session)
-        return run("ingest", file, "--checkpoint", "ck/", *arguments)
+        return run("ingest", file, *arguments)
 
     return run_
 
@@ -205,7 +207,7 @@ def test_each_query_of_a_job_has_a_folder_and_is_awaited(job: Any, session: Any)
     started: list[Any] = []
     queries = {name: Query(started) for name in ("a", "b.c")}
     session.streams.ends = [queries["b.c"].end, queries["a"].end]
-    result = job(queries, "--once")
+    result = job(queries, "--once", "--checkpoint", "ck/")
     once = {"availableNow": True}
     assert started == [{"checkpoint_location": f"ck/{name}", "trigger": once} for name in ("a", "b.c")]
     assert session.streams.resets == 3, "before the first, and after each that has ended"
@@ -215,15 +217,20 @@ def test_each_query_of_a_job_has_a_folder_and_is_awaited(job: Any, session: Any)
         "kvformat: the query that follows 'b.c' has stopped after batch 7",
     ]
     started.clear()
-    assert job({"": Query(started)}).stderr.splitlines()[-1] == "kvformat: the query has stopped after batch 7"
-    assert started == [{"checkpoint_location": "ck/", "trigger": None}]
+    one = Query(started)
+    assert (
+        job({"": one}, "--checkpoint", "ck/").stderr.splitlines()[-1] == "kvformat: the query has stopped after batch 7"
+    )
+    one.settings.values["checkpoint"] = "own"
+    assert job({"": one}).exit_code == 0
+    assert started == [{"checkpoint_location": folder, "trigger": None} for folder in ("ck/", "own")]
 
 
 def test_the_other_queries_are_stopped_if_one_does_not_start(job: Any) -> None:
     started: list[Any] = []
     queries = {"a": Query(started), "b": Query(started, fails=True), "c": Query(started)}
     with pytest.raises(KeyError):
-        job(queries)
+        job(queries, "--checkpoint", "ck")
     assert [query.stopped for query in queries.values()] == [1, 0, 0]
 
 
@@ -235,5 +242,50 @@ def test_a_query_that_fails_ends_the_job_at_once(job: Any, session: Any) -> None
 
     session.streams.ends = [fail]
     with pytest.raises(RuntimeError, match="b failed"):
-        job(queries)
+        job(queries, "--checkpoint", "ck")
     assert [query.stopped for query in queries.values()] == [1, 1]
+
+
+def test_the_error_of_the_query_that_ends_last_is_raised(job: Any, session: Any) -> None:
+    queries = {"a": Query([]), "b": Query([], error=RuntimeError("b failed"))}
+    session.streams.ends = [queries["a"].end, queries["b"].end]
+    with pytest.raises(RuntimeError, match="b failed"):
+        job(queries, "--checkpoint", "ck")
+
+
+def test_the_librarys_own_reason_is_told_without_a_trace(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "own_reason", lambda cause: str(cause).partition(": ")[2] or None)
+    result = job({"": Query([], error=RuntimeError("Spark: a key changed"))}, "--checkpoint", "ck")
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: the query has stopped: a key changed")
+
+
+def test_a_refused_query_of_a_job_keeps_the_others_from_starting(job: Any) -> None:
+    started: list[Any] = []
+    queries = {"a": Query(started), "b": Query(started)}
+    queries["b"].refused = ("why", "and why")
+    result = job(queries, "--checkpoint", "ck")
+    assert (result.exit_code, started) == (2, [])
+    assert "the pipeline that follows 'b' can't be started: why; and why" in result.stderr
+
+
+def test_all_ways_of_metrics_are_passed_on(job: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def exporting(_: Any, *ways: Any) -> Any:
+        asked.append(ways)
+        return contextlib.nullcontext()
+
+    monkeypatch.setattr(cli, "_exporting", exporting)
+    ways = ("--metrics-port", "0", "--metrics-file", "x.prom", "--statsd", "h:1")
+    for arguments in (ways, ()):
+        assert job({"": Query([])}, "--checkpoint", "ck", *arguments).exit_code == 0
+    assert asked == [(0, "x.prom", "h:1"), (None, None, None)]
+
+
+def test_settings_reach_the_session_that_reads_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    def session(settings: Any) -> Any:
+        raise ConfigurationError(f"a session with {settings}")
+
+    monkeypatch.setattr(cli, "_session", session)
+    with pytest.raises(ConfigurationError, match=r"a session with {'spark\.a': 'b'}"):
+        cli._store("s3a://bucket/ck", {"spark.a": "b"})

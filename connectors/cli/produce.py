@@ -174,7 +174,7 @@ class _Topic:
         known = self._known(topic)
         if isinstance(known, str):
             return known
-        if about.get("partition", 0) not in known:
+        if "partition" in about and about["partition"] not in known:
             return f"there is no partition {about['partition']}: topic '{topic}' has {len(known)}"
 
         def told(error: Any, _: Message) -> None:

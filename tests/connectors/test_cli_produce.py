@@ -79,9 +79,9 @@ def produced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., t
         def partitions_of(options: Any, topics: Sequence[str], pattern: Any) -> dict[str, list[int]]:
             for name in topics:
                 producer.asked.append(name)
-                if name not in ("t", "u"):
+                if name not in ("t", "u", "new"):
                     raise OptionError(f"there is no topic {name!r}", option="topic")
-            return {name: [0, 1] for name in topics}
+            return {name: [0, 1] if name != "new" else [] for name in topics}
 
         monkeypatch.setattr(produce, "partitions_of", partitions_of)
 
@@ -222,6 +222,13 @@ def test_the_partitions_of_a_topic_are_asked_for_once(produced: Any) -> None:
     assert [record[0] for record in producer.records] == ["u", "u", "t"]
     assert producer.asked == ["t", "u", "nowhere"]
     assert [fault["message"] for fault in lines(result.stderr)[:-1]] == [2, 4]
+
+
+def test_a_topic_whose_partitions_have_no_leader_yet_is_written(produced: Any) -> None:
+    """librdkafka waits for them. Only a given partition must be known."""
+    producer, result = produced([{"id": 1}, {"id": 2, "partition": 0}], "-o", "topic=new", "-m", "partition")
+    assert producer.records == [("new", None, b'{"id":1}', {})]
+    assert lines(result.stderr)[0]["reason"] == "there is no partition 0: topic 'new' has 0"
 
 
 def test_metadata_that_is_null_is_not_set(produced: Any) -> None:

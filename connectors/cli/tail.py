@@ -51,15 +51,21 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
     if text in ("earliest", "latest"):
         return text
     if text.isascii() and text.isdigit():
+        if len(text) > 18:  # Kafka's times have 64 bits
+            raise _no_start(text)
         return int(text)
     try:
         time = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
-        ) from None
+        raise _no_start(text) from None
     # whole numbers: a float of seconds loses the last digit of some times
     return ((time if time.tzinfo else time.replace(tzinfo=dt.UTC)) - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def _no_start(text: str) -> click.BadParameter:
+    return click.BadParameter(
+        f"{text!r} is not earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
+    )
 
 
 @click.command()

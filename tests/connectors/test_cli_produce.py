@@ -225,7 +225,7 @@ def test_the_partitions_of_a_topic_are_asked_for_once(produced: Any) -> None:
 
 
 def test_a_topic_whose_partitions_have_no_leader_yet_is_written(produced: Any) -> None:
-    """librdkafka waits for them. Only a given partition must be known."""
+    """The client waits for them. Only a given partition must be known."""
     producer, result = produced([{"id": 1}, {"id": 2, "partition": 0}], "-o", "topic=new", "-m", "partition")
     assert producer.records == [("new", None, b'{"id":1}', {})]
     assert lines(result.stderr)[0]["reason"] == "there is no partition 0: topic 'new' has 0"

@@ -126,6 +126,7 @@ def _time(text: str) -> Any:
         ("latest", "latest"),
         ("1709208000123", 1_709_208_000_123),
         ("0", 0),
+        ("9" * 18, 10**18 - 1),
         ("2024-02-29T12:00:00", 1_709_208_000_000),
         ("2024-02-29 12:00:00.123", 1_709_208_000_123),
         ("2024-02-29T12:00:00.123999Z", 1_709_208_000_123),
@@ -151,7 +152,7 @@ def test_a_time_is_in_utc_or_in_its_own_zone(
         time.tzset()
 
 
-@pytest.mark.parametrize("text", ["", "Latest", "-1", "1.5", "٣", "tomorrow", "2024-02-30"])
+@pytest.mark.parametrize("text", ["", "Latest", "-1", "1.5", "٣", "tomorrow", "2024-02-30", "9" * 19, "1" * 5000])
 def test_other_texts_are_no_time(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is not earliest, latest, milliseconds since 1970, or a time"):
         _time(text)

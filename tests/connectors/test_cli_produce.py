@@ -231,6 +231,18 @@ def test_a_topic_whose_partitions_have_no_leader_yet_is_written(produced: Any) -
     assert lines(result.stderr)[0]["reason"] == "there is no partition 0: topic 'new' has 0"
 
 
+def test_headers_are_those_that_jobs_write(produced: Any) -> None:
+    """Without null values of a map and null names of a list, as docs/key-value.md says."""
+    entries = [{"key": "a", "value": None}, None, {"key": None, "value": "eA=="}, {"value": "eA=="}, {"key": "a"}]
+    given = [{"id": 1, "headers": {"a": "eA==", "b": None, "c": ""}}, {"id": 2, "header-list": entries}]
+    producer, result = produced(given, "-m", "headers", "-m", "header-list")
+    assert [record[3]["headers"] for record in producer.records] == [
+        [("a", b"x"), ("c", b"")],
+        [("a", None), ("a", None)],
+    ]
+    assert result.exit_code == 0
+
+
 def test_metadata_that_is_null_is_not_set(produced: Any) -> None:
     names = ("topic", "partition", "headers", "header-list", "timestamp")
     given = [{"id": 1, **dict.fromkeys(names)}, {"id": 2, "headers": {}}, {"id": 3, "header-list": []}]

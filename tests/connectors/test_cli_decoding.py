@@ -71,6 +71,20 @@ def test_a_line_of_a_record_has_only_what_is_known() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("name", "bits"), [("partition", 31), ("offset", 63), ("ts", 63), ("timestamp", 63)], ids=lambda value: str(value)
+)
+def test_a_number_that_kafka_cannot_have_is_a_fault_of_its_record(name: str, bits: int, decoded: Any) -> None:
+    columns = "p INT METADATA FROM 'partition' VIRTUAL, o BIGINT METADATA FROM 'offset' VIRTUAL, x AS p + o, id INT"
+    numbers = (2**bits - 1, 2**bits, -(2**bits) - 1, 10**30)
+    rows, faults = decoded(columns, *({"value": "{}", name: number} for number in numbers))
+    assert len(rows) == 1
+    assert [fault["message"] for fault in faults] == [2, 3, 4]
+    assert {fault["reason"] for fault in faults} == {
+        f"the line is not a record: '{name}' is beyond the range of Kafka's"
+    }
+
+
 # --- computed columns ------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -105,3 +106,17 @@ def test_the_first_error_of_a_table_is_told() -> None:
     first, second = errors.drop_null().to_pylist()
     assert f"2 of 5 records are errors to the proposed table, the first: {first}" in found.notes
     assert first != second
+
+
+def test_each_type_with_columns_has_a_table_with_a_name_of_its_own(tmp_path: Path) -> None:
+    """Of equal last names both are full. A type without columns is noted."""
+    fields = {"x.Node": [{"name": "next", "type": ["null", "x.Node"]}]}
+    messages: list[bytes | None] = []
+    for number, (name, count) in enumerate((("a.Order", 3), ("x.Node", 2), ("b.Order", 1), ("c.Item", 1)), 1):
+        of_type = fields.get(name, [{"name": "id", "type": "long"}])
+        (tmp_path / f"{number}.avsc").write_text(json.dumps({"type": "record", "name": name, "fields": of_type}))
+        messages += [b"\0\0\0\0" + bytes([number]) + (b"\0" if name in fields else b"\2")] * count
+    found = inspect_topic(messages, registry=f"file:{tmp_path}")
+    names = {name: ddl.partition("`")[2].partition("`")[0] for name, ddl in found.tables.items()}
+    assert names == {"a.Order": "a.Order", "b.Order": "b.Order", "c.Item": "Item"}
+    assert any(note.startswith("no columns of the type x.Node: ") for note in found.notes)

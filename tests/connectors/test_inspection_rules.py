@@ -68,6 +68,15 @@ def test_a_record_without_a_key_forbids_upserts() -> None:
     assert not any("upsert" in note for note in found.notes)
 
 
+def test_nulls_as_json_are_deletes_of_an_upsert_table() -> None:
+    keys, values = pa.array([b"a", b"b", b"a"]), texts({"v": 1}, {"v": 2}, None)
+    found = inspect_topic(values, keys)
+    assert found.counts["nulls as JSON"] == 1
+    batch = KeyValueFormat.from_ddl(found.ddl or "").decode_batch(keys, pa.array(values))
+    assert batch.row_kinds is not None
+    assert batch.row_kinds.to_pylist() == ["+U", "+U", "-D"]
+
+
 def test_a_primary_key_has_all_columns_of_the_key() -> None:
     """Values without one of them get key columns of their own."""
     keys = texts({"id": 1, "region": "x"}, {"id": 1, "region": "y"}, {"id": 1, "region": "x"})

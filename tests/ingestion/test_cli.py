@@ -209,6 +209,21 @@ def test_a_table_of_which_one_file_does_not_say_its_rows_has_an_unknown_number(t
     assert run("tables", tmp_path).stdout.splitlines()[1].split()[:3] == ["t", "?", "2"]
 
 
+def test_tables_are_in_order_with_the_bytes_of_all_files_and_the_time_of_the_last(tmp_path: Path) -> None:
+    target, rows = DeltaPathTarget(str(tmp_path)), pa.table({"id": pa.array([1], pa.int32())})
+    for name in ("t.b", "T", "t"):
+        table = TableId((name,))
+        target.create(table, TableSchema((SchemaColumn("id", parse_column_type("INT")),)), TableOptions(), "q")
+        storage = target.folder(table).storage
+        log = DeltaLog.open(storage)
+        assert log is not None
+        files = [replace(write_file(storage, rows), written=time, size=9) for time in (2_000, 7_000, 5_000)]
+        log.commit(files, [], WriterTransaction("kvformat q", 1))
+    found = [json.loads(line) for line in run("tables", tmp_path, "--json").stdout.splitlines()]
+    assert [each["table"] for each in found] == ["T", "t", "t.b"]
+    assert {(each["files"], each["bytes"], each["written"]) for each in found} == {(3, 27, "1970-01-01 00:00:07+00:00")}
+
+
 def test_the_time_of_the_last_file_is_in_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
     times = []

@@ -328,6 +328,7 @@ def _show_tables(state: IngestState, name: str | None, as_json: bool) -> None:
         ("source", {**without, **state.schemas.sources}),
         ("target", state.schemas.targets),
     )
+    quarantined: dict[str, Mapping[TableId, str]] = {"source": state.quarantined, "target": {}}
     if name is not None:
         _table(name, {str(table): table for _, tables in kinds for table in tables})
     schemas = [
@@ -338,7 +339,7 @@ def _show_tables(state: IngestState, name: str | None, as_json: bool) -> None:
     ]
     if as_json:
         write_json(
-            {"kind": kind, "table": str(table_id), **schema.to_json(), "quarantined": state.quarantined.get(table_id)}
+            {"kind": kind, "table": str(table_id), **schema.to_json(), "quarantined": quarantined[kind].get(table_id)}
             for kind, table_id, schema in schemas
         )
     elif name is None:
@@ -348,9 +349,7 @@ def _show_tables(state: IngestState, name: str | None, as_json: bool) -> None:
                 str(table_id),
                 str(len(schema.columns)),
                 ", ".join(schema.primary_key),
-                f"quarantined: {state.quarantined[table_id]}"
-                if kind == "source" and table_id in state.quarantined
-                else "",
+                f"quarantined: {quarantined[kind][table_id]}" if table_id in quarantined[kind] else "",
             )
             for kind, table_id, schema in schemas
         ]

@@ -10,7 +10,7 @@ import warnings
 
 try:
     from kvformat.connectors.data_source.source import KvformatDataSource as DefaultSource
-except ImportError as cause:
+except Exception as cause:  # also of a library that does not fit another one
     warnings.warn(f"Spark can't use the data source 'kvformat': {cause}", ImportWarning, stacklevel=2)
 else:
     __all__ = ["DefaultSource"]

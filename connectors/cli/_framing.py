@@ -165,6 +165,9 @@ def _about(record: Mapping[str, Any]) -> dict[str, Any]:
         if value is not None:
             if not isinstance(value, kind) or isinstance(value, bool):
                 raise ValueError(f"'{name}' is not {what}")
+            most = 2 ** (31 if name == "partition" else 63)
+            if isinstance(value, int) and not -most <= value < most:
+                raise ValueError(f"'{name}' is beyond the range of Kafka's")
             about["timestamp" if name == "ts" else name] = value
     if "tstype" in about:
         kind = about.pop("tstype")

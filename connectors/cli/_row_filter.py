@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import click
+import pyarrow as pa
 
 from kvformat.connectors.cli._table import ShownTable
 from kvformat.connectors.cli._values import ValueRefused, python_value, read_json
@@ -26,7 +27,7 @@ from kvformat.registry.contract.changelog import RowKind
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.discovery import format_class
 from kvformat.registry.contract.errors import did_you_mean, listed
-from kvformat.registry.contract.types import FlinkType
+from kvformat.registry.contract.types import FlinkType, arrow_type, nullable
 from kvformat.registry.table.metadata import VALUE_PREFIX
 
 _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
@@ -39,6 +40,7 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 }
 _CONDITION: Final = re.compile(r"\s*(`[^`]+`|[^`=!<>~]+?)\s*(!=|<=|>=|=|<|>|~)\s*(.*?)\s*", re.DOTALL)
 _KIND: Final = "row_kind"
+_MOMENTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 _NESTED: Final = ("ROW", "ARRAY", "MAP", "MULTISET")
 _IN_JSON: Final = ("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "INTERVAL", *_NESTED)
 """Types whose values are written as JSON; the others are texts."""
@@ -150,7 +152,11 @@ def _as_shown(value: Any) -> Any:
 
 
 def _comparable(value: Any, t: FlinkType, name: str = "") -> Any:
-    return value if t.root in _NESTED or isinstance(value, float) else python_value(value, t, name)
+    if t.root in _NESTED or isinstance(value, float):
+        return value
+    found = python_value(value, t, name)
+    # a number, because no calendar of Python has all days and times
+    return pa.scalar(found, arrow_type(nullable(t))).value if t.root in _MOMENTS else found
 
 
 def _holds(compare: Callable[[Any, Any], Any], value: Any, wanted: Any, t: FlinkType) -> bool:

@@ -50,6 +50,7 @@ _BYTES = ("BINARY", "VARBINARY")
 _BITS = {**INTEGER_BITS, "INTERVAL YEAR TO MONTH": 32, "INTERVAL DAY TO SECOND": 64}
 _COUNT = FlinkType("INT")
 _UTC = dt.timezone.utc  # noqa: UP017 - of Python 3.11 too
+_EPOCH = dt.datetime(1970, 1, 1)
 _USUAL_YEAR = re.compile(r"(?!0000)\d{4}-|\d\d:")
 _COUNTED_BITS = {"DATE": 32, "TIMESTAMP": 64, "TIMESTAMP_LTZ": 64}
 _MOST_DIGITS = 4096
@@ -334,7 +335,12 @@ def _iso_parser(read: Callable[[str], Any], pattern: str, zoned: bool = False) -
             moment = read(match[0])
         except ValueError:
             raise _NotOfTheType from None
-        return moment.astimezone(_UTC) if zoned else moment
+        if not zoned:
+            return moment
+        try:
+            return moment.astimezone(_UTC)
+        except OverflowError:  # in UTC it is outside the years 1 to 9999
+            return (moment.replace(tzinfo=None) - _EPOCH - moment.utcoffset()) // dt.timedelta(microseconds=1)
 
     return value_of
 

@@ -124,7 +124,7 @@ class Encoder:
         self._requested = [key for key in table.requested if key in RAW and key not in declared]
         table.kv.written_metadata(self._requested)  # raises before a row is read
         self._type = arrow_type(nullable(self._row))
-        self._held: list[tuple[int, bytes]] = []  # a -U at the end of a batch: a following +U may replace it
+        self._held: list[tuple[int, bytes]] = []  # a -U, the last row of a batch: a following +U may replace it
         self.counts = {"rows": 0, "messages": 0, "bad": 0}
 
     def run(self, files: Iterable[IO[bytes]], told: Callable[[int], None] = lambda _: None) -> None:
@@ -150,11 +150,15 @@ class Encoder:
                     faults[place] = (refused.code.value, str(refused))
             rows.append(row)
             kinds.append(kind)
+            if self._stop and faults:
+                lines, last = lines[: place + 1], True  # nothing after it is written
+                break
         self._held = []
-        if not last and kinds and kinds[-1] == "-U":
-            self._held = [lines[-1]]
-            lines, rows, kinds = lines[:-1], rows[:-1], kinds[:-1]
         good = [place for place, row in enumerate(rows) if row is not None]
+        if not last and good and kinds[good[-1]] == "-U":
+            place = good.pop()
+            self._held = [lines[place]]
+            lines[place] = (lines[place][0], b"")  # no row of this batch
         array = pa.array([rows[place] for place in good], self._type)
         encoded = self._table.kv.encode_batch(
             array,

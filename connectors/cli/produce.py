@@ -126,8 +126,12 @@ class _Metadata:
             value = python_value(row.get(name), self._types[key], name)
             if value is not None:
                 values[key] = value
+        # as jobs write them: of a map without null values, of a list without null names
+        if "headers" in values:
+            values["headers"] = [(name, data) for name, data in values["headers"] if data is not None]
         if "header-list" in values:
-            values["headers"] = [(header["key"], header["value"]) for header in values.pop("header-list")]
+            named = (header for header in values.pop("header-list") if header and header["key"] is not None)
+            values["headers"] = [(header["key"], header["value"]) for header in named]
         if "timestamp" in values:
             values["timestamp"] = _millis(values["timestamp"])
             if values["timestamp"] <= 0:
@@ -174,7 +178,7 @@ class _Topic:
         known = self._known(topic)
         if isinstance(known, str):
             return known
-        if about.get("partition", 0) not in known:
+        if "partition" in about and about["partition"] not in known:
             return f"there is no partition {about['partition']}: topic '{topic}' has {len(known)}"
 
         def told(error: Any, _: Message) -> None:

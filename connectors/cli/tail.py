@@ -51,15 +51,21 @@ def _start(ctx: click.Context, param: click.Parameter, text: str) -> str | int:
     if text in ("earliest", "latest"):
         return text
     if text.isascii() and text.isdigit():
+        if len(text) > 18:  # Kafka's times have 64 bits
+            raise _no_start(text)
         return int(text)
     try:
         time = dt.datetime.fromisoformat(text)
     except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is not earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
-        ) from None
+        raise _no_start(text) from None
     # whole numbers: a float of seconds loses the last digit of some times
     return ((time if time.tzinfo else time.replace(tzinfo=dt.UTC)) - _EPOCH) // dt.timedelta(milliseconds=1)
+
+
+def _no_start(text: str) -> click.BadParameter:
+    return click.BadParameter(
+        f"{text!r} is not earliest, latest, milliseconds since 1970, or a time such as 2024-02-29T12:00:00Z"
+    )
 
 
 @click.command()
@@ -116,7 +122,6 @@ def tail_command(
 
     kvformat tail --topic users --bootstrap broker:9092 -f json -s 'id INT, name STRING'
     """
-    printer = _Printer(as_json=as_json)
     decoder: Decoder | _Records
     table_options = with_bootstrap(options, bootstrap)
     if topic is not None:
@@ -130,6 +135,7 @@ def tail_command(
         of_file = shown_table = of_ddl(ddl, table, table_options, metadata, skip_computed=skip_computed)
         values = of_file.kv.connector_options("decode")
         settings, wanted, pattern = dict(of_file.kv.options), values["topic"], values["topic-pattern"]
+    printer = _Printer(has_kinds=shown_table is not None and shown_table.has_kinds, as_json=as_json)
     if shown_table is not None:
         decoder = Decoder(
             shown_table, print_rows=printer.rows, print_error=printer.bad, wants=Conditions(where, shown_table).hold
@@ -198,7 +204,8 @@ class _Records:
 class _Printer:
     """Prints rows to stdout, bad records and progress to stderr: as JSON, or as text in a terminal."""
 
-    def __init__(self, *, as_json: bool) -> None:
+    def __init__(self, *, has_kinds: bool, as_json: bool) -> None:
+        self._has_kinds = has_kinds
         self._rows_for_people = sys.stdout.isatty() and not as_json
         self._faults_for_people = sys.stderr.isatty() and not as_json
         self._shown = ""
@@ -209,7 +216,7 @@ class _Printer:
             return
         for about, row in rows:
             kind = ""
-            if isinstance(row, dict) and set(row) == {"row_kind", "row"}:
+            if self._has_kinds:
                 kind, row = row["row_kind"], row["row"]
             kinds: list[Words] = [" ", styled(kind, fg=_COLOURS[kind])] if kind else []
             show(styled(_place(about), dim=True), *kinds, f" {json_line(row)}")

@@ -338,11 +338,12 @@ def test_lines_without_a_record_are_bad_records(ddl: Callable[[str], Path]) -> N
         b'{"value":"","headers":["h"]}',
         b'{"value":"","headers":[1,"x"]}',
         b'{"value":"","offset":{}}',
+        b'{"value":"","key":"","key_base64":""}',
     ]
     result = run("decode", "--ddl", ddl(_KV), given=b"\n".join([good, *bad, good]))
     assert len(lines(result.stdout)) == 2
     told = [json.loads(line) for line in result.stderr.splitlines() if line.startswith("{")]
-    assert [(fault["message"], fault["part"]) for fault in told] == [(n, "record") for n in range(2, 13)]
+    assert [(fault["message"], fault["part"]) for fault in told] == [(n, "record") for n in range(2, 14)]
     assert result.exit_code == 1
 
 

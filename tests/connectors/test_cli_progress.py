@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import re
@@ -10,12 +11,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kvformat.connectors.cli import _progress
 from kvformat.connectors.cli._framing import MessageBatch
+from kvformat.connectors.cli._output import note, while_shown
 
 DECODE = ("decode", "-f", "json", "-s", "id INT")
 # Runs the command line, but shows bars after a tenth of a second, and takes some time for each batch.
@@ -169,3 +172,49 @@ def test_batches_of_a_topic_move_the_bar(terminal: _Terminal, monkeypatch: pytes
     batches = [MessageBatch(1, [b""] * 4), MessageBatch(5, [b""] * 4)]
     assert list(_progress.shown_batches(iter(batches), "reading", 6)) == batches
     assert terminal.states == [(4, 6), (6, 6)]
+
+
+def test_positions_are_those_in_all_files(tmp_path: Path) -> None:
+    file, states = tmp_path / "file", list[Any]()
+    file.write_bytes(b"1234567")
+    bar: Any = SimpleNamespace(to=lambda *state: states.append(state))
+    read = _progress.FilesRead((str(file), str(file)))
+    for opened in read:
+        for _ in range(2):
+            opened.read(4)
+            read.show(bar, len(states))
+    assert (read.total, read.position) == (14, 14)
+    assert states == [(4, 0), (7, 1), (11, 2), (14, 3)]
+
+
+@pytest.mark.parametrize("others", [(), ("-",)])
+def test_a_bar_counts_units_if_the_size_of_a_file_is_unknown(others: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"1234567")
+    states: list[Any] = []
+    bar: Any = SimpleNamespace(to=lambda *state: states.append(state))
+    read = _progress.FilesRead((str(tmp_path / "file"), *others) if others else ())
+    read.show(bar, 5)
+    assert (read.total, states) == (None, [(5, 5)])
+
+
+def test_a_hidden_bar_is_shown_again_at_once(terminal: _Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "_DELAY", 0.0)
+    monkeypatch.setattr(_progress, "_EVERY", 60.0)
+    bar = _progress.Bar("x", 10, "rows", shown=True)
+    for number in (1, 2):
+        bar.to(number)
+    assert terminal.states == [(1, 10)]
+    bar.hide()
+    bar.to(3)
+    assert terminal.states == [(1, 10), (3, 10)]
+
+
+def test_text_does_not_hide_a_bar_that_has_ended() -> None:
+    hidden: list[int] = []
+    for number in (1, 2):
+        with contextlib.suppress(ValueError), while_shown(lambda: hidden.append(1)):
+            note("text")
+            raise ValueError(number)
+    assert hidden == [1, 1]
+    note("text")
+    assert hidden == [1, 1]

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, TopicPartition
 
 from kvformat.connectors import brokers
-from kvformat.connectors.cli import _framing, _topics, doctor, produce, tail
-from kvformat.registry.build import build_identity
+from kvformat.connectors.cli import _topics, doctor, produce, tail
 from kvformat.registry.contract.errors import BrokerError, OptionError
-from kvformat.registry.spark import probe
-from kvformat.registry.spark.probe import PythonReport
 from tests.support.cli import lines, run
 
 SERVERS = {"properties.bootstrap.servers": "b:1"}
@@ -131,6 +126,7 @@ def _time(text: str) -> Any:
         ("latest", "latest"),
         ("1709208000123", 1_709_208_000_123),
         ("0", 0),
+        ("9" * 18, 10**18 - 1),
         ("2024-02-29T12:00:00", 1_709_208_000_000),
         ("2024-02-29 12:00:00.123", 1_709_208_000_123),
         ("2024-02-29T12:00:00.123999Z", 1_709_208_000_123),
@@ -156,7 +152,7 @@ def test_a_time_is_in_utc_or_in_its_own_zone(
         time.tzset()
 
 
-@pytest.mark.parametrize("text", ["", "Latest", "-1", "1.5", "٣", "tomorrow", "2024-02-30"])
+@pytest.mark.parametrize("text", ["", "Latest", "-1", "1.5", "٣", "tomorrow", "2024-02-30", "9" * 19, "1" * 5000])
 def test_other_texts_are_no_time(text: str) -> None:
     with pytest.raises(click.BadParameter, match=r"is not earliest, latest, milliseconds since 1970, or a time"):
         _time(text)
@@ -430,181 +426,102 @@ def test_tail_without_a_format_shows_records_that_decode_reads(topic: Any) -> No
     ]
 
 
-# --- produce -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("moment", "millis"),
-    [
-        (dt.datetime(2024, 2, 29, 12, 0, 0, 123_999, tzinfo=dt.UTC), 1_709_208_000_123),
-        (dt.datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=dt.UTC), -1),
-        (-1, -1),
-        (1_500_999, 1500),
-    ],
-)
-def test_a_timestamp_is_cut_to_milliseconds_before_1970_too(moment: Any, millis: int) -> None:
-    assert produce._millis(moment) == millis
-
-
-class Producer:
-    """Keeps records. `errors` has the error of the answer for a value, `full` how often the queue is full."""
-
-    def __init__(self, errors: Mapping[bytes, int] | None = None, full: int = 0) -> None:
-        self.errors, self.full = errors or {}, full
-        self.records: list[tuple[Any, ...]] = []
-        self._open: list[Callable[[], None]] = []
-
-    def produce(self, topic: str, value: bytes | None, key: bytes | None, *, on_delivery: Any, **more: Any) -> None:
-        if self.full:
-            self.full -= 1
-            raise BufferError
-        if value == b'{"id":13}':
-            raise KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE))
-        code = self.errors.get(value or b"")
-        self.records.append((topic, key, value, more))
-        self._open.append(lambda: on_delivery(None if code is None else KafkaError(code), None))
-
-    def poll(self, _: float) -> None:
-        self.flush(0)
-
-    def flush(self, _: float) -> None:
-        while self._open:
-            self._open.pop(0)()
-
-    def __len__(self) -> int:
-        return len(self._open)
-
-
-@pytest.fixture
-def produced(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple[Producer, Any]]:
-    """Return a function that produces lines to a table of topic `t` with two partitions."""
-
-    def run_(given: Sequence[Any], *arguments: str, columns: str = "", **more: Any) -> tuple[Producer, Any]:
-        producer = Producer(**more)
-
-        def partitions_of(options: Any, topics: Sequence[str], pattern: Any) -> dict[str, list[int]]:
-            for name in topics:
-                if name not in ("t", "u"):
-                    raise OptionError(f"there is no topic {name!r}", option="topic")
-            return {name: [0, 1] for name in topics}
-
-        monkeypatch.setattr(produce, "partitions_of", partitions_of)
-        monkeypatch.setattr(produce, "largest_messages", lambda *_: [])
-        monkeypatch.setattr(brokers, "make_client", lambda *_: producer)
-        file = tmp_path / "t.sql"
-        file.write_text(
-            f"CREATE TABLE t (id INT{columns}) WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json', "
-            "'properties.bootstrap.servers' = 'b:1')"
-        )
-        text = "".join(f"{json.dumps(row)}\n" for row in given)
-        return producer, run("produce", file, *arguments, "--json", given=text.encode())
-
-    return run_
-
-
-def test_each_row_is_delivered_bad_or_failed(produced: Any) -> None:
-    given = [{"id": 1}, {"id": "x"}, {"id": 2}, {"id": 13}, {"id": 3}]
-    producer, result = produced(given, errors={b'{"id":2}': KafkaError.TOPIC_AUTHORIZATION_FAILED}, full=2)
-    assert producer.records == [("t", None, b'{"id":%d}' % n, {}) for n in (1, 2, 3)]
-    *faults, counts = lines(result.stderr)
-    assert counts == {"rows": 5, "delivered": 2, "bad": 2, "failed": 1}
-    assert sorted((fault["message"], fault["code"]) for fault in faults) == [
-        (2, "WRONG_TYPE"),
-        (3, "TOPIC_AUTHORIZATION_FAILED"),
-        (4, "BAD_RECORD"),
-    ]
-    assert result.exit_code == 1
-    assert produced([{"id": 1}])[1].exit_code == 0
-
-
-def test_metadata_of_a_row_chooses_its_record(produced: Any) -> None:
-    given = [
-        {"id": 1, "topic": "u", "partition": 1, "timestamp": "2024-02-29T12:00:00.123Z"},
-        {"id": 2, "header-list": [{"key": "h", "value": "/w=="}, {"key": "h", "value": None}]},
-        {"id": 3, "partition": 2},
-        {"id": 4, "topic": "nowhere"},
-        {"id": 5, "topic": "nowhere"},
-        {"id": 6, "partition": None},
-        {"id": 7, "timestamp": "1970-01-01T00:00:00.0009Z"},  # milliseconds: 0 is the time of writing to librdkafka
-        {"id": 8, "timestamp": "1969-12-31T23:59:59.999Z"},
-        {"id": 9, "timestamp": "1970-01-01T00:00:00.001Z"},
-    ]
-    asked = [part for key in ("topic", "partition", "timestamp", "header-list") for part in ("-m", key)]
-    producer, result = produced(given, *asked)
-    assert producer.records == [
-        ("u", None, b'{"id":1}', {"partition": 1, "timestamp": 1_709_208_000_123}),
-        ("t", None, b'{"id":2}', {"headers": [("h", b"\xff"), ("h", None)]}),
-        ("t", None, b'{"id":6}', {}),
-        ("t", None, b'{"id":9}', {"timestamp": 1}),
-    ]
-    *faults, counts = lines(result.stderr)
-    assert [fault["reason"].partition(" (")[0] for fault in faults] == [
-        "there is no partition 2: topic 't' has 2",
-        "there is no topic 'nowhere'",
-        "there is no topic 'nowhere'",
-        "the timestamp 0",
-        "the timestamp -1",
-    ]
-    assert counts == {"rows": 9, "delivered": 4, "bad": 5, "failed": 0}
-
-
-def test_declared_metadata_is_written_unless_it_is_virtual(produced: Any) -> None:
-    columns = ", ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', p INT METADATA FROM 'partition' VIRTUAL"
-    given = [{"id": 1, "ts": "1970-01-01T00:00:00.005Z", "p": 1}]
-    producer, _ = produced(given, columns=columns)
-    assert producer.records == [("t", None, b'{"id":1}', {"timestamp": 5})]
-    producer, _ = produced([{**given[0], "partition": 1}], "-m", "partition", columns=columns)
-    assert producer.records == [("t", None, b'{"id":1}', {"timestamp": 5, "partition": 1})]
-
-
-def test_rows_of_several_topics_need_a_topic(produced: Any) -> None:
-    producer, result = produced([{"id": 1}], "-o", "topic=t;u")
-    assert (producer.records, result.exit_code) == ([], 2)
-    assert "the table has several topics" in result.stderr
-    producer, result = produced([{"id": 1, "topic": "u"}, {"id": 2}], "-o", "topic=t;u", "-m", "topic")
-    assert [record[0] for record in producer.records] == ["u"]
-    assert lines(result.stderr)[0]["reason"] == "the row has no topic"
-
-
-def test_producing_stops_at_the_first_bad_row_if_asked(produced: Any) -> None:
-    producer, result = produced([{"id": 1}, {"id": "x"}, {"id": 3}], "--errors", "stop")
-    assert [record[2] for record in producer.records] == [b'{"id":1}']
-    assert lines(result.stderr)[-1] == {"rows": 2, "delivered": 1, "bad": 1, "failed": 0}
-
-
-def test_producing_stops_after_the_batch_with_a_record_that_no_broker_accepted(
-    produced: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_table_is_read_from_the_given_start_by_its_pattern(
+    topic: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each line is a batch of its own. Without a failure nothing stops."""
-    monkeypatch.setattr(_framing, "_CHUNK", 1)
-    rows, denied = [{"id": n} for n in (1, 2, 3)], {b'{"id":2}': KafkaError.TOPIC_AUTHORIZATION_FAILED}
-    producer, result = produced(rows, "--errors", "stop")
-    assert lines(result.stderr) == [{"rows": 3, "delivered": 3, "bad": 0, "failed": 0}]
+    asked, partitions = topic(Message("t", 0, 7, value=b'{"id":0}')), list[Any]()
+    monkeypatch.setattr(tail, "partitions_of", lambda *given: partitions.append(given) or {"t": [0]})
+    file = tmp_path / "t.sql"
+    file.write_text(
+        """CREATE TABLE t (id INT, bad AS 10 / id) WITH ('connector' = 'kafka', 'topic-pattern' = 'a.*',
+        'properties.bootstrap.servers' = 'b:1', 'properties.group.id' = 'g', 'format' = 'json')"""
+    )
+    assert "division by zero" in run("tail", file, "--from", "1500").stderr
+    result = run("tail", file, "--from", "earliest", "--skip-computed", "bad", "-m", "offset")
+    assert lines(result.stdout) == [{"id": 0, "offset": 7}]
+    assert [given[1:] for given in partitions] == [(None, "a.*")] * 2
+    assert [given[1:] for given in asked[::2]] == [({"t": [0]}, 1500), ({"t": [0]}, "earliest")]
+
+
+def test_an_interrupt_ends_with_the_counts(topic: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic(Message("t", 0, 1, value=b'{"id":1}'))
+
+    def interrupted(*_: Any, waits: bool) -> None:
+        assert waits
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tail._Printer, "progress", interrupted)
+    result = run(*TAIL, "-f", "json", "-s", "id INT", "--json")
+    assert lines(result.stderr) == [{"messages": 1, "rows": 1, "skipped": 0, "bad": 0}]
     assert result.exit_code == 0
-    producer, result = produced(rows, "--errors", "stop", errors=denied)
-    assert [record[2] for record in producer.records] == [b'{"id":1}', b'{"id":2}']
-    assert lines(result.stderr)[-1] == {"rows": 2, "delivered": 1, "bad": 0, "failed": 1}
-    assert result.exit_code == 1, "a failure alone"
-    producer, result = produced(rows, errors=denied)
-    assert len(producer.records) == 3
 
 
-def test_a_producer_has_the_settings_and_defaults_of_java(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[dict[str, Any]] = []
-    monkeypatch.setattr(brokers, "make_client", lambda kind, settings, options: made.append(settings))
-    given = {"acks": "1", "max.request.size": "5", "linger.ms": "7", "delivery.timeout.ms": "9", "fetch.max.bytes": "1"}
-    for properties in ({}, given):
-        options = SERVERS | {f"properties.{name}": text for name, text in properties.items()}
-        with produce._producing(options, 77):
-            pass
-    for settings in made:
-        del settings["error_cb"]
-    common = {"bootstrap.servers": "b:1", "partitioner": "murmur2_random", "batch.size": 77, "log_level": 0}
-    given = {"acks": "1", "message.max.bytes": "5", "linger.ms": "7", "delivery.timeout.ms": "9"}
-    assert made == [
-        common | {"enable.idempotence": "true", "delivery.timeout.ms": "120000"},
-        common | {"enable.idempotence": "false"} | given,
-    ]
+def _in_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    for stream in (tail.sys.stdout, tail.sys.stderr):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+
+
+PLACE = {"topic": "t", "partition": 0, "offset": 7}
+
+
+def test_a_terminal_shows_the_place_and_the_kind_of_each_row(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _in_terminal(monkeypatch)
+    row = {"row_kind": "-D", "row": {"id": 1}}
+    tail._Printer(has_kinds=True, as_json=False).rows([(PLACE, row), (PLACE, {**row, "row_kind": "+I"})])
+    shown = capsys.readouterr().out
+    assert click.unstyle(shown).splitlines() == ['t[0]@7 -D {"id": 1}', 't[0]@7 +I {"id": 1}']
+    assert click.style("-D", fg="red") in shown
+    assert click.style("+I", fg="green") in shown
+    tail._Printer(has_kinds=False, as_json=False).rows([(PLACE, row)])
+    assert click.unstyle(capsys.readouterr().out) == 't[0]@7 {"row_kind": "-D", "row": {"id": 1}}\n', "columns"
+    tail._Printer(has_kinds=True, as_json=True).rows([(PLACE, row)])
+    assert lines(capsys.readouterr().out) == [row]
+
+
+def test_a_terminal_shows_bad_records_in_words(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _in_terminal(monkeypatch)
+    fault = {**PLACE, "message": 1, "part": "value", "code": "MALFORMED", "reason": "no\nJSON", "head": None}
+    tail._Printer(has_kinds=True, as_json=False).bad(fault)
+    assert click.unstyle(capsys.readouterr().err) == "t[0]@7 MALFORMED (value) no\\u000aJSON: None\n"
+    tail._Printer(has_kinds=True, as_json=True).bad(fault)
+    assert lines(capsys.readouterr().err) == [fault]
+
+
+def test_the_line_at_the_bottom_is_shown_again_after_other_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not written again if it is the same, and says that the end is reached."""
+    written: list[str] = []
+    monkeypatch.setattr(tail, "status", written.append)
+    monkeypatch.setattr(tail, "note", written.append)
+    _in_terminal(monkeypatch)
+    printer, counts = tail._Printer(has_kinds=False, as_json=False), {"messages": 3, "rows": 2, "bad": 1}
+    for step in (0, 0, 1, 0, 2, 2):
+        if step == 1:
+            printer.note("down")
+        else:
+            printer.progress(counts, waits=step == 2)
+    printer.clear()
+    printer.clear()
+    line = "3 records, 2 rows, 1 bad"
+    assert written == [line, "", "down", line, f"{line}, at the end, waiting (Ctrl-C ends)", ""]
+
+
+def test_conditions_know_metadata_and_computed_columns_of_a_table_with_a_key(topic: Any, tmp_path: Path) -> None:
+    before = [{"before": None, "after": {"id": n}, "op": "c", "source": {"ts_ms": n * 1000}} for n in range(4)]
+    topic(*(Message("t", 0, n, key=b"k", value=json.dumps(each).encode()) for n, each in enumerate(before)))
+    file = tmp_path / "t.sql"
+    file.write_text(
+        """CREATE TABLE t (k STRING, id INT, ts TIMESTAMP_LTZ(3) METADATA FROM 'value.source.timestamp' VIRTUAL,
+        o BIGINT METADATA FROM 'offset' VIRTUAL, later AS o + 10) WITH ('connector' = 'kafka', 'topic' = 't',
+        'properties.bootstrap.servers' = 'b:1', 'properties.group.id' = 'g', 'key.format' = 'raw', 'key.fields' = 'k',
+        'value.format' = 'debezium-json', 'value.fields-include' = 'EXCEPT_KEY')"""
+    )
+    conditions = ("ts >= 1970-01-01T00:00:01Z", "later < 13", "k = k", "o > 0")
+    shown = run("tail", file, *(part for condition in conditions for part in ("--where", condition))).stdout
+    assert [change["row"]["id"] for change in lines(shown)] == [1, 2]
 
 
 # --- doctor ------------------------------------------------------------------------------------------------------
@@ -650,84 +567,3 @@ def test_doctor_asks_the_brokers_of_a_table_that_is_only_written(
     assert "group.id" in told["text"]
     assert found["brokers of good"]["text"] == "b:1 answer; topics orders (2 partitions)"
     assert (found["brokers of bad"]["status"], result.exit_code) == ("failed", 1)
-
-
-# --- doctor of a cluster -----------------------------------------------------------------------------------------
-
-
-HERE = PythonReport("node1", "env/bin/python", "3.11.9", "20.0.0", kernel="compiled")
-
-
-class Session:
-    """A session whose executors and server give these reports, or this error."""
-
-    def __init__(self, executors: list[PythonReport] | Exception, server: PythonReport = HERE) -> None:
-        self.executors, self.server, self.stopped = executors, server, 0
-        self.sparkContext = SimpleNamespace(cancelAllJobs=lambda: None)
-
-    def interruptAll(self) -> None:
-        pass
-
-    def stop(self) -> None:
-        self.stopped += 1
-
-
-@pytest.fixture
-def of_cluster(monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[list[dict[str, str]], int]]:
-    """Return the findings of a cluster that gives these reports, and the exit status."""
-
-    def ask_executors(session: Session) -> list[PythonReport]:
-        if isinstance(session.executors, Exception):
-            raise session.executors
-        return session.executors
-
-    def findings(*arguments: str, **reports: Any) -> tuple[list[dict[str, str]], int]:
-        session = Session(**reports)
-        monkeypatch.setattr(doctor, "_findings", lambda *_: iter(()))
-        monkeypatch.setattr(doctor, "_session", lambda *_: session)
-        monkeypatch.setattr(probe, "ask_executors", ask_executors)
-        monkeypatch.setattr(probe, "ask_server", lambda session: session.server)
-        result = run("doctor", "--json", *arguments)
-        assert session.stopped == 1
-        return lines(result.stdout), result.exit_code
-
-    return findings
-
-
-def test_doctor_asks_executors(of_cluster: Callable[..., tuple[list[dict[str, str]], int]]) -> None:
-    (found,), status = of_cluster("--master", "spark://m:7077", executors=[HERE])
-    assert (found["status"], found["what"], status) == ("ok", "executor on node1", 0)
-    assert found["text"] == "3.11.9, env/bin/python, kernel compiled, PyArrow 20.0.0, kvformat of this build"
-    without = PythonReport("node2", "env/bin/python", "3.11.9", problem="No module named 'kvformat'")
-    other = replace(HERE, build="0.0.9 (sources 0123456789ab)")
-    slow = replace(HERE, kernel="python", why_uncompiled="no compiler")
-    found, status = of_cluster("--master", "spark://m:7077", executors=[without, other, slow])
-    assert ([finding["status"] for finding in found], status) == (["failed", "failed", "warning"], 1)
-    assert "can't import kvformat: No module named 'kvformat'" in found[0]["text"]
-    assert "spark-submit --py-files kvformat.zip" in found[0]["advice"]
-    assert found[1]["text"].endswith(f"kvformat: 0.0.9 (sources 0123456789ab); here it is {build_identity()}")
-    assert found[2]["text"].endswith("the kernel runs as Python, many times slower: no compiler")
-
-
-def test_doctor_asks_the_python_of_a_connect_server(
-    of_cluster: Callable[..., tuple[list[dict[str, str]], int]],
-) -> None:
-    found, status = of_cluster("--remote", "sc://s:15002", executors=[HERE], server=HERE)
-    assert [finding["what"] for finding in found] == ["executor on node1", "Python of the server"]
-    assert status == 0
-    lacking = replace(HERE, lacks=("grpcio>=1.48.1", "zstandard>=0.25.0"))
-    (_, server), status = of_cluster("--remote", "sc://s:15002", executors=[HERE], server=lacking)
-    assert (server["status"], status) == ("warning", 0)
-    assert "foreachBatch can't run: env/bin/python on node1 lacks 'grpcio>=1.48.1' 'zstandard" in server["text"]
-    assert server["advice"] == "there, env/bin/python -m pip install 'grpcio>=1.48.1' 'zstandard>=0.25.0'"
-
-
-def test_doctor_tells_why_a_cluster_does_not_answer(
-    of_cluster: Callable[..., tuple[list[dict[str, str]], int]],
-) -> None:
-    (found,), status = of_cluster(
-        "--remote", "sc://s:15002", executors=RuntimeError("no sc://u:secret@s/;token=abc\nat x")
-    )
-    assert (found["what"], found["status"], status) == ("cluster", "failed", 1)
-    assert found["text"] == "a small job failed: no sc://******@s/;token=******"
-    assert run("doctor", "--master", "local", "--remote", "sc://s").exit_code == 2

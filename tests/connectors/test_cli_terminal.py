@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 
 from kvformat.connectors import cli
 from kvformat.connectors.cli import _group
-from kvformat.connectors.cli._output import json_line, printable
+from kvformat.connectors.cli._output import Styled, json_line, printable, table
 
 HOSTILE = "\x1b]0;owned\x07\x9b2J\u202eevil\u2066\u2028\x7f\U000e0041"
 """ESC, BEL, CSI in one byte, bidi overrides, a line separator, DEL, a tag of the format plane."""
@@ -117,6 +117,13 @@ def test_escaped_ddl_has_a_note(tmp_path: Path) -> None:
     # JSON restores a name that was shown escaped
     file.write_bytes(_message())
     assert f"`{HOSTILE}` STRING" in json.loads(run("inspect", str(file), "--json").stdout)["ddl"]
+
+
+def test_columns_of_a_listing_are_as_wide_as_their_longest_text() -> None:
+    names, *rows = table(("long name", "x", "last"), [("a", "long", "z"), ("", "", ""), ("\n", "", "-")])
+    assert isinstance(names, Styled)
+    assert names.text == "long name  x     last"
+    assert rows == ["\na          long  z", "\n", "\n\\u000a           -"]
 
 
 def test_messages_are_bytes_in_a_pipe_and_text_on_a_terminal() -> None:

@@ -168,6 +168,8 @@ def test_whole_numbers_have_the_range_of_their_type(text: str, bits: int) -> Non
         ("TIMESTAMP(6)", "2024-02-29 01:02:03.0000010", dt.datetime(2024, 2, 29, 1, 2, 3, 1)),
         ("TIMESTAMP_LTZ(3)", "2024-02-29T00:30:00+05:45", dt.datetime(2024, 2, 28, 18, 45, tzinfo=dt.UTC)),
         ("TIMESTAMP_LTZ(3)", "2024-02-29T23:30:00-03:30", dt.datetime(2024, 3, 1, 3, 0, tzinfo=dt.UTC)),
+        ("TIMESTAMP_LTZ(3)", "9999-12-31T23:59:59.000001-00:01", 253_402_300_859_000_001),
+        ("TIMESTAMP_LTZ(3)", "0001-01-01T00:00:00+00:01", -62_135_596_860_000_000),
         ("MAP<STRING, INT>", [["a", 1], ["a", 2]], [("a", 1), ("a", 2)]),
         ("DOUBLE", "Infinity", float("inf")),
     ],

@@ -111,6 +111,21 @@ def test_conditions_that_do_not_hold(condition: str, table: ShownTable) -> None:
     assert not holds(table, condition)
 
 
+@pytest.mark.parametrize(
+    ("column", "far", "usual"),
+    [
+        ("moment", 2**62, "2024-02-29T12:00:00Z"),
+        ("local_", 2**62, "2024-02-29T12:00:00"),
+        ("day_", 2**30, "2024-02-29"),
+    ],
+)
+def test_days_and_times_that_no_calendar_has_are_compared(column: str, far: int, usual: str, table: ShownTable) -> None:
+    """PostgreSQL's infinity is one, and is shown as a number."""
+    assert holds(table, f"{column} > {usual}", f"{column} != {usual}", **{column: far})
+    assert holds(table, f"{column} < {usual}", **{column: -far})
+    assert not holds(table, f"{column} = {usual}", **{column: far})
+
+
 def test_all_conditions_must_hold(table: ShownTable) -> None:
     assert holds(table, "id = 7", "name = n7")
     assert not holds(table, "id = 7", "name = n8")

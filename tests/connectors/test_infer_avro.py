@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -208,6 +209,27 @@ def test_versions_of_a_subject(registry: Registry) -> None:
     for version in (0, "1", True):
         with pytest.raises(OptionError, match="version must be 'latest' or a number, at least 1"):
             ddl_from_subject(registry.url, "orders-value", version=version)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("subject", "topic"), [("orders-value", "orders"), ("orders-key", "orders-key"), ("com.Order", "com.Order")]
+)
+def test_the_topic_of_a_subject_is_its_name_without_value(subject: str, topic: str, registry: Registry) -> None:
+    register(registry, record(("a", "int"), ("gone", ["int", "string"])), subject)
+    text = ddl_from_subject(registry.url, subject, name="t")
+    assert f"'topic' = '{topic}'" in text
+    assert "'topic' = 'other'" in ddl_from_subject(registry.url, subject, name="t", topic="other")
+    assert re.match("-- gone: .*\nCREATE TABLE `t`", text), text
+
+
+def test_a_refused_schema_shows_no_secret(registry: Registry) -> None:
+    """The names in a schema may be words of a secret."""
+    types = [{"type": "record", "name": name, "fields": []} for name in ("sesame", "other")]
+    register(registry, types)
+    options = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": "alice:sesame"}
+    with pytest.raises(SchemaError, match=r"has the types other, \*{6}: set") as refused:
+        schema_from_subject(registry.url, "orders-value", options=options)
+    assert "sesame" not in str(refused.value)
 
 
 def test_schemas_of_other_kinds_are_refused(registry: Registry) -> None:

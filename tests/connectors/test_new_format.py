@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import tomllib
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,6 +35,8 @@ def test_new_format_writes_a_package_with_a_format(
 
     project = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
     assert project["project"]["name"] == f"kvformat-{name}"
+    major, minor, *_ = version("kvformat").split(".")
+    assert project["project"]["dependencies"] == [f"kvformat>={major}.{minor}"]
     assert project["project"]["entry-points"]["kvformat.formats"] == {name: f"{module}:{cls}"}
     monkeypatch.syspath_prepend(folder / "src")
     format = EntryPoint(name, f"{module}:{cls}", "kvformat.formats").load()()

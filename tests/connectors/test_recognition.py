@@ -87,6 +87,18 @@ def test_errors_in_recognition_are_isolated(forms: type[Format], monkeypatch: py
     assert "format 'forms' can't recognize messages: ZeroDivisionError division by zero" in found.notes
 
 
+def test_the_text_of_an_error_is_not_shown_if_it_may_have_secrets_of_a_registry(
+    forms: type[Format], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def recognize(_: type[Format], sample: MessageSample) -> Sequence[Recognition]:
+        raise ValueError(f"no {sample.registry['url']}" if sample.registry else "no registry")
+
+    monkeypatch.setattr(forms, "recognize", classmethod(recognize))
+    (found,) = inspect_topic([b'{"id":1}'], registry=f"file:{tmp_path}/sesame", topic="t", bootstrap="b").notes
+    assert found.startswith("format 'forms' can't recognize messages: ValueError (its text is not shown, because")
+    assert "sesame" not in found
+
+
 def test_formats_without_a_proposal_are_reported(forms: type[Format], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(forms, "propose_schema")
     with pytest.raises(SchemaError, match="format 'forms' does not propose columns"):

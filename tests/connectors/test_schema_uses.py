@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 
+import pyarrow as pa
 import pytest
 
-from kvformat.connectors.infer.schema_uses import SchemaUse, schema_uses
+from kvformat.connectors.infer.schema_uses import SchemaUse, schema_uses, with_header_ids
 from kvformat.registry.contract.samples import MessageSample
+from kvformat.registry.table.record_headers import HEADERS_TYPE
 
 SEVEN, EIGHT, NINE = (b"\x00\x00\x00\x00" + bytes([number]) + b"x" for number in (7, 8, 9))
 AT = 1_700_000_000_123
@@ -45,3 +47,13 @@ def test_without_timestamps_the_order_is_that_of_the_messages() -> None:
 @pytest.mark.parametrize("millis", [2**62, -(2**62)])
 def test_a_time_that_no_calendar_has_is_unknown(millis: int) -> None:
     assert uses([SEVEN], [millis]) == [SchemaUse("value", "7", 1, None, None)]
+
+
+def test_headers_with_other_bytes_and_of_the_other_part_are_no_ids() -> None:
+    frame = b"\x00\x00\x00\x00\x07"
+    given = [("__value_schema_id", frame), ("__value_schema_id", b"?"), ("__key_schema_id", frame), ("id", frame)]
+    headers = pa.array([[{"key": name, "value": data}] for name, data in given], HEADERS_TYPE)
+    messages = (b"x",) * len(given)
+    assert with_header_ids(messages, headers, "value") == (frame + b"x", b"x", b"x", b"x")
+    assert with_header_ids(messages, headers, "key") == (b"x", b"x", frame + b"x", b"x")
+    assert with_header_ids(messages, None, "value") == messages

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import runpy
 import sys
 import types
 from typing import Any
 
 import pytest
 
+import pyspark_kvformat
 from kvformat.connectors import KafkaTable, source_choice
 from kvformat.connectors.explain import explained
 from kvformat.connectors.source_choice import choose
@@ -123,3 +125,29 @@ def test_explain_names_the_source_and_its_reason() -> None:
     assert frozen in told
     found = explained(table(**JKS))["reading"]["batch"]["by"]
     assert found.startswith("Spark's Kafka source: only Java's client can: ")
+
+
+class _Broken(types.ModuleType):
+    """A module with an error that is no ImportError, as of a library that was compiled for another NumPy."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ValueError("numpy.dtype size changed") if name == "KvformatDataSource" else AttributeError(name)
+
+
+@pytest.mark.parametrize(
+    ("module", "why"),
+    [
+        (None, "import of .* halted"),
+        (types.ModuleType("x"), "cannot import name"),
+        (_Broken("x"), "dtype size changed"),
+    ],
+)
+def test_spark_finds_other_data_sources_if_ours_cannot_be_imported(
+    module: Any, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark imports each module `pyspark_*`. An exception of one would end its search."""
+    assert runpy.run_path(pyspark_kvformat.__file__)["DefaultSource"].name() == "kvformat"
+    monkeypatch.setitem(sys.modules, "kvformat.connectors.data_source.source", module)
+    with pytest.warns(ImportWarning, match=f"Spark can't use the data source 'kvformat': .*{why}"):
+        found = runpy.run_path(pyspark_kvformat.__file__)
+    assert "DefaultSource" not in found

@@ -16,7 +16,16 @@ from deltalake import write_deltalake
 from kvformat.ingestion import BatchWrite, DeltaPathTarget, TableOptions, cli, read_table
 from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.pipeline.source import parse_source
-from kvformat.ingestion.schemas.events import AddColumns, AddedColumn, AlterColumnTypes, CreateTable, DropTable
+from kvformat.ingestion.schemas.events import (
+    AddColumns,
+    AddedColumn,
+    AlterColumnTypes,
+    CreateTable,
+    DropColumns,
+    DropTable,
+    RenameColumns,
+    TruncateTable,
+)
 from kvformat.ingestion.schemas.known import BatchPlan, IngestState, SourceTable
 from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
@@ -200,6 +209,21 @@ def test_a_table_of_which_one_file_does_not_say_its_rows_has_an_unknown_number(t
     assert run("tables", tmp_path).stdout.splitlines()[1].split()[:3] == ["t", "?", "2"]
 
 
+def test_tables_are_in_order_with_the_bytes_of_all_files_and_the_time_of_the_last(tmp_path: Path) -> None:
+    target, rows = DeltaPathTarget(str(tmp_path)), pa.table({"id": pa.array([1], pa.int32())})
+    for name in ("t.b", "T", "t"):
+        table = TableId((name,))
+        target.create(table, TableSchema((SchemaColumn("id", parse_column_type("INT")),)), TableOptions(), "q")
+        storage = target.folder(table).storage
+        log = DeltaLog.open(storage)
+        assert log is not None
+        files = [replace(write_file(storage, rows), written=time, size=9) for time in (2_000, 7_000, 5_000)]
+        log.commit(files, [], WriterTransaction("kvformat q", 1))
+    found = [json.loads(line) for line in run("tables", tmp_path, "--json").stdout.splitlines()]
+    assert [each["table"] for each in found] == ["T", "t", "t.b"]
+    assert {(each["files"], each["bytes"], each["written"]) for each in found} == {(3, 27, "1970-01-01 00:00:07+00:00")}
+
+
 def test_the_time_of_the_last_file_is_in_utc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_deltalake(tmp_path / "t", pa.table({"id": [1]}))
     times = []
@@ -330,6 +354,49 @@ def test_the_ddl_has_no_tables_and_keys_without_columns(tmp_path: Path, no_sessi
     assert [json.loads(line)["table"] for line in lines] == ["shop.half", "shop.orders"]
     without = run("schemas", tmp_path, NOTES, "--ddl")
     assert (without.exit_code, "no table 'a.b.c.d' is known with columns" in without.stderr) == (2, True)
+
+
+def test_a_target_with_the_name_of_a_source_is_not_in_quarantine(tmp_path: Path, no_session: None) -> None:
+    """A source may get there before it has columns."""
+    schema = _schema("id BIGINT; v INT", "id")
+    state = IngestState({}, SchemaState({ORDERS: schema}, {ORDERS: schema}), {ORDERS: "its key changed", NOTES: "why"})
+    LocalSchemaStore(tmp_path).write(0, IngestState(), BatchPlan(state, ()))
+    shown = [re.split("  +", line) for line in run("schemas", tmp_path).stdout.splitlines()]
+    assert shown[1:] == [
+        ["source", "a.b.c.d", "0", "quarantined: why"],
+        ["source", "shop.orders", "2", "id", "quarantined: its key changed"],
+        ["target", "shop.orders", "2", "id"],
+    ]
+    told = [json.loads(line) for line in run("schemas", tmp_path, "--json").stdout.splitlines()]
+    assert [table["quarantined"] for table in told] == ["why", "its key changed", None]
+
+
+def test_the_history_of_one_table_has_each_kind_of_change(tmp_path: Path, no_session: None) -> None:
+    changes = (
+        CreateTable(ORDERS, _schema("id BIGINT; v INT")),
+        CreateTable(NOTES, _schema("n INT")),
+        RenameColumns(ORDERS, (("v", "w"),)),
+        DropColumns(NOTES, ("n",)),
+        DropColumns(ORDERS, ("w",)),
+        TruncateTable(ORDERS),
+    )
+    causes = (None, *(Cause("t", 0, offset) for offset in range(5)))
+    state = IngestState({}, SchemaState({}, {ORDERS: _schema("id BIGINT")}))
+    caused = tuple(CausedEvent(event, cause) for event, cause in zip(changes, causes, strict=True))
+    LocalSchemaStore(tmp_path).write(3, IngestState(), BatchPlan(state, caused))
+    shown = [
+        re.split("  +", line.rstrip()) for line in run("schemas", tmp_path, ORDERS, "--history").stdout.splitlines()
+    ]
+    assert shown[1:] == [
+        ["3", "shop.orders", "create.table", "id BIGINT, v INT", "declared"],
+        ["3", "shop.orders", "rename.column", "v to w", "t, partition 0, offset 1"],
+        ["3", "shop.orders", "drop.column", "w", "t, partition 0, offset 3"],
+        ["3", "shop.orders", "truncate.table", "t, partition 0, offset 4"],
+    ]
+    told = [json.loads(line) for line in run("schemas", tmp_path, NOTES, "--history", "--json").stdout.splitlines()]
+    assert [change["cause"]["offset"] for change in told] == [0, 2]
+    unknown = run("schemas", tmp_path, "shop.oders", "--history")
+    assert (unknown.exit_code, "Did you mean 'shop.orders'?" in unknown.stderr) == (2, True)
 
 
 @pytest.mark.spark

@@ -23,6 +23,7 @@ def _refused(expression: str) -> str:
     [
         *("REGEXP(s, '{}')", "REGEXP_COUNT(s, '{}')", "REGEXP_INSTR(s, '{}')", "REGEXP_SUBSTR(s, '{}')"),
         *("REGEXP_EXTRACT(s, '{}')", "REGEXP_EXTRACT_ALL(s, '{}', 0)", "REGEXP_REPLACE(s, '{}', '')"),
+        *("s SIMILAR TO '{}'", "STR_TO_MAP(s, '{}', '=')", "STR_TO_MAP(s, '=', '{}')"),
     ],
 )
 def test_a_slow_match_fails_the_row(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
+from kvformat.registry.java.parse import fit_decimal
 
 
 def _read(format: str, message: str | bytes, columns: str, options: dict[str, str] | None = None) -> Any:
@@ -67,6 +68,14 @@ def test_a_decimal_that_does_not_fit_is_not_an_error(text: str) -> None:
     values = (Decimal("0.00"),) if "-" in text else ()
     assert _read("csv", text, "n DECIMAL(10, 2)") == values
     assert _read("json", f'{{"n":{text}}}', "n DECIMAL(10, 2)") == values
+
+
+@pytest.mark.parametrize(
+    ("number", "fitted"),
+    [("9.994", "9.99"), ("9.995", None), ("-9.995", None), ("0.005", "0.01"), ("-0.004", "0.00"), ("10", None)],
+)
+def test_a_decimal_that_has_too_many_digits_when_it_is_rounded_does_not_fit(number: str, fitted: str | None) -> None:
+    assert fit_decimal(Decimal(number), 3, 2) == (None if fitted is None else Decimal(fitted))
 
 
 @pytest.mark.parametrize("text", ["1.0", "0.0", "-0.00", "0e-50", "10e-1", "1e1"])

@@ -64,6 +64,11 @@ def test_all_clauses() -> None:
     assert found.notes == ("lake.t (line 8, column 14): the table is used if it exists, as with IF NOT EXISTS",)
 
 
+@pytest.mark.parametrize("before", ["id", "price", "day", "a"])
+def test_a_column_is_added_after_a_declared_one_or_one_that_is_added_before_it(before: str) -> None:
+    assert [c.after for c in _read(f"{_T} ADD COLUMN a AS 1, b AS 2 AFTER `{before}`").added] == ["", before]
+
+
 def test_a_followed_table_needs_no_columns_and_its_key_may_be_metadata() -> None:
     options = "WITH ('connector' = 'kafka')"
     for columns in ("", "()"):
@@ -128,6 +133,12 @@ def test_settings_and_statements_without_effect_are_told() -> None:
     )
 
 
+def test_alter_table_counts_for_the_statements_after_it() -> None:
+    job = read_job(f"{_K}{_T};\nALTER TABLE k ADD (x INT)")
+    assert [table.source.name for table in job.tables] == ["k"]
+    assert job.notes == ("ALTER TABLE at line 9 is not run: the tables are those of the CREATE TABLE statements",)
+
+
 def test_an_expression_that_cannot_be_evaluated_is_refused_with_its_place() -> None:
     (column,) = _read(f"{_T} ADD COLUMN\n  v AS COALESCE(JSON_VALUE(p, '$.a'), 'x')").added
     assert column.expression == Expression("COALESCE(JSON_VALUE(p, '$.a'), 'x')")  # the type of p is not known
@@ -173,6 +184,8 @@ def test_an_expression_that_cannot_be_evaluated_is_refused_with_its_place() -> N
         (f"{_T} ADD COLUMN id AS 1", "there are two columns named 'id', at line 8, column"),
         (f"{_T} ADD COLUMN a AS 1, a AS 2", "there are two columns named 'a'"),
         (f"{_T} ADD COLUMN a AS 1 AFTER b", "AFTER b: the followed table does not declare this column"),
+        (f"{_T} ADD COLUMN a AS 1 AFTER b, b AS 2", "AFTER b: the followed table does not declare this column"),
+        (f"{_T} ADD COLUMN a AS 1 FIRST AFTER id", "expected ADD COLUMN or the end of the statement, found 'AFTER'"),
         (f"{_T} WHERE 1 = 1", "expected ADD COLUMN or the end of the statement, found 'WHERE', at line 8, column 75"),
         (f"{_T} /*+ OPTIONS('topic' 'x') */", "expected '=' after option 'topic', at line 8, column 95$"),
         (f"{_T} /*+ OPTIONS('topic' = 'x')", r"expected '\*/', found the end of the text"),
@@ -198,6 +211,7 @@ def test_errors_of_the_followed_table_have_its_place() -> None:
 def test_statements_are_found_without_checking_them() -> None:
     text = f"{_K} CREATE TABLE a.`b c`( WITH ('as table' = 'x') -- AS TABLE y\n as /* */ table vvp.`default`.k ADD;"
     assert following_tables(text) == {"a.`b c`": "vvp.`default`.k"}
+    assert following_tables("CREATE TABLE `a``b` . c AS TABLE `d``.e`") == {"`a``b`.c": "`d``.e`"}
     assert following_tables("EXECUTE STATEMENT SET BEGIN CREATE TABLE IF NOT EXISTS a AS TABLE b; END") == {"a": "b"}
     assert following_tables(_K) == {}
 

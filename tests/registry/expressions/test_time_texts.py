@@ -96,6 +96,20 @@ def test_a_form_is_the_same_as_a_literal_and_as_a_column(call: str, form: str) -
     assert evaluated(call.format("p"), zone=NEW_YORK, **given, p=[form] * 3) == literal
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("DATE_FORMAT(s, {})", "DATE_FORMAT(ts, {})", "DATE_FORMAT(lz, {})", "FROM_UNIXTIME(n, {})"),
+        *("UNIX_TIMESTAMP(s, {})", "TO_DATE(s, {})", "TO_TIMESTAMP(s, {})", "TO_TIMESTAMP_LTZ(s, {}, 'UTC')"),
+        *("CONVERT_TZ(s, {}, 'UTC')", "CONVERT_TZ(s, 'UTC', {})"),
+    ],
+)
+def test_a_pattern_or_zone_that_is_null_gives_null(call: str) -> None:
+    given = {"s": "2024-03-09 12:34:56", "ts": "2024-03-09", "lz": "2024-03-09", "n": 0}
+    for null in ("CAST(NULL AS STRING)", "p"):
+        assert value(call.format(null), **given) is None
+
+
 # --- java.time -----------------------------------------------------------------------------------------------
 
 
@@ -127,6 +141,8 @@ def test_a_form_is_the_same_as_a_literal_and_as_a_column(call: str, form: str) -
         # parts of the day, alone and with others
         ("81296123", "A", "1970-01-01T22:34:56.123000"),
         ("22:34:56 81296123", "HH:mm:ss A", "1970-01-01T22:34:56.123000"),
+        ("81296123 123456", "A SSSSSS", "1970-01-01T22:34:56.123000"),
+        ("81296123 5", "A n", None),
         ("00:30", "kk:mm", "1970-01-01T00:30:00"),
         ("AM", "a", "1970-01-01T06:00:00"),
         ("PM", "a", "1970-01-01T18:00:00"),
@@ -136,6 +152,7 @@ def test_a_form_is_the_same_as_a_literal_and_as_a_column(call: str, form: str) -
         ("24", "HH", "1970-01-01T00:00:00"),
         ("09.03.2024 24", "dd.MM.yyyy HH", "2024-03-10T00:00:00"),
         ("24:30", "HH:mm", None),
+        ("24 00", "HH ss", None),
         # a year of 52 weeks ends with week 53, too
         ("2022 53 1", "YYYY ww e", "2022-12-25T00:00:00"),
         ("2023 52 1", "YYYY ww e", "2023-12-24T00:00:00"),
@@ -149,7 +166,9 @@ def test_a_form_is_the_same_as_a_literal_and_as_a_column(call: str, form: str) -
         ("024", "yy", None),
         ("  9 03", "pppd MM", "1970-03-09T00:00:00"),
         ("123", "ppd", None),
+        ("2024", "pppu", None),
         ("02-30", "MM-dd", None),
+        ("300000", "u", None),
     ],
 )
 def test_to_timestamp_reads_as_java_time(text: str, pattern: str, time: str | None) -> None:
@@ -261,6 +280,13 @@ def test_fields_that_are_too_large_go_on_to_the_next() -> None:
     assert value("UNIX_TIMESTAMP(s)", s="1970-13-32 24:60:60") == value("UNIX_TIMESTAMP(s)", s="1971-02-02 01:01:00")
 
 
+@pytest.mark.parametrize("form", ["'bb'", "p"])
+def test_a_wrong_pattern_fails_its_row_before_the_text_is_read(form: str) -> None:
+    for function in ("DATE_FORMAT", "UNIX_TIMESTAMP", "TO_DATE"):
+        assert "does not know the letter b" in failure(f"{function}(s, {form})", s="x", p="bb")
+    assert "does not know the letter b" in failure(f"FROM_UNIXTIME(n, {form})", n=0, p="bb")
+
+
 def test_a_text_that_does_not_fit() -> None:
     assert value("UNIX_TIMESTAMP(s)", s="x") == LEAST_BIGINT
     assert value("DATE_FORMAT(s, 'yyyy')", s="x") is None
@@ -364,7 +390,8 @@ def test_each_letter_of_an_offset_has_its_form(letters: str, offset: str, second
         *(("d MMM yyyy", "9 jAn 1970", 691_200), ("HH h a", "10 11 PM", 82_800), ("h a HH", "11 PM 10", 36_000)),
         *(("HH a", "10 PM", 36_000), ("dd D dd", "01 40 02", 86_400), ("D dd D", "40 03 41", 3_456_000)),
         # numbers have an exponent, and the low bits of an int
-        *(("ss", "1E2", 100), ("dd", "4294967297", 0)),
+        *(("ss", "1E2", 100), ("dd", "4294967297", 0), ("HH:mm:ss", "00:00:05E1", 50), ("HH:mm:ss", "00:00:05E", 5)),
+        *(("HH:mm:ss", "00:00:05\u0661", 51), ("HH:mm:ss", "00:00:05x", 5), ("HH:mm:ss", "00:00:05é", 5)),
         ("''yyyy'x''y'", "'1970x'y", 0),
     ],
 )
@@ -382,10 +409,12 @@ def test_unix_timestamp_reads_as_simple_date_format(pattern: str, text: str, sec
         ("UNIX_TIMESTAMP(s, 'ww')", "200000000", "too large"),
         ("UNIX_TIMESTAMP(s, 'XXXX')", "1970", "at most 3 letters X"),
         ("CONVERT_TZ(s, p, 'UTC')", "1970-01-01 00:00:00", "SystemV"),
+        ("UNIX_TIMESTAMP(s, 'G YYYY')", "BC 0001", "letter Y"),
+        ("FROM_UNIXTIME(n, 'YYYY')", "", "letter Y"),
     ],
 )
 def test_what_java_computes_and_this_library_does_not_fails_its_row(expression: str, text: str, why: str) -> None:
-    assert why in failure(expression, s=text, p="SystemV/EST5")
+    assert why in failure(expression, s=text, p="SystemV/EST5", n=-62_200_000_000)
 
 
 # --- dates and instants --------------------------------------------------------------------------------------
@@ -443,7 +472,7 @@ def test_a_zone_of_a_column_is_one_of_java_time_or_gives_null(zone: str, instant
     ("zone", "hours"),
     [
         *(("GMT+23:59", 23 + 59 / 60), ("GMT+5", 5), ("GMT-0530", -5.5), ("EST", -5), ("ECT", 1), ("MST", -7)),
-        *(("GMT+24:00", 0), ("GMT+23:60", 0), ("+05:30", 0), ("ROC", 0), ("nope", 0)),
+        *(("GMT-:30", -0.5), ("GMT+24:00", 0), ("GMT+23:60", 0), ("+05:30", 0), ("ROC", 0), ("nope", 0)),
     ],
 )
 def test_a_zone_that_java_util_does_not_know_is_gmt(zone: str, hours: float) -> None:

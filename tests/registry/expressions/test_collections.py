@@ -86,6 +86,12 @@ def test_a_row_fails_where_flink_converts_null() -> None:
     assert dict(_value("MAP_UNION(m, MAP['c', 9.5])", m=[("b", None)])).keys() == {"b", "c"}
 
 
+def test_arrays_of_float_and_double_become_one_of_double() -> None:
+    floats = "ARRAY[CAST(0.5 AS FLOAT)]"
+    assert _value(f"ARRAY_CONCAT({floats}, doubles)", doubles=[0.1]) == [0.5, 0.1]
+    assert _value(f"ARRAY_CONCAT(doubles, {floats})", doubles=[0.1]) == [0.1, 0.5]
+
+
 def test_null_is_an_element_of_any_type() -> None:
     assert _value("ARRAY[ints, NULL]", ints=[1]) == [[1], None]
     assert _value("ARRAY[NULL, s]", s="a") == [None, "a"]
@@ -100,7 +106,9 @@ def test_arrays_with_null_in_them_are_not_compared() -> None:
         *("ARRAY_DISTINCT(ARRAY[nested, nested])", "ARRAY_DISTINCT(ARRAY[ROW(nested), ROW(nested)])"),
     ):
         assert "NULL in it" in _evaluated(expression, nested=[[1], [None]], ints=[3])[1]
-    assert _value("ARRAY_DISTINCT(ARRAY[ROW(ints, i), ROW(ints, i)])", ints=[1]) == [{"EXPR$0": [1], "EXPR$1": None}]
+    for ints in ([1], None):
+        row = {"EXPR$0": ints, "EXPR$1": None}
+        assert _value("ARRAY_DISTINCT(ARRAY[ROW(ints, i), ROW(ints, i)])", ints=ints) == [row]
 
 
 def test_nan_equals_nothing_and_zeros_are_equal_but_not_for_a_hash() -> None:

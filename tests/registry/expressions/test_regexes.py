@@ -86,6 +86,13 @@ def test_like(text: str, pattern: str, matches: bool) -> None:
     assert value(f"s LIKE '{pattern}'", s=text) is matches
 
 
+@pytest.mark.parametrize("null", ["CAST(NULL AS STRING)", "p"])
+def test_like_of_a_pattern_or_an_escape_that_is_null_is_null(null: str) -> None:
+    assert value(f"s LIKE {null}", s="a") is None
+    assert value(f"s LIKE 'a' ESCAPE {null}", s="a") is None
+    assert value(f"s SIMILAR TO {null}", s="a") is None
+
+
 @cost.at_most(2)
 def test_like_with_many_percent_signs_is_fast() -> None:
     for pattern in ("%a" * 50 + "%b", "%a_" * 50 + "%b"):

@@ -59,6 +59,11 @@ def test_halves_of_characters_become_question_marks() -> None:
     assert value("SPLIT(s, '')", s="a😀") == ["a", "?", "?"]
 
 
+def test_a_cast_of_bytes_to_a_text_counts_units() -> None:
+    for type_, text in {"VARCHAR(1)": "?", "VARCHAR(2)": "😀", "CHAR(3)": "😀 ", "CHAR(1)": "?"}.items():
+        assert value(f"CAST(x AS {type_})", x="😀".encode()) == text
+
+
 def test_a_negative_result_of_javas_int_is_no_position() -> None:
     assert value("LOCATE('a', s, i)", s="aa", i=-(2**31)) == 0
     assert "int" in failure("OVERLAY(s PLACING 'x' FROM 2 FOR 2147483647)", s="abc")
@@ -143,6 +148,12 @@ def test_only_empty_pieces_at_the_end_of_a_text_make_no_keys(delimiter: str) -> 
 def test_too_many_keys_in_a_bucket_fail_the_row() -> None:
     keys = [a + b + c + d for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB") for d in ("Aa", "BB")]
     assert "bucket" in failure("STR_TO_MAP(s)", s=",".join(keys))
+
+
+def test_a_separator_may_be_the_number_of_a_character_from_1_to_255() -> None:
+    for code, piece in {0: None, 1: "b", 44: "b", 255: "b", 256: None}.items():
+        assert value(f"SPLIT_INDEX(s, {code}, 1)", s=f"a{chr(code)}b") == piece
+        assert value("SPLIT_INDEX(s, i, 1)", s=f"a{chr(code)}b", i=code) == piece
 
 
 def test_an_index_of_elt_that_is_not_an_int_fails_in_its_range() -> None:

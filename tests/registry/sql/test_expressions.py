@@ -101,6 +101,30 @@ def test_operators_bind_as_in_flink(expression: str, same: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("(id, s) IN ((1, 'a'), (2, 'b'))", [True, False, None, False]),
+        ("(id, s) = (1, 'a')", [True, False, None, False]),
+        # a part of the rows of a part of the rows
+        ("CASE WHEN id > 1 THEN CASE WHEN id > 2 THEN s ELSE 'x' END END", [None, "x", None, "d"]),
+        ("CASE WHEN s IS NULL THEN 1 WHEN id > 1 AND s > 'b' THEN id END", [None, 2, 1, 4]),
+        ("COALESCE(NULLIF(s, 'a'), CASE WHEN id < 2 THEN s END)", ["a", "c", None, "d"]),
+    ],
+)
+def test_rows_that_are_selected_twice_keep_their_values(expression: str, values: list[Any]) -> None:
+    rows = {"id": [1, 2, 1, 4], "b": [True] * 4, "s": ["a", "c", None, "d"]}
+    assert _values(expression, rows) == values
+
+
+def test_a_row_that_is_selected_twice_fails_at_its_place() -> None:
+    row = {"id": FlinkType("INT")}
+    rows = Rows({"id": pa.array([0, 1, 2, 3], pa.int32())}, row, 4, Session())
+    bound = read_expression("CASE WHEN id > 0 THEN CASE WHEN id > 1 THEN 6 / (id - 2) ELSE 5 END END", row)
+    assert bound.evaluate(rows).values() == [None, 5, None, 6]
+    assert list(rows.failures) == [2]
+
+
+@pytest.mark.parametrize(
     ("expression", "named"),
     [
         ("reflect('java.lang.System', 'getProperty', 'user.home')", "REFLECT"),

@@ -343,7 +343,12 @@ def test_zone_names() -> None:
     assert value("FROM_UNIXTIME(n, 'z')", zone="+05:30", n=0) == "GMT+05:30"
     assert value("FROM_UNIXTIME(n, 'Z X XX XXX')", zone="America/St_Johns", n=0) == "-0330 -03 -0330 -03:30"
     assert "zzzz" in failure("FROM_UNIXTIME(n, 'zzzz')", n=0)
-    assert "the time zone America/Adak is not known" in failure("FROM_UNIXTIME(n, 'z')", zone="America/Adak", n=0)
+    summers = {"Europe/Dublin": ("IST", 1_720_000_000), "America/Anchorage": ("AKDT", 47_217_600)}
+    for zone, (name, moment) in summers.items():  # in Alaska, the daylight time of 1971 was the standard time of today
+        assert value("FROM_UNIXTIME(n, 'z')", zone=zone, n=moment) == name
+    assert value("FROM_UNIXTIME(n, 'z')", zone="Europe/Dublin", n=1_704_067_200) == "GMT"
+    for zone, moment in {"America/Adak": 0, "Africa/Windhoek": 0, "America/Bahia_Banderas": 1_183_291_200}.items():
+        assert f"the time zone {zone} is not known" in failure("FROM_UNIXTIME(n, 'z')", zone=zone, n=moment)
 
 
 @pytest.mark.parametrize(
@@ -352,6 +357,7 @@ def test_zone_names() -> None:
         # of the session's zone: standard time, and an hour more in daylight time
         *((NEW_YORK, "EST", -5), (NEW_YORK, "EDT", -4), (NEW_YORK, "est", -5)),
         *((NEW_YORK, "MST", -7), (NEW_YORK, "CET", 1), (NEW_YORK, "utc", 0), ("Europe/Dublin", "GMT", 0)),
+        *(("America/Inuvik", "MST", -7), ("America/Inuvik", "MDT", -6)),  # Python has two hours of daylight time there
         *(("UTC", "GMT+2:30", 2.5), ("UTC", "GMT-11:00", -11), ("UTC", "+0259", 2 + 59 / 60)),
     ],
 )
@@ -365,8 +371,10 @@ def test_the_zone_of_a_text_has_its_offset_in_summer_and_winter(
 
 @pytest.mark.parametrize(
     ("zone", "name", "date"),
-    # Java has another offset or another name in the first two, and other names before 1970
-    [("America/Phoenix", "MDT", "2024-07-01"), ("Europe/Dublin", "IST", "2024-07-01"), (NEW_YORK, "EST", "1969-12-31")],
+    [
+        *(("America/Phoenix", "MDT", "2024-07-01"), ("Europe/Dublin", "IST", "2024-07-01")),
+        *(("America/Adak", "HDT", "2024-07-01"), (NEW_YORK, "EST", "1969-12-31")),
+    ],
 )
 def test_a_zone_of_a_text_that_is_not_known_fails_its_row(zone: str, name: str, date: str) -> None:
     assert "the letter z" in failure("UNIX_TIMESTAMP(s, 'yyyy-MM-dd z')", zone=zone, s=f"{date} {name}")

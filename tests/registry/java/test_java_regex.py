@@ -40,6 +40,7 @@ _MATCHES: list[tuple[str, list[str], list[str]]] = [
     ("(?d).", ["\r", "\u2028"], ["\n"]),
     (r"\d+", ["12"], ["١"]),
     (r"(?U)\d+", ["12", "١"], []),
+    (r"(?U)\w+", ["e\u0301", "a‿b"], ["a b"]),
     (r"\w\s", ["a ", "_\x0b"], ["é ", "a\xa0"]),
     (r"\h\v", ["\xa0\x0b"], ["ab"]),
     (r"\R", ["\r\n", "\u2029"], ["a"]),
@@ -193,6 +194,13 @@ def test_slow_texts_shorten_the_timeout() -> None:
             compiled.matches(f"text {i}")
     assert counted.asked[:3] == [1, 0.5, 0.25]
     assert sum(counted.asked) < 3.1
+
+
+@pytest.mark.parametrize(("text", "asked"), [("a" * 250, []), ("a" * 251, [1.0]), ("é", [1.0])])
+def test_only_a_short_text_of_ascii_is_matched_without_a_timeout(text: str, asked: list[float]) -> None:
+    counted = _Counted(slow=False)
+    assert JavaPattern(counted, quick=re.compile(".*")).matches(text)
+    assert counted.asked == asked
 
 
 @pytest.mark.parametrize("slow", [False, True])

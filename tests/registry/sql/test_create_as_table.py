@@ -8,7 +8,7 @@ import pytest
 
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.sql.create_as_table import CreateAsTable, following_tables, read_job
+from kvformat.registry.sql.create_as_table import CreateAsTable, followed_by_table, following_tables, read_job
 from kvformat.registry.sql.expressions import Expression
 
 _SECRET = "s3same"
@@ -214,6 +214,25 @@ def test_statements_are_found_without_checking_them() -> None:
     assert following_tables("CREATE TABLE `a``b` . c AS TABLE `d``.e`") == {"`a``b`.c": "`d``.e`"}
     assert following_tables("EXECUTE STATEMENT SET BEGIN CREATE TABLE IF NOT EXISTS a AS TABLE b; END") == {"a": "b"}
     assert following_tables(_K) == {}
+
+
+def test_of_statements_with_the_same_name_the_last_says_which_table_is_followed() -> None:
+    target = ("default_catalog", "default_database", "t")
+    text = "CREATE TABLE t AS TABLE a; DROP TABLE t; CREATE TABLE t AS TABLE b"
+    assert followed_by_table(text) == {target: "b"}
+    assert followed_by_table(f"{text}; DROP TABLE t") == {}
+    assert followed_by_table(f"{text}; DROP TABLE t; CREATE TABLE t (id INT)") == {}
+
+
+def test_each_option_has_the_place_of_its_name_however_that_is_written() -> None:
+    names = ("'it''s'", "'a' 'b'", r"U&'k\0065y'", "E'x=y'")
+    options = ", ".join(f"{name} = 'v=w'" for name in names)
+    text = f"CREATE TABLE IF NOT EXISTS t WITH ({options}) AS TABLE k"
+    found = _read(text)
+    assert list(found.options) == ["it's", "ab", "key", "x=y"]
+    assert found.places.keys() == {"", *found.options}
+    columns = [int(found.places[name].rpartition(" ")[2]) for name in found.options]
+    assert [text[column - 1 :][: len(name)] for column, name in zip(columns, names, strict=True)] == list(names)
 
 
 @pytest.mark.parametrize("cut", range(0, 240, 4))

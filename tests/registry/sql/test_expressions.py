@@ -204,6 +204,8 @@ def test_functions_and_operators_are_refused_by_name(expression: str, named: str
         ("INTERVAL 'x'", "','"),
         ("TRIM(BOTH 'x')", "')': expected FROM"),
         ("JSON_VALUE(s, '$' NULL ON EMPTY ERROR ON EMPTY)", "ON EMPTY is given twice"),
+        ("JSON_OBJECT('a' 1)", "expected 'VALUE'"),
+        ("JSON_OBJECT('a')", "expected 'VALUE'"),
     ],
 )
 def test_unsupported_expressions_are_refused(expression: str, shown: str) -> None:
@@ -248,6 +250,14 @@ def test_the_depth_of_brackets_is_limited() -> None:
     assert _column("(" * 50 + "id" + ")" * 50).refused == ""
     for opened, closed in (("(", ")"), ("UPPER(", ")"), ("TO_TIMESTAMP_LTZ(", ", 3)"), ("CASE WHEN ", ""), ("m[", "]")):
         assert "nested more than 60 levels deep" in _column(f"{opened * 8000}id{closed * 8000}").refused
+
+
+def test_the_depth_of_operators_is_limited_but_not_the_number_of_conditions() -> None:
+    for count, reason in {150: "", 151: "operators are nested more than 150 levels deep"}.items():
+        assert reason in _column(" + ".join(["id"] * count)).refused
+        assert (_column(" || ".join(["s"] * count)).refused == "") is (reason == "")
+    for sign in ("AND", "OR"):
+        assert _column(f" {sign} ".join(["b"] * 1000)).refused == ""
 
 
 def test_columns_can_be_used_before_their_declaration() -> None:

@@ -127,6 +127,14 @@ def test_alter_table_counts_for_the_statements_after_it_until_the_table_is_creat
         assert [column.name for column in find_table(f"{create}; {change}{after}", "k").columns] == ["c"]
 
 
+def test_given_options_replace_those_of_the_table_and_none_removes_one() -> None:
+    given = {"format": "csv", "topic": None, "csv.ignore-parse-errors": "true", "absent": None}
+    assert find_table(_TABLE, options=given).options == {
+        "connector": "kafka", "properties.bootstrap.servers": "b:9092", "format": "csv",
+        "csv.ignore-parse-errors": "true",
+    }  # fmt: skip
+
+
 def test_use_catalog_of_the_default_catalog_sets_its_database() -> None:
     text = f"CREATE TABLE t (a INT) {_WITH}; USE db; USE CATALOG default_catalog; DROP TABLE t; CREATE TABLE t (b INT)"
     assert [column.name for column in find_table(text, "default_catalog.default_database.t").columns] == ["b"]

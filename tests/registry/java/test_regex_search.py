@@ -81,8 +81,9 @@ def test_a_word_boundary_beside_signs_that_java_does_not_count_is_not_supported(
     assert len(find_all(boundary, "é ß😀")) == 4
     for text in ("e\u0301", "a‿b", "Ⅷ", "ⓐ"):
         for search in (find_all, find_first, finds, split, functools.partial(replace_all, replacement="-")):
-            with pytest.raises(UnsupportedMatchError):
-                search(boundary, text)
+            for pattern in (boundary, compile_search(r"\b.")):
+                with pytest.raises(UnsupportedMatchError):
+                    search(pattern, text)
 
 
 def test_the_end_of_the_previous_match_is_not_supported() -> None:

@@ -291,6 +291,12 @@ def test_a_double_that_is_no_number_is_a_text(number: str) -> None:
     assert _value("JSON_STRING(CAST(j AS DOUBLE))", number) == f'"{number}"'
 
 
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_sum_that_is_infinite_is_a_text(sign: str) -> None:
+    query = "JSON_QUERY(j, '$.sum()' WITH WRAPPER)"
+    assert _value(query, f"[{sign}1e308, {sign}1e308]") == f'["{sign}Infinity"]'
+
+
 def test_members_that_are_json_are_not_quoted_again() -> None:
     assert _value("JSON_ARRAY(JSON_ARRAY(j), j)", "x") == '[["x"],"x"]'
     assert _value("JSON_ARRAY(JSON_STRING(j))", "x") == '["\\"x\\""]'

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
+from kvformat.registry.java import jackson_text
 from kvformat.registry.java.parse import fit_decimal
 
 
@@ -119,6 +120,19 @@ def test_surrogates_in_utf32_are_characters(encoding: str, written: str, read: s
 
     assert _read("csv", encoded(f"1,{written}"), "a INT, s STRING") == (1, read)
     assert _read("json", encoded(f'{{"s":"{written}"}}'), "s STRING") == (read,)
+
+
+@pytest.mark.parametrize("message", [b"\x001", b"1\0", b"\x001\x002", b"1\x002\0"])
+def test_a_zero_byte_at_the_begin_shows_utf16_also_in_a_message_of_two_bytes(message: bytes) -> None:
+    for parser in (jackson_text.JSON, jackson_text.CSV):
+        assert parser.decode(message) == ("12"[: len(message) // 2], False)
+
+
+@pytest.mark.parametrize("message", [b"\x001\0\0", b"\0\x001\0", b"\0\0\xff\xfe", b"\xfe\xff\0\0"])
+def test_utf32_in_an_unusual_order_is_an_encoding_that_csv_does_not_support(message: bytes) -> None:
+    with pytest.raises(jackson_text.BadEncoding):
+        jackson_text.CSV.decode(message)
+    assert "\0" in jackson_text.JSON.decode(message)[0]
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])

@@ -31,7 +31,7 @@ _FIRST_OF_UTIL = -2_208_988_800
 _RECENT_MONTHS = tuple(dt.datetime(year, month, 1) for year in range(2026, 2038) for month in range(1, 13))
 _OFFSET_ID = re.compile(r"([+-])(\d\d?)(?::?([0-5]\d)(?::?([0-5]\d))?)?", re.ASCII)
 _OFFSET_ID_FORMS = re.compile(r".\d|.\d\d|.\d{4}|.\d\d:\d\d|.\d{6}|.\d\d:\d\d:\d\d", re.ASCII)
-_UTIL_OFFSET = re.compile(r"GMT([+-])(?:(\d\d?)|(\d{1,2})(\d\d)|(\d{1,2}):(\d\d))", re.ASCII)
+_UTIL_OFFSET = re.compile(r"GMT([+-])(?:(\d\d?)|(\d{1,2})(\d\d)|(\d{0,2}):(\d\d))", re.ASCII)
 _NOT_IN_JAVA = frozenset(("EST", "HST", "MST", "ROC", "Factory", "GMT+0", "GMT-0", "localtime"))
 """Names of the time zone database that `ZoneId.of` does not know."""
 _SHORT_IDS: dict[str, int | str] = {
@@ -112,7 +112,7 @@ def zone_of_util_id(name: str) -> Zone:
     match = _UTIL_OFFSET.fullmatch(name)
     if not match:
         return 0
-    hours = int(match[2] or match[3] or match[5])
+    hours = int(match[2] or match[3] or match[5] or 0)
     minutes = int(match[4] or match[6] or 0)
     if hours > 23 or minutes > 59:
         return 0

@@ -151,9 +151,8 @@ def _as_what(text: str, statement: Statement) -> re.Match[str] | None:
 
 
 def _name_at(text: str, offset: int) -> str:
-    match = re.compile(rf"(?:{_BLANKS})?((?:`[^`]*`|[\w$]+)(?:\s*\.\s*(?:`[^`]*`|[\w$]+))*)", re.DOTALL).match(
-        text, offset
-    )
+    part = r"(?:`[^`]*(?:``[^`]*)*`|[\w$]+)"
+    match = re.compile(rf"(?:{_BLANKS})?({part}(?:\s*\.\s*{part})*)", re.DOTALL).match(text, offset)
     return re.sub(r"\s*\.\s*", ".", match[1]) if match else ""
 
 

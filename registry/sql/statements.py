@@ -241,7 +241,7 @@ class CreatedTables:
         self.text, self.statements, self.choose = text, statements(text), choose
         # of each table its history: the index of a statement, and the CREATE TABLE that counts after it (None: dropped)
         self.created: dict[tuple[str, ...], list[tuple[int, Statement | None]]] = {}
-        self.altered: dict[tuple[str, ...], int] = {}  # the line of the last ALTER TABLE
+        self.altered: dict[tuple[str, ...], list[tuple[int, int]]] = {}  # of each ALTER TABLE its index and line
         self.current: list[tuple[str, str]] = []  # of each statement the current catalog and database
         current = _DEFAULTS
         for i, statement in enumerate(self.statements):
@@ -258,7 +258,7 @@ class CreatedTables:
         if statement.kind == "DROP TABLE":
             self.created.setdefault(full, []).append((i, None))
         elif statement.kind == "ALTER TABLE":
-            self.altered[full] = statement.line
+            self.altered.setdefault(full, []).append((i, statement.line))
         elif statement.kind in ("CREATE TABLE", "REPLACE TABLE"):
             before = self._at(full, i)
             if before is not None and "EXISTS" in statement._options:
@@ -270,13 +270,16 @@ class CreatedTables:
                     field=statement.name,
                 )
             self.created.setdefault(full, []).append((i, statement))
-            self.altered.pop(full, None)
 
     def _at(self, full: tuple[str, ...], before: int) -> Statement | None:
         """Return the CREATE TABLE that counts before a statement; None if the table does not exist then."""
+        return self._state(full, before)[1]
+
+    def _state(self, full: tuple[str, ...], before: int) -> tuple[int, Statement | None]:
+        """Return the index of the last CREATE or DROP before a statement, and the CREATE TABLE that counts after it."""
         states = self.created.get(full, [])
         i = bisect.bisect_left(states, before, key=lambda state: state[0])
-        return states[i - 1][1] if i else None
+        return states[i - 1] if i else (-1, None)
 
     def seen_by(self, i: int, name: tuple[str, ...]) -> Statement:
         """Return the CREATE TABLE that counts for a name in statement `i`; raises `LookupError` with the reason."""
@@ -286,13 +289,18 @@ class CreatedTables:
             tables = self._existing(i)
             there = f"only {_listed(tables)}" if tables else "and the text creates no other table before it"
             raise LookupError(f"the table '{_shown(full)}' does not exist before it, {there}")
-        if full in self.altered:
-            raise LookupError(self._altered(full))
+        if changed := self._altered(full, i):
+            raise LookupError(changed)
         return statement
 
-    def _altered(self, full: tuple[str, ...]) -> str:
+    def _altered(self, full: tuple[str, ...], before: int) -> str:
+        """Return the error for a table that ALTER TABLE has changed before a statement; "" if it has not."""
+        changes = self.altered.get(full, [])
+        i = bisect.bisect_left(changes, before, key=lambda change: change[0])
+        if not i or changes[i - 1][0] < self._state(full, before)[0]:
+            return ""
         return (
-            f"table '{_shown(full)}' is changed by ALTER TABLE, at line {self.altered[full]}, which is not "
+            f"table '{_shown(full)}' is changed by ALTER TABLE, at line {changes[i - 1][1]}, which is not "
             "supported: write the change into its CREATE TABLE"
         )
 
@@ -336,8 +344,8 @@ class CreatedTables:
         """Parse the CREATE TABLE that counts before a statement; `depth` is the number of LIKEs that led to it."""
         statement = self._at(full, before)
         assert statement is not None
-        if full in self.altered:
-            raise SchemaError(self._altered(full), field=_shown(full))
+        if changed := self._altered(full, before):
+            raise SchemaError(changed, field=_shown(full))
         at = self.statements.index(statement)
 
         def base(name: tuple[str, ...]) -> TableDefinition:

@@ -25,6 +25,8 @@ from kvformat.registry.expressions.local_times import days_of, month_length
 _MOST_OFFSET = 64_800
 """Seconds: java.time's largest offset, 18 hours."""
 _INTS = 2**31
+_MOST_WEEKS = 53
+"""Weeks of a year; in a year with 52 weeks, Java reads week 53 as week 52."""
 
 
 class InvalidDate(Exception):
@@ -148,8 +150,9 @@ class _Resolver:
             changed = True
         elif self._has("WEEKDAY", "WEEK", "WEEK_YEAR") and not self._has("YEAR"):
             year, day, week = self._pop("WEEK_YEAR"), self._pop("WEEKDAY"), self.fields.pop("WEEK")
-            if not 1 <= week <= weeks_of_year(year):
+            if not 1 <= week <= _MOST_WEEKS:
                 raise ParseFailure
+            week = min(week, weeks_of_year(year))
             self._set_date(week_begin(days_of(year, 1, 1)) + 7 * (week - 1) + day % 7)
             changed = True
         return changed

@@ -13,12 +13,15 @@ import re
 from kvformat.registry.expressions.rows import RowError
 from kvformat.registry.java.zones import Zone, is_daylight_time, raw_offset, util_offset_of_moment
 
-_OTHERWISE = ("America/Adak", "America/Atka", "Pacific/Johnston", "US/Aleutian", "MET", "EST", "HST", "MST", "Factory")
+_OTHERWISE = (
+    "Africa/Windhoek", "America/Adak", "America/Atka", "Pacific/Johnston", "US/Aleutian", "MET", "EST", "HST", "MST",
+    "Factory",
+)  # fmt: skip
 """Zones for which Java does not use the abbreviation of the database."""
 _OFFSET = re.compile(r"[+-]\d\d:\d\d", re.ASCII)
 _RECENT = (dt.datetime(2024, 1, 1), dt.datetime(2024, 7, 1))
 _HOUR = 3600
-_BACKWARD = dt.timedelta(hours=-1)
+_NONE, _AN_HOUR = dt.timedelta(), dt.timedelta(hours=1)
 _STANDARD = {
     "CEST": "CET", "EEST": "EET", "EDT": "EST", "CDT": "CST", "MDT": "MST", "PDT": "PST",
 }  # fmt: skip
@@ -39,7 +42,10 @@ def short_zone_name(name: str, zone: Zone, micros: int) -> str:
             return f"GMT{name}"
     else:
         names = _names(zone)
-        daylight = util_offset_of_moment(zone, micros) != raw_offset(zone) and is_daylight_time(zone, micros)
+        if -_AN_HOUR in _daylight_times(zone):  # Ireland, whose daylight time is that of the winter in the database
+            daylight = util_offset_of_moment(zone, micros) != raw_offset(zone)
+        else:
+            daylight = is_daylight_time(zone, micros)
         if name not in _OTHERWISE and len(names) > daylight:
             return names[daylight]
     raise RowError(f"the letter z: Java's name of the time zone {name} is not known here")
@@ -48,11 +54,18 @@ def short_zone_name(name: str, zone: Zone, micros: int) -> str:
 def own_names(zone: Zone) -> tuple[str, ...]:
     """Return the abbreviations that a zone uses itself: that of standard time, and that of daylight time.
 
-    There are none for Ireland, whose standard time is that of the summer in the database, but not in Java.
+    There are none if Java has another standard time than Python: in Ireland, whose standard time is that of the summer
+    in the database, and where Python computes two hours of daylight time.
     """
-    if isinstance(zone, int) or any(month.replace(tzinfo=zone).dst() == _BACKWARD for month in _RECENT):
+    if isinstance(zone, int) or zone.key in _OTHERWISE or not _daylight_times(zone) <= {_NONE, _AN_HOUR}:
         return ()
     return _names(zone)
+
+
+@functools.lru_cache(maxsize=256)
+def _daylight_times(zone: dt.tzinfo) -> frozenset[dt.timedelta | None]:
+    """Return how much later the clocks are because of daylight time, as Python computes it for winter and summer."""
+    return frozenset(month.replace(tzinfo=zone).dst() for month in _RECENT)
 
 
 def offset_named(name: str, zone: Zone) -> int | None:

@@ -21,10 +21,15 @@ def _array(element: FlinkType) -> FlinkType:
     return FlinkType("ARRAY", fields=(FlinkField("element", element),))
 
 
-_MAP = FlinkType("MAP", fields=(FlinkField("key", _TEXT), FlinkField("value", _INT)))
+def _map(key: FlinkType) -> FlinkType:
+    return FlinkType("MAP", fields=(FlinkField("key", key), FlinkField("value", _INT)))
+
+
+_MAP = _map(_TEXT)
 _TYPES = {
     "i": _INT, "d": _DOUBLE, "s": _TEXT, "ints": _array(_INT), "doubles": _array(_DOUBLE), "texts": _array(_TEXT),
     "nested": _array(_array(_INT)), "m": _MAP, "m2": _MAP, "longs": _array(FlinkType("BIGINT")),
+    "of_doubles": _map(_DOUBLE), "of_arrays": _map(_array(_DOUBLE)),
 }  # fmt: skip
 
 
@@ -81,6 +86,12 @@ def test_a_row_fails_where_flink_converts_null() -> None:
     assert dict(_value("MAP_UNION(m, MAP['c', 9.5])", m=[("b", None)])).keys() == {"b", "c"}
 
 
+def test_arrays_of_float_and_double_become_one_of_double() -> None:
+    floats = "ARRAY[CAST(0.5 AS FLOAT)]"
+    assert _value(f"ARRAY_CONCAT({floats}, doubles)", doubles=[0.1]) == [0.5, 0.1]
+    assert _value(f"ARRAY_CONCAT(doubles, {floats})", doubles=[0.1]) == [0.1, 0.5]
+
+
 def test_null_is_an_element_of_any_type() -> None:
     assert _value("ARRAY[ints, NULL]", ints=[1]) == [[1], None]
     assert _value("ARRAY[NULL, s]", s="a") == [None, "a"]
@@ -90,8 +101,14 @@ def test_arrays_with_null_in_them_are_not_compared() -> None:
     assert _value("ARRAY_DISTINCT(nested)", nested=[[1], None, [1], [2], None]) == [[1], None, [2]]
     assert _value("ARRAY_POSITION(nested, ARRAY[2])", nested=[[1], [2]]) == 2
     assert _value("ARRAY_EXCEPT(nested, ARRAY[ints])", nested=[[1], [2], [2]], ints=[1]) == [[2]]
-    for expression in ("ARRAY_DISTINCT(nested)", "ARRAY_CONTAINS(nested, ints)", "ARRAY_INTERSECT(nested, nested)"):
+    for expression in (
+        *("ARRAY_DISTINCT(nested)", "ARRAY_CONTAINS(nested, ints)", "ARRAY_INTERSECT(nested, nested)"),
+        *("ARRAY_DISTINCT(ARRAY[nested, nested])", "ARRAY_DISTINCT(ARRAY[ROW(nested), ROW(nested)])"),
+    ):
         assert "NULL in it" in _evaluated(expression, nested=[[1], [None]], ints=[3])[1]
+    for ints in ([1], None):
+        row = {"EXPR$0": ints, "EXPR$1": None}
+        assert _value("ARRAY_DISTINCT(ARRAY[ROW(ints, i), ROW(ints, i)])", ints=ints) == [row]
 
 
 def test_nan_equals_nothing_and_zeros_are_equal_but_not_for_a_hash() -> None:
@@ -121,6 +138,15 @@ def test_an_order_that_depends_on_how_flink_holds_texts_fails_the_row() -> None:
 def test_of_equal_literals_as_keys_the_last_value_counts_in_the_place_of_the_first() -> None:
     assert _value("MAP['a', 1, 'b', 2, 'a', 3]") == [("a", 3), ("b", 2)]
     assert _value("MAP_KEYS(MAP_UNION(m, m2))", m=[("a", 1), ("b", 2)], m2=[("c", 3), ("a", 4)]) == ["c", "a", "b"]
+
+
+def test_of_keys_that_are_equal_after_a_cast_the_last_value_counts() -> None:
+    keys, values = [1.2, 2.5, 1.7], [1, 2, 3]
+    found = _value("CAST(of_doubles AS MAP<INT, INT>)", of_doubles=list(zip(keys, values, strict=True)))
+    assert (dict(found), len(found)) == ({1: 3, 2: 2}, 2)
+    of_arrays = [([key], number) for key, number in zip(keys, values, strict=True)]
+    found = _value("CAST(of_arrays AS MAP<ARRAY<INT>, INT>)", of_arrays=of_arrays)
+    assert sorted(found) == [([1], 3), ([2], 2)]
 
 
 @pytest.mark.parametrize("key", ["COALESCE(i, 0)", "IFNULL(i, 0)", "COALESCE(NULL, i, 0)"])

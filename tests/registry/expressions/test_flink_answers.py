@@ -1,4 +1,4 @@
-"""Expressions of computed columns have the values of real Flink, in three time zones."""
+"""Expressions of computed columns have the types and values of real Flink, in three time zones."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_NOT_COMPARED = {"computed": 785, "computed-json": 0}
 
 
 @pytest.mark.parametrize("name", _LEAST_EQUAL)
-def test_expressions_have_the_values_of_flink(name: str) -> None:
+def test_expressions_have_the_types_and_values_of_flink(name: str) -> None:
     counts: collections.Counter[str] = collections.Counter()
     wrong = []
     given = computed.answers(name)

@@ -101,6 +101,15 @@ def test_a_string_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert _value("j IS JSON", f'["{"x" * 60_001}"]') is False
 
 
+@pytest.mark.parametrize("end", ["", "x" * 2000])
+def test_after_a_word_or_number_alone_there_is_a_sign_that_ends_it(end: str) -> None:
+    """Also in a long text, which is read in another way."""
+    for text in ("true", "null ", "false,", "true-", "1 ", "-1.5\n", '"a"x', "{}x", "[1]x"):
+        assert _value("j IS JSON", f"{text} {end}" if end else text) is True, text
+    for text in ("truex", "null1", "false_", "true\u00e9", "nul", "1x", "1,", "-1.5}"):
+        assert _value("j IS JSON", text + end) is False, text
+
+
 @pytest.mark.parametrize("number", ["1e2147483648", "1e-2147483648", "0e99999999999", "0.1e-2147483647"])
 def test_an_exponent_that_does_not_fit_32_bits_spoils_the_document(number: str) -> None:
     assert _value("JSON_VALUE(j, '$.a')", f'{{"a": 1, "b": {number}}}') is None
@@ -228,6 +237,14 @@ def test_the_first_wrong_character_of_a_text_is_counted_from_1() -> None:
     assert failures[0].endswith("at character 6")
 
 
+@pytest.mark.parametrize(
+    "behaviors", ["DEFAULT 'm' ON EMPTY DEFAULT 'e' ON ERROR", "DEFAULT 'e' ON ERROR DEFAULT 'm' ON EMPTY"]
+)
+def test_the_defaults_of_a_missing_value_and_of_an_error_are_in_any_order(behaviors: str) -> None:
+    for path, text, found in (("lax $.a", '{"a": 1}', "1"), ("lax $.a", "{}", "m"), ("strict $.a", "{}", "e")):
+        assert _value(f"JSON_VALUE(j, '{path}' {behaviors})", text) == found
+
+
 def test_half_a_character_becomes_a_question_mark() -> None:
     assert _value("JSON_VALUE(j, '$.a')", '{"a": "x\\ud83dy"}') == "x?y"
     assert _value("JSON_QUERY(j, '$')", '["\\ude00"]') == '["?"]'
@@ -266,6 +283,18 @@ def test_an_index_counts_from_the_first_or_the_last_element_of_an_array(path: st
 def test_a_path_has_a_limit() -> None:
     assert "10,000 characters" in _refused(f"JSON_VALUE(j, '$.{'a' * 10_001}')")
     assert _value(f"JSON_VALUE(j, '$.{'a.' * 4000}b')", "{}") is None
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+def test_a_double_that_is_no_number_is_a_text(number: str) -> None:
+    assert _value("JSON_ARRAY(CAST(j AS DOUBLE), 1)", number) == f'["{number}",1]'
+    assert _value("JSON_STRING(CAST(j AS DOUBLE))", number) == f'"{number}"'
+
+
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_a_sum_that_is_infinite_is_a_text(sign: str) -> None:
+    query = "JSON_QUERY(j, '$.sum()' WITH WRAPPER)"
+    assert _value(query, f"[{sign}1e308, {sign}1e308]") == f'["{sign}Infinity"]'
 
 
 def test_members_that_are_json_are_not_quoted_again() -> None:

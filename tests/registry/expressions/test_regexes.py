@@ -23,6 +23,7 @@ def _refused(expression: str) -> str:
     [
         *("REGEXP(s, '{}')", "REGEXP_COUNT(s, '{}')", "REGEXP_INSTR(s, '{}')", "REGEXP_SUBSTR(s, '{}')"),
         *("REGEXP_EXTRACT(s, '{}')", "REGEXP_EXTRACT_ALL(s, '{}', 0)", "REGEXP_REPLACE(s, '{}', '')"),
+        *("s SIMILAR TO '{}'", "STR_TO_MAP(s, '{}', '=')", "STR_TO_MAP(s, '=', '{}')"),
     ],
 )
 def test_a_slow_match_fails_the_row(expression: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,6 +84,13 @@ def test_a_lookbehind_within_a_character_fails_the_row() -> None:
 def test_like(text: str, pattern: str, matches: bool) -> None:
     assert value("s LIKE p", s=text, p=pattern) is matches
     assert value(f"s LIKE '{pattern}'", s=text) is matches
+
+
+@pytest.mark.parametrize("null", ["CAST(NULL AS STRING)", "p"])
+def test_like_of_a_pattern_or_an_escape_that_is_null_is_null(null: str) -> None:
+    assert value(f"s LIKE {null}", s="a") is None
+    assert value(f"s LIKE 'a' ESCAPE {null}", s="a") is None
+    assert value(f"s SIMILAR TO {null}", s="a") is None
 
 
 @cost.at_most(2)

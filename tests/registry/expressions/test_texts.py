@@ -59,6 +59,11 @@ def test_halves_of_characters_become_question_marks() -> None:
     assert value("SPLIT(s, '')", s="a😀") == ["a", "?", "?"]
 
 
+def test_a_cast_of_bytes_to_a_text_counts_units() -> None:
+    for type_, text in {"VARCHAR(1)": "?", "VARCHAR(2)": "😀", "CHAR(3)": "😀 ", "CHAR(1)": "?"}.items():
+        assert value(f"CAST(x AS {type_})", x="😀".encode()) == text
+
+
 def test_a_negative_result_of_javas_int_is_no_position() -> None:
     assert value("LOCATE('a', s, i)", s="aa", i=-(2**31)) == 0
     assert "int" in failure("OVERLAY(s PLACING 'x' FROM 2 FOR 2147483647)", s="abc")
@@ -132,9 +137,23 @@ def test_a_map_has_the_order_of_javas_hash_map() -> None:
     assert found == ["zz", "aaa", "BB", "Aa", "a", "b", "c", "foo", "q", "bar", "world", "baz", "hello"]
 
 
+@pytest.mark.parametrize("delimiter", ["','", "'[,]'", "p"])
+def test_only_empty_pieces_at_the_end_of_a_text_make_no_keys(delimiter: str) -> None:
+    for text, pairs in {
+        "a=1,,,": {"a": "1"}, ",,": {}, ",a=1,,b": {"": None, "a": "1", "b": None}, "=1,b=": {"": "1", "b": ""},
+    }.items():  # fmt: skip
+        assert dict(value(f"STR_TO_MAP(s, {delimiter}, '=')", s=text, p=",")) == pairs
+
+
 def test_too_many_keys_in_a_bucket_fail_the_row() -> None:
     keys = [a + b + c + d for a in ("Aa", "BB") for b in ("Aa", "BB") for c in ("Aa", "BB") for d in ("Aa", "BB")]
     assert "bucket" in failure("STR_TO_MAP(s)", s=",".join(keys))
+
+
+def test_a_separator_may_be_the_number_of_a_character_from_1_to_255() -> None:
+    for code, piece in {0: None, 1: "b", 44: "b", 255: "b", 256: None}.items():
+        assert value(f"SPLIT_INDEX(s, {code}, 1)", s=f"a{chr(code)}b") == piece
+        assert value("SPLIT_INDEX(s, i, 1)", s=f"a{chr(code)}b", i=code) == piece
 
 
 def test_an_index_of_elt_that_is_not_an_int_fails_in_its_range() -> None:
@@ -173,6 +192,32 @@ def test_a_charset_in_a_column() -> None:
     values, failures = evaluated("ENCODE(s, p)", s=["é", "é", None], p=["latin1", "nope", "nope"])
     assert values == [b"\xe9", None, None]
     assert list(failures) == [1]
+
+
+@pytest.mark.parametrize("number", ["CAST(NULL AS INT)", "i"])
+def test_a_digest_of_no_number_of_bits_is_null(number: str) -> None:
+    assert value(f"SHA2(s, {number})", s="a") is None
+    assert value("SHA2(x, CAST(NULL AS INT))", x=b"a") is None
+
+
+def test_of_two_failures_of_a_row_the_first_is_the_reason() -> None:
+    assert "'x'" in failure("CAST(s AS INT) + CAST(p AS INT)", s="x", p="y")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("TRIM(LEADING 'a' FROM s)", "TRIM(TRAILING 'a' FROM s)"),
+        ("CAST(s AS CHAR(1))", "CAST(s AS CHAR(2))"),
+        ("SUBSTRING(s, 1)", "SUBSTRING(s, 1, 1)"),
+        ("s || 'a'", "s || 'b'"),
+        ("i + 1", "i + 2"),
+        ("UUID()", "UUID()"),
+    ],
+)
+def test_calls_are_the_same_only_if_all_their_parts_are(left: str, right: str) -> None:
+    for sign, same in {"=": False, "<>": True, "IS NOT DISTINCT FROM": False, "IS DISTINCT FROM": True}.items():
+        assert value(f"{left} {sign} {right}", s="ab", i=1) is same
 
 
 def test_uuids_differ() -> None:

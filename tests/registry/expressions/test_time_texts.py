@@ -96,6 +96,20 @@ def test_a_form_is_the_same_as_a_literal_and_as_a_column(call: str, form: str) -
     assert evaluated(call.format("p"), zone=NEW_YORK, **given, p=[form] * 3) == literal
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("DATE_FORMAT(s, {})", "DATE_FORMAT(ts, {})", "DATE_FORMAT(lz, {})", "FROM_UNIXTIME(n, {})"),
+        *("UNIX_TIMESTAMP(s, {})", "TO_DATE(s, {})", "TO_TIMESTAMP(s, {})", "TO_TIMESTAMP_LTZ(s, {}, 'UTC')"),
+        *("CONVERT_TZ(s, {}, 'UTC')", "CONVERT_TZ(s, 'UTC', {})"),
+    ],
+)
+def test_a_pattern_or_zone_that_is_null_gives_null(call: str) -> None:
+    given = {"s": "2024-03-09 12:34:56", "ts": "2024-03-09", "lz": "2024-03-09", "n": 0}
+    for null in ("CAST(NULL AS STRING)", "p"):
+        assert value(call.format(null), **given) is None
+
+
 # --- java.time -----------------------------------------------------------------------------------------------
 
 
@@ -117,10 +131,59 @@ def test_a_form_is_the_same_as_a_literal_and_as_a_column(call: str, form: str) -
         ("2024-03-09 12:34:56.7", "dd.MM.yyyy", "2024-03-09T12:34:56.700000"),
         # the digits of a padded number are not kept free for it
         ("58922999999000  22", "NNppppmm", "1970-01-01T16:22:02.999000"),
+        # an optional section that does not fit leaves no fields, but a wrong offset in it fails
+        ("09.03.2024", "[MM/dd/yyyy][dd.MM.yyyy]", "2024-03-09T00:00:00"),
+        ("2024-03-09 10:00", "yyyy-MM-dd[ XXX][ HH:mm]", "2024-03-09T10:00:00"),
+        ("2024-03-09", "yyyy-MM-dd[ XXX]", "2024-03-09T00:00:00"),
+        ("09.03.2024 +24:00", "dd.MM.yyyy[ XXX][ +HH:mm]", None),
+        ("09.03.2024 10:00 +18:00", "dd.MM.yyyy HH:mm XXX", "2024-03-09T10:00:00"),
+        ("09.03.2024 10:00 +19:00", "dd.MM.yyyy HH:mm XXX", None),
+        # parts of the day, alone and with others
+        ("81296123", "A", "1970-01-01T22:34:56.123000"),
+        ("22:34:56 81296123", "HH:mm:ss A", "1970-01-01T22:34:56.123000"),
+        ("81296123 123456", "A SSSSSS", "1970-01-01T22:34:56.123000"),
+        ("81296123 5", "A n", None),
+        ("00:30", "kk:mm", "1970-01-01T00:30:00"),
+        ("AM", "a", "1970-01-01T06:00:00"),
+        ("PM", "a", "1970-01-01T18:00:00"),
+        ("13:00 AM", "HH:mm a", None),
+        ("10 at night", "h B", "1970-01-01T22:00:00"),
+        ("12 at night", "h B", "1970-01-01T00:00:00"),
+        ("24", "HH", "1970-01-01T00:00:00"),
+        ("09.03.2024 24", "dd.MM.yyyy HH", "2024-03-10T00:00:00"),
+        ("24:30", "HH:mm", None),
+        ("24 00", "HH ss", None),
+        # a year of 52 weeks ends with week 53, too
+        ("2022 53 1", "YYYY ww e", "2022-12-25T00:00:00"),
+        ("2023 52 1", "YYYY ww e", "2023-12-24T00:00:00"),
+        ("2023 53 1", "YYYY ww e", "2023-12-24T00:00:00"),
+        ("2023 54 1", "YYYY ww e", None),
+        # numbers: signs, and digits that are too many
+        ("12024", "yyyy", None),
+        ("+12024", "yyyy", "12024-01-01T00:00:00"),
+        ("+2024", "yyyy", None),
+        ("-0", "u", None),
+        ("024", "yy", None),
+        ("  9 03", "pppd MM", "1970-03-09T00:00:00"),
+        ("123", "ppd", None),
+        ("2024", "pppu4", "0202-01-01T00:00:00"),
+        ("02-30", "MM-dd", None),
+        ("300000", "u", None),
     ],
 )
 def test_to_timestamp_reads_as_java_time(text: str, pattern: str, time: str | None) -> None:
     assert value(f"TO_TIMESTAMP(s, '{pattern}')", s=text) == time
+
+
+@pytest.mark.parametrize(
+    ("digits", "time"),
+    [("1", "00:00:00.1"), ("123", "00:00:00.123"), ("123456", "00:00:00.123456"), ("123456789", "00:00:00.123456")],
+)
+def test_a_fraction_is_read_and_written_with_all_its_digits(digits: str, time: str) -> None:
+    form, moment = "S" * len(digits), f"1970-01-01T{time}"
+    found = value(f"DATE_FORMAT(TO_TIMESTAMP_LTZ(s, '{form}'), 'ss.SSSSSSSSS')", s=digits)
+    assert found == f"00.{digits[:6]:0<9}"
+    assert value(f"DATE_FORMAT(ts, '{form}')", ts=moment) == digits[:6].ljust(len(digits), "0")
 
 
 @pytest.mark.parametrize(
@@ -135,6 +198,10 @@ def test_to_timestamp_reads_as_java_time(text: str, pattern: str, time: str | No
         ("h B, K a, k", "10 at night, 10 PM, 22"),
         ("G D g", "AD 69 60378"),
         ("ppppd|HH[ XXX]", "   9|22"),
+        # only the date is computed if no letter is of the time
+        ("ppppd|ppH", "   9|22"),
+        ("d[ HH]", "9 22"),
+        ("d B", "9 at night"),
     ],
 )
 def test_date_format_writes_as_java_time(pattern: str, text: str) -> None:
@@ -152,6 +219,7 @@ def test_date_format_writes_as_java_time(pattern: str, text: str) -> None:
         ("bb", "letter b"),
         ("'x", "quote"),
         ("ddd", "letters d"),
+        ("pppyyyy", "more characters than the letters p"),
     ],
 )
 def test_a_pattern_that_java_refuses_fails_each_row(pattern: str, reason: str) -> None:
@@ -212,6 +280,13 @@ def test_fields_that_are_too_large_go_on_to_the_next() -> None:
     assert value("UNIX_TIMESTAMP(s)", s="1970-13-32 24:60:60") == value("UNIX_TIMESTAMP(s)", s="1971-02-02 01:01:00")
 
 
+@pytest.mark.parametrize("form", ["'bb'", "p"])
+def test_a_wrong_pattern_fails_its_row_before_the_text_is_read(form: str) -> None:
+    for function in ("DATE_FORMAT", "UNIX_TIMESTAMP", "TO_DATE"):
+        assert "does not know the letter b" in failure(f"{function}(s, {form})", s="x", p="bb")
+    assert "does not know the letter b" in failure(f"FROM_UNIXTIME(n, {form})", n=0, p="bb")
+
+
 def test_a_text_that_does_not_fit() -> None:
     assert value("UNIX_TIMESTAMP(s)", s="x") == LEAST_BIGINT
     assert value("DATE_FORMAT(s, 'yyyy')", s="x") is None
@@ -220,9 +295,13 @@ def test_a_text_that_does_not_fit() -> None:
     assert value("TO_DATE(s, 'yyyy')", s="x") == "1705471-09-27"
 
 
-def test_a_year_of_two_digits_is_at_most_20_years_ahead() -> None:
-    for now, year in {"2024-06-01": "2044", "2023-12-31": "1944"}.items():
-        assert value("FROM_UNIXTIME(UNIX_TIMESTAMP(s, 'yy'), 'yyyy')", now=now, s="44") == year
+@pytest.mark.parametrize("letters", ["yy", "y"])
+def test_a_year_of_two_digits_is_at_most_20_years_ahead(letters: str) -> None:
+    read = f"FROM_UNIXTIME(UNIX_TIMESTAMP(s, '{letters}-MM-dd'), 'yyyy-MM-dd')"
+    for now, date in {"2024-06-01": "2044-01-01", "2023-12-31": "1944-01-01"}.items():
+        assert value(read, now=now, s="44-01-01") == date
+    for text, date in {"44-05-31": "2044-05-31", "44-06-01": "1944-06-01"}.items():  # 80 years ago to the day
+        assert value(read, now="2024-06-01", s=text) == date
 
 
 @pytest.mark.parametrize(
@@ -261,7 +340,89 @@ def test_seconds_overflow_as_a_long() -> None:
 def test_zone_names() -> None:
     assert value("FROM_UNIXTIME(n, 'z Z X XXX')", zone=NEW_YORK, n=1_720_000_000) == "EDT -0400 -04 -04:00"
     assert value("FROM_UNIXTIME(n, 'z Z X XXX')", zone="UTC", n=0) == "UTC +0000 Z Z"
+    assert value("FROM_UNIXTIME(n, 'z')", zone="+05:30", n=0) == "GMT+05:30"
+    assert value("FROM_UNIXTIME(n, 'Z X XX XXX')", zone="America/St_Johns", n=0) == "-0330 -03 -0330 -03:30"
     assert "zzzz" in failure("FROM_UNIXTIME(n, 'zzzz')", n=0)
+    summers = {"Europe/Dublin": ("IST", 1_720_000_000), "America/Anchorage": ("AKDT", 47_217_600)}
+    for zone, (name, moment) in summers.items():  # in Alaska, the daylight time of 1971 was the standard time of today
+        assert value("FROM_UNIXTIME(n, 'z')", zone=zone, n=moment) == name
+    assert value("FROM_UNIXTIME(n, 'z')", zone="Europe/Dublin", n=1_704_067_200) == "GMT"
+    for zone, moment in {"America/Adak": 0, "Africa/Windhoek": 0, "America/Bahia_Banderas": 1_183_291_200}.items():
+        assert f"the time zone {zone} is not known" in failure("FROM_UNIXTIME(n, 'z')", zone=zone, n=moment)
+
+
+@pytest.mark.parametrize(
+    ("zone", "offset", "hours"),
+    [
+        # of the session's zone: standard time, and an hour more in daylight time
+        *((NEW_YORK, "EST", -5), (NEW_YORK, "EDT", -4), (NEW_YORK, "est", -5)),
+        *((NEW_YORK, "MST", -7), (NEW_YORK, "CET", 1), (NEW_YORK, "utc", 0), ("Europe/Dublin", "GMT", 0)),
+        *(("America/Inuvik", "MST", -7), ("America/Inuvik", "MDT", -6)),  # Python has two hours of daylight time there
+        *(("UTC", "GMT+2:30", 2.5), ("UTC", "GMT-11:00", -11), ("UTC", "+0259", 2 + 59 / 60)),
+    ],
+)
+@pytest.mark.parametrize(("date", "midnight"), [("2024-01-01", 1_704_067_200), ("2024-07-01", 1_719_792_000)])
+def test_the_zone_of_a_text_has_its_offset_in_summer_and_winter(
+    zone: str, offset: str, hours: float, date: str, midnight: int
+) -> None:
+    found = value("UNIX_TIMESTAMP(s, 'yyyy-MM-dd HH:mm z')", zone=zone, s=f"{date} 00:00 {offset}")
+    assert found == midnight - hours * 3600
+
+
+@pytest.mark.parametrize(
+    ("zone", "name", "date"),
+    [
+        *(("America/Phoenix", "MDT", "2024-07-01"), ("Europe/Dublin", "IST", "2024-07-01")),
+        *(("America/Adak", "HDT", "2024-07-01"), (NEW_YORK, "EST", "1969-12-31")),
+    ],
+)
+def test_a_zone_of_a_text_that_is_not_known_fails_its_row(zone: str, name: str, date: str) -> None:
+    assert "the letter z" in failure("UNIX_TIMESTAMP(s, 'yyyy-MM-dd z')", zone=zone, s=f"{date} {name}")
+
+
+@pytest.mark.parametrize(
+    ("letters", "offset", "seconds"),
+    [
+        *(("X", "+02", -7200), ("XX", "+0230", -9000), ("XXX", "+02:30", -9000), ("XXX", "Z", 0)),
+        *(("XXX", "+0230", LEAST_BIGINT), ("Z", "+0260", LEAST_BIGINT), ("Z", "+2400", LEAST_BIGINT)),
+    ],
+)
+def test_each_letter_of_an_offset_has_its_form(letters: str, offset: str, seconds: int) -> None:
+    assert value(f"UNIX_TIMESTAMP(s, 'yyyy {letters}')", zone=NEW_YORK, s=f"1970 {offset}") == seconds
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "seconds"),
+    [
+        # names in any case; of H and h a, and of fields that are repeated, those that were set last
+        *(("d MMM yyyy", "9 jAn 1970", 691_200), ("HH h a", "10 11 PM", 82_800), ("h a HH", "11 PM 10", 36_000)),
+        *(("HH a", "10 PM", 36_000), ("dd D dd", "01 40 02", 86_400), ("D dd D", "40 03 41", 3_456_000)),
+        # numbers have an exponent, and the low bits of an int
+        *(("ss", "1E2", 100), ("dd", "4294967297", 0), ("HH:mm:ss", "00:00:05E1", 50), ("HH:mm:ss", "00:00:05E", 5)),
+        *(("HH:mm:ss", "00:00:05\u0661", 51), ("HH:mm:ss", "00:00:05x", 5), ("HH:mm:ss", "00:00:05é", 5)),
+        ("''yyyy'x''y'", "'1970x'y", 0),
+    ],
+)
+def test_unix_timestamp_reads_as_simple_date_format(pattern: str, text: str, seconds: int) -> None:
+    assert value("UNIX_TIMESTAMP(s, p)", s=text, p=pattern) == seconds
+    quoted = pattern.replace("'", "''")
+    assert value(f"UNIX_TIMESTAMP(s, '{quoted}')", s=text) == seconds
+
+
+@pytest.mark.parametrize(
+    ("expression", "text", "why"),
+    [
+        ("UNIX_TIMESTAMP(s, 'yyyy')", "2147483647", "three million years"),
+        ("TO_DATE(s, 'yyyy')", "2147483647", "three million years"),
+        ("UNIX_TIMESTAMP(s, 'ww')", "200000000", "too large"),
+        ("UNIX_TIMESTAMP(s, 'XXXX')", "1970", "at most 3 letters X"),
+        ("CONVERT_TZ(s, p, 'UTC')", "1970-01-01 00:00:00", "SystemV"),
+        ("UNIX_TIMESTAMP(s, 'G YYYY')", "BC 0001", "letter Y"),
+        ("FROM_UNIXTIME(n, 'YYYY')", "", "letter Y"),
+    ],
+)
+def test_what_java_computes_and_this_library_does_not_fails_its_row(expression: str, text: str, why: str) -> None:
+    assert why in failure(expression, s=text, p="SystemV/EST5", n=-62_200_000_000)
 
 
 # --- dates and instants --------------------------------------------------------------------------------------
@@ -270,6 +431,7 @@ def test_zone_names() -> None:
 def test_a_constant_to_date_has_the_last_four_digits_of_its_year() -> None:
     assert value("TO_DATE('12024-03-09', 'yyyy-MM-dd')") == "2024-03-09"
     assert value("TO_DATE(s, 'yyyy-MM-dd')", s="12024-03-09") == "12024-03-09"
+    assert "0000" in failure("TO_DATE('10000-03-09', 'yyyy-MM-dd')")
 
 
 @pytest.mark.parametrize(
@@ -300,6 +462,30 @@ def test_a_pattern_of_to_timestamp_ltz_gives_its_precision() -> None:
     for form, precision in {"yyyy": 3, "yyyy SS": 3, "yyyy SSSSSS": 6}.items():
         found = read_expression(f"TO_TIMESTAMP_LTZ(s, '{form}')", TYPES)
         assert (found.type.root, found.type.precision) == ("TIMESTAMP_LTZ", precision)
+
+
+@pytest.mark.parametrize(
+    ("zone", "instant"),
+    [
+        *(("+18:00", "1970-01-01T06:00:00"), ("-18:00", "1970-01-02T18:00:00"), ("UTC+18", "1970-01-01T06:00:00")),
+        *(("+5", "1970-01-01T19:00:00"), ("UT-05:30:30", "1970-01-02T05:30:30"), ("GMT0", "1970-01-02T00:00:00")),
+        *(("+18:01", None), ("+18:00:01", None), ("EST", None), ("ROC", None), ("nope", None)),
+    ],
+)
+def test_a_zone_of_a_column_is_one_of_java_time_or_gives_null(zone: str, instant: str | None) -> None:
+    assert value("TO_TIMESTAMP_LTZ(s, 'dd.MM.yyyy', p)", s="02.01.1970", p=zone) == instant
+
+
+@pytest.mark.parametrize(
+    ("zone", "hours"),
+    [
+        *(("GMT+23:59", 23 + 59 / 60), ("GMT+5", 5), ("GMT-0530", -5.5), ("EST", -5), ("ECT", 1), ("MST", -7)),
+        *(("GMT-:30", -0.5), ("GMT+24:00", 0), ("GMT+23:60", 0), ("+05:30", 0), ("ROC", 0), ("nope", 0)),
+    ],
+)
+def test_a_zone_that_java_util_does_not_know_is_gmt(zone: str, hours: float) -> None:
+    for converted in (f"CONVERT_TZ(s, 'UTC', '{zone}')", "CONVERT_TZ(s, 'UTC', p)"):
+        assert value(f"UNIX_TIMESTAMP({converted})", s="1970-01-02 00:00:00", p=zone) == 86_400 + hours * 3600
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -36,10 +37,22 @@ def _printed(text: str, *values: Any) -> str:
         ("%c%%%n", (128512,), "😀%\n"),
         ("%3s|%.1s", ("😀", "😀"), " 😀|?"),
         ("%d %.1f", (None, None), "null n"),
+        ("%(08.2f|%(,d|%-(8d|", (-1.5, -1234, -5), "(001.50)|(1,234)|(5)     |"),
+        ("%5%|%-5%|", (), "    %|%    |"),
+        ("%+f %(f %010f %E", (inf, -inf, -inf, inf), "+Infinity (Infinity)  -Infinity INFINITY"),
+        ("%#.0f %#.0e", (1.0, 1.0), "1. 1.e+00"),
     ],
 )
 def test_formats_as_java(text: str, values: tuple[Any, ...], expected: str) -> None:
     assert _printed(text, *values) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("byte", "ff 377"), ("short", "ffff 177777"), ("int", "ffffffff 37777777777"), ("long", "f" * 16)],
+)
+def test_a_negative_number_has_as_many_hexadecimal_digits_as_its_class(kind: str, text: str) -> None:
+    assert JavaFormat("%x %<o").format([Argument(kind, -1, "-1")]).startswith(text)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,14 @@ _MATCHES: list[tuple[str, list[str], list[str]]] = [
     ("(?i)ß|é", ["é"], ["É", "SS"]),
     ("(?iu)é", ["É", "é"], ["e"]),
     ("x(?i:y)z", ["xYz"], ["XYz"]),
+    # flags end with the group in which they are set
+    ("(a(?i)b)c", ["aBc"], ["aBC"]),
+    ("(?:a(?i)b|c)d", ["aBd", "Cd"], ["CD"]),
+    ("(?<n>(?i)a)b", ["Ab"], ["AB"]),
+    ("(?=(?i)a)[aA]b", ["Ab"], ["AB"]),
+    ("(?i)a(?-i)b", ["Ab"], ["AB"]),
+    ("(?i-s:a)b", ["Ab"], ["AB"]),
+    ("(?i)[X-b]", ["x", "B", "a"], ["c"]),
     ("(?i)k[Z-a]", ["KA", "kz", "K_"], ["\u212aa", "kb"]),
     ("(?iu)k[a-k]", ["\u212aK"], ["kl"]),
     ("(?i)é(?u)é(?-u)é", ["éÉé"], ["Ééé", "ééÉ"]),
@@ -32,6 +40,7 @@ _MATCHES: list[tuple[str, list[str], list[str]]] = [
     ("(?d).", ["\r", "\u2028"], ["\n"]),
     (r"\d+", ["12"], ["١"]),
     (r"(?U)\d+", ["12", "١"], []),
+    (r"(?U)\w+", ["e\u0301", "a‿b"], ["a b"]),
     (r"\w\s", ["a ", "_\x0b"], ["é ", "a\xa0"]),
     (r"\h\v", ["\xa0\x0b"], ["ab"]),
     (r"\R", ["\r\n", "\u2029"], ["a"]),
@@ -49,6 +58,8 @@ _MATCHES: list[tuple[str, list[str], list[str]]] = [
     (r"\Q[\E", ["["], []),
     (r"a\.b\$", ["a.b$"], ["axb$"]),
     (r"\x41\u0042\x{43}\0104\cA", ["ABCD\x01"], []),
+    (r"\0377\0400\07", ["\xff 0\x07"], []),
+    (r"\ud83d\ude00", ["😀"], []),
     (r"\N{LATIN SMALL LETTER A}", ["a"], ["b"]),
     ("a{2}{3}", ["aa"], ["aaa", "aaaaaa"]),
     ("a{2,3}?b{1,}", ["aab", "aaabb"], ["ab", "aaaab"]),
@@ -183,6 +194,13 @@ def test_slow_texts_shorten_the_timeout() -> None:
             compiled.matches(f"text {i}")
     assert counted.asked[:3] == [1, 0.5, 0.25]
     assert sum(counted.asked) < 3.1
+
+
+@pytest.mark.parametrize(("text", "asked"), [("a" * 250, []), ("a" * 251, [1.0]), ("é", [1.0])])
+def test_only_a_short_text_of_ascii_is_matched_without_a_timeout(text: str, asked: list[float]) -> None:
+    counted = _Counted(slow=False)
+    assert JavaPattern(counted, quick=re.compile(".*")).matches(text)
+    assert counted.asked == asked
 
 
 @pytest.mark.parametrize("slow", [False, True])

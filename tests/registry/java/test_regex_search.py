@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
@@ -79,8 +80,10 @@ def test_a_word_boundary_beside_signs_that_java_does_not_count_is_not_supported(
     boundary = compile_search(r"\b")
     assert len(find_all(boundary, "é ß😀")) == 4
     for text in ("e\u0301", "a‿b", "Ⅷ", "ⓐ"):
-        with pytest.raises(UnsupportedMatchError):
-            find_all(boundary, text)
+        for search in (find_all, find_first, finds, split, functools.partial(replace_all, replacement="-")):
+            for pattern in (boundary, compile_search(r"\b.")):
+                with pytest.raises(UnsupportedMatchError):
+                    search(pattern, text)
 
 
 def test_the_end_of_the_previous_match_is_not_supported() -> None:

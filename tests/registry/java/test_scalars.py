@@ -10,6 +10,8 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry import get_format
+from kvformat.registry.java import jackson_text
+from kvformat.registry.java.parse import fit_decimal
 
 
 def _read(format: str, message: str | bytes, columns: str, options: dict[str, str] | None = None) -> Any:
@@ -69,6 +71,14 @@ def test_a_decimal_that_does_not_fit_is_not_an_error(text: str) -> None:
     assert _read("json", f'{{"n":{text}}}', "n DECIMAL(10, 2)") == values
 
 
+@pytest.mark.parametrize(
+    ("number", "fitted"),
+    [("9.994", "9.99"), ("9.995", None), ("-9.995", None), ("0.005", "0.01"), ("-0.004", "0.00"), ("10", None)],
+)
+def test_a_decimal_that_has_too_many_digits_when_it_is_rounded_does_not_fit(number: str, fitted: str | None) -> None:
+    assert fit_decimal(Decimal(number), 3, 2) == (None if fitted is None else Decimal(fitted))
+
+
 @pytest.mark.parametrize("text", ["1.0", "0.0", "-0.00", "0e-50", "10e-1", "1e1"])
 def test_a_small_integer_rejects_fractions_in_the_streaming_reader(text: str) -> None:
     for columns in ("n TINYINT", "n SMALLINT", "n TINYINT, d DECIMAL(10, 2)"):
@@ -110,6 +120,19 @@ def test_surrogates_in_utf32_are_characters(encoding: str, written: str, read: s
 
     assert _read("csv", encoded(f"1,{written}"), "a INT, s STRING") == (1, read)
     assert _read("json", encoded(f'{{"s":"{written}"}}'), "s STRING") == (read,)
+
+
+@pytest.mark.parametrize("message", [b"\x001", b"1\0", b"\x001\x002", b"1\x002\0"])
+def test_a_zero_byte_at_the_begin_shows_utf16_also_in_a_message_of_two_bytes(message: bytes) -> None:
+    for parser in (jackson_text.JSON, jackson_text.CSV):
+        assert parser.decode(message) == ("12"[: len(message) // 2], False)
+
+
+@pytest.mark.parametrize("message", [b"\x001\0\0", b"\0\x001\0", b"\0\0\xff\xfe", b"\xfe\xff\0\0"])
+def test_utf32_in_an_unusual_order_is_an_encoding_that_csv_does_not_support(message: bytes) -> None:
+    with pytest.raises(jackson_text.BadEncoding):
+        jackson_text.CSV.decode(message)
+    assert "\0" in jackson_text.JSON.decode(message)[0]
 
 
 @pytest.mark.parametrize("format", ["csv", "json"])

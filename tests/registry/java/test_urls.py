@@ -21,6 +21,9 @@ def test_the_parts_of_a_url() -> None:
         ("http://a@b@c/", ""),
         ("http://[::1]:8/", "[::1]"),
         ("http://[fe80::1%eth0]/", "[fe80::1%eth0]"),
+        ("http://[1:2:3:4:5:6:7:8]/", "[1:2:3:4:5:6:7:8]"),
+        ("http://[1:2:3:4:5:6:1.2.3.4]/", "[1:2:3:4:5:6:1.2.3.4]"),
+        ("http://[1:2:3:4:5::1.2.3.4]/", "[1:2:3:4:5::1.2.3.4]"),
         ("http://h:", "h"),
         ("mailto:a@b", ""),
         ("http:////h/p", ""),
@@ -34,12 +37,19 @@ def test_hosts(text: str, host: str) -> None:
     "text",
     [
         *("", "x", "foo://h", "http://h:x/", "http://h:-2/", "http://h:99999999999/", "http://[::1", "http://[a]/"),
+        *("http://[1:2:3:4::5:6:7:8]/", "http://[1:2:3:4:5:6:7:1.2.3.4]/", "http://[::ffff:1.2.3.256]/"),
         *("mailto: ", "http://a\tb/", "http://a\uff0fb/", "http://[1:2]/", "//h/p", "#http:x"),
     ],
 )
 def test_malformed_urls(text: str) -> None:
     with pytest.raises(UrlError):
         parse_url(text)
+
+
+def test_the_query_of_an_address_begins_at_the_last_question_mark() -> None:
+    url = parse_url("mailto:a?b?c#d")
+    assert (url.path, url.query, url.ref) == ("a?b", "c", None)
+    assert parse_url("mailto:a").query is None
 
 
 def test_protocols_with_rules_of_their_own_are_not_supported() -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from kvformat.registry.contract.errors import OptionError
-from kvformat.registry.sql.connector_options import delivery_guarantee, parse_offsets
+from kvformat.registry.sql.connector_options import (
+    KAFKA_OPTIONS,
+    delivery_guarantee,
+    options_of,
+    parse_offsets,
+    parse_option,
+)
 
 _KEY = "scan.startup.specific-offsets"
 
@@ -42,6 +48,19 @@ def test_malformed_offsets_are_an_error_of_the_option(text: str) -> None:
     with pytest.raises(OptionError, match="should follow the format") as raised:
         parse_offsets(_KEY, text)
     assert raised.value.option == _KEY
+
+
+@pytest.mark.parametrize("value", ["x password=hunter2", "https://ada:hunter2@host"])
+def test_errors_do_not_show_a_secret_in_a_value(value: str) -> None:
+    millis = next(spec for spec in KAFKA_OPTIONS if spec.name == "scan.startup.timestamp-millis")
+    for parse in (
+        lambda: parse_option(millis, {millis.name: value}),
+        lambda: parse_offsets(_KEY, value),
+        lambda: options_of(value),
+    ):
+        with pytest.raises(OptionError) as raised:
+            parse()
+        assert "hunter2" not in str(raised.value)
 
 
 def test_the_old_name_of_the_delivery_guarantee_has_precedence_and_any_spelling() -> None:

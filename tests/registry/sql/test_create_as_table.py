@@ -8,7 +8,7 @@ import pytest
 
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import SchemaError
-from kvformat.registry.sql.create_as_table import CreateAsTable, following_tables, read_job
+from kvformat.registry.sql.create_as_table import CreateAsTable, followed_by_table, following_tables, read_job
 from kvformat.registry.sql.expressions import Expression
 
 _SECRET = "s3same"
@@ -62,6 +62,11 @@ def test_all_clauses() -> None:
     assert following.expression == Expression("(CAST(ts AS DATE)) + INTERVAL '1' DAY", parse_type("DATE"))
     assert (x.expression.source, x.place, x.first, x.after) == ("COALESCE(y, 1)", "line 12, column 3", False, "")
     assert found.notes == ("lake.t (line 8, column 14): the table is used if it exists, as with IF NOT EXISTS",)
+
+
+@pytest.mark.parametrize("before", ["id", "price", "day", "a"])
+def test_a_column_is_added_after_a_declared_one_or_one_that_is_added_before_it(before: str) -> None:
+    assert [c.after for c in _read(f"{_T} ADD COLUMN a AS 1, b AS 2 AFTER `{before}`").added] == ["", before]
 
 
 def test_a_followed_table_needs_no_columns_and_its_key_may_be_metadata() -> None:
@@ -128,6 +133,12 @@ def test_settings_and_statements_without_effect_are_told() -> None:
     )
 
 
+def test_alter_table_counts_for_the_statements_after_it() -> None:
+    job = read_job(f"{_K}{_T};\nALTER TABLE k ADD (x INT)")
+    assert [table.source.name for table in job.tables] == ["k"]
+    assert job.notes == ("ALTER TABLE at line 9 is not run: the tables are those of the CREATE TABLE statements",)
+
+
 def test_an_expression_that_cannot_be_evaluated_is_refused_with_its_place() -> None:
     (column,) = _read(f"{_T} ADD COLUMN\n  v AS COALESCE(JSON_VALUE(p, '$.a'), 'x')").added
     assert column.expression == Expression("COALESCE(JSON_VALUE(p, '$.a'), 'x')")  # the type of p is not known
@@ -173,6 +184,8 @@ def test_an_expression_that_cannot_be_evaluated_is_refused_with_its_place() -> N
         (f"{_T} ADD COLUMN id AS 1", "there are two columns named 'id', at line 8, column"),
         (f"{_T} ADD COLUMN a AS 1, a AS 2", "there are two columns named 'a'"),
         (f"{_T} ADD COLUMN a AS 1 AFTER b", "AFTER b: the followed table does not declare this column"),
+        (f"{_T} ADD COLUMN a AS 1 AFTER b, b AS 2", "AFTER b: the followed table does not declare this column"),
+        (f"{_T} ADD COLUMN a AS 1 FIRST AFTER id", "expected ADD COLUMN or the end of the statement, found 'AFTER'"),
         (f"{_T} WHERE 1 = 1", "expected ADD COLUMN or the end of the statement, found 'WHERE', at line 8, column 75"),
         (f"{_T} /*+ OPTIONS('topic' 'x') */", "expected '=' after option 'topic', at line 8, column 95$"),
         (f"{_T} /*+ OPTIONS('topic' = 'x')", r"expected '\*/', found the end of the text"),
@@ -198,8 +211,28 @@ def test_errors_of_the_followed_table_have_its_place() -> None:
 def test_statements_are_found_without_checking_them() -> None:
     text = f"{_K} CREATE TABLE a.`b c`( WITH ('as table' = 'x') -- AS TABLE y\n as /* */ table vvp.`default`.k ADD;"
     assert following_tables(text) == {"a.`b c`": "vvp.`default`.k"}
+    assert following_tables("CREATE TABLE `a``b` . c AS TABLE `d``.e`") == {"`a``b`.c": "`d``.e`"}
     assert following_tables("EXECUTE STATEMENT SET BEGIN CREATE TABLE IF NOT EXISTS a AS TABLE b; END") == {"a": "b"}
     assert following_tables(_K) == {}
+
+
+def test_of_statements_with_the_same_name_the_last_says_which_table_is_followed() -> None:
+    target = ("default_catalog", "default_database", "t")
+    text = "CREATE TABLE t AS TABLE a; DROP TABLE t; CREATE TABLE t AS TABLE b"
+    assert followed_by_table(text) == {target: "b"}
+    assert followed_by_table(f"{text}; DROP TABLE t") == {}
+    assert followed_by_table(f"{text}; DROP TABLE t; CREATE TABLE t (id INT)") == {}
+
+
+def test_each_option_has_the_place_of_its_name_however_that_is_written() -> None:
+    names = ("'it''s'", "'a' 'b'", r"U&'k\0065y'", "E'x=y'")
+    options = ", ".join(f"{name} = 'v=w'" for name in names)
+    text = f"CREATE TABLE IF NOT EXISTS t WITH ({options}) AS TABLE k"
+    found = _read(text)
+    assert list(found.options) == ["it's", "ab", "key", "x=y"]
+    assert found.places.keys() == {"", *found.options}
+    columns = [int(found.places[name].rpartition(" ")[2]) for name in found.options]
+    assert [text[column - 1 :][: len(name)] for column, name in zip(columns, names, strict=True)] == list(names)
 
 
 @pytest.mark.parametrize("cut", range(0, 240, 4))

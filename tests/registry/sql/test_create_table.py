@@ -215,6 +215,16 @@ def test_errors_do_not_show_the_values_of_options(options: str) -> None:
     assert "hunter2" not in str(caught.value)
 
 
+def test_an_error_before_the_options_does_not_quote_them() -> None:
+    for columns in ("a INTT", "a INT, a INT", "a INT METADATA FROM a", "PRIMARY KEY (b) NOT ENFORCED, a INT"):
+        with pytest.raises(SchemaError, match="⟨here⟩") as caught:
+            parse_create_table(f"CREATE TABLE t ({columns}) WITH ('password'='hunter2')")
+        assert "hunter" not in str(caught.value)
+    refused = parse_create_table("CREATE TABLE t (a AS nope) WITH ('password'='hunter2')").columns[0].refused
+    assert "'nope': not a physical" in refused
+    assert "hunter" not in refused
+
+
 def test_options_may_be_empty_as_in_flink() -> None:
     assert parse_create_table("CREATE TABLE t (a INT) WITH ()").options == {}
 

@@ -50,6 +50,9 @@ def _values(expression: str, rows: dict[str, list[Any]]) -> list[Any]:
         (r"`UPPER`(s) || 'it''s \ '", "STRING"),
         ("CASE WHEN id > 1 AND NOT b THEN 'a' ELSE LOWER(s) END", "STRING"),
         ("CASE id WHEN 1 THEN 'a' WHEN 2 THEN 'abc' END", "VARCHAR(3)"),
+        ("CASE WHEN b THEN CAST(s AS TIME(1)) ELSE CAST(s AS TIME(3)) END", "TIME(3)"),
+        ("COALESCE(CAST(s AS TIME(3)), CAST(s AS TIME(1)))", "TIME(3)"),
+        ("COALESCE(CAST(ts AS TIMESTAMP(1)), ts)", "TIMESTAMP(3)"),
         ("s IS NOT DISTINCT FROM 'a' OR s NOT LIKE 'b!%' ESCAPE '!'", "BOOLEAN"),
         ("id NOT IN (1, 2) AND id BETWEEN 1 AND 3", "BOOLEAN"),
         ("TRIM(BOTH 'x' FROM s)", "STRING"),
@@ -95,6 +98,30 @@ def test_an_expression_has_the_type_that_flink_gives_it(expression: str, type_: 
 def test_operators_bind_as_in_flink(expression: str, same: str) -> None:
     rows = {"id": [1, 2, 0, None], "b": [True, False, None, True], "s": ["a", "aa", None, ""]}
     assert _values(expression, rows) == _values(same, rows)
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("(id, s) IN ((1, 'a'), (2, 'b'))", [True, False, None, False]),
+        ("(id, s) = (1, 'a')", [True, False, None, False]),
+        # a part of the rows of a part of the rows
+        ("CASE WHEN id > 1 THEN CASE WHEN id > 2 THEN s ELSE 'x' END END", [None, "x", None, "d"]),
+        ("CASE WHEN s IS NULL THEN 1 WHEN id > 1 AND s > 'b' THEN id END", [None, 2, 1, 4]),
+        ("COALESCE(NULLIF(s, 'a'), CASE WHEN id < 2 THEN s END)", ["a", "c", None, "d"]),
+    ],
+)
+def test_rows_that_are_selected_twice_keep_their_values(expression: str, values: list[Any]) -> None:
+    rows = {"id": [1, 2, 1, 4], "b": [True] * 4, "s": ["a", "c", None, "d"]}
+    assert _values(expression, rows) == values
+
+
+def test_a_row_that_is_selected_twice_fails_at_its_place() -> None:
+    row = {"id": FlinkType("INT")}
+    rows = Rows({"id": pa.array([0, 1, 2, 3], pa.int32())}, row, 4, Session())
+    bound = read_expression("CASE WHEN id > 0 THEN CASE WHEN id > 1 THEN 6 / (id - 2) ELSE 5 END END", row)
+    assert bound.evaluate(rows).values() == [None, 5, None, 6]
+    assert list(rows.failures) == [2]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +204,8 @@ def test_functions_and_operators_are_refused_by_name(expression: str, named: str
         ("INTERVAL 'x'", "','"),
         ("TRIM(BOTH 'x')", "')': expected FROM"),
         ("JSON_VALUE(s, '$' NULL ON EMPTY ERROR ON EMPTY)", "ON EMPTY is given twice"),
+        ("JSON_OBJECT('a' 1)", "expected 'VALUE'"),
+        ("JSON_OBJECT('a')", "expected 'VALUE'"),
     ],
 )
 def test_unsupported_expressions_are_refused(expression: str, shown: str) -> None:
@@ -221,6 +250,14 @@ def test_the_depth_of_brackets_is_limited() -> None:
     assert _column("(" * 50 + "id" + ")" * 50).refused == ""
     for opened, closed in (("(", ")"), ("UPPER(", ")"), ("TO_TIMESTAMP_LTZ(", ", 3)"), ("CASE WHEN ", ""), ("m[", "]")):
         assert "nested more than 60 levels deep" in _column(f"{opened * 8000}id{closed * 8000}").refused
+
+
+def test_the_depth_of_operators_is_limited_but_not_the_number_of_conditions() -> None:
+    for count, reason in {150: "", 151: "operators are nested more than 150 levels deep"}.items():
+        assert reason in _column(" + ".join(["id"] * count)).refused
+        assert (_column(" || ".join(["s"] * count)).refused == "") is (reason == "")
+    for sign in ("AND", "OR"):
+        assert _column(f" {sign} ".join(["b"] * 1000)).refused == ""
 
 
 def test_columns_can_be_used_before_their_declaration() -> None:

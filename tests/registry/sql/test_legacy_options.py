@@ -49,6 +49,9 @@ def test_each_old_option_is_named_with_the_new_one() -> None:
         ("'connector.type' = 'kafka', 'connector.properties.0.key' = 'group.id', "
          "'connector.properties.0.value' = 'hunter2'",
          "'connector.properties.0.value' with 'properties.group.id'; remove 'connector.properties.0.key'$"),
+        ("'connector.type' = 'kafka', 'connector.properties.10.key' = 'group.id', "
+         "'connector.properties.10.value' = 'hunter2'",
+         "'connector.properties.10.value' with 'properties.group.id'; remove 'connector.properties.10.key'$"),
         ("'connector.type' = 'kafka', 'connector.properties.0.key' = 'a b', 'connector.properties.0.value' = 'hunter2'",
          "remove 'connector.properties.0.key', 'connector.properties.0.value'$"),
         ("'connector.type' = 'kafka', 'format.x' = 'hunter2'", "'format.x' with '<format>.x'"),

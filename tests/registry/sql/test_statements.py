@@ -116,6 +116,25 @@ def test_a_later_statement_can_replace_a_table() -> None:
     assert [column.name for column in find_table(text, "u").columns] == ["a"]
 
 
+@pytest.mark.parametrize("after", ["", "; DROP TABLE k; CREATE TABLE k (c INT)"])
+def test_alter_table_counts_for_the_statements_after_it_until_the_table_is_created_again(after: str) -> None:
+    create, change, like = "CREATE TABLE k (a INT)", "ALTER TABLE k ADD b INT", "CREATE TABLE t LIKE k"
+    assert [column.name for column in find_table(f"{create}; {like};\n{change}{after}", "t").columns] == ["a"]
+    for text in (f"{create};\n{change}; {like}{after}", f"{create};\n{change};\n{change}; {like}{after}"):
+        with pytest.raises(SchemaError, match=f"'k' is changed by ALTER TABLE, at line {text.count(change) + 1},"):
+            find_table(text, "t")
+    if after:
+        assert [column.name for column in find_table(f"{create}; {change}{after}", "k").columns] == ["c"]
+
+
+def test_given_options_replace_those_of_the_table_and_none_removes_one() -> None:
+    given = {"format": "csv", "topic": None, "csv.ignore-parse-errors": "true", "absent": None}
+    assert find_table(_TABLE, options=given).options == {
+        "connector": "kafka", "properties.bootstrap.servers": "b:9092", "format": "csv",
+        "csv.ignore-parse-errors": "true",
+    }  # fmt: skip
+
+
 def test_use_catalog_of_the_default_catalog_sets_its_database() -> None:
     text = f"CREATE TABLE t (a INT) {_WITH}; USE db; USE CATALOG default_catalog; DROP TABLE t; CREATE TABLE t (b INT)"
     assert [column.name for column in find_table(text, "default_catalog.default_database.t").columns] == ["b"]

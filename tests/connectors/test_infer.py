@@ -151,8 +151,12 @@ def check(messages: Messages) -> InferredSchema:
         ([{"1": 2**40, "2": 1}], "MAP<STRING, BIGINT>"),
         ([{"1": 1, "2": -(2**40)}], "MAP<STRING, BIGINT>"),
         ([{"1": [1], "2": [2**40]}], "MAP<STRING, ARRAY<BIGINT>>"),
+        ([{"1": 1, "2": 10**20}], "MAP<STRING, DECIMAL(38, 0)>"),
         ([b'{"1":0.5,"2":12345678901234567.25}'], "MAP<STRING, DECIMAL(38, 2)>"),
         ([b'{"1":12345678901234567.25,"2":0.5}'], "MAP<STRING, DECIMAL(38, 2)>"),
+        ([{"1": "2024-02-29 23:59:59.1234", "2": "2024-02-29 23:59:59"}], "MAP<STRING, TIMESTAMP(6)>"),
+        ([{"1": "2024-02-29T23:59Z", "2": "2024-02-29T23:59:59.1234567Z"}], "MAP<STRING, TIMESTAMP_LTZ(9)>"),
+        ([{"1": "23:59:59", "2": "23:59:59.1234"}], "MAP<STRING, STRING>"),
         ([{"1": 1, "2": "b"}], "ROW<1 INT, 2 STRING>"),
         ([{"1": 1}, {"1": 2}], "ROW<1 INT>"),
         ([{"": 1, "a": 2}], "MAP<STRING, INT>"),
@@ -203,6 +207,15 @@ def test_nesting_depth_is_limited() -> None:
     found = check([json.dumps({"a": deep, "b": [deep]}).encode()])
     assert max(path.count(".d") for path, _ in found.row.walk()) < 40
     assert any("nested too deeply" in note for note in found.notes)
+
+
+def test_values_of_a_map_are_texts_if_one_of_them_is_nested_too_deeply() -> None:
+    deep: Any = {"1": 1, "2": {"x": 1}}
+    for _ in range(31):
+        deep = {"d": deep}
+    found = check([json.dumps(deep).encode()])
+    assert "ROW<`d` MAP<STRING, STRING>>" in found.ddl
+    assert any("{}: values are nested too deeply" in note for note in found.notes)
 
 
 def test_nested_maps_do_not_take_exponential_time() -> None:

@@ -6,6 +6,7 @@ import datetime as dt
 import decimal
 import io
 import json
+import random
 from typing import Any
 
 import fastavro
@@ -327,6 +328,31 @@ def test_the_first_null_of_a_row_is_its_error_in_json() -> None:
     rows = _rows("a INT, r ROW<b INT>, c INT", {"r": {}}, {"a": 1, "r": {}}, {"a": 1, "r": {"b": 1}})
     errors = get_format("avro", {"encoding": "json"}).encode_batch(rows, schema).errors
     assert [error.partition(":")[0] for error in errors.to_pylist()] == ["field 'a'", "field 'r.b'", "field 'c'"]
+
+
+@pytest.mark.parametrize("encoding", ["json", "binary"])
+@pytest.mark.parametrize("inner", ["ARRAY<{}>", "MAP<STRING, {}>"])
+@pytest.mark.parametrize("outer", ["ARRAY<{}>", "MAP<STRING, {}>"])
+def test_a_null_in_a_list_or_map_within_another_fails_its_row_and_no_other(
+    outer: str, inner: str, encoding: str
+) -> None:
+    def of(t: str, values: list[Any]) -> list[Any]:
+        return values if t.startswith("ARRAY") else [(f"k{at}", value) for at, value in enumerate(values)]
+
+    rng = random.Random(5)
+    rows: list[dict[str, Any] | None] = []
+    fails = []
+    for _ in range(200):
+        lists = [rng.choices((1, None), (15, 1), k=rng.randrange(4)) for _ in range(rng.randrange(4))]
+        rows.append({"v": of(outer, [of(inner, some) or rng.choice(([], None)) for some in lists])})
+        fails.append(any(None in some for some in lists))
+    assert 20 < sum(fails) < 100
+    schema = f"v {outer.format(inner.format('INT NOT NULL'))}"
+    batch = get_format("avro", {"encoding": encoding}).encode_batch(_rows(schema, *rows), schema)
+    assert batch.errors is not None
+    assert batch.errors.is_valid().to_pylist() == batch.messages.is_null().to_pylist() == fails
+    good = [row for row, fail in zip(rows, fails, strict=True) if not fail]
+    assert batch.messages.drop_null().to_pylist() == _encoded(schema, *good, encoding=encoding)
 
 
 @pytest.mark.parametrize("encoding", ["json", "binary"])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
+from collections.abc import Callable
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from kvformat.codecs.json.settings import WriteSettings
 from kvformat.codecs.json.write import JsonWriter
 from kvformat.registry import get_format
-from kvformat.registry.contract.ddl import parse_schema
+from kvformat.registry.contract.ddl import parse_schema, parse_type
+from kvformat.registry.contract.types import arrow_type
 
 _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
 _PLAIN = [0x20, 0x21, 0x23, 0x2F, 0x5B, 0x5D, 0x7E, 0x7F]
@@ -105,6 +110,47 @@ def test_null_keys_are_dropped_or_are_the_literal_alone_and_in_a_batch(t: str, m
     messages = [f'{{"m":{text}}}'.encode() for text in wanted]
     assert writer.write(rows).messages.to_pylist() == messages
     assert [writer.write(rows.slice(at, 1)).messages[0].as_py() for at in range(len(rows))] == messages
+
+
+def _pairs(values: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct({"key": pa.string(), "value": values}))  # a pa.MapArray takes no null
+
+
+def _values_of_keys(values: list[Any]) -> list[Any]:
+    return [(f"k{at}", value) for at, value in enumerate(values)]
+
+
+_NESTINGS: dict[str, tuple[Callable[[pa.DataType], pa.DataType], Callable[[list[Any]], list[Any]]]] = {
+    "ARRAY<{}>": (pa.list_, list),
+    "MAP<STRING, {}>": (_pairs, _values_of_keys),
+}
+_LEAVES: dict[str, tuple[pa.DataType, Any, Any]] = {  # a good and a bad value
+    "MAP<STRING, INT>": (_pairs(pa.int32()), [("a", 1)], [("a", 1), (None, 2)]),
+    "VARIANT": (arrow_type(parse_type("VARIANT")), *({"value": v, "metadata": b"\1\0\0"} for v in (b"\0", b"\x0d"))),
+}
+
+
+@pytest.mark.parametrize("innermost", _LEAVES)
+@pytest.mark.parametrize("inner", _NESTINGS)
+@pytest.mark.parametrize("outer", _NESTINGS)
+def test_an_error_in_a_list_or_map_within_another_fails_its_row_and_no_other(
+    outer: str, inner: str, innermost: str
+) -> None:
+    kind, good, bad = _LEAVES[innermost]
+    (outer_type, outer_of), (inner_type, inner_of) = _NESTINGS[outer], _NESTINGS[inner]
+    rng = random.Random(5)
+    rows, fails = [], []
+    for _ in range(200):
+        lists = [rng.choices((good, bad), (15, 1), k=rng.randrange(4)) for _ in range(rng.randrange(4))]
+        rows.append({"v": outer_of([inner_of(some) or rng.choice(([], None)) for some in lists])})
+        fails.append(any(bad in some for some in lists))
+    assert 20 < sum(fails) < 100
+    given = pa.array(rows, pa.struct({"v": outer_type(inner_type(kind))}))
+    writer = JsonWriter(parse_schema(f"v {outer.format(inner.format(innermost))}"), WriteSettings())
+    written = writer.write(given)
+    assert written.errors is not None
+    assert written.errors.is_valid().to_pylist() == written.messages.is_null().to_pylist() == fails
+    assert written.messages.drop_null() == writer.write(given.filter(pc.invert(pa.array(fails)))).messages
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import types as T
 
+from kvformat.codecs.discovery.text_forms import DIGITS
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import (
     AddColumns,
@@ -413,6 +414,21 @@ def test_columns_that_somebody_else_added_stay(monkeypatch: pytest.MonkeyPatch, 
         schema = table_schema("id INT", "v INT", key=["id"] if step == "merge" else [])
         target.write_row(1, BatchWrite("q", 0), schema)
     assert given == [f"struct<{columns}>"]
+
+
+@pytest.mark.parametrize("step", ["rewrite", "merge", "append"])
+def test_values_that_become_texts_have_the_form_of_the_messages(monkeypatch: pytest.MonkeyPatch, step: str) -> None:
+    """Those of a table that is written again, too: new rows have this form."""
+    given: list[Any] = []
+    monkeypatch.setattr(sql, "converted_rows", lambda rows, *_, forms=None: given.append(forms) or rows)
+    monkeypatch.setattr(_Catalog, "size", lambda self, name: 1)
+    target, forms = _Catalog("id INT, v BOOLEAN"), {"v": DIGITS}
+    schema = table_schema("id INT", "v STRING", key=["id"] if step == "merge" else []).with_forms(forms)
+    if step == "rewrite":
+        target.rewrite(TABLE, schema)
+    else:
+        target.write_row(1, BatchWrite("q", 0), schema)
+    assert given == [forms]
 
 
 def test_properties_of_the_user_count_before_those_that_a_catalog_needs() -> None:

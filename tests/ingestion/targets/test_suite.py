@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 
+from kvformat.codecs.discovery.text_forms import DIGITS
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
 from kvformat.ingestion.schemas.events import (
     AddColumns,
@@ -28,6 +30,7 @@ from kvformat.ingestion.schemas.events import (
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.ingestion.schemas.types import parse_column_type
+from kvformat.ingestion.targets import delta_path
 from kvformat.ingestion.targets.delta_path import DeltaPathTarget, folder_name, read_table, table_of_folder
 from kvformat.ingestion.targets.target import (
     BatchWrite,
@@ -503,6 +506,27 @@ def test_a_table_at_a_path_is_written_again_up_to_a_size(
     with pytest.raises(UnsupportedChangeError, match=text) if less else nullcontext():
         small.change(wider, SCHEMA, BatchWrite("q", 1))
     assert written == ([] if less else ["struct<id:bigint>"])
+
+
+@pytest.mark.parametrize("step", ["change", "merge", "append"])
+def test_values_that_become_texts_in_a_table_at_a_path_have_the_form_of_the_messages(
+    tables: _Tables, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a table that is written again, too: new rows have this form."""
+    given: list[Any] = []
+    monkeypatch.setattr(delta_path, "converted_rows", lambda rows, *_, forms=None: given.append(forms) or rows)
+    monkeypatch.setattr(delta_path, "exact_column", mock.MagicMock())
+    monkeypatch.setattr(DeltaFolder, "read", mock.MagicMock())
+    monkeypatch.setattr(DeltaFolder, "rewrite", lambda folder, rows, _: rows(folder.log()))
+    for write in ("merge", "append"):
+        monkeypatch.setattr(DeltaFolder, write, mock.MagicMock())
+    schema = table_schema("id STRING", key=["id"] if step == "merge" else []).with_forms({"id": DIGITS})
+    target = tables.with_session(mock.MagicMock())
+    if step == "change":
+        target.change(AlterColumnTypes(TABLE, (("id", parse_column_type("STRING")),)), schema, BatchWrite("q", 0))
+    else:
+        target.write(TABLE, schema, mock.MagicMock(columns=["id"]), BatchWrite("q", 0))
+    assert given == [{"id": DIGITS}]
 
 
 def test_rows_of_somebody_else_are_not_written_again(tables: _Tables) -> None:

@@ -463,17 +463,16 @@ def _varint(number: int) -> bytes:
 
 
 def params_of(options: bytes) -> tuple[tuple[str, str], ...]:
-    """Return the parameters of Confluent's `field_meta` in the bytes of field options."""
-    params: list[tuple[str, str]] = []
+    """Return the parameters of Confluent's `field_meta` in the bytes of field options, sorted by name."""
+    params: dict[str, str] = {}
     for number, meta in _sized_fields(options):
         if number == FIELD_META:
             for inner, entry in _sized_fields(meta):
                 if inner == _PARAMS:
                     parts = dict(_sized_fields(entry))
-                    params.append(
-                        (parts.get(1, b"").decode("utf-8", "replace"), parts.get(2, b"").decode("utf-8", "replace"))
-                    )
-    return tuple(params)
+                    key, value = (parts.get(part, b"").decode("utf-8", "replace") for part in (1, 2))
+                    params[key] = value
+    return tuple(sorted(params.items()))
 
 
 def _sized_fields(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -12,10 +12,12 @@ import pytest
 from deltalake.exceptions import DeltaError
 from pyspark.sql import types as T
 
+from kvformat.registry.streams.delta import table as delta_table
 from kvformat.registry.streams.delta.files import DataFile
 from kvformat.registry.streams.delta.log import CommitConflict, DeltaLog, WriterTransaction
 from kvformat.registry.streams.delta.storage import TableStorage
 from kvformat.registry.streams.delta.table import DeltaFolder, TableWrite
+from kvformat.registry.streams.delta.transfer import Transferred
 
 _COLUMNS = T.StructType([T.StructField("id", T.IntegerType(), False), T.StructField("v", T.StringType())])
 _NEW = T.StructType([T.StructField("new", T.LongType())])
@@ -88,6 +90,25 @@ def test_a_feature_that_a_table_does_not_use_is_no_obstacle(folder: DeltaFolder,
     log = folder.log()
     assert log is not None
     assert log.unwritable() == told
+
+
+def test_a_table_that_is_written_again_after_a_conflict_has_no_file_of_the_first_attempt(
+    folder: DeltaFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _merge(folder)
+    wider = T.StructType([T.StructField("id", T.LongType()), T.StructField("v", T.StringType())])
+    replace, fails = DeltaLog.replace, [CommitConflict()]
+
+    def failing(log: DeltaLog, *given: Any) -> None:
+        if fails:
+            raise fails.pop()
+        replace(log, *given)
+
+    monkeypatch.setattr(DeltaLog, "replace", failing)
+    monkeypatch.setattr(delta_table, "transferred", lambda *_: Transferred(pa.table({"id": [1], "v": ["a"]})))
+    folder.rewrite(lambda log: None, wider)  # type: ignore[arg-type, return-value]
+    assert folder.written_log().columns == wider
+    assert len([*Path(folder.storage.uri).glob("*.parquet")]) == 2, "the old file, which readers need, and the new one"
 
 
 @pytest.mark.parametrize("fault", ["log", "file"])

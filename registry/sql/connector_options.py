@@ -24,7 +24,7 @@ _SECRET = re.compile(
     r"password|passwd|secret|token|credential|jaas|api-?key|basic-auth|user-info|auth-params|keystore\.key|\.key\.pem|"
     r"truststore\.certificates|service-key|account\.key|http-headers"
 )
-_ASSIGNED = re.compile(r"(?<![\w.-])[\w.-]++(?=\s*+=)")  # names inside a value, as in JAAS: password="..."
+_ASSIGNED = re.compile(r"(?<![\w.-])[\w.-]++(?=['\"`]?\s*+=)")  # names inside a value, as in JAAS: password="..."
 _OFFSETS = re.compile(r"partition:\+?0*(\d{1,10}),offset:([+-]?)0*(\d{1,19})")
 _GUARANTEES = ("exactly-once", "at-least-once", "none")
 _MODES = ("group-offsets", "timestamp", "specific-offsets")

@@ -3,12 +3,13 @@
     key    the columns of `key.fields`, in that order, without `key.fields-prefix`
     value  all physical columns, or all but the key's, in the table's order, without `value.fields-prefix`
 
-Rules: Flink's `KafkaConnectorOptionsUtil.createKeyFormatProjection` and `createValueFormatProjection`; the prefix of
-value columns is Ververica's.
+Rules: Flink's `KafkaConnectorOptionsUtil.createKeyFormatProjection` and `createValueFormatProjection`; for the names of
+repeated columns `Projection.project`; the prefix of value columns is Ververica's.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -91,15 +92,16 @@ def value_columns(
 def projected(physical: FlinkType, indexes: Sequence[int], prefix: str) -> FlinkType:
     """Return the columns at these indexes as a ROW, without their prefix.
 
-    A column that is selected twice gets another name the second time, like in Flink: `id`, `id_$0`. Raises
-    `SchemaError` for a name that is empty without its prefix.
+    A column that is selected again gets another name, like in Flink, where one number counts the repeats of all
+    columns: `id`, `id_$0`, `v`, `v_$1`. Raises `SchemaError` for a name that is empty without its prefix.
     """
     fields: list[FlinkField] = []
     seen: set[str] = set()
+    repeats = itertools.count()
     for i in indexes:
         full = name = physical.fields[i].name
         while name in seen:
-            name += f"_${len(fields) - len(seen)}"
+            name += f"_${next(repeats)}"
         seen.add(name)
         stripped = name[len(prefix) :]
         if not stripped.strip():

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import itertools
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyspark
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import types as T
 
 from kvformat.registry import get_format
-from kvformat.registry.contract.errors import EncodeError
-from kvformat.registry.spark.columns import _single_rows
+from kvformat.registry.contract.errors import ConfigurationError, EncodeError, SchemaError
+from kvformat.registry.spark.columns import _decode_error, _single_rows
+from kvformat.registry.spark.decoded_columns import check_errors_split
 from kvformat.registry.spark.sessions import _is_this
 from kvformat.registry.spark.settings import allows_time, recommended_settings
+from kvformat.registry.spark.workers import spark_version
+from kvformat.registry.streams.change_columns import key_columns, order_columns
+from kvformat.registry.streams.changes import _check_columns
 from kvformat.registry.table.encode_records import checked_kinds
 from kvformat.registry.table.record_decoder import _quoted_bytes
 
@@ -41,6 +49,16 @@ class _Session:
 )
 def test_time_is_allowed_unless_the_setting_is_false(value: str | None, allowed: bool) -> None:
     assert allows_time(_Session(value)) is allowed  # type: ignore[arg-type]
+
+
+def test_a_version_that_a_session_does_not_tell_is_that_of_pyspark() -> None:
+    class Pipeline:
+        @property
+        def version(self) -> str:
+            raise PySparkException("not in the functions of a pipeline")
+
+    sessions: list[Any] = [SimpleNamespace(version="4.9.1"), None, Pipeline()]
+    assert [spark_version(session) for session in sessions] == ["4.9.1", pyspark.__version__, pyspark.__version__]
 
 
 def test_a_message_with_two_rows_does_not_shift_those_of_others() -> None:
@@ -78,5 +96,30 @@ def test_only_the_drivers_own_python_is_known_to_have_the_library(tmp_path: Path
     ("length", "more"), [(0, ""), (100, ""), (101, " and 1 more bytes"), (250, " and 150 more bytes")]
 )
 def test_an_error_quotes_a_hundred_bytes_of_a_record(length: int, more: str) -> None:
-    assert _quoted_bytes(b"x" * length) == f"{b'x' * min(length, 100)!r}{more}"
+    data = b"x" * length
+    quoted = f"{data[:100]!r}{more}"
+    assert _quoted_bytes(data) == quoted
+    error = _decode_error(get_format("json"), "why", data, "MALFORMED")
+    assert f": why. The message: {quoted}. To keep bad messages as data" in str(error)
+    assert (error.head, error.format, error.code) == (data[:100], "json", "MALFORMED")
     assert _quoted_bytes(None) == "null"
+
+
+def test_only_captured_bad_records_must_be_split_off() -> None:
+    """Another column `error` is data."""
+    types = {"a": T.StringType(), "b": T.StructType([T.StructField("code", T.IntegerType())])}
+    types["c"] = T.StructType([T.StructField("part", T.StringType()), T.StructField("reason", T.StringType())])
+    for name, type_ in types.items():
+        frame: Any = SimpleNamespace(columns=["error"], schema=T.StructType([T.StructField("error", type_)]))
+        with pytest.raises(ConfigurationError, match="holds bad records too") if name == "c" else nullcontext():
+            check_errors_split(frame)
+
+
+def test_changes_need_a_key_an_order_and_columns() -> None:
+    frame: Any = SimpleNamespace(columns=["id"])
+    with pytest.raises(ConfigurationError, match="name at least one key column"):
+        key_columns(frame, [])
+    with pytest.raises(ConfigurationError, match="name at least one column to sort the changes by"):
+        order_columns(frame, [])
+    with pytest.raises(SchemaError, match="the table would have no columns"):
+        _check_columns(frame, [])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,6 +63,10 @@ def test_executors_are_asked_once(cluster: Any) -> None:
     clone.sparkContext = cluster.sparkContext  # the session of a micro-batch
     check_workers(clone)
     assert (cluster.jobs, clone.jobs) == (1, 0)
+    other = Cluster()
+    other.sparkContext = SimpleNamespace(**{**vars(cluster.sparkContext), "pythonExec": "other/bin/python"})
+    check_workers(other)
+    assert other.jobs == 1
     check_workers(Cluster())
 
 
@@ -180,6 +185,26 @@ def test_what_a_server_needs_for_a_stream(
     assert str(caught.value).endswith(refused[1])
 
 
+def test_a_server_that_cannot_be_asked_or_is_refused_is_asked_again(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[PythonReport | None] = [HERE, WITHOUT, None]
+
+    def ask_server(session: object) -> PythonReport:
+        answer = answers.pop()
+        if answer is None:
+            raise PySparkException("the server has no data sources in Python")  # the query says it, too
+        return answer
+
+    monkeypatch.setattr(probe, "ask_server", ask_server)
+    monkeypatch.setattr(workers, "is_connect", lambda _: True)
+    check_batch_python(cluster)
+    with pytest.raises(ConfigurationError, match="a stream with foreachBatch can't run"):
+        check_batch_python(cluster)
+    check_batch_python(cluster)
+    assert answers == []
+
+
 # --- what a Python reports ----------------------------------------------------------------------------------------
 
 
@@ -195,6 +220,19 @@ def test_a_report_tells_of_each_module_why_it_cannot_be_imported(
     assert probe._parsed(probe._reporter("another", ())()) == replace(
         found, build=build_identity(), kernel="", why_uncompiled="", missing={}
     )
+
+
+@pytest.mark.parametrize(
+    ("there", "build", "problem"), [(True, "an older build", ""), (False, "", "No module named 'kvformat'")]
+)
+def test_a_report_tells_an_older_build_from_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, there: bool, build: str, problem: str
+) -> None:
+    file = str(tmp_path / "kvformat" / "__init__.py")
+    spec = ModuleSpec("kvformat", SourceFileLoader("kvformat", file), origin=file) if there else None
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: spec)
+    found = probe._parsed(probe._reporter(sources_digest(), ())())
+    assert (found.build, found.problem, found.kernel) == (build, problem, "")
 
 
 def test_a_task_reports_once() -> None:
@@ -264,3 +302,20 @@ def test_local_workers_get_the_function_itself(monkeypatch: pytest.MonkeyPatch) 
     local = Cluster("local[*]")
     local.sparkContext.pythonExec = sys.executable
     assert for_workers(check_workers, local) is check_workers
+
+
+def test_a_worker_freezes_what_its_first_tasks_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first, the eighth and the 64th full collection. In other processes nothing is frozen."""
+    frozen, now = list[int](), [0]
+    callbacks: list[Callable[[str, dict[str, int]], None]] = []
+    monkeypatch.setattr(workers, "gc", SimpleNamespace(callbacks=callbacks, freeze=lambda: frozen.extend(now)))
+    monkeypatch.delitem(sys.modules, "pyspark.worker", raising=False)
+    workers.freeze_modules()
+    assert callbacks == []
+    monkeypatch.setitem(sys.modules, "pyspark.worker", SimpleNamespace())  # type: ignore[arg-type]
+    workers.freeze_modules()
+    (after_collection,) = callbacks
+    for now[0] in range(1, 100):
+        for phase, generation in (("start", 2), ("stop", 1), ("stop", 2)):
+            after_collection(phase, {"generation": generation})
+    assert frozen == [1, 8, 64]

@@ -423,6 +423,14 @@ def test_the_order_equals_sparks_order(spark: Any, rocksdb: None) -> None:
     assert [row["at"] for row in _rows(kept)][:2] == [None, None]
 
 
+@pytest.mark.once
+def test_an_unchanged_column_keeps_the_value_of_the_last_row_of_its_key(spark: Any, rocksdb: None) -> None:
+    schema = "n INT, id INT, a STRING, b INT, unchanged_columns ARRAY<STRING>, row_kind STRING"
+    rows = [(2, 1, None, 2, ["a"], "+U"), (1, 1, "x", 1, None, "+I"), (1, 2, None, 3, ["a"], "+U")]
+    got = _rows(normalize_changes(spark.createDataFrame(rows, schema), "id", "n", update_before=False), "id", "b")
+    assert [tuple(row.values()) for row in got] == [(1, "x", 1, "+I"), (1, "x", 2, "+U"), (2, None, 3, "+I")]
+
+
 def test_missing_arguments_are_errors_before_a_query_starts(spark: Any, rocksdb: None, monkeypatch: Any) -> None:
     stream = spark.readStream.format("rate").load()
     with pytest.raises(ConfigurationError, match="no column 'partition'"):

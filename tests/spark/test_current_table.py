@@ -92,6 +92,8 @@ def test_unchanged_columns_keep_the_value_of_the_stored_row_with_the_same_key(
     assert table.rows() == [(1, "c", None, None), (3, "s", "t", 7), (None, None, "y", None)]
     table.write(3, (3, "r", "s", "+U"), (1, None, None, "-D"))
     assert table.rows() == [(3, "r", "s", 7), (None, None, "y", None)], "a column that the batch lacks keeps its value"
+    table.write(4, (3, "z", None, ["v"], "+U"), columns=columns)  # beside one that the update did not contain
+    assert table.rows() == [(3, "z", "s", 7), (None, None, "y", None)]
 
 
 def test_a_key_with_a_struct_is_merged_by_tasks(spark: Any, tmp_path: Path) -> None:

@@ -31,7 +31,6 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
 _READABLE = {"timestampNtz"}
 _WRITABLE = {*("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"), "timestampNtz"}
 """Features of a table's protocol; whether a table uses those that we can't write is in its properties and columns."""
-_LEGACY_READER, _LEGACY_WRITER = 2, 6  # the last versions of the protocol without a list of features
 _USED = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 _OF_COLUMNS = ("delta.generationExpression", "delta.invariants", "delta.identity.start")
 

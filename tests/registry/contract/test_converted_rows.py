@@ -117,6 +117,13 @@ def test_kinds_that_are_no_arrow_array_are_reported() -> None:
             encode()
 
 
+@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("format", ["debezium-json", "json"])
+def test_there_is_a_kind_for_each_row(format: str, count: int) -> None:
+    with pytest.raises(SchemaError, match=f"one element per row: 2 rows, but {count} row kinds"):
+        get_format(format).encode_batch(pa.array([{"id": 1}] * 2), "id BIGINT", row_kinds=pa.array(["+I"] * count))
+
+
 @pytest.mark.parametrize(("keys", "values"), [(1, 2), (2, 1), (0, 1)])
 def test_there_is_a_key_for_each_value(keys: int, values: int) -> None:
     table = KeyValueFormat("id INT, v INT", {"key.format": "json", "key.fields": "id", "value.format": "json"})

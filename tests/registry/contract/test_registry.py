@@ -341,6 +341,14 @@ def test_metadata_keys_are_checked() -> None:
     assert list(ProbeFormat().readable_metadata) == ["probe.length", "probe.note"]
 
 
+@pytest.mark.parametrize("format", ["debezium-json", "canal-json"])
+def test_a_format_of_changes_has_no_column_of_single_rows(format: str) -> None:
+    """A row would lose its kind."""
+    told = f"'{format}' decodes rows with row kinds: use decode_rows, not decode"
+    with pytest.raises(errors.ConfigurationError, match=told):
+        registry.get_format(format).decode("value", "id INT")
+
+
 def test_rows_are_matched_by_name_and_converted_without_loss() -> None:
     fmt = registry.get_format("json")
     rows = pa.array(

@@ -63,3 +63,8 @@ def test_another_error_passes_with_its_causes(caplog: pytest.LogCaptureFixture) 
 def test_the_reason_is_found_in_the_text_of_spark(text: str, reason: str | None) -> None:
     assert own_reason(RuntimeError(text)) == reason
     assert reason_of(RuntimeError(text)) == (reason or "RuntimeError: Lost executor")
+
+
+@pytest.mark.parametrize(("length", "shown"), [(500, 500), (501, 500)])
+def test_of_another_error_500_characters_are_shown(length: int, shown: int) -> None:
+    assert reason_of(RuntimeError("x" * length)) == f"RuntimeError: {'x' * shown}"

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import types as T
 
 from kvformat.registry import ConfigurationError, DecodeError
 from kvformat.registry.streams import maintain
-from kvformat.registry.streams.current_table import CurrentTable
+from kvformat.registry.streams.current_table import CurrentTable, _type
 from kvformat.registry.streams.dead_letters import DeadLetters
 from kvformat.registry.streams.delta.storage import TableStorage
 from kvformat.registry.streams.delta.table import DeltaFolder
@@ -320,3 +321,14 @@ def test_a_table_without_a_key_cannot_be_maintained() -> None:
     table.key_columns = ()
     with pytest.raises(ConfigurationError, match="table 't' has no key"):
         _start(table, _stream(), "out")
+
+
+@pytest.mark.parametrize(
+    "type_", [T.TimeType(3), T.CharType(3), T.VarcharType(3), T.DayTimeIntervalType(), T.VariantType()]
+)
+def test_types_that_delta_does_not_have_are_text_at_any_depth(type_: T.DataType) -> None:
+    nested = T.MapType(type_, T.StructType([T.StructField("a", T.ArrayType(type_, False), False)]), False)
+    text = T.StringType()
+    assert _type(type_) == text
+    assert _type(nested) == T.MapType(text, T.StructType([T.StructField("a", T.ArrayType(text))]))
+    assert _type(T.ArrayType(T.TimestampNTZType(), False)) == T.ArrayType(T.TimestampNTZType())

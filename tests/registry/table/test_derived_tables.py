@@ -31,6 +31,27 @@ def test_a_table_made_from_a_ddl_needs_what_a_create_table_needs() -> None:
             unchecked.planned()
 
 
+@pytest.mark.parametrize(
+    ("clause", "names", "kept"),
+    [
+        ("WATERMARK FOR ts AS ts", ["v"], ["v", "ts"]),
+        ("PRIMARY KEY (id) NOT ENFORCED", ["v"], ["id", "v"]),
+        ("PRIMARY KEY (id) NOT ENFORCED, WATERMARK FOR ts AS ts", ["w"], ["id", "w", "ts"]),
+    ],
+)
+def test_the_columns_of_the_primary_key_and_of_the_watermark_are_always_read(
+    clause: str, names: list[str], kept: list[str]
+) -> None:
+    table = KeyValueFormat.from_ddl(
+        f"""CREATE TABLE shop (id INT, v STRING, w STRING, ts TIMESTAMP(3), {clause}) WITH ('connector' = 'kafka',
+        'topic' = 't', 'properties.bootstrap.servers' = 'b', 'format' = 'debezium-json',
+        'scan.startup.mode' = 'earliest-offset')"""
+    )
+    assert [column.name for column in table.only(names).columns] == kept
+    with pytest.raises(SchemaError, match=r"table 'shop' has no column 'vv'\..* It has id, ts, v, w"):
+        table.only(["vv"])
+
+
 def test_a_table_that_needs_what_a_create_table_needs_is_not_equal_to_another() -> None:
     needed = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b", "properties.group.id": "g"}
     plain = KeyValueFormat("a INT", {"format": "json", **needed})

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from kvformat.registry.table.metadata import MetadataColumn, connector_type
-from kvformat.registry.table.record_headers import HEADERS_TYPE, last_header
+from kvformat.registry.table.record_headers import HEADERS_TYPE, checked_headers, last_header
 from kvformat.registry.table.record_input import metadata_array
 
 _Headers = list[tuple[str, bytes | None]] | None
@@ -52,6 +52,14 @@ def test_headers_of_random_records_are_those_of_a_dictionary() -> None:
         for _ in range(2000)
     ]
     assert _metadata("headers", "headers", _array(records)) == [sorted(dict(one or ()).items()) for one in records]
+
+
+def test_headers_may_have_chunks_and_other_types_of_text() -> None:
+    records: list[_Headers] = [[("h", b"1")], None, [("a", b"2"), ("h", None)]]
+    entries = pa.list_(pa.struct([("key", pa.large_string()), ("value", pa.large_binary())]))
+    chunked = pa.chunked_array([_array(records[:1]), _array(records[1:])])
+    for given in (chunked, _array(records).cast(entries)):
+        assert checked_headers(given, 3).equals(_array(records))
 
 
 def test_records_without_entries_have_no_headers() -> None:

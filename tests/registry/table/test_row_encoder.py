@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import types as T
 
-from kvformat.registry.contract.errors import ConfigurationError, EncodeError, SchemaError
+from kvformat.registry.contract.errors import ConfigurationError, EncodeError, KafkaSinkWarning, SchemaError
 from kvformat.registry.contract.schemas import resolve_schema, row_type, spark_schema
 from kvformat.registry.key_value_format import KeyValueFormat
+from kvformat.registry.table.encode_frame import _is_event_time, _warn_about_sink, check_metadata
 
 BASE = {"connector": "kafka", "topic": "t", "properties.bootstrap.servers": "b:1", "format": "json"}
 UPSERT = {"connector": "upsert-kafka", "key.format": "json", "value.format": "json"}
@@ -146,6 +148,102 @@ def test_local_times_of_a_watermark_come_with_a_time_zone() -> None:
 def test_rows_that_do_not_fit_are_errors_before_the_job(kv: KeyValueFormat, given: str, error: Any, told: str) -> None:
     with pytest.raises(error, match=told):
         kv.row_encoder(columns(given))
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "fits"),
+    [
+        ("topic", "STRING", True),
+        ("topic", "INT", True),
+        ("topic", "ARRAY<STRING>", False),
+        ("headers", "MAP<STRING, BYTES>", True),
+        ("headers", "MAP<STRING, STRING>", True),
+        ("headers", "MAP<BYTES, BYTES>", False),
+        ("headers", "MAP<STRING, INT>", False),
+        ("headers", "STRING", False),
+        ("header-list", "ARRAY<ROW<key STRING, value BYTES>>", True),
+        ("header-list", "ARRAY<ROW<value BYTES, key STRING>>", False),
+        ("timestamp", "TIMESTAMP_LTZ(6)", True),
+        ("timestamp", "BIGINT", False),
+    ],
+)
+def test_a_column_of_metadata_has_a_type_that_its_key_takes(key: str, given: str, fits: bool) -> None:
+    kv = table("id INT", topic="t;u")
+    schema = columns(f"id INT, m {given}")
+    if fits:
+        assert kv.row_encoder(schema, metadata={"m": key}).metadata[0].key == key
+        return
+    with pytest.raises(SchemaError, match=f"column 'm' is written as metadata '{key}' and must be .*: cast it first"):
+        kv.row_encoder(schema, metadata={"m": key})
+
+
+@pytest.mark.parametrize(
+    ("given", "fits"), [("TIMESTAMP(3)", True), ("DATE", True), ("STRING", True), ("BIGINT", False)]
+)
+def test_spark_casts_what_is_a_time_to_the_time_of_a_record(given: str, fits: bool) -> None:
+    (column,) = table("id INT")._written({"m": "timestamp"})
+    type_ = columns(f"m {given}")["m"].dataType
+    with nullcontext() if fits else pytest.raises(SchemaError, match=r"must be TIMESTAMP, not BIGINT: cast it first"):
+        check_metadata(column, type_, T.TimestampType())
+
+
+@pytest.mark.parametrize("key", ["headers", "header-list", "timestamp"])
+def test_metadata_that_is_always_null_is_written_as_null(key: str) -> None:
+    rows = pa.table({"id": pa.array([1, 2], pa.int32()), "m": pa.nulls(2)})
+    schema = T.StructType([*columns("id INT").fields, T.StructField("m", T.NullType())])
+    name = "headers" if key == "header-list" else key
+    assert [record[name] for record in records(table("id INT"), rows, schema, metadata={"m": key})] == [None] * 2
+
+
+@pytest.mark.parametrize(("guarantee", "told"), [("at-least-once", True), ("exactly-once", False)])
+def test_times_of_records_that_sparks_sink_writes_are_ignored_and_those_of_transactions_are_not(
+    guarantee: str, told: bool
+) -> None:
+    options = {"sink.delivery-guarantee": guarantee, "sink.transactional-id-prefix": "p"}
+    plan = table("id INT, ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'", **options)._plan("encode")
+    with pytest.warns(KafkaSinkWarning, match="ignores this column") if told else nullcontext():
+        _warn_about_sink(plan, ["timestamp"])
+
+
+@pytest.mark.parametrize("given", ["error STRING", "error ROW<reason STRING>"])
+def test_a_table_may_have_a_column_error_of_its_own(given: str) -> None:
+    assert table(f"id INT, {given}").row_encoder(columns(f"id INT, {given}")).kinds is None
+    if given == "error STRING":  # no bad records, and not written
+        assert table("id INT").row_encoder(columns(f"id INT, {given}")).kinds is None
+
+
+def test_a_key_that_is_always_null_is_refused_and_another_column_is_not() -> None:
+    null = {name: T.StructField(name, T.NullType()) for name in ("id", "n")}
+    rows = pa.table({"id": pa.array([1], pa.int32()), "n": pa.nulls(1)})
+    schema = T.StructType([*columns("id INT").fields, null["n"]])
+    assert [record["value"] for record in records(upsert(), rows, schema)] == [b'{"id":1,"n":null}']
+    with pytest.raises(SchemaError, match="column 'id' of the PRIMARY KEY is always NULL"):
+        upsert().row_encoder(T.StructType([null["id"], *columns("n BIGINT").fields]))
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "event_time"),
+    [
+        ("TIMESTAMP(3)", "TIMESTAMP_LTZ(6)", "ts"),
+        ("TIMESTAMP(3)", "TIMESTAMP(6)", None),
+        ("TIMESTAMP_LTZ(3)", "TIMESTAMP_LTZ(6)", None),
+    ],
+)
+def test_only_local_times_that_have_a_time_zone_in_streams_are_moved(
+    declared: str, given: str, event_time: str | None
+) -> None:
+    kv, rows = table(f"ts {declared}, WATERMARK FOR ts AS ts"), columns(f"ts {given}")
+    assert kv.row_encoder(rows).event_time == event_time
+    (field,) = kv._plan("encode").layout.physical.fields
+    assert _is_event_time(field, rows["ts"], "ts") is (event_time is not None)  # of a DataFrame
+
+
+def test_the_error_of_the_key_comes_before_that_of_the_value() -> None:
+    kv = table("t TIME(0), s TIME(0)", format=None, **{"key.format": "json", "key.fields": "t", "value.format": "json"})
+    day = pa.array([86_400_000_000_000], pa.int64()).view(pa.time64("ns"))
+    batch = kv.encode_batch(pa.StructArray.from_arrays([day, day], ["t", "s"]))
+    assert batch.errors is not None
+    assert batch.errors[0].as_py().startswith("key: ")
 
 
 def test_a_table_of_inserts_writes_no_changes() -> None:

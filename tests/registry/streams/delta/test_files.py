@@ -36,6 +36,7 @@ _SCHEMA = pa.schema(
         ("u", pa.timestamp("us", "UTC")),
         ("d", pa.decimal128(38, 5)),
         ("day", pa.date32()),
+        ("yes", pa.bool_()),
         ("m", pa.map_(pa.string(), pa.int64())),
         ("s", pa.struct([("id", pa.int32()), ("l", pa.list_(pa.field("element", pa.string())))])),
     ]
@@ -49,6 +50,7 @@ _ROW = {
     "u": dt.datetime(9999, 12, 31, tzinfo=dt.UTC),
     "d": Decimal("1.10000"),
     "day": dt.date(1500, 2, 28),
+    "yes": True,
     "m": [("k", None)],
     "s": {"id": 100, "l": ["", None]},
 }
@@ -164,7 +166,8 @@ def test_a_task_writes_files_of_the_target_size(storage: TableStorage) -> None:
 def test_the_size_of_rows_is_that_of_their_file() -> None:
     rows = pa.table({"id": [*range(100)]})
     assert expected_size(rows, DataFile("f", 1000, 50)) == 2000
-    assert expected_size(rows) == 200
+    for file in (None, DataFile("f", 1000, None), DataFile("f", 1000, 0)):  # other writers need not tell the number
+        assert expected_size(rows, file) == 200
 
 
 @pytest.mark.parametrize(

@@ -113,12 +113,30 @@ def test_a_key_column_stays_not_null_also_if_its_type_is_refused(behavior: Schem
     assert rows == [f"a {kind} NOT NULL", f"b {kind}"]
 
 
-def test_exception_names_the_columns_whose_types_differ() -> None:
+@pytest.mark.parametrize(
+    ("wanted", "names"), [(["a INT", "b BIGINT"], "b"), (["a INT", "c INT"], "c"), (["c INT", "b BIGINT"], "c, b")]
+)
+def test_exception_names_the_columns_that_are_missing_or_have_other_types(wanted: list[str], names: str) -> None:
     target = _Tables(table_schema("a INT", "b INT"))
     tables = TargetTables(target, B.EXCEPTION, "q", take_over=False)
-    with pytest.raises(SchemaChangeError, match=r"table db\.t: the target lacks the columns b, or has other types"):
-        tables.ready(TABLE, table_schema("a INT", "b BIGINT"), TableOptions())
+    with pytest.raises(
+        SchemaChangeError, match=rf"table db\.t: the target lacks the columns {names}, or has other types"
+    ):
+        tables.ready(TABLE, table_schema(*wanted), TableOptions())
     assert target.done == []
+    assert tables.ready(TABLE, table_schema("b INT"), TableOptions()) == table_schema("b INT")
+
+
+@pytest.mark.parametrize("options", [{"partition_keys": ("d",)}, {"properties": {"a": "1"}}, {}])
+def test_options_of_a_transform_that_a_table_was_created_without_are_told(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(_Tables, "unlike", lambda *_: ["this", "that"])
+    tables = TargetTables(_Tables(table_schema("a INT")), B.LENIENT, "q", take_over=False)
+    tables.ready(TABLE, table_schema("a INT"), TableOptions(**options))
+    assert ["so the changed this, that of its transform" in r.getMessage() for r in caplog.records] == [True] * bool(
+        options
+    )
 
 
 def test_an_added_column_may_be_null_and_its_nested_fields_stay_as_they_are() -> None:

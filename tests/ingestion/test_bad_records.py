@@ -92,6 +92,7 @@ def test_the_error_of_a_bad_record_says_where_it_is() -> None:
         raise first_error(first)
     with pytest.raises(DecodeError, match=r"record: topic t, partition 0, offset 7: why 7\. To go"):
         raise first_error(_group("MALFORMED", 1, None)["first"])
+    assert (first_error(first).code, first_error(first).reason) == ("SCHEMA", "why 7")
 
 
 @pytest.mark.parametrize("most", [0, 1, 5])

@@ -76,6 +76,15 @@ def test_a_dropped_not_null_column_becomes_nullable() -> None:
     assert _after(B.LENIENT, create, RenameColumns(TABLE, (("v", "w"),)))[1] == [_add("w", "INT"), nullable]
 
 
+@pytest.mark.parametrize("behavior", [B.LENIENT, B.EVOLVE, B.TRY_EVOLVE])
+def test_lenient_adds_columns_nullable_and_at_the_end(behavior: B) -> None:
+    create = _create(TABLE, ("id", "INT NOT NULL"))
+    places = (AddedColumn(_column("v", "INT NOT NULL"), "FIRST"), AddedColumn(_column("w", "INT"), "BEFORE", "id"))
+    event = AddColumns(TABLE, places)
+    at_the_end = AddColumns(TABLE, tuple(AddedColumn(_column(name, "INT")) for name in "vw"))
+    assert _after(behavior, create, event)[1] == [at_the_end if behavior is B.LENIENT else event]
+
+
 def test_a_repeated_change_is_left_out() -> None:
     create = _create(TABLE, ("id", "INT NOT NULL"))
     state, changes = _after(B.EVOLVE, create, _add("v", "INT"), _add("v", "INT"))

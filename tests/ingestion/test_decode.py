@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs.discovery.text_forms import forms_of_bits
 from kvformat.ingestion.behaviors import SchemaChangeBehavior, SchemaEvolution
 from kvformat.ingestion.decode import FitStage, TableDecoder, layout_of
 from kvformat.ingestion.decoded_rows import (
@@ -181,6 +182,9 @@ def test_the_last_row_of_a_key_is_that_of_the_highest_offset() -> None:
     later = records | {TIMESTAMP: pa.array([9, 5, 5, 8, 7, 7, 8, 7, 6])}
     rows = decoder.decoded(pa.record_batch(later)).to_pylist()
     assert [(row["c0"], row["c1"]) for row in rows] == [(0, 0), (2, 5), (0, 6), (1, 7), (2, 8)]
+    without = records | {TIMESTAMP: pa.array([9, 5, 5, None, 5, 5, None, 5, 5])}  # a record without a time is early
+    rows = decoder.decoded(pa.record_batch(without)).to_pylist()
+    assert [(row["c0"], row["c1"]) for row in rows] == [(0, 0), (0, 6), (1, 7), (2, 8)]
 
 
 def test_the_first_error_of_a_row_counts() -> None:
@@ -214,6 +218,13 @@ def test_whole_numbers_that_are_written_with_a_fraction_or_an_exponent(text: str
     rows, bad = _rows(_decoder("v BIGINT", as_text=["v"]), {"v": text})
     assert rows == ([] if expected is None else [(10, expected)])
     assert len(bad) == (expected is None)
+
+
+def test_numbers_of_bits_have_the_bytes_of_their_column() -> None:
+    decoder = _decoder("v BYTES", as_text=["v"])
+    decoder = replace(decoder, schema=decoder.schema.with_forms({"v": forms_of_bits(2)}))
+    rows, bad = _rows(decoder, {"v": "258"}, {"v": "65536"})
+    assert (rows, bad.keys()) == ([(10, b"\1\2")], {11})
 
 
 def test_columns_of_keys_and_values_are_read_as_text_by_their_own_names() -> None:
@@ -259,6 +270,20 @@ def test_a_deletion_without_a_row_has_its_key_in_the_record_only_if_all_of_it_is
     keyed = replace(schema, primary_key=tuple(key))
     layout, _ = layout_of(source, keyed, rules, value_format, get_format("json") if keys else None)
     assert layout.value_format == value_format.for_rows(in_value, in_record=in_record)
+
+
+@pytest.mark.parametrize("name", ["json", "debezium-json", "maxwell-json"])
+def test_keys_are_read_as_the_source_of_the_values_writes_them(name: str) -> None:
+    """Debezium may put the schema beside a key, and Maxwell writes keys of its own form."""
+    source, value_format, key_format = (
+        SourceTable(table("v INT"), table("id INT")),
+        get_format(name),
+        get_format("json"),
+    )
+    rules = PlanRules(SchemaEvolution(Router(()), SchemaChangeBehavior.LENIENT, frozenset()))
+    layout, _ = layout_of(source, table_schema("id INT", "v INT"), rules, value_format, key_format)
+    assert type(layout.key_format) is type(value_format.for_key(key_format))
+    assert (type(layout.key_format) is type(key_format)) == (name == "json")
 
 
 @pytest.mark.parametrize("process", ["America/New_York", "Asia/Tokyo"])

@@ -101,6 +101,11 @@ def test_columns_keys_and_computed_columns() -> None:
     assert pickle.loads(pickle.dumps(made)) == made
 
 
+def test_the_comment_of_a_statement_is_the_description_of_its_rule() -> None:
+    made = Pipeline.from_sql(_K + _T.replace("shop.t", "shop.t COMMENT 'orders of it''s shop'"))
+    assert _given(made)["transform"] == [{"source-table": r"\.*.\.*.\.*", "description": "orders of it's shop"}]
+
+
 def test_the_key_of_the_statement_comes_before_that_of_the_table() -> None:
     source = _source("id INT, nr INT, PRIMARY KEY (id) NOT ENFORCED")
     for clause, key in (("", "id"), ("(PRIMARY KEY (nr, id) NOT ENFORCED)", "nr, id")):
@@ -126,6 +131,12 @@ def test_the_key_of_the_statement_comes_before_that_of_the_table() -> None:
             "t",
             {"connector": "delta", "exclude.schema.changes": "drop.table, truncate.table"},
             {"type": "delta", "exclude.schema.changes": ["drop.table", "truncate.table"]},
+            "t",
+        ),
+        (
+            "t",
+            {"connector": "delta", "include.schema.changes": "add; alter"},
+            {"type": "delta", "include.schema.changes": ["add", "alter"]},
             "t",
         ),
     ],
@@ -170,10 +181,14 @@ def test_settings_are_those_of_the_pipeline_or_have_no_effect() -> None:
 
 def test_notes_say_what_has_no_effect() -> None:
     columns = "id INT, sent TIMESTAMP(3) METADATA FROM 'timestamp', WATERMARK FOR sent AS sent - INTERVAL '5' SECOND"
-    made = Pipeline.from_sql(_source(columns, **{"sink.partitioner": "fixed"}) + _T.replace("IF NOT EXISTS ", ""))
+    source = _source(columns, **{"sink.partitioner": "fixed"})
+    source = source.replace(") WITH", ") DISTRIBUTED BY HASH(id) INTO 2 BUCKETS PARTITIONED BY (id) WITH")
+    made = Pipeline.from_sql(source + _T.replace("IF NOT EXISTS ", ""))
     assert made.notes == (
         "table 'k': no effect: 'sink.partitioner', because the table is only read",
         "table 'k': no effect: WATERMARK, because the rows are written as they come",
+        "table 'k': no effect: PARTITIONED BY, because the rows are written as they come",
+        "table 'k': no effect: DISTRIBUTED, because the rows are written as they come",
         "lake.shop.t (line 9, column 14): the table is used if it exists, as with IF NOT EXISTS",
     )
 
@@ -322,6 +337,9 @@ def test_errors_of_names() -> None:
     assert "at most three parts, and no part has a dot (line 8, column 28)" in _error(
         _K + _T.replace("shop.t", "`s.t`")
     )
+    assert "at most three parts, and no part has a dot (line 8, column 28)" in _error(
+        _K + _T.replace("lake.shop.t", "a.lake.shop.t")
+    )
     assert "a key column can't have a comma in its name" in _error(
         _source("`a,b` INT, PRIMARY KEY (`a,b`) NOT ENFORCED") + _T
     )
@@ -345,6 +363,7 @@ def test_what_can_not_be_served_is_refused_with_its_place_and_explained() -> Non
     ):
         assert words in started
     told = made.explain()
+    assert _given(made)["transform"][0]["projection"] == "`sent`, CAST(sent AS DATE) AS `d`, *"
     assert "Sink: hologres (refused)" in told
     assert all(f"  {why}" in told for why in made.refused)
     assert pickle.loads(pickle.dumps(made)).refused == made.refused

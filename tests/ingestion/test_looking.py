@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from kvformat.codecs.discovery.text_forms import merged_forms
 from kvformat.ingestion import packing
 from kvformat.ingestion.decoded_rows import POSITION
 from kvformat.ingestion.looking import (
@@ -163,6 +164,19 @@ def test_a_column_is_read_as_text_if_any_batch_of_a_task_says_so(first: str) -> 
     second = {"2024-02-29": "x", "x": "2024-02-29"}[first]
     (column,) = _news(stage, [_records([_change(v=first)]), _records([_change(v=second)], first=1)]).columns
     assert ([*map(str, column.types)], column.as_text) == (["STRING"], True)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_the_texts_of_a_column_have_the_forms_that_all_batches_of_a_task_have_in_common(order: tuple[int, int]) -> None:
+    stage = LookStage(get_format("debezium-json"), LookRequest())
+    texts = ("2024-02-29 12:00:00.123", "2024-02-29 12:00:00.5")
+    batches = [_records([_change(v=text)], first=n) for n, text in enumerate(texts)]
+    one, other, (both,) = (
+        _news(stage, given).columns for given in (batches[:1], batches[1:], [batches[n] for n in order])
+    )
+    forms = [column.forms for column in (*one, *other)]
+    assert both.forms == merged_forms(*forms)
+    assert both.forms not in forms
 
 
 def test_keys_of_messages_are_those_of_the_first_record_that_has_them() -> None:

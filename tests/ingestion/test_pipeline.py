@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion import Pipeline
+from kvformat.ingestion import DeltaPathTarget, Pipeline
+from kvformat.ingestion.targets.values import ValuesTarget
 from kvformat.registry import ConfigurationError
 from tests.support.pipeline_examples import EXAMPLES, SECRET, VARIABLES
 
@@ -98,6 +99,8 @@ def test_values_of_python_are_texts() -> None:
         assert made.source.values["ingestion.ignore-errors"] is ignores
     assert made.source.values["scan.max.pre.fetch.records"] == 0
     assert "source: option 'topic' must be a text, not a value" in _error({**SOURCE, "topic": None})
+    assert "source: option 'name' must be a text, not a value" in _error({**SOURCE, "name": 10**5000})
+    assert "source: the name of an option must be a text, not int" in _error({**SOURCE, 5: "a"})
 
 
 def test_the_mapping_in_the_source_is_moved_to_the_sink() -> None:
@@ -207,6 +210,7 @@ def test_passwords_that_are_written_down_are_hidden_by_their_names(caplog: pytes
         {"type": "hologres", "password": SECRET},
     )
     assert SECRET not in _texts(made, caplog)
+    assert SECRET not in _texts(Pipeline(SOURCE, {"type": "delta", "table-properties.x.password": SECRET}), caplog)
 
 
 @pytest.mark.parametrize("key", [*_SECRETS])
@@ -420,8 +424,12 @@ def test_options_of_catalogs_have_no_effect_on_other_sinks() -> None:
     assert "property a = 'b'" in made.explain()
     assert made.notes == ("transform: no effect: 'partition-keys', because tables at a path have no partitions",)
     assert Pipeline(SOURCE, {"type": "delta", "table-properties.a": "b"}, transform=rules).notes == ()
-    (note,) = Pipeline(SOURCE, {"type": "values"}, transform=rules).notes
-    assert note.startswith("transform: no effect: 'partition-keys' and 'table-options', because 'values' creates no")
+    assert Pipeline(SOURCE, DeltaPathTarget("x"), transform=rules).notes == ()
+    for sink, shown in (({"type": "values"}, "values"), (ValuesTarget(), "ValuesTarget")):
+        for key in ("partition-keys", "table-options"):
+            (note,) = Pipeline(SOURCE, sink, transform=[{"source-table": "a.b", key: "k=v"}]).notes
+            assert note.startswith("transform: no effect: 'partition-keys' and 'table-options', because ")
+            assert f"because '{shown}' creates no" in note
 
 
 def test_a_route_to_four_parts_is_an_error_at_the_start() -> None:

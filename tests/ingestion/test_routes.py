@@ -99,6 +99,12 @@ def test_a_selector_needs_a_part_for_each_part_of_a_name() -> None:
         assert [table for table in tables if Selector(text, "source-table").matches(table)] == expected
 
 
+@pytest.mark.parametrize("text", ["shop.orders , lake.x", ",shop.orders,,", "x, shop . orders "])
+def test_blanks_and_empty_alternatives_of_a_selector_are_skipped(text: str) -> None:
+    assert Selector(text, "source-table").matches(TableId.parse("shop.orders"))
+    assert not Selector(text, "source-table").matches(TableId.parse("shop.x"))
+
+
 def test_alternatives_in_a_class_have_a_warning() -> None:
     assert pattern_warning(r"[app|web].order_\.*") == (
         r"the pattern '[app|web].order_\\.*' has a class of characters, [app|web]; for one of several words, "

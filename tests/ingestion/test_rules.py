@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from kvformat.codecs.discovery.text_forms import ANY, FRACTIONS, INFERRED, WHOLE_NUMBERS
 from kvformat.ingestion import Pipeline
-from kvformat.ingestion.planning import PlanRules
+from kvformat.ingestion.planning import BatchNews, NewColumn, Planner, PlanRules
 from kvformat.ingestion.rules import look_stage, plan_rules
+from kvformat.ingestion.schemas.known import IngestState, SourceTable
+from kvformat.ingestion.schemas.state import Cause
 from kvformat.ingestion.schemas.table_id import TableId
+from kvformat.ingestion.schemas.table_schema import TableSchema
 from kvformat.registry.contract.ddl import parse_type
+from kvformat.registry.contract.format_hooks import Part
 from kvformat.registry.contract.look import KnownTable
 from tests.support.sources import BASE
 
-_INT = parse_type("INT")
+SHOP, _INT = TableId(("shop",)), parse_type("INT")
 
 
 def _pipeline(**source: str) -> Pipeline:
@@ -68,6 +75,37 @@ def test_keys_and_values_are_looked_at_by_their_declared_types_and_the_strategy(
     name = "infer-schema.primitive-as-string"
     assert (stage.value.options[name], stage.key.options[name]) == (True, False), "they are options of the value"
     assert look_stage(_pipeline()).key is None
+
+
+def _merged(planner: Planner, known: IngestState, part: Part, name: str, t: str, **more: Any) -> SourceTable:
+    """Return what is known of the table of the topic after a message with a column."""
+    column = NewColumn(SHOP, part, name, (parse_type(t),), Cause("shop", 0, 0), **more)
+    return planner.merged(known, BatchNews(columns=(column,)))[SHOP]
+
+
+def test_a_declared_column_of_keys_keeps_its_type_and_is_read_as_text_if_keys_have_texts() -> None:
+    rules = _rules(**{"key.format": "json", "key.fields": "id", "table.columns": "id INT"})
+    key = _merged(Planner(rules, lambda *_: TableSchema(())), IngestState(), "key", "id", "STRING", as_text=True).key
+    assert key.columns == {"id": _INT}
+    assert key.as_text == {"id"}
+
+
+@pytest.mark.parametrize(
+    ("known", "given", "forms"),
+    [
+        (None, ANY | INFERRED, ANY | INFERRED),
+        ("BIGINT", ANY | INFERRED, WHOLE_NUMBERS),  # whole numbers of earlier messages
+        ("DOUBLE", ANY | INFERRED, ANY),  # a declared column
+        ("DOUBLE", ANY & ~FRACTIONS, 0),  # no form writes all of its texts
+    ],
+)
+def test_a_column_has_the_forms_of_all_its_texts(known: str | None, given: int, forms: int) -> None:
+    columns = {} if known is None else {"v": parse_type(known)}
+    state, planner = (
+        IngestState({SHOP: SourceTable(KnownTable(columns))}),
+        Planner(_rules(), lambda *_: TableSchema(())),
+    )
+    assert _merged(planner, state, "value", "v", "DOUBLE", forms=given).value.forms == {"v": forms}
 
 
 def test_columns_that_a_transform_uses_have_no_prefix_in_messages() -> None:

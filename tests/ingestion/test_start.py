@@ -13,12 +13,13 @@ from kvformat.ingestion import Pipeline, start
 from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.planning import BatchNews, NewColumn
 from kvformat.ingestion.query import IngestBatch
-from kvformat.ingestion.schemas.known import IngestState
-from kvformat.ingestion.schemas.state import Cause
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState
+from kvformat.ingestion.schemas.state import Cause, SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.ingestion.start import first_look, start_query
 from kvformat.ingestion.store import FIRST_BATCH
 from kvformat.ingestion.targets.values import ValuesTarget
+from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.errors import ConfigurationError, MissingExtraError
 from tests.ingestion.history import SOURCE
@@ -34,8 +35,8 @@ def _started(
     pipeline = Pipeline({**SOURCE, **(source or {})}, {"type": "values"}, **blocks)
     records = mock.MagicMock(isStreaming=more.pop("streaming", True), columns=columns or COLUMNS)
     spark: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda _: zone))
-    more.setdefault("checkpoint_location", "/c")
-    start_query(pipeline, spark, records=records, target=ValuesTarget(), probe=False, **more)
+    more = {"checkpoint_location": "/c", "target": ValuesTarget(), "probe": False, **more}
+    start_query(pipeline, spark, records=records, **more)
     calls = records.writeStream.foreachBatch.mock_calls
     (function,) = calls[0].args
     batch = function.batch
@@ -211,6 +212,69 @@ def test_a_first_look_is_stored_once_for_a_query_that_knows_no_table(
     assert query is not None
     assert newest() == 3
     assert store.chosen("query") == query
+
+
+@pytest.mark.parametrize("probe", [False, True])
+@pytest.mark.parametrize("forgets", [False, True])
+def test_a_target_is_probed_and_gets_forgotten_tables_before_the_first_batch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, probe: bool, forgets: bool
+) -> None:
+    table, target = TableId(("shop",)), mock.Mock()
+    state = IngestState(schemas=SchemaState(targets={table: table_schema("id INT")}))
+    LocalSchemaStore(tmp_path).write(0, IngestState(), BatchPlan(state))
+    monkeypatch.setattr(start, "SchemaStore", lambda _, checkpoint: LocalSchemaStore(checkpoint))
+    in_session = target.with_session.return_value
+    in_session.forgets_tables = forgets
+    _started(target=target, probe=probe, checkpoint_location=tmp_path)
+    assert in_session.probe.called is probe
+    assert [[*call.args[0]] for call in in_session.remember.mock_calls] == [[table]] * forgets
+
+
+# --- records of topics -------------------------------------------------------------------------------------------
+
+
+def _asked(
+    monkeypatch: pytest.MonkeyPatch, source: dict[str, str] | None = None, *, resumed: bool = False, **more: Any
+) -> Any:
+    """Start a query of topics, and return the mocks of all that brokers are asked by."""
+    asked = mock.MagicMock()
+    asked.planned.return_value.resumed = resumed
+    monkeypatch.setattr("kvformat.connectors.source_choice.planned", asked.planned)
+    monkeypatch.setattr("kvformat.connectors.topics.check", asked.topics)
+    monkeypatch.setattr("kvformat.connectors.offsets.check_group_is_unused", asked.group)
+    monkeypatch.setattr(start, "first_look", asked.look)
+    pipeline = Pipeline({**SOURCE, **(source or {})}, {"type": "values"})
+    start_query(pipeline, mock.Mock(), checkpoint_location="/c", probe=False, **more)
+    return asked
+
+
+@pytest.mark.parametrize("group", [False, True])
+@pytest.mark.parametrize("check", [False, True])
+def test_a_group_is_checked_if_there_is_one_and_its_option_says_so(
+    monkeypatch: pytest.MonkeyPatch, group: bool, check: bool
+) -> None:
+    source = {"scan.check.duplicated.group.id": str(check), **({"properties.group.id": "g"} if group else {})}
+    assert _asked(monkeypatch, source).group.called is (group and check)
+
+
+def test_the_topic_of_dead_letters_is_checked_before_the_first_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _asked(monkeypatch, dead_letters="dead").topics.call_args.args[1] == ("dead",)
+    assert not _asked(monkeypatch).topics.called
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_only_a_query_without_offsets_has_a_first_look(monkeypatch: pytest.MonkeyPatch, resumed: bool) -> None:
+    assert _asked(monkeypatch, resumed=resumed).look.called is not resumed
+
+
+def test_records_are_read_with_headers_from_the_checkpoint_and_with_the_options_of_the_call(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = _asked(monkeypatch, spark_options={"maxOffsetsPerTrigger": 5})
+    assert asked.planned.call_args.kwargs == {
+        **{"streaming": True, "headers": True, "checkpoint_location": "/c"},
+        "spark_options": {"maxOffsetsPerTrigger": 5},
+    }
 
 
 def test_what_only_the_source_refuses_does_not_count_for_given_records() -> None:

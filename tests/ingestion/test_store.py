@@ -10,6 +10,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -147,6 +148,10 @@ def test_a_table_is_released_from_quarantine(new_store: NewStore) -> None:
     state, _ = store.load()
     assert state.quarantined == {}
     store.write(5, state, _plan(state, table, "x", quarantined="again"))
+    state, _ = store.load()
+    assert state.quarantined == {table: "again"}
+    store.write(6, state, _plan(state, other, "y", quarantined="too"))
+    store.release(other)
     assert store.load()[0].quarantined == {table: "again"}
 
 
@@ -165,6 +170,7 @@ def test_a_batch_that_is_planned_again_replaces_everything_written_after_it(
 
 
 def test_the_newest_driver_runs_a_query(new_store: NewStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    new_store().check_driver()  # no driver has begun yet
     stores = [new_store() for _ in range(12)]
     for store in stores:
         store.begin_driver()
@@ -220,6 +226,23 @@ def test_a_plan_of_another_batch_is_an_error(tmp_path: Path) -> None:
     Path(store.folder, "schemas", "000000000").rename(Path(store.folder, "schemas", "000000001"))
     with pytest.raises(SchemaChangeError, match="schemas/000000001/part-0' is lost, broken"):
         LocalSchemaStore(tmp_path).load(2)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"source": ["t"]},
+        {"quarantined": 5, "reason": "why"},
+        {"schema": ["t"], "columns": [["id", "IMT"]]},
+    ],
+)
+def test_an_object_that_is_not_understood_is_an_error_of_its_file(tmp_path: Path, entry: dict[str, Any]) -> None:
+    """The file is complete: another release, or somebody, has written it."""
+    store = LocalSchemaStore(tmp_path)
+    store._write("schemas/000000003", [entry], batch=3, previous=None)
+    for batch in (3, None):
+        with pytest.raises(SchemaChangeError, match=r"schemas/000000003/part-0' is lost, broken or cut off"):
+            store.load(batch)
 
 
 def test_broken_files_are_errors_and_nothing_is_lost(new_store: NewStore) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -11,12 +12,13 @@ import pytest
 
 from kvformat.ingestion.batch_report import BatchReport
 from kvformat.ingestion.decoded_rows import POSITION, ROW_ERROR, ROW_INDEX, TIMESTAMP, in_order, latest_rows
+from kvformat.ingestion.errors import SchemaChangeError
 from kvformat.ingestion.schemas.events import AddColumns, DropTable, TruncateTable
-from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange
-from kvformat.ingestion.schemas.state import Cause, CausedEvent
+from kvformat.ingestion.schemas.known import BatchPlan, IngestState, PlannedChange, SourceTable
+from kvformat.ingestion.schemas.state import Cause, CausedEvent, SchemaState
 from kvformat.ingestion.schemas.table_id import TableId
-from kvformat.ingestion.target_writer import TargetWriter, _is_before
-from kvformat.ingestion.targets.target import BatchWrite
+from kvformat.ingestion.target_writer import TableFailedError, TargetWriter, _is_before
+from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.ingestion.testing.targets import table_schema
 from kvformat.registry import latest_by_key
 from kvformat.registry.spark.decoded_columns import ROW_KIND
@@ -105,6 +107,44 @@ def test_rows_of_several_sources_are_written_in_the_order_of_their_records(
     _, _, rows, batch = target.write_rows.call_args.args
     assert [(row["id"], row["offset"]) for row in rows.to_pylist()] == written
     assert batch == BatchWrite("q", 3)
+
+
+def test_rows_without_a_column_that_their_target_got_meanwhile_are_an_error() -> None:
+    frame, nothing = mock.Mock(), mock.Mock()
+    frame.rows.drop.return_value.columns = ["v"]
+    writer, given = TargetWriter(nothing, nothing, BatchReport(3), nothing), (TableId(("ods",)), table_schema("id INT"))
+    text = r"table ods: the rows have no column 'id'; run the batch again"
+    with pytest.raises(SchemaChangeError, match=text):
+        writer._write_returned(*given, [pa.table({name: [1] for name in ("v", TIMESTAMP, ROW_ERROR)})])
+    with pytest.raises(SchemaChangeError, match=text):
+        writer._write_part(*given, [frame], 0)
+
+
+def test_a_table_is_created_with_the_options_of_the_first_of_its_sources_that_has_a_transform() -> None:
+    a, b, c = (TableId((name,)) for name in "abc")
+    rules = {table: SimpleNamespace(partition_keys=(str(table),), table_options={"k": str(table)}) for table in (b, c)}
+    writer = TargetWriter(mock.Mock(rules=mock.Mock(rule=rules.get)), mock.Mock(), BatchReport(0), mock.Mock())
+    assert writer._options([c, b, a]) == TableOptions(("b",), {"k": "b"})
+    assert writer._options([a]) == TableOptions()
+
+
+@pytest.mark.parametrize(("given", "failed"), [(["a"], {"a"}), ([], {"a", "b"})])
+def test_a_target_that_is_not_changed_fails_its_tables_with_rows_or_all_that_feed_it(
+    given: list[str], failed: set[str]
+) -> None:
+    """A table may be truncated only by a batch without rows of it."""
+    ods, other = TableId(("ods",)), TableId(("other",))
+    memory = mock.Mock()
+    memory.planner.targets = lambda _, table: [other] if str(table) == "c" else [ods]
+    memory.tables.ready.side_effect = SchemaChangeError("no")
+    sources = {TableId((name,)): SourceTable() for name in "abc"}
+    plan = BatchPlan(IngestState(sources, SchemaState(targets={ods: table_schema("id INT")})))
+    change = PlannedChange(CausedEvent(TruncateTable(ods), Cause("t", 0, 1)))
+    returned = {TableId((name,)): pa.table({}) for name in given}
+    with pytest.raises(TableFailedError) as caught:
+        TargetWriter(memory, plan, BatchReport(0), mock.Mock())._write(ods, [], returned, change)
+    assert {*map(str, caught.value.tables)} == failed
+    assert memory.store.check_driver.called is not bool(given)  # a commit at a path keeps older drivers away by itself
 
 
 @pytest.mark.spark

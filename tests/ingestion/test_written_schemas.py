@@ -153,9 +153,12 @@ def test_a_record_without_a_schema_stays_beside_records_that_are_read_by_other_t
 
 
 @pytest.mark.parametrize("in_header", [False, True])
-def test_rows_have_the_columns_of_their_table_whatever_schema_wrote_them(in_header: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", ["a boolean, then a number", "and back"])
+def test_rows_have_the_columns_of_their_table_and_their_order_whatever_schema_wrote_them(
+    in_header: bool, case: str, tmp_path: Path
+) -> None:
     """Before they are fitted to a target; a header may have the id of the schema."""
-    steps, _, values = _AVRO["a boolean, then a number"]
+    steps, _, values = _AVRO[case]
     schemas = [(json.dumps(_record(("id", "long"), ("v", t))), _int(n) + datum) for n, (t, datum) in enumerate(steps)]
     framed = _framed(tmp_path, "avro-confluent", schemas)
     folded = Folded("avro-confluent", {"avro-confluent.url": f"file:{tmp_path}"}, "id").add(framed)

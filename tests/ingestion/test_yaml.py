@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kvformat.ingestion.pipeline.yaml import Secret, parse_document, read_text
+from kvformat.ingestion.pipeline.yaml import Document, Secret, parse_document, read_text
 from kvformat.registry import ConfigurationError, MissingExtraError
 
 
@@ -108,6 +108,8 @@ def test_the_environment_comes_after_the_given_values(monkeypatch: pytest.Monkey
     monkeypatch.setenv("KAFKA_TOPIC_NAME", "from environment")
     assert _source("{a: '${kafka.topic-name}'}") == {"a": "from environment"}
     assert _source("{a: '${kafka.topic-name}'}", **{"kafka.topic-name": "given"}) == {"a": "given"}
+    monkeypatch.setenv("EMPTY", "")
+    assert _source("{a: 'x${empty}y'}") == {"a": "xy"}
     monkeypatch.setenv("SECRET_VALUES_LOGIN", "sesame")
     found = _source("{a: '${secret_values.login}'}")["a"]
     assert isinstance(found, Secret)
@@ -131,6 +133,15 @@ def test_the_environment_comes_after_the_given_values(monkeypatch: pytest.Monkey
 )
 def test_variables_without_a_value_are_errors(text: str, reason: str) -> None:
     assert reason in _error(f"source: {{a: '{text}'}}", {"kafka.topic": "x", "list": []})
+
+
+def test_an_error_is_at_its_option_or_at_the_block() -> None:
+    """An error of a format has its option without the name of the format."""
+    places = {("a", ""): "line 1", ("a", "x-topic"): "line 2", ("a", "json.topic"): "line 3", ("b", "url"): "line 4"}
+    place = Document({}, places=places).place
+    found = [place("a", "topic"), place("a", "json.topic"), place("a", "opic"), place("a", None), place("a", "url")]
+    assert found == [" (line 3)", " (line 3)", *[" (line 1)"] * 3]
+    assert place("b", None) == place("c", "topic") == ""
 
 
 # --- secrets ---------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ reads the table again. A commit of rows has the transaction of its writer: the w
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +29,13 @@ DEFAULT_PROPERTIES: Mapping[str, str] = {
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
 """Properties of created tables. An open of the log reads the commits since its last checkpoint."""
-_READABLE = {"timestampNtz"}
-_WRITABLE = {*("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"), "timestampNtz"}
-"""Features of a table's protocol; whether a table uses those that we can't write is in its properties and columns."""
+_READABLE = {"timestampNtz", "variantType"}
+_WRITABLE = {*("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns"), *_READABLE}
+"""Features of a table's protocol; whether a table uses those that we can't write is in its properties and columns.
+
+deltalake adds variantType when it sets a property of a table with a TIMESTAMP column.
+"""
+_VARIANT = re.compile(r'[tT]ype":\s*"variant"')
 _USED = {"delta.appendOnly": "true", "delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
 _OF_COLUMNS = ("delta.generationExpression", "delta.invariants", "delta.identity.start")
 
@@ -119,7 +124,9 @@ class DeltaLog:
 
     def unreadable(self) -> str:
         """Return what the table has that its files alone do not tell, or ""."""
-        features = {*(self._table.protocol().reader_features or ())} - _READABLE
+        has_variants = _VARIANT.search(self._table.schema().to_json()) is not None
+        known = _READABLE - {"variantType"} if has_variants else _READABLE
+        features = {*(self._table.protocol().reader_features or ())} - known
         if features:
             return f"features ({', '.join(sorted(features))})"
         if self.partitions:

@@ -88,6 +88,10 @@ def test_the_collector_is_a_map_or_has_dots(block: dict[str, Any]) -> None:
         ({"user-defined-function": ["f"]}, "user-defined-function 1: must be a map with 'name' and 'python'"),
         ({"user-defined-function": [{"python": "m:f"}]}, "the option 'name' is missing"),
         ({"user-defined-function": [{"name": "f", "python": "m.f"}]}, "'python' must be 'module:function'"),
+        (
+            {"user-defined-function": [{"name": "f", "python": Secret("s3same:f")}]},
+            "'python' must be 'module:function'",
+        ),
         ({"user-defined-function": [{"name": "f", "pyton": "m:f"}]}, "no option 'pyton'. Did you mean 'python'?"),
         (
             {"user-defined-function": [{"name": "f", "python": "m:f"}, {"name": "f", "python": "m:g"}]},

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kvformat.ingestion.pipeline.sink import PipelineSink, parse_sink
+from kvformat.ingestion.pipeline.yaml import Secret
 from kvformat.ingestion.targets.discovery import target_of
 from kvformat.registry import ConfigurationError
 
@@ -87,6 +88,7 @@ def test_defaults() -> None:
         ({"maxwell-json.encode.ignore-null-fields": "true"}, "but the formats are debezium-json, json"),
         ({"key.format": "csv", "avro.encoding": "json"}, "but the formats are csv, debezium-json"),
         ({"catalog": "lake"}, "there is no option 'catalog'"),
+        ({"type": "delta"}, "there is no option 'properties.bootstrap.servers'"),
         (
             {"sink.delivery-guarantee": "exactly-once", "sink.transactional-id-prefix": ""},
             "'sink.transactional-id-prefix' must not be empty with 'exactly-once'",
@@ -109,6 +111,7 @@ def test_missing_options_are_errors() -> None:
     assert "sink: the option 'type' is missing. Types: kafka, upsert-kafka, delta" in _error({})
     assert "the option 'properties.bootstrap.servers' is missing" in _error({"type": "kafka"})
     assert "there is no option 'json.x'" in _error({**KAFKA, "type": "upsert-kafka", "json.x": "y"})
+    assert "there is no option 'aliyun.kafka.x'" in _error({"type": "delta", "aliyun.kafka.x": "y"})
 
 
 def test_enumerations_match_in_any_case() -> None:
@@ -219,6 +222,8 @@ def test_schema_changes_and_properties_of_tables() -> None:
     assert found.exclude == ()
     assert found.values["table-properties"] == {"a": "b", "format-version": "3"}
     assert parse_sink({"type": "values"}).exclude is None
+    refused = parse_sink({"type": "hologres", "include.schema.changes": ["add"], "exclude.schema.changes": ["drop"]})
+    assert (refused.include, refused.exclude) == (("add",), ("drop",))
 
 
 def test_a_path_and_a_catalog_exclude_each_other() -> None:
@@ -249,7 +254,20 @@ def test_options_of_an_object_store_are_never_shown() -> None:
         assert "hunter" not in shown
 
 
+def test_an_entry_of_a_map_may_be_a_secret() -> None:
+    sink = parse_sink({"type": "delta", "table-properties.a": Secret("hunter2"), "table-properties.b": "c"})
+    assert sink.values["table-properties"] == {"a": "hunter2", "b": "c"}
+    assert repr(sink.values).count("hunter2") == 0
+    assert "'b': 'c'" in repr(sink.values)
+
+
 def test_what_endangers_records_is_said() -> None:
     assert [note.partition(":")[0] for note in _sink(**{"properties.acks": "1"}).notes] == ["sink", "sink"]
     assert "is lost if the broker that has it fails" in _sink(**{"properties.acks": "1"}).notes[0]
     assert _sink(**{"properties.acks": "all"}).notes == ()
+
+
+def test_a_key_that_java_can_not_read_is_told() -> None:
+    key = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----"
+    (note,) = _sink(**{"properties.security.protocol": "SSL", "properties.ssl.keystore.key": key}).notes
+    assert note.startswith("sink: 'properties.ssl.keystore.key' ")

@@ -9,6 +9,7 @@ import pytest
 from kvformat.connectors import KafkaTable, brokers
 from kvformat.ingestion.pipeline.options import FORMAT_OPTIONS, SOURCE_OPTIONS
 from kvformat.ingestion.pipeline.source import parse_source
+from kvformat.ingestion.pipeline.yaml import Secret
 from kvformat.ingestion.schemas.table_id import TableId
 from kvformat.registry import ConfigurationError, OptionError
 from kvformat.registry.sql.connector_options import KAFKA_OPTIONS
@@ -53,12 +54,14 @@ def test_a_source_is_parsed_without_a_broker(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_given_records_need_no_topic_and_no_broker() -> None:
     given = {"type": "records", "value.format": "json", "scan.bounded.mode": "latest-offset"}
-    source = parse_source({**given, "scan.startup.mode": "latest-offset", "topic": "t"})
-    assert (source.type, source.records) == ("records", None)
+    schemas = {"scan.value.initial-schemas.ddls": "CREATE TABLE t (a INT)"}
+    source = parse_source({**given, **schemas, "scan.startup.mode": "latest-offset", "topic": "t"})
+    assert (source.type, source.records, [*source.schemas]) == ("records", None, [TableId(("t",))])
     assert [note.partition(", because")[0] for note in source.notes] == [
         "source: no effect: 'scan.startup.mode'",
         "source: no effect: 'topic'",
     ]
+    assert "no effect: 'topic-pattern', because a stream" in parse_source({**given, "topic-pattern": "t"}).notes[0]
     with pytest.raises(OptionError, match=r"there is no option 'value\.fomat'\. Did you mean 'value\.format'"):
         parse_source({**given, "value.fomat": "json"})
     with pytest.raises(OptionError, match=r"unknown type 'recrods'\. Did you mean 'records'"):
@@ -163,6 +166,10 @@ def test_defaults() -> None:
         (
             {"scan.value.initial-schemas.ddls": "CREATE TABLE t (a INT) DISTRIBUTED BY HASH(a) INTO 2 BUCKETS"},
             "DISTRIBUTED is not allowed",
+        ),
+        (
+            {"scan.value.initial-schemas.ddls": "CREATE TABLE t (a INT) PARTITIONED BY (a)"},
+            "PARTITIONED BY is not allowed",
         ),
         ({"scan.value.initial-schemas.ddls": " "}, "the text has no CREATE TABLE"),
     ],
@@ -269,6 +276,20 @@ def test_one_prefix_alone_is_compared_with_nothing() -> None:
     assert source_of(**{"value.fields-prefix": "v_"}).values["value.fields-prefix"] == "v_"
     both = source_of(**{"key.format": "json", "key.fields-prefix": "key_", "value.fields-prefix": "value_"})
     assert both.values["key.fields-prefix"] == "key_"
+
+
+def test_secrets_are_texts_where_they_are_used() -> None:
+    login = {"basic-auth.credentials-source": "USER_INFO", "basic-auth.user-info": Secret("me:s3same")}
+    formats = {f"{part}.format": "avro-confluent" for part in ("key", "value")}
+    options = {f"{part}.avro-confluent.{name}": text for part in ("key", "value") for name, text in login.items()}
+    urls = {f"{part}.avro-confluent.url": "http://registry:8081" for part in ("key", "value")}
+    prefixes = {"key.fields-prefix": Secret("s3same_k"), "value.fields-prefix": Secret("s3same_v")}
+    found = source_of(**formats, **urls, **options, **prefixes)
+    for made in (found.key_format, found.value_format):
+        assert made is not None
+        assert made.options["basic-auth.user-info"] == "me:s3same"
+        assert "s3same" not in repr(made)
+    assert [found.values[name] for name in prefixes] == ["s3same_k", "s3same_v"]
 
 
 # --- options of formats ----------------------------------------------------------------------------------------

@@ -128,13 +128,14 @@ def test_rules_without_effect_are_said() -> None:
 
 
 def test_routes() -> None:
-    first, second = parse_routes(
+    first, same, second = parse_routes(
         [
             {"source-table": "a", "sink-table": "b"},
+            {"source-table": "a", "sink-table": "b", "replace-symbol": ""},
             {"source-table": r"c.\.*", "sink-table": "d.<>", "replace-symbol": "<>", "description": "x"},
         ]
     )
-    assert first == Route("a", "b")
+    assert first == same == Route("a", "b")
     assert second == Route(r"c.\.*", "d.<>", "<>")
 
 

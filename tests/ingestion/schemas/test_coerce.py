@@ -80,7 +80,8 @@ def test_nan_stays_nan() -> None:
 
 
 @pytest.mark.parametrize(
-    ("zone", "hours"), [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("+530", -5.5), ("Z", 0)]
+    ("zone", "hours"),
+    [("UTC+8", -8), ("GMT+08:00", -8), ("+8", -8), ("-0330", 3.5), ("+530", -5.5), ("Z", 0), ("UT", 0)],
 )
 def test_offsets_are_time_zones(zone: str, hours: float) -> None:
     """Spark and the option `local-time-zone` take them."""

@@ -119,6 +119,11 @@ def test_a_merged_column_keeps_its_default_and_comment() -> None:
     assert merged == W
 
 
+def test_the_forms_of_a_column_stay_until_others_are_given() -> None:
+    schema = SCHEMA.with_forms({"id": 1, "v": 2})
+    assert schema.with_forms({"v": 3, "gone": 4}).forms() == {"id": 1, "v": 3}
+
+
 def test_the_state_keeps_its_tables_in_json() -> None:
     state = SchemaState().change_source(EVENTS[0]).change_target(EVENTS[0]).change_target(EVENTS[1])
     text = json.dumps(state.to_json(), sort_keys=True)

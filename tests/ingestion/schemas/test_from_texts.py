@@ -35,6 +35,8 @@ _NOON = dt.datetime(2024, 2, 29, 12, 0, 0)
         ("TIMESTAMP(9)", "2024-02-29 24:00:00", None),
         ("TIMESTAMP_LTZ(3)", "2024-02-29 12:00:00Z", _NOON.replace(tzinfo=dt.UTC)),
         ("TIMESTAMP_LTZ(3)", "2024-02-29 20:00:00", _NOON.replace(tzinfo=dt.UTC)),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29T12:00Z", _NOON.replace(tzinfo=dt.UTC)),
+        ("TIMESTAMP_LTZ(3)", "2024-02-29 12:00Z", None),
         ("TIMESTAMP_LTZ(3)", "2024-02-29", dt.datetime(2024, 2, 28, 16, tzinfo=dt.UTC)),
         ("BOOLEAN", "1", True),
         ("BOOLEAN", "FALSE", False),

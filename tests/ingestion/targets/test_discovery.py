@@ -107,12 +107,14 @@ def test_a_target_without_a_session_says_so() -> None:
 
 def test_another_package_adds_a_sink(installed: Path) -> None:
     given = {"type": "plugged", "folder": "/lake", "token": "s3cret"}
-    sink = parse_sink(given)
+    sink = parse_sink({**given, "include.schema.changes": ["add"], "exclude.schema.changes": []})
     assert target_of(sink) == PluggedTarget("/lake")
+    assert (sink.include, sink.exclude) == (("add",), ())
     assert (sink.values["token"], sink.values["level"]) == ("s3cret", 3)
     assert "plugged" in available_targets()
-    explained = Pipeline(SOURCE, given).explain()
-    assert "folder: /lake" in explained
+    explained = Pipeline(SOURCE, {**given, "name": "mine"}).explain()
+    assert "  folder: /lake" in explained
+    assert [text for text in ("  type:", "  name:") if text in explained] == []
     shown = (explained, repr(sink), repr(sink.values), repr(sink.options), repr(Pipeline(SOURCE, given)))
     assert [text for text in shown[:-1] if "s3cret" in text] == []
     with pytest.raises(OptionError, match="sink: the option 'folder' is missing"):

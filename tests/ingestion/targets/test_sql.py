@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any
 from unittest import mock
@@ -31,7 +32,7 @@ from kvformat.ingestion.schemas.types import parse_column_type
 from kvformat.ingestion.targets import sql
 from kvformat.ingestion.targets.delta import DeltaTarget
 from kvformat.ingestion.targets.iceberg import IcebergTarget
-from kvformat.ingestion.targets.sql import SqlTarget
+from kvformat.ingestion.targets.sql import SqlTarget, _merge
 from kvformat.ingestion.targets.target import BatchWrite, TableOptions
 from kvformat.ingestion.targets.types import stored_columns
 from kvformat.ingestion.testing.targets import table_schema
@@ -239,6 +240,31 @@ def test_a_table_that_the_catalog_folds_with_another_one_is_an_error() -> None:
     assert _Catalog(properties={}).schema(TABLE) is not None, "a table that somebody else made"
 
 
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_merge_deletes_updates_and_inserts_by_the_whole_key(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """A deletion of a row that is not there does nothing. The view of the rows is gone afterwards."""
+    monkeypatch.setattr(sql, "exact_column", mock.Mock())
+    changes = mock.Mock(columns=["id", "a b", "v", "row_kind", "unchanged_columns"])
+    spark = changes.sparkSession
+    spark.sql.side_effect = AnalysisException("no") if fails else None
+    with pytest.raises(AnalysisException) if fails else nullcontext():
+        _merge("t", changes, ["id", "a b"])
+    view = changes.select().createOrReplaceTempView.call_args.args[0]
+    spark.catalog.dropTempView.assert_called_once_with(view)
+    head, *actions = re.split(" WHEN ", spark.sql.call_args.args[0])
+    kept = "coalesce(array_contains(s.unchanged_columns, '{0}'), false) THEN t.`{0}` ELSE s.c{1} END"
+    values = [kept.format(name, n) for n, name in enumerate(("id", "a b", "v"))]
+    assert head == f"MERGE INTO t AS t USING {view} AS s ON t.`id` = s.c0 AND t.`a b` = s.c1"
+    assert actions == [
+        "MATCHED AND s.row_kind = '-D' THEN DELETE",
+        "MATCHED THEN UPDATE SET t.`id` = CASE",
+        f"{values[0]}, t.`a b` = CASE",
+        f"{values[1]}, t.`v` = CASE",
+        values[2],
+        "NOT MATCHED AND s.row_kind <> '-D' THEN INSERT (`id`, `a b`, `v`) VALUES (s.c0, s.c1, s.c2)",
+    ]
+
+
 def _added(name: str, place: Any = "LAST", beside: str | None = None) -> AddedColumn:
     return AddedColumn(
         SchemaColumn(name, parse_column_type("INT"), comment="it's" if name == "c" else None), place, beside
@@ -302,6 +328,19 @@ def test_a_table_is_written_again_up_to_a_size(size: int | None, reason: str | N
             target.rewrite(TABLE, table_schema("id INT", "v BIGINT"))
     with pytest.raises(UnsupportedChangeError, match="the ingestion has not created it"):
         _Catalog(properties={"kvformat.ingest": "q"}).rewrite(TABLE, PLAIN)
+
+
+@pytest.mark.parametrize("keys", [[], ["d", "id"]])
+def test_a_table_that_is_written_again_keeps_its_partitions(monkeypatch: pytest.MonkeyPatch, keys: list[str]) -> None:
+    monkeypatch.setattr(sql, "exact_column", str)
+    monkeypatch.setattr(_Catalog, "size", lambda self, name: 1)
+    marks = {"kvformat.table": '["shop", "t"]', "kvformat.ingest": "q", "kvformat.partition-keys": json.dumps(keys)}
+    target = _Catalog("id INT, d DATE", marks)
+    writer = vars(target)["_session"].table().writeTo()
+    writer.tableProperty.return_value = writer
+    target.rewrite(TABLE, table_schema("id BIGINT", "d DATE"))
+    assert [list(call.args) for call in writer.partitionedBy.mock_calls if call.args] == ([keys] if keys else [])
+    (writer.partitionedBy() if keys else writer).createOrReplace.assert_called_once_with()
 
 
 # --- Delta Lake and Iceberg ----------------------------------------------------------------------------------
@@ -403,17 +442,22 @@ def test_a_column_that_gets_another_type_keeps_its_comment(monkeypatch: pytest.M
     ],
 )
 def test_columns_that_somebody_else_added_stay(monkeypatch: pytest.MonkeyPatch, step: str, columns: str) -> None:
-    """A merge leaves their values as they are."""
-    given: list[str] = []
-    monkeypatch.setattr(sql, "converted_rows", lambda rows, to, *_, **__: given.append(to.simpleString()) or rows)
+    """A merge leaves their values as they are. Texts are written as the messages have them."""
+    given: list[Any] = []
+
+    def converted(rows: Any, to: T.StructType, *_: Any, forms: dict[str, int]) -> Any:
+        given.append((to.simpleString(), forms))
+        return rows
+
+    monkeypatch.setattr(sql, "converted_rows", converted)
     monkeypatch.setattr(_Catalog, "size", lambda self, name: 1)
     target = _Catalog("id INT, theirs INT, v INT")
     if step == "rewrite":
-        target.rewrite(TABLE, table_schema("id INT", "v STRING"))
+        target.rewrite(TABLE, table_schema("id INT", "v STRING").with_forms({"v": 5}))
     else:
         schema = table_schema("id INT", "v INT", key=["id"] if step == "merge" else [])
-        target.write_row(1, BatchWrite("q", 0), schema)
-    assert given == [f"struct<{columns}>"]
+        target.write_row(1, BatchWrite("q", 0), schema.with_forms({"v": 5}))
+    assert given == [(f"struct<{columns}>", {"v": 5})]
 
 
 @pytest.mark.parametrize("step", ["rewrite", "merge", "append"])

@@ -14,7 +14,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
 from kvformat.codecs.discovery.text_forms import DIGITS
 from kvformat.ingestion.errors import SchemaChangeError, UnsupportedChangeError
@@ -22,6 +22,7 @@ from kvformat.ingestion.schemas.events import (
     AddColumns,
     AddedColumn,
     AlterColumnTypes,
+    DropColumns,
     DropTable,
     RenameColumns,
     SchemaEvent,
@@ -34,6 +35,7 @@ from kvformat.ingestion.targets import delta_path
 from kvformat.ingestion.targets.delta_path import DeltaPathTarget, folder_name, read_table, table_of_folder
 from kvformat.ingestion.targets.target import (
     BatchWrite,
+    MaintainedTable,
     TableOptions,
     Target,
     TargetSchema,
@@ -193,6 +195,8 @@ def test_a_dropped_table_that_a_repeated_batch_creates_again_is_dropped_again(ta
         tables.create(TABLE, SCHEMA, TableOptions(), "q")
         tables.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 4))
         assert tables.schema(TABLE) is None
+        with pytest.raises(ConfigurationError, match="there is no table t at"):
+            tables.read(TABLE)
     tables.create(TABLE, SCHEMA, TableOptions(), "new")
     found = tables.schema(TABLE)
     assert found is not None
@@ -316,10 +320,62 @@ def test_a_column_is_not_renamed_to_one_that_is_there(tables: _Tables) -> None:
         assert list(_types(tables, table)) == ["c", "b"]
 
 
-def test_a_dropped_table_gets_other_types_when_it_is_created_again(tables: _Tables) -> None:
+@pytest.mark.parametrize(("t", "name"), [("BIGINT", "long"), ("TIMESTAMP(3)", "timestamp_ntz")])
+def test_a_dropped_table_gets_other_types_when_it_is_created_again(tables: _Tables, t: str, name: str) -> None:
+    """A time without a zone is a feature of the table."""
     tables.change(DropTable(TABLE), SCHEMA, BatchWrite("q", 0))
-    tables.create(TABLE, table_schema("id BIGINT"), TableOptions(), "q")
-    assert _types(tables) == {"id": ("long", True)}
+    tables.create(TABLE, table_schema(f"id {t}"), TableOptions(), "q")
+    assert _types(tables) == {"id": (name, True)}
+    features = DeltaTable(tables.folder(TABLE).storage.uri).protocol().writer_features or []
+    assert ("timestampNtz" in features) == (name == "timestamp_ntz")
+
+
+def test_a_table_with_times_is_written_after_it_was_taken_over_or_dropped(tables: _Tables) -> None:
+    """It gets a feature without need when deltalake sets a property."""
+    table, schema = TableId(("u",)), table_schema("id TIMESTAMP(3)")
+    tables.create(table, schema, TableOptions(), "other")
+    tables.own(table, "q")
+    tables.write(table, schema, _Rows(1), BatchWrite("q", 0))
+    assert len(tables.written(table)) == 1
+    tables.change(DropTable(table), schema, BatchWrite("q", 1))
+    tables.create(table, schema, TableOptions(), "q")
+    tables.write(table, schema, _Rows(2, 3), BatchWrite("q", 2))
+    assert len(tables.written(table)) == 2
+
+
+@pytest.mark.parametrize("key", [[], ["id"]])
+def test_rows_have_no_columns_of_others_and_texts_as_the_messages_have_them(
+    tables: _Tables, monkeypatch: pytest.MonkeyPatch, key: list[str]
+) -> None:
+    """Also a column that becomes STRING, in a table that is written again with all columns."""
+    given: list[Any] = []
+    monkeypatch.setattr(delta_path, "converted_rows", lambda _, to, *__, forms: given.append((to.names, forms)))
+    monkeypatch.setattr(delta_path, "exact_column", mock.Mock())
+    for name in ("merge", "append", "read"):
+        monkeypatch.setattr(DeltaFolder, name, mock.Mock())
+    monkeypatch.setattr(DeltaFolder, "rewrite", lambda folder, rows, wanted: rows(folder.log()))
+    schema = table_schema("id INT", key=key).with_forms({"id": 5})
+    table, target = TableId(("u",)), tables.with_session(mock.Mock())
+    target.create(table, table_schema("id INT", "theirs INT"), TableOptions(), "q")
+    target.write(table, schema, mock.Mock(columns=["id"]), BatchWrite("q", 0))
+    target.change(AlterColumnTypes(table, (("id", parse_column_type("STRING")),)), schema, BatchWrite("q", 0))
+    assert given == [(["id"], {"id": 5}), (["id", "theirs"], {"id": 5})]
+
+
+def test_dropped_columns_are_gone_and_the_others_stay(tables: _Tables) -> None:
+    table = TableId(("u",))
+    tables.create(table, table_schema("a INT", "b STRING", "c INT"), TableOptions(), "q")
+    for _ in range(2):
+        tables.change(DropColumns(table, ("b", "gone")), SCHEMA, BatchWrite("q", 0))
+        assert list(_types(tables, table)) == ["a", "c"]
+
+
+def test_tables_that_must_exist_are_not_created(tables: _Tables) -> None:
+    target = replace(tables, create_tables=False)
+    target.create(TABLE, SCHEMA, TableOptions(), "q")
+    with pytest.raises(SchemaChangeError, match=r"table u: .* has no such table, and 'create-tables' is false"):
+        target.create(TableId(("u",)), SCHEMA, TableOptions(), "q")
+    assert target.schema(TableId(("u",))) is None
 
 
 def test_an_empty_table_of_somebody_else_gets_other_types(tables: _Tables) -> None:
@@ -391,9 +447,14 @@ def test_a_maintained_table_gets_the_columns_that_it_lacks(there: tuple[str, ...
 
 
 def test_a_table_of_changes_is_not_maintained(tmp_path: Path) -> None:
+    """And none of a target without tables."""
     kv: Any = SimpleNamespace(name="t", key_columns=("id",))
-    with pytest.raises(ConfigurationError, match="maintain writes the last row of each key"):
-        DeltaPathTarget(str(tmp_path), write_mode="append").merging(kv)
+    without_tables = type("Log", (_Maintained,), {"has_tables": False})()
+    for target in (DeltaPathTarget(str(tmp_path), write_mode="append"), without_tables):
+        with pytest.raises(ConfigurationError, match="maintain writes the last row of each key"):
+            target.merging(kv)
+    assert MaintainedTable.of(_Maintained(), kv, None).table == TABLE
+    assert MaintainedTable.of(_Maintained(), kv, "a.b").table == TableId(("a", "b"))
 
 
 def test_a_batch_that_another_driver_writes_meanwhile_is_there_once(tables: _Tables) -> None:

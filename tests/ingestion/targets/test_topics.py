@@ -12,12 +12,15 @@ import pickle
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
 from kvformat.connectors import KafkaTable, brokers, topics
+from kvformat.connectors.exactly_once import ExactlyOnce
 from kvformat.ingestion import Pipeline, tables_to_topics
+from kvformat.ingestion.local_store import LocalSchemaStore
 from kvformat.ingestion.pipeline.sink import parse_sink
 from kvformat.ingestion.schemas.events import AddColumns, AddedColumn
 from kvformat.ingestion.schemas.table_id import TableId
@@ -258,6 +261,9 @@ def test_a_target_hides_its_options_and_can_be_pickled() -> None:
     made.own(TABLE, "query")
     with pytest.raises(OptionError, match="the type 'values' does not write topics"):
         TopicTarget.from_sink(parse_sink({"type": "values"}))
+    refused = {"type": "kafka", "properties.bootstrap.servers": "b:1", "value.format": "canal-protobuf"}
+    with pytest.raises(OptionError, match="'canal-protobuf' is not supported"):
+        TopicTarget.from_sink(parse_sink(refused))
     with pytest.raises(OptionError, match=r"'properties.acks' = '1' does not fit 'sink.delivery-guarantee'"):
         target("b:1", **{"sink.delivery-guarantee": "exactly-once", "properties.acks": "1"})
 
@@ -290,6 +296,52 @@ def test_the_probe_asks_once_for_the_topics_that_the_options_name(
     for _ in range(2):
         made.with_session(session).probe()
     assert asked == names
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "partitions", "told"),
+    [
+        ({}, True, 2, "topic 'shop.orders' has 2 partitions, and 'partition.strategy' = 'all-to-zero'"),
+        ({}, True, 1, None),
+        ({"partition.strategy": "hash-by-key"}, True, 2, None),
+        ({"partition.strategy": "hash-by-key"}, False, 2, "table shop.orders has no primary key: 'partition.strategy'"),
+    ],
+)
+def test_what_the_partitions_of_a_topic_mean_is_told_once(
+    options: dict[str, str],
+    key: bool,
+    partitions: int,
+    told: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(topics, "check", lambda table, wanted, spark: dict.fromkeys(wanted, partitions))
+    session: Any = object()
+    made, schema = target("b:1", **options), TableSchema(SCHEMA.columns, SCHEMA.primary_key if key else ())
+    for _ in range(2):
+        made.with_session(session).create(TABLE, schema, TableOptions(), "q")
+    assert [text.getMessage()[: len(told or "")] for text in caplog.records] == ([] if told is None else [told])
+
+
+def test_marks_stay_in_a_topic_of_the_first_batch_also_after_a_new_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver has to find the marks of the one before."""
+    written: list[tuple[Any, ...]] = []
+
+    def write(once: ExactlyOnce, records: Any, batch: int, placed: Any) -> None:
+        written.append((batch, once.settings.topics, once.query, once.checkpoint_location, once.in_order))
+
+    monkeypatch.setattr(ExactlyOnce, "checked", lambda once, _: once)
+    monkeypatch.setattr(ExactlyOnce, "write", write)
+    store, records = LocalSchemaStore(tmp_path), [mock.Mock()]
+    for start, names in ((0, {"b", "c"}), (2, {"a"})):
+        made = target("b:1", **{"sink.delivery-guarantee": "exactly-once"})
+        for batch in (start, start + 1):
+            made.checked.update(names)
+            made.write_together(records, BatchWrite("q", batch), store)
+            names = {"0"}
+    assert written == [(batch, ("b",), "q", str(tmp_path), True) for batch in range(4)]
 
 
 # --- a broker --------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Schema, write_deltalake
 from deltalake import Transaction as AppTransaction
 from pyspark.sql import types as T
 
@@ -311,6 +311,15 @@ def test_a_table_whose_files_are_not_its_rows_is_not_read(tmp_path: Path) -> Non
     assert log is not None
     with pytest.raises(ConfigurationError, match=r"has partitions \(id\): read it with Spark and Delta's package, or"):
         folder.read(None, log)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("t", ["variant", {"type": "array", "elementType": "variant", "containsNull": True}])
+def test_a_column_of_variants_is_named(tmp_path: Path, t: Any) -> None:
+    """The feature alone says nothing: tables have it without such a column."""
+    column = {"name": "v", "type": t, "nullable": True, "metadata": {}}
+    DeltaTable.create(tmp_path, Schema.from_json(json.dumps({"type": "struct", "fields": [column]})))
+    with pytest.raises(ConfigurationError, match=r"has features \(variantType\)"):
+        DeltaFolder(TableStorage.of(tmp_path)).written_log()
 
 
 def test_a_constraint_is_named(tmp_path: Path) -> None:

@@ -152,6 +152,14 @@ def test_notes_are_told_once_with_their_columns() -> None:
     assert others.texts() == ("c, a, b: x", "general", "a: y")
 
 
+@pytest.mark.parametrize(("count", "shown"), [(8, "a, b, c, d, e, f, g, h"), (10, "a, b, c, d, e, f, g, h and 2 more")])
+def test_a_note_names_eight_columns_and_counts_the_others(count: int, shown: str) -> None:
+    notes = Notes()
+    for name in "abcdefghij"[:count]:
+        notes.add("x", name)
+    assert notes.texts() == (f"{shown}: x",)
+
+
 def _nested(levels: int) -> Any:
     return 1 if not levels else dict.fromkeys("12", _nested(levels - 1))
 

@@ -382,6 +382,7 @@ def test_an_error_with_flinks_types_names_the_option_where_debezium_has_types_of
     batch = get_format("debezium-json").decode_batch(pa.array([message]), f"v {type}")
     assert batch.errors is not None
     assert ("set 'types' = 'debezium'" in batch.errors[0].as_py()) == (type in _OWN)
+    assert "set 'types'" not in decoded({}, "DOUBLE", "x").errors[0].as_py()  # type: ignore[index]
 
 
 def test_there_are_many_forms() -> None:

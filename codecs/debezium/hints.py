@@ -72,11 +72,12 @@ class HintingReader:
         if not self._envelope.flattened:
             column = column.partition(".")[2]
         image = image_schema_from_json(_schema_of(parse_json(message)), flat=self._envelope.flattened)
-        schema = None if image is None else image.fields.get(column) or image.fields.get(column.split(".")[0])
+        schema = None if image is None else image.fields.get(column) or image.fields.get(re.split(r"[.\[]", column)[0])
         return f". By the message's schema it is {schema}: {how}" if schema is not None else ""
 
 
 def _is_from_mongodb(message: Any, *, wrapped: bool) -> bool:
+    message = without_array(message)
     event = message.get("payload") if wrapped and isinstance(message, dict) else message
     source = event.get("source") if isinstance(event, dict) else None
     return isinstance(source, dict) and source.get("connector") == "mongodb"

@@ -119,6 +119,9 @@ def check(messages: Messages) -> InferredSchema:
         ([2**53, 0.5], "DOUBLE"),
         ([2**53 + 1, 0.5], "DECIMAL(38, 1)"),
         ([10**38, 0.5], "STRING"),
+        ([10**38 - 1], "DECIMAL(38, 0)"),
+        ([b"1234567890123456789012345678901234567.5"], "DECIMAL(38, 1)"),
+        ([b"12345678901234567890123456789012345678.5"], "STRING"),
         ([b"0.1000000000000000055511151231257827", b"99999.5"], "STRING"),
         ([b"1e999999999"], "STRING"),
         ([b"1e99999999999999999999"], None),  # not read as JSON: Java does not support this exponent
@@ -187,6 +190,8 @@ def test_many_names_of_one_type_are_a_map() -> None:
     assert ddl(*many) == "m MAP<STRING, INT>"
     assert inferred(*many).notes == ("m: 20 different names of values of one type: a MAP",)
     assert "ROW<k0 STRING, k1 INT" in ddl(*many, {"m": {"k0": "text"}})
+    in_half = [{"m": {f"k{i}": i for i in range(start, start + 10)}} for start in (0, 10)]
+    assert "ROW<k0 INT" in ddl(*in_half)
     everywhere = [{"m": {f"k{i}": i for i in range(30)}}] * 10
     assert "ROW<k0 INT" in ddl(*everywhere)
 

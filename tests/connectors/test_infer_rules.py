@@ -14,6 +14,7 @@ from kvformat.connectors.infer.sample import sample_of
 from kvformat.registry import KeyValueFormat, SchemaError
 from kvformat.registry.contract.types import STRING, FlinkField
 from kvformat.registry.table.record_headers import HEADERS_TYPE
+from tests.codecs.debezium.debezium_types import TIME, Given, decimal, envelope, event
 
 _ID = {"key": "__value_schema_id", "value": b"\0\0\0\0\7"}
 
@@ -92,3 +93,29 @@ def test_messages_may_be_texts_or_views_of_bytes() -> None:
     found = sample_of(["ä\ud800", bytearray(b"b"), memoryview(b"m"), None], ["k", None, b"", "é"], 9).messages
     assert found.values == (b"\xc3\xa4\xed\xa0\x80", b"b", b"m", None)
     assert found.keys == (b"k", None, b"", b"\xc3\xa9")
+
+
+def _debezium_ddl(*columns: Given) -> str:
+    """Return the proposed column of these values, each with a schema, beside a column that Flink misreads."""
+    day = Given("int32", f"{TIME}Date", 1)
+    messages = [event({"v": one.value, "d": 1}, envelope({"v": one, "d": day})) for one in columns]
+    return infer_schema(messages, format="debezium-json").ddl.replace("`", "").removesuffix(", d DATE")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "column"),
+    [
+        ("ZonedTime", "05:30:00.5Z", "v TIME(6)"),
+        ("ZonedTime", "05:30:00.5+02:00", "v STRING"),
+        ("IsoTime", "05:30:00.1234567Z", "v STRING"),
+        ("ZonedTimestamp", "2025-03-03T05:30:00.123456+02:00", "v TIMESTAMP_LTZ(6)"),
+        ("ZonedTimestamp", "2025-03-03T05:30:00.1234567Z", "v STRING"),
+    ],
+)
+def test_a_time_whose_offset_or_digits_would_be_lost_is_a_text(name: str, text: str, column: str) -> None:
+    assert _debezium_ddl(Given("string", f"{TIME}{name}", text)) == column
+
+
+def test_decimals_that_no_type_holds_are_texts_and_not_their_unscaled_bytes() -> None:
+    assert _debezium_ddl(decimal(5, 0, 38), decimal(5, 0, 38)) == "v DECIMAL(38, 0)"
+    assert _debezium_ddl(decimal(5, 0, 38), decimal(5, 1, 2)) == "v STRING"

@@ -131,6 +131,26 @@ def test_an_object_of_schema_and_payload_alone_is_connects_wrapper(row: Any, wra
     assert (found.adapt is not None) == wrapped
 
 
+@pytest.mark.parametrize(
+    ("message", "is_change"),
+    [
+        ({"op": "m", "source": {"db": "d"}, "message": {}}, True),
+        ({"op": "c", "after": {"id": 1}}, True),
+        ({"op": "c", "id": 1}, False),
+        ({"op": "sold", "after": 5}, False),
+    ],
+)
+def test_an_object_with_an_operation_and_a_row_or_a_source_is_a_change_of_debezium(
+    message: Any, is_change: bool
+) -> None:
+    assert bool(get_format("debezium-json").recognize(_sample(message))) is is_change
+
+
+def test_a_change_may_have_a_member_named_payload() -> None:
+    sample = _sample({"op": "c", "after": {"id": 1}, "payload": {"after": {"x": 1}}})
+    assert [field.name for field in get_format("debezium-json").propose_schema(sample).fields] == ["id"]
+
+
 def test_null_is_no_value_that_is_skipped_also_in_an_array() -> None:
     proposal = get_format("json").propose_schema(_sample([{"a": 1}, None], None, {"a": 2}))
     assert proposal.notes == ("1 messages are arrays, of a row for each element: read them with decode_rows",)
@@ -150,6 +170,14 @@ def test_notes_are_told_once_with_their_columns() -> None:
     others.add("x", "c")
     others.extend(notes)
     assert others.texts() == ("c, a, b: x", "general", "a: y")
+
+
+@pytest.mark.parametrize(("count", "shown"), [(8, "a, b, c, d, e, f, g, h"), (10, "a, b, c, d, e, f, g, h and 2 more")])
+def test_a_note_names_eight_columns_and_counts_the_others(count: int, shown: str) -> None:
+    notes = Notes()
+    for name in "abcdefghij"[:count]:
+        notes.add("x", name)
+    assert notes.texts() == (f"{shown}: x",)
 
 
 def _nested(levels: int) -> Any:

@@ -536,10 +536,11 @@ MONGODB: list[dict[str, Any]] = [
 @pytest.mark.parametrize("options", [{}, {"types": "debezium"}, {"schema-include": "true"}])
 def test_the_error_of_a_mongodb_document_says_what_to_do(message: dict[str, Any], options: dict[str, str]) -> None:
     wrapped = {"schema": None, "payload": message} if "schema-include" in options else message
-    error = error_of(decoded("debezium-json", wrapped, **options))
-    assert "The message comes from MongoDB, whose documents are texts" in error
-    assert "ExtractNewDocumentState) and set 'flattened' to true" in error
-    assert "Postgres" not in error
+    for one in (wrapped, [wrapped]):
+        error = error_of(decoded("debezium-json", one, **options))
+        assert "The message comes from MongoDB, whose documents are texts" in error
+        assert "ExtractNewDocumentState) and set 'flattened' to true" in error
+        assert "Postgres" not in error
 
 
 def test_both_remedies_for_mongodb_documents_work() -> None:
@@ -577,8 +578,10 @@ def test_the_error_of_a_mongodb_document_in_avro_says_what_to_do(
     assert for_mongodb == [connector == "mongo"] * len(texts)
     assert not any("Postgres" in text for text, found in zip(texts, for_mongodb, strict=True) if found)
     good = _datum(registry, 1, {"after": {"id": 7, "name": "n"}, "op": "c"})
-    mixed = fmt.decode_batch(pa.array([good, messages[0].as_py(), good]), _COLUMNS)
-    assert mixed.rows.value_lengths().to_pylist() == [1, None, 1]
+    mixed = fmt.decode_batch(pa.array([good, messages[0].as_py(), _datum(registry, 1, {"op": "c"})]), _COLUMNS)
+    assert mixed.rows.value_lengths().to_pylist() == [1, None, None]
+    hints = [error and "ExtractNewDocumentState" in error for error in mixed.errors.to_pylist()]  # type: ignore[union-attr]
+    assert hints == [None, connector == "mongo", False]
 
 
 # --- flattened messages in Avro ----------------------------------------------------------------------------

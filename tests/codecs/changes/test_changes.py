@@ -308,6 +308,11 @@ def test_metadata_of_debezium() -> None:
         ("2020-5-1 1:2", None),
         ("2020-+5-1", 1588291200_000_000),
         ("2020-+05-1", None),
+        ("202-5-1", None),
+        ("2020-0-1", None),
+        ("2020-5-32", None),
+        ("2020-5-1 25:0:0", 1588381200_000_000),
+        ("2020-5-1 -1:0:0", 1588287600_000_000),
         ("bad", None),
         ("", None),
         (7, None),
@@ -330,6 +335,8 @@ def test_current_ts_of_ogg_is_never_an_error(text: Any, micros: int | None) -> N
         ("2020-5-3 1:2:3.123456", 1588467723_123_000),
         ("2020-02-30", 1582934400_000_000),
         ("2020-05-13 24:00:00", 1589414400_000_000),
+        ("2020-05-13 24:00:00.000", 1589414400_000_000),
+        ("2020-05-13 24:00:00.001", None),
         ("2020-055-1313", 1589328000_000_000),  # a part may have both widths in a row if they are equal
         ("2020-05-133", None),
         ("2020-5-", 1588291200_000_000),
@@ -509,7 +516,8 @@ def test_filters_match_whole_names_before_other_members_are_checked() -> None:
     assert "'type'" in _decoded("canal-json", {**bad, "data": []}, **{"table.include": "ord.*"})
     nameless = {"data": [{"id": 1}], "type": "INSERT"}
     assert "field 'table': is missing" in _decoded("canal-json", nameless, **{"table.include": "x"})
-    assert _decoded("canal-json", {**nameless, "table": None}, **{"table.include": "null"}) == [("+I", (1, None))]
+    for value, pattern in ((None, "null"), ({"a": 1}, ""), ([], ""), (7, "7"), (True, "true")):
+        assert _decoded("canal-json", {**nameless, "table": value}, **{"table.include": pattern}) == [("+I", (1, None))]
 
 
 def test_maxwell_has_the_same_filters_for_reading() -> None:

@@ -41,6 +41,7 @@ def test_a_key_with_connects_schema_is_its_payload(key: str, expected: str) -> N
         ('["\u65e5\u672c\u8a9e", "[", [{"id": 7}]]', '{"id":7}'),
         ('["s", "o", []]', "{}"),
         ('["s", "o", [{}, {"id": 7}]]', '{"id":7}'),
+        ('{"database":"s","table":"o","pk.a\\"b\\\\":7}', '{"a\\"b\\\\":7}'),
     ],
 )
 def test_a_key_of_maxwell_is_its_columns(key: str, expected: str) -> None:
@@ -69,6 +70,39 @@ def test_only_wrapped_keys_of_a_batch_change(start: int) -> None:
     batch = MaxwellKeyFormat().decode_batch(array, "id INT")
     plain = get_format("json").decode_batch(pa.array([b"\xff[", *own], pa.binary())[start:], "id INT")
     assert (batch.rows, batch.errors) == (plain.rows, plain.errors)
+
+
+def test_a_maxwell_key_may_begin_with_blanks() -> None:
+    batch = MaxwellKeyFormat().decode_batch(pa.array([b' \n["s","o",[{"id":7}]]', b'{"id":8}']), "id INT")
+    assert batch.rows.to_pylist() == [[{"id": 7}], [{"id": 8}]]
+
+
+@pytest.mark.parametrize(
+    ("format", "begin", "good"),
+    [
+        ("debezium-json", '{"schema":{},"payload":', '{"schema":{},"payload":{"id":7}}'),
+        ("maxwell-json", '["s","o",', '["s","o",[{"id":7}]]'),
+    ],
+)
+def test_a_key_of_too_many_levels_does_not_change_other_keys(format: str, begin: str, good: str) -> None:
+    keys = get_format(format, {}).for_key(get_format("json"))
+    batch = keys.decode_batch(pa.array([good.encode(), (begin + "[" * 100_000).encode(), good.encode()]), "id INT")
+    assert batch.rows.to_pylist() == [[{"id": 7}], None, [{"id": 7}]]
+
+
+@pytest.mark.parametrize(
+    ("format", "key", "columns"),
+    [
+        ("debezium-json", '{"schema":null,"payload":{"payload":7}}', "payload INT"),
+        ("debezium-json", '{"schema":null,"payload":{"schema":7}}', "`schema` INT"),
+        ("maxwell-json", '{"database":"d","table":"t","pk.table":7}', "`table` INT"),
+    ],
+)
+def test_a_table_with_one_column_named_as_a_member_of_the_wrapper_has_what_is_in_it(
+    format: str, key: str, columns: str
+) -> None:
+    keys = get_format(format, {}).for_key(get_format("json"))
+    assert [*keys.decode_batch(pa.array([key.encode()]), columns).rows.to_pylist()[0][0].values()] == [7]
 
 
 def _decoded(value_format: str, options: dict[str, str], records: list[tuple[Any, Any]], connector: str) -> Any:

@@ -69,6 +69,23 @@ def test_placeholders_of_every_type_are_unchanged_columns(types: str, setting: s
     assert pickle.loads(pickle.dumps(format)).own_columns == format.own_columns
 
 
+@pytest.mark.parametrize("setting", [_TEXT, "??~", "hex:fffe"])
+def test_a_text_column_may_have_the_placeholder_of_any_type(setting: str) -> None:
+    """Without a schema, a STRING column may be of any type in the database."""
+    octets = bytes.fromhex(setting[4:]) if setting.startswith("hex:") else setting.encode()
+    encoded = [base64.b64encode(octets).decode(), base64.urlsafe_b64encode(octets).decode(), octets.hex()]
+    singles = [*encoded, str(uuid.UUID(bytes=hashlib.md5(octets).digest(), version=3))]
+    numbers = [n - 256 if n > 127 else n for n in octets]
+    values: list[Any] = [*singles, *([single] for single in singles), numbers]
+    values += [json.dumps(value, separators=marks) for value in values[len(singles) :] for marks in ((",", ":"), None)]
+    if not setting.startswith("hex:"):
+        values += [setting, [setting], {setting: setting}, json.dumps({setting: setting})]
+    texts = [json.dumps({"after": {"id": 1, "t": value}, "op": "u"}).encode() for value in [*values, "x", ["x"]]]
+    given = {**_UPSERT, "unchanged.columns": "keep", "unavailable.value.placeholder": setting}
+    rows = decoded(get_format("debezium-json", given), texts, "id INT, t STRING, b BYTES").rows.values.to_pylist()
+    assert [row["t"] for row in rows] == [None] * len(values) + ["x", '["x"]']
+
+
 @pytest.mark.parametrize("schema", [False, True])
 @pytest.mark.parametrize("mode", ["hex", "base64", "base64-url-safe"])
 def test_placeholders_of_bytes_are_found_in_every_binary_handling_mode(mode: str, schema: bool) -> None:

@@ -119,7 +119,7 @@ def test_a_number_is_not_an_operation(tmp_path: Path) -> None:
     ("column", "type", "values", "kinds"),
     [
         ("BOOLEAN", ["null", "boolean"], [True, False, None], ["-D", "+U", "+U"]),
-        ("STRING", ["null", "string"], ["true", "false", None, "TRUE"], ["-D", "+U", "+U", "+U"]),
+        ("STRING", ["null", "string"], ["true", "false", None, "TRUE", "truest"], ["-D", *["+U"] * 4]),
         ("INT", ["null", "int"], [1, None], ["+U", "+U"]),
     ],
 )

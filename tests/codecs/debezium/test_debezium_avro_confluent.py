@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 from typing import Any
@@ -15,6 +16,7 @@ from kvformat.registry import Format, KeyValueFormat, get_format
 from kvformat.registry.contract.errors import OptionError, SchemaError
 from tests.support.registry_server import Registry, RegistryServer
 
+_NAME = "debezium-avro-confluent"
 _COLUMNS = "id INT NOT NULL, name STRING"
 _VALUE = {
     "type": "record",
@@ -39,8 +41,6 @@ pytestmark = pytest.mark.schemas({7: json.dumps(_ENVELOPE), 8: '["null", "string
 
 
 def _event(op: str | None, before: Any = None, after: Any = None) -> bytes:
-    import io
-
     stream = io.BytesIO()
     event = {"before": before, "after": after, "source": {"lsn": 1}, "op": op, "ts_ms": None}
     fastavro.schemaless_writer(stream, fastavro.parse_schema(_ENVELOPE), event)
@@ -51,7 +51,7 @@ _PEN, _INK = {"id": 1, "name": "pen"}, {"id": 2, "name": None}
 
 
 def _format(registry: Registry, **options: str) -> Format:
-    return get_format("debezium-avro-confluent", {"url": registry.url} | options)
+    return get_format(_NAME, {"url": registry.url} | options)
 
 
 def _rows(fmt: Format, messages: pa.Array) -> list[list[tuple[str, Any]] | None]:
@@ -192,3 +192,70 @@ def test_the_format_pickles_and_hides_the_password() -> None:
     assert isinstance(fmt, DebeziumAvroConfluentFormat)
     assert pickle.loads(pickle.dumps(fmt)) == fmt
     assert "hunter2" not in repr(fmt)
+
+
+@pytest.mark.parametrize("option", [{"types": "debezium"}, {"flattened": "true"}])
+def test_a_schema_is_not_given_where_that_of_each_message_decides(registry: Registry, option: dict[str, str]) -> None:
+    fmt = _format(registry, **option, schema=json.dumps(_ENVELOPE))
+    with pytest.raises(
+        OptionError, match=f"with '{'.*'.join(*option.items())}' values .* leave the option 'schema' out"
+    ):
+        fmt.decode_batch(pa.nulls(0, pa.binary()), _COLUMNS)
+
+
+@pytest.mark.schemas({1: '{"type": "record", "name": "Key", "fields": [{"name": "id", "type": "int"}]}'})
+def test_the_schema_of_a_key_format_does_not_count_beside_debeziums_types(registry: Registry) -> None:
+    key = get_format("avro-confluent", {"url": registry.url, "schema": json.dumps(_VALUE)})
+    keys = _format(registry, types="debezium").for_key(key)
+    assert keys.decode_batch(pa.array([b"\0\0\0\0\1\x0e"]), "id INT").rows.to_pylist() == [[{"id": 7}]]
+
+
+@pytest.mark.parametrize(("types", "digits"), [("flink", 0), ("debezium", 6)])
+def test_a_time_of_day_keeps_its_microseconds_in_spark_with_debeziums_types(
+    registry: Registry, types: str, digits: int
+) -> None:
+    """A CREATE TABLE declares at most three digits, as in Flink."""
+    assert _format(registry, types=types).time_digits == digits
+    assert get_format("debezium-json", {"types": types}).time_digits == digits
+
+
+@pytest.mark.parametrize("mark", ["__op", "__deleted", "name"])
+def test_a_row_with_a_mark_is_a_row_though_it_has_the_members_of_another_message(registry: Registry, mark: str) -> None:
+    """Here those of Debezium's messages about transactions, and the table has no other column."""
+    row = {"id": "7", "status": "NEW", "event_count": "5", mark: "false" if mark == "__deleted" else "c"}
+    schema = {"type": "record", "name": "Value", "fields": [{"name": name, "type": "string"} for name in row]}
+    registry.ids[1] = json.dumps(schema)
+    datum = io.BytesIO()
+    fastavro.schemaless_writer(datum, fastavro.parse_schema(schema), row)
+    for fmt, message in (
+        (_format(registry, flattened="true"), b"\0\0\0\0\1" + datum.getvalue()),
+        (get_format("debezium-json", {"flattened": "true"}), json.dumps(row).encode()),
+    ):
+        batch = fmt.decode_batch(pa.array([message]), "id STRING")
+        assert batch.rows.to_pylist() == [None if mark == "name" else [{"id": "7"}]], fmt.identifier
+
+
+def test_a_null_deletes_the_row_of_its_key_among_rows_without_an_envelope(registry: Registry) -> None:
+    options = {"connector": "kafka", "key.format": "json", "key.fields": "id", "value.format": _NAME}
+    options |= {f"value.{_NAME}.url": registry.url, f"value.{_NAME}.flattened": "true"}
+    kv = KeyValueFormat(_COLUMNS, options, primary_key=["id"])
+    batch = kv.decode_batch(pa.array([b'{"id":7}']), pa.array([None], pa.binary()))
+    assert batch.row_kinds.to_pylist() == ["-D"]
+    assert batch.rows.to_pylist() == [[{"id": 7, "name": None}]]
+
+
+def test_an_update_without_its_new_row_gives_no_row_to_a_reader_of_all_rows(registry: Registry) -> None:
+    messages = [_event("u", before=_PEN), _event("c", after=_INK)]
+    batch = _format(registry).decode_batch(pa.array(messages), _COLUMNS)
+    assert batch.row_kinds.to_pylist() == ["+I"]
+    assert batch.rows.values.to_pylist() == [_INK]
+
+
+@pytest.mark.parametrize(
+    ("option", "known"), [({}, True), ({"types": "debezium"}, False), ({"schema": json.dumps(_ENVELOPE)}, False)]
+)
+def test_columns_are_told_by_the_schemas_of_messages_if_these_alone_decide_how_values_are_read(
+    registry: Registry, option: dict[str, str], known: bool
+) -> None:
+    written = _format(registry, **option).written_columns(pa.array([_event("c", after=_INK)]))
+    assert (written is not None) is known

@@ -126,6 +126,8 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
         (-625_821_272, _FIRST_DAY),
     ]),
     (ISO, "DATE", "2025-03-03Z", 20_150),
+    (ISO, "DATE", "2025-03-03", 20_150),
+    (ISO, "DATE", "2025-03-03+14:00", 20_150),
     (ISO, "DATE", "+10000-01-01Z", 2_932_897),
     (ISO, "DATE", "+5881580-07-11Z", 2**31 - 1),
     (ISO, "DATE", "-5877641-06-23Z", -(2**31)),
@@ -162,6 +164,8 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
         ("23:30:00-01:00", 1800 * 10**9),
         ("05:30:00+00:00:30", (_AT_FIVE - 30) * 10**9),
         ("05:30:00+23:59:59", (_AT_FIVE + 1) * 10**9),
+        ("05:30Z", _AT_FIVE * 10**9),
+        ("07:30:00+0200", _AT_FIVE * 10**9),
     ]),
     # timestamps
     (STRUCTURED, "TIMESTAMP(6)", {"year": 1969, "month": 12, "day": 31, **_LAST_CLOCK}, -1),
@@ -175,6 +179,8 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
         ("1970-01-01T01:00:00+01:00", 0),
         ("1969-12-31T23:00:00-01:00", 0),
         ("1970-01-01T23:59:59+23:59:59", 0),
+        ("1970-01-01T00:00Z", 0),
+        ("1969-12-31T23:00:00-0100", 0),
     ]),
     (ISO, "TIMESTAMP(6)", "+294247-01-10T04:00:25.2Z", _LAST),
     (ISO, "TIMESTAMP(6)", "+292278994-08-16T23:00:00Z", _LAST),
@@ -215,6 +221,7 @@ GOOD: list[tuple[dict[str, str], str, Any, Any]] = [
 BAD: list[tuple[dict[str, str], str, Any]] = [
     *(({}, "BOOLEAN", value) for value in (2, -1, 1.0, "yes", "", "1", {}, [])),
     *(({}, "BIGINT", value) for value in (7.9, 1e300, True, "x", "1.5", "1234", {}, "AAAAAAAAAIA=", 2**63)),
+    *(({}, "BIGINT", text) for text in ("8x==", "٧")),  # Base64 that Jackson does not write, and another script
     *(({}, "TINYINT", value) for value in (128, "8w==")),
     *((PRECISE, "DECIMAL(10, 2)", value) for value in (
         "12.5", {"scale": 3, "value": "AQ=="}, 1.234, 10**9, {"scale": 2}, {"scale": 2, "value": "x"}, [], True,
@@ -222,7 +229,7 @@ BAD: list[tuple[dict[str, str], str, Any]] = [
     )),
     *((STRING, "DECIMAL(10, 2)", value) for value in (
         "1.234", "123456789", "NaN", "NAN", "Infinity", "POSITIVE_INFINITY", "/w==", "AAA=", "AH8=", "x", {}, True,
-        10**9,
+        10**9, "fx==", "٧",
     )),
     (DOUBLE, "DECIMAL(4, 2)", 100.0),
     (DOUBLE, "DECIMAL(4, 2)", "NaN"),
@@ -254,6 +261,7 @@ BAD: list[tuple[dict[str, str], str, Any]] = [
     *(({}, "TIMESTAMP_LTZ(6)", f"1970-01-01T{text}") for text in (
         "24:00:00Z", "05:60:00Z", "05:00:60Z", "05:00:00+24:00", "05:00:00.1234567890Z", "05:00:00",
     )),
+    ({}, "TIMESTAMP_LTZ(6)", "1970-01-01 05:00:00Z"),
     *((mode, "TIME(3)", value) for mode in _TIMES for value in ("24:00:00Z", -1, 86_400 * 10**9, "5", 1.5)),
     *((ADAPTIVE, f"TIME({p})", value) for p in (0, 3) for value in (5, 5_000, 5_000_000, "5000", "05:30:00")),
     *((mode, "TIMESTAMP(3)", value) for mode in _TIMES for value in ("2025-03-03T00:00:00Z", "5", 1.5)),
@@ -363,6 +371,18 @@ def test_a_time_of_day_without_its_precision_is_an_error() -> None:
         rows, errors = read(type, mode)
         assert errors is None, errors
         assert rows[0] == [{"a": value, "tz": clock, "r": row}]
+
+
+_OWN = ("DECIMAL(5, 2)", "DATE", "TIME(3)", "TIMESTAMP(6)", "TIMESTAMP_LTZ(3)", "BYTES", "DOUBLE")
+
+
+@pytest.mark.parametrize("type", [*_OWN, "INT", "FLOAT", "ROW<a INT>"])
+def test_an_error_with_flinks_types_names_the_option_where_debezium_has_types_of_its_own(type: str) -> None:
+    message = b'{"after":{"v":[1,2]},"op":"c"}'
+    batch = get_format("debezium-json").decode_batch(pa.array([message]), f"v {type}")
+    assert batch.errors is not None
+    assert ("set 'types' = 'debezium'" in batch.errors[0].as_py()) == (type in _OWN)
+    assert "set 'types'" not in decoded({}, "DOUBLE", "x").errors[0].as_py()  # type: ignore[index]
 
 
 def test_there_are_many_forms() -> None:

@@ -138,6 +138,34 @@ def test_a_decimal_of_any_scale_needs_its_scale_and_may_have_no_value(t: str, nu
         )
 
 
+@pytest.mark.parametrize(
+    ("scale", "value", "read"),
+    [
+        (0, "313", "Decimal('313.00')"),
+        (2, "3.13", "Decimal('3.13')"),
+        (2, "3", "Decimal('3.00')"),
+        (2, "3.135", None),
+        (2, '{"scale":2,"value":"ATk="}', None),
+        (39, "3", None),
+    ],
+)
+def test_a_decimal_of_a_schema_may_be_a_number_and_is_no_object(scale: int, value: str, read: str | None) -> None:
+    """The converter writes numbers with `decimal.format` = NUMERIC."""
+    texts = [message(f'{{"a":{value}}}', schema_of({"a": decimal_of(scale)}))] * 2
+    found = answers(get_format("debezium-json", OPTIONS).decode_batch(pa.array(texts), "a DECIMAL(10, 2)"))
+    assert [answer.rows for answer in found] == [None if read is None else f"[{{'a': {read}}}]"] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "octets"), [("", "00ff", b"\0\xff"), ("io.debezium.data.Json", "AP8=", b"\0\xff")]
+)
+def test_the_mode_of_bytes_is_not_that_of_a_text_with_a_logical_type(name: str, value: str, octets: bytes) -> None:
+    schema = schema_of({"a": {"type": "string"} | ({"name": name} if name else {})})
+    format = get_format("debezium-json", OPTIONS | {"binary.handling.mode": "hex"})
+    batch = format.decode_batch(pa.array([message(f'{{"a":"{value}"}}', schema)]), "a BYTES")
+    assert batch.rows.to_pylist() == [[{"a": octets}]]
+
+
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("options", [{}, LENIENT])
 @pytest.mark.parametrize("flat", [False, True])
@@ -172,6 +200,31 @@ def test_messages_in_unusual_forms_are_read_by_their_own_schema() -> None:
     for options in ({}, LENIENT, {"other-messages": "skip"}):
         alone = check(get_format("debezium-json", OPTIONS | options), "a DECIMAL(10, 2)", messages)
         assert sum(answer.rows not in (None, "[]") for answer in alone) >= 15
+
+
+@pytest.mark.parametrize("array", [False, True])
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "row", "schema", "named"),
+    [
+        ("a DECIMAL(10, 2)", {"a": "AdTA"}, {"a": decimal_of(2)}, _DECIMAL),
+        ("`a.b` DECIMAL(10, 2)", {"a.b": "AdTA"}, {"a": {"type": "string"}, "a.b": decimal_of(2)}, _DECIMAL),
+        ("a ARRAY<DATE>", {"a": [5]}, {"a": {"type": "array", "items": time_of("Date")}}, "array"),
+        (
+            "a ROW<b DATE>",
+            {"a": {"b": 5}},
+            {"a": {"type": "struct", "fields": [time_of("Date") | {"field": "b"}]}},
+            "struct",
+        ),
+    ],
+)
+def test_an_error_with_flinks_types_names_the_type_of_the_schema(
+    columns: str, row: Any, schema: dict[str, Any], named: str, flat: bool, array: bool
+) -> None:
+    text = message(json.dumps(row), schema_of(schema, flat=flat), flat=flat)
+    format = get_format("debezium-json", {"schema-include": "true"} | (FLAT if flat else {}))
+    (answer,) = answers(format.decode_batch(pa.array([b"[" + text + b"]" if array else text]), columns))
+    assert f". By the message's schema it is {named}: set 'types' = 'debezium' to read it" in str(answer.error)
 
 
 # --- many schemas in a batch -------------------------------------------------------------------------------

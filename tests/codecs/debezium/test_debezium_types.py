@@ -509,6 +509,7 @@ def test_an_error_with_flinks_types_names_the_option() -> None:
         (Given("int64", f"{TIME}MicroTimestamp", micros(MOMENT_TEXT)), "TIMESTAMP(3)"),
         (Given("int32", f"{TIME}Date", 20_150), "TIME(3)"),
         (Given("bytes", "", b"\xff"), "STRING"),
+        (Given("bytes", "", b"\xff"), "DECIMAL(10, 2)"),
     ],
 )
 def test_a_value_that_flink_misreads_in_avro_gives_one_warning(registry: Registry, given: Given, type: str) -> None:

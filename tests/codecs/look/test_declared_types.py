@@ -33,6 +33,9 @@ _BOTH = {
     "decimal(5,5)": "DECIMAL(5, 5)",
     "decimal(38, 30)": "DECIMAL(38, 30)",
     "decimal(39,0)": "STRING",
+    "decimal(2,3)": "STRING",
+    " Int (11) unsigned": "BIGINT",
+    "decimal ( 5 , 2 )": "DECIMAL(5, 2)",
     "numeric(10,2) unsigned": "DECIMAL(10, 2)",
     "dec(3,1)": "DECIMAL(3, 1)",
     "float": "FLOAT",
@@ -87,6 +90,7 @@ def test_types_of_mysql_for_ingestion(text: str, expected: str) -> None:
     ("text", "local", "boolean", "expected"),
     [
         ("timestamp(3)", False, True, "TIMESTAMP_LTZ(3)"),
+        ("timestamp(7)", False, True, "TIMESTAMP_LTZ(6)"),
         ("datetime(3)", False, True, "TIMESTAMP(3)"),
         ("tinyint(1)", True, False, "TINYINT"),
         ("tinyint(1) unsigned", True, True, "SMALLINT"),

@@ -144,6 +144,21 @@ def test_a_key_with_a_schema_has_its_types_beside_values_that_have_them(given: d
     assert columns(looked) == {"d": expected}
 
 
+@pytest.mark.parametrize("names", [[], [None], [7], [""], ["id", " "], "id", {"id": 1}])
+@pytest.mark.parametrize(("format", "member"), [("canal-json", "pkNames"), ("maxwell-json", "primary_key_columns")])
+def test_a_key_has_names_that_columns_can_have(format: str, member: str, names: Any) -> None:
+    looked = look(format, [{**_message(format, {"id": "1"}), member: names}])
+    assert (looked.indices.to_pylist(), looked.keys, dict(looked.errors)) == ([0], (), {})
+
+
+@pytest.mark.parametrize(("row", "operation"), [([1], "c"), ({"id": 1}, "?")])
+def test_a_known_table_reports_a_bad_change_by_its_own_decoding(row: Any, operation: str) -> None:
+    message = {**_message("debezium-json", row), "op": operation}
+    looked = look("debezium-json", [message], known={("d", "t"): table("id BIGINT")})
+    assert (looked.indices.to_pylist(), dict(looked.errors)) == ([0], {})
+    assert [*look("debezium-json", [message]).errors] == [0]
+
+
 # --- rows without an envelope --------------------------------------------------------------------------------
 
 _ORDER = {"id": 7, "status": "NEW", "event_count": 5}
@@ -181,3 +196,18 @@ def test_a_flattened_row_may_have_columns_named_as_members_of_an_envelope() -> N
     looked = look("debezium-json", [row], given=given, known={("topic",): table("op STRING, id BIGINT")})
     assert (dict(looked.errors), columns(looked)) == ({}, {"after": "STRING"})
     assert [*look("debezium-json", [row], given=given, known={("topic",): table("id BIGINT")}).errors] == [0]
+
+
+def test_a_record_without_a_value_is_placed_once() -> None:
+    looker = get_format("debezium-json", {"flattened": "true"}).looker(LookRequest())
+    for name, value in (("a", None), ("b", as_bytes({"id": 1}))):
+        looked = looker.look(pa.array([value], pa.binary()), pa.array([name]))
+        assert [looked.tables[place] for place in looked.indices.to_pylist()] == [(name,)]
+
+
+@pytest.mark.parametrize(("topic", "found"), [("p.goods", True), ("p.more_goods", False)])
+def test_only_whole_parts_of_a_topic_tell_the_table_of_a_record_without_a_value(topic: str, found: bool) -> None:
+    known = {("shop", "goods"): table("id BIGINT")}
+    looked = look("debezium-json", [None], given={"flattened": "true"}, topic=topic, known=known)
+    assert looked.tables == ((("shop", "goods"),) if found else ())
+    assert [*looked.errors] == ([] if found else [0])

@@ -353,6 +353,7 @@ _ODD: dict[str, list[tuple[str, str]]] = {
         ('"db":"d",', ""),
         ('"schema":null', '"schema":"s"'),
         ('"schema":null', '"schema":{}'),
+        ('"schema":null,"pos":7,"table":"goods"', '"schema":"goods","pos":7,"table":null'),
         (_SOURCE, '"source":null'),
         (_SOURCE, '"source":{}'),
         (f",{_SOURCE}", ""),

@@ -198,7 +198,9 @@ def test_a_name_with_dots_is_complete() -> None:
 
 def test_a_name_that_its_namespace_does_not_have_is_one_without_a_namespace() -> None:
     enum = {"type": "enum", "name": "E", "namespace": "", "symbols": ["A"]}
-    assert [field.schema.full_name for field in schema_of(record(enum, "E", name="a.R")).fields] == ["E", "E"]
+    schema = schema_of(record(enum, "E", name="a.R"))
+    for one in (schema, parse_schema(schema.text)):
+        assert [field.schema.full_name for field in one.fields] == ["E", "E"]
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ def test_a_schema_of_several_topics_gives_each_of_them_its_columns(format: str, 
 
 def test_a_column_with_another_type_in_another_record_of_a_union_has_no_type(tmp_path: Path) -> None:
     """It gets one by its values. That one of them may be null makes no difference."""
-    fields = [{"id": "int", "v": "int"}, {"id": ["null", "int"], "v": "string"}]
+    fields: list[dict[str, Any]] = [{"id": "int", "v": "int"}, {"id": ["null", "int"], "v": "string"}]
     union = [
         {"type": "record", "name": f"R{number}", "fields": [{"name": n, "type": t} for n, t in types.items()]}
         for number, types in enumerate(fields)

@@ -288,7 +288,7 @@ class _Timestamp(_OfMessage):
 
     def values(self, wire: pa.Array) -> tuple[pa.Array, Mask | None]:
         seconds, nanos = self.numbers(wire)
-        bad = (np.abs(seconds) > _MOST_SECONDS) | (nanos < 0) | (nanos >= _BILLION)
+        bad = (seconds > _MOST_SECONDS) | (seconds < -_MOST_SECONDS) | (nanos < 0) | (nanos >= _BILLION)
         bad &= np.asarray(wire.is_valid())
         micros = np.where(bad, 0, seconds) * _MICROS + nanos // 1000
         return as_type(micros, stored_type(self.type), wire), bad

@@ -154,8 +154,8 @@ class _Reading:
     def _map(
         self, entry: MessageType, params: Mapping[str, str], path: str, around: tuple[str, ...]
     ) -> FlinkType | None:
-        parts = [self._type(part, f"{path}.{part.name}", around) for part in entry.fields]
-        key, value = parts
+        parts = {part.name: self._type(part, f"{path}.{part.name}", around) for part in entry.fields}
+        key, value = parts["key"], parts[VALUE]
         if key is None or value is None:
             return None
         if params.get(FLINK_TYPE) == "multiset":

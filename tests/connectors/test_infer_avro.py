@@ -68,7 +68,8 @@ STATE = {"type": "enum", "name": "State", "symbols": ["NEW", "PAID"]}
         ({"type": "string", "logicalType": "uuid"}, "STRING NOT NULL", False),
         ("bytes", "BYTES NOT NULL", False),
         (PRICE, "DECIMAL(10, 2) NOT NULL", False),
-        ({**PRICE, "precision": 50}, "BYTES NOT NULL", False),
+        ({**PRICE, "precision": 38}, "DECIMAL(38, 2) NOT NULL", False),
+        ({**PRICE, "precision": 39}, "BYTES NOT NULL", False),
         ({"type": "int", "logicalType": "date"}, "DATE NOT NULL", False),
         ({"type": "int", "logicalType": "time-millis"}, "TIME(3) NOT NULL", False),
         ({"type": "long", "logicalType": "time-micros"}, "BIGINT NOT NULL", False),
@@ -95,6 +96,23 @@ def test_types(registry: Registry, avro: Any, flink: str, itself: bool) -> None:
     if "precision" not in str(avro) and "logicalType" not in str(avro):
         rows = read(found, [message(1, schema, datum) for datum in data])
         assert [row["c"] for row in rows] == [datum["c"] for datum in data]
+
+
+@pytest.mark.parametrize(
+    ("base", "logical", "is_noted"),
+    [
+        ({"type": "string"}, "uuid", False),
+        ({"type": "fixed", "name": "D", "size": 12}, "duration", False),
+        ({"type": "long"}, "time-micros", True),
+        ({"type": "bytes"}, "big-decimal", True),
+    ],
+)
+def test_a_note_says_that_a_value_is_a_plain_number_or_plain_bytes(
+    registry: Registry, base: dict[str, Any], logical: str, is_noted: bool
+) -> None:
+    register(registry, record(("c", {**base, "logicalType": logical})))
+    notes = schema_from_subject(registry.url, "orders-value").notes
+    assert any(f"{logical} has no type of its own" in note for note in notes) == is_noted
 
 
 def test_schemas_registered_by_flink_are_inferred(registry: Registry) -> None:

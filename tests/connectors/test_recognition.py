@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import pyarrow as pa
 import pytest
 
+from kvformat.codecs import get_format
 from kvformat.connectors import infer_schema, inspect_topic
 from kvformat.registry import (
     DecodedBatch,
@@ -159,3 +162,12 @@ def test_a_part_of_a_sample_has_the_keys_and_the_frames_of_its_messages() -> Non
         part = sample.only(indices)
         assert (part.values, part.keys, part.framed, part.cut) == (values, keys, framed, "rest")
     assert replace(sample, keys=None).only([0]).keys is None
+
+
+@pytest.mark.parametrize(("part", "by"), [("key", "avro-confluent"), ("value", "debezium-avro-confluent")])
+def test_rows_of_debezium_without_an_envelope_are_records_as_keys(part: Any, by: str, tmp_path: Path) -> None:
+    fields = [{"name": "id", "type": "int"}, {"name": "__deleted", "type": "string"}]
+    (tmp_path / "1.avsc").write_text(json.dumps({"type": "record", "name": "R", "fields": fields}))
+    sample = MessageSample((b"\0\0\0\0\1\2\nfalse",), part=part, registry={"url": f"file:{tmp_path}"})
+    names = ("avro-confluent", "debezium-avro-confluent")
+    assert [name for name in names if get_format(name, sample.registry).recognize(sample)] == [by]

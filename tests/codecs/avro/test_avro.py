@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kvformat.codecs.avro import json_encoding
 from kvformat.codecs.avro.types import row_of_schema, schema_text
 from kvformat.registry import OptionError, SchemaError, get_format
 from kvformat.registry.contract.ddl import parse_schema
@@ -265,6 +266,11 @@ def test_timestamps_too_far_away() -> None:
     assert found[1] == {"a": dt.datetime(1970, 1, 1)}
 
 
+def test_a_null_message_has_no_rows_beside_a_number_that_does_not_fit() -> None:
+    batch = get_format("avro").decode_batch(pa.array([b"\2", None, b"\xd8\4"]), "a TINYINT NOT NULL")
+    assert batch.rows.to_pylist() == [[{"a": 1}], None, None]
+
+
 # --- the JSON encoding ---------------------------------------------------------------------------------
 
 
@@ -274,6 +280,7 @@ def test_timestamps_too_far_away() -> None:
     ('{"b":{"string":"x"},"b":null,"a":1}', {"a": 1, "b": "x"}),
     ('{"a":1,"b":{"null":null}} {"a":', {"a": 1, "b": None}),
     ('{"a":30.5,"b":null}', {"a": 30, "b": None}),
+    ('{"a":-30.7,"b":null}', {"a": -30, "b": None}),
     ('{"a":1,"b":{"string":"x"}', "not JSON"),
     ('{"a":1,"b":{"string":"x"},', "not JSON"),
     ('{"a":1,"b":{"string":"x"', "not JSON"),
@@ -381,6 +388,29 @@ def test_json_keys_of_a_map_with_half_a_character_are_question_marks() -> None:
     text = '{"m":{"\\ud800":1,"a":2,"\\udc00":3}}'
     schema = "m MAP<STRING NOT NULL, INT NOT NULL> NOT NULL"
     assert _decoded(schema, text.encode(), encoding="json") == [{"m": [("?", 3), ("a", 2)]}]
+
+
+@pytest.mark.parametrize(("kind", "item"), [("ARRAY<", "null"), ("MAP<STRING NOT NULL, ", '"k{0}":null')])
+def test_json_cells_are_limited_for_a_message_and_for_a_batch(
+    kind: str, item: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("CELLS_PER_BYTE", 0), ("MOST_CELLS", 10), ("MOST_CELLS_OF_A_BATCH", 10)):
+        monkeypatch.setattr(json_encoding, name, value)
+
+    def message(count: int) -> bytes:
+        items = ",".join(item.format(number) for number in range(count))
+        begin, end = "[]" if kind == "ARRAY<" else "{}"
+        return f'{{"c":{begin}{items}{end}}}'.encode()
+
+    schema = f"c {kind}ROW<a INT, b INT>> NOT NULL"
+    found = _decoded(schema, message(3), message(3), message(0), encoding="json")
+    assert [isinstance(row, str) for row in found] == [False, True, False]
+    assert "too many cells" in _decoded(schema, message(11), encoding="json")[0]
+
+
+def test_json_characters_that_are_no_byte_are_question_marks() -> None:
+    text = '{"b":"\\u00ff\\u0100\\ud83d\\ude00a"}'
+    assert _decoded("b BYTES NOT NULL", text.encode(), encoding="json") == [{"b": b"\xff??a"}]
 
 
 @pytest.mark.parametrize(("text", "value"), [("-0", "0.0"), ("-0.0", "-0.0"), ("-0e0", "-0.0"), ("1", "1.0")])

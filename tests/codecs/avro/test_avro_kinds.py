@@ -211,6 +211,8 @@ def test_bytes_that_are_not_a_big_decimal_are_an_error(message: str, tmp_path: P
     assert "big-decimal" in str(_read(tmp_path, _BIG, message, "DECIMAL(10, 2)")[1])
 
 
-def test_a_decimal_whose_precision_is_not_valid_keeps_its_scale(tmp_path: Path) -> None:
-    schema = {"type": "bytes", "logicalType": "decimal", "precision": 1, "scale": 4}
-    assert _read(tmp_path, schema, "04 30d4", "DECIMAL(10, 2)") == (Decimal("1.25"), None)
+@pytest.mark.parametrize(("scale", "value"), [(4, "1.25"), (0, "12500"), (-1, "125.00"), ("4", "125.00")])
+def test_a_decimal_whose_precision_is_not_valid_keeps_its_scale(scale: Any, value: str, tmp_path: Path) -> None:
+    """A scale that is not valid, either, is that of the column."""
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 1 if scale else 0, "scale": scale}
+    assert _read(tmp_path, schema, "04 30d4", "DECIMAL(10, 2)") == (Decimal(value), None)

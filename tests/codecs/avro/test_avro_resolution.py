@@ -145,6 +145,23 @@ _INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "i
             "7e04",
             {"f1": 2},
         ),
+        *(
+            (record(skipped, "int"), record({"name": "f1", "type": "int"}), f"{data}04", {"f1": 2})
+            for skipped, data in (
+                (record(["string", "null"], name="I"), "8200"),
+                (["string", "null"], "02"),
+                ({"type": "map", "values": "null"}, "02026b00"),
+            )
+        ),
+        (["null", "boolean", "int"], ["null", "boolean"], "0202", False),
+        (["null", "int"], ["null", "string"], "00", None),
+        (
+            record(record({"name": "old", "type": "int"}, name="I")),
+            record(record({"name": "new", "type": "int", "aliases": ["old"]}, name="I")),
+            "04",
+            {"f0": {"new": 2}},
+        ),
+        (record(), record({"name": "d", "type": "string", "default": "\ud800"}), "", {"d": "?"}),
     ],
 )
 def test_resolution(writer: Any, reader: Any, message: str, value: Any) -> None:
@@ -185,10 +202,31 @@ def test_resolution(writer: Any, reader: Any, message: str, value: Any) -> None:
             "0202",
             "two fields the same name",
         ),
+        (
+            record(),
+            record({"name": "d", "type": {"type": "enum", "name": "E", "symbols": ["A"]}, "default": "B"}),
+            "",
+            "the default of field d can't be used: B is not in the enum symbol set",
+        ),
     ],
 )
 def test_a_mismatch_is_an_error_of_its_messages(writer: Any, reader: Any, message: str, reason: str) -> None:
     assert reason in error(message, writer, reader)
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "reason"),
+    [
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, "01", "there is no enum symbol -1"),
+        (
+            {"type": "fixed", "name": "F", "size": 4, "logicalType": "decimal", "precision": 5},
+            "0000",
+            "a value has 4 bytes, but the message has only 2 left",
+        ),
+    ],
+)
+def test_a_value_that_is_not_there_is_an_error_of_its_message(kind: Any, message: str, reason: str) -> None:
+    assert reason in error(message, kind)
 
 
 # --- names -----------------------------------------------------------------------------------------------

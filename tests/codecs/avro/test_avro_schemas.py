@@ -32,6 +32,7 @@ _SEEDS = st.integers(0, 2**32)
         ('{"type":"record","name":"R"}', "needs a list of 'fields'"),
         ('{"type":"record","name":"a-b","fields":[]}', "Illegal character in: a-b"),
         ('{"type":"record","name":"R","fields":[{"name":"1a","type":"int"}]}', "Illegal initial character: 1a"),
+        ('{"type":"record","name":"\U0001d49c","fields":[]}', "Illegal initial character: \U0001d49c"),
         ('{"type":"record","name":"R","fields":[{"name":"a","type":"S"}]}', "at a: 'S' is not a defined name"),
         ('{"type":"record","name":"R","fields":[{"name":"a"}]}', "without 'type'"),
         (
@@ -193,6 +194,31 @@ def test_a_name_with_dots_is_complete() -> None:
     kinds = [{"type": "fixed", "name": name, "size": size} for size, name in ((1, "b.F"), (2, "a.b.F"))]
     schema = schema_of(record(*kinds, "b.F", "a.b.F", name="a.R"))
     assert [field.schema.size for field in schema.fields] == [1, 2, 1, 2]
+
+
+def test_a_name_that_its_namespace_does_not_have_is_one_without_a_namespace() -> None:
+    enum = {"type": "enum", "name": "E", "namespace": "", "symbols": ["A"]}
+    schema = schema_of(record(enum, "E", name="a.R"))
+    for one in (schema, parse_schema(schema.text)):
+        assert [field.schema.full_name for field in one.fields] == ["E", "E"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "bad"),
+    [
+        ("int", {"logicalType": "date"}, {"logicalType": "timestamp-millis"}),
+        ("string", {"logicalType": "uuid"}, {"logicalType": "big-decimal"}),
+        ("bytes", {"logicalType": "big-decimal"}, {"logicalType": "uuid"}),
+        ("bytes", {"logicalType": "decimal", "precision": 2, "scale": 2}, {"precision": 2, "scale": 3}),
+        ("fixed", {"logicalType": "decimal", "precision": 4, "size": 2}, {"precision": 5, "size": 2}),
+        ("fixed", {"logicalType": "uuid", "size": 16}, {"size": 15}),
+        ("fixed", {"logicalType": "duration", "size": 12}, {"size": 16}),
+    ],
+)
+def test_a_logical_type_counts_only_where_it_is_valid(kind: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
+    node = {"type": kind, "name": "F"}
+    assert str(schema_of({**node, **good}).logical).startswith(good["logicalType"])
+    assert schema_of({**node, **good, **bad}).logical is None
 
 
 _LIST = '{"type":"record","name":"Node","fields":[{"name":"v","type":"int"},{"name":"next","type":["null","Node"]}]}'

@@ -55,3 +55,17 @@ def test_bytes_of_another_size_than_their_fixed_are_errors_of_their_rows() -> No
     assert written.messages.to_pylist() == [values[0], None, None]
     assert written.codes is not None
     assert written.codes.to_pylist() == [None, "WRONG_TYPE", "WRONG_TYPE"]
+
+
+def test_an_error_in_a_nullable_record_is_that_of_its_row() -> None:
+    schema = schema_of(record(["null", record({"type": "enum", "name": "E", "symbols": ["A"]}, name="I")]))
+    rows = [{"f0": None}, {"f0": {"f0": "B"}}, {"f0": {"f0": "A"}}]
+    assert batches.encode(pa.array(rows, schema.arrow_type), schema).messages.to_pylist() == [b"\0", None, b"\2\0"]
+
+
+def test_items_behind_a_null_list_are_not_written() -> None:
+    schema = schema_of(record(["null", {"type": "array", "items": "int"}]))
+    items, offsets = pa.array([7] * 200 + [1], pa.int32()), pa.array([0, 200, 201], pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, items, mask=pa.array([True, False]))
+    written = batches.encode(pa.StructArray.from_arrays([lists], ["f0"]), schema)
+    assert written.messages.to_pylist() == [b"\0", b"\2\2\2\0"]

@@ -95,6 +95,18 @@ def test_a_frame_belongs_to_one_registry() -> None:
         assert glue.id_headers(part) == ()
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        pytest.param(bytes(5), id="the id 0"),
+        pytest.param(bytes(9), id="the id 0 in eight bytes"),
+        pytest.param(b"\3\0" + uuid.uuid5(uuid.NAMESPACE_DNS, "a").bytes, id="a UUID that AWS does not make"),
+    ],
+)
+def test_ids_that_no_registry_gives_are_no_frame(head: bytes) -> None:
+    assert known.kind_of_frame(head + b"\2") == ""
+
+
 def test_each_client_is_a_registry() -> None:
     assert len(known.CLIENTS) >= 6
     for scheme, entry_point in known.CLIENTS.items():

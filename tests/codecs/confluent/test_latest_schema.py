@@ -324,6 +324,10 @@ def test_a_recursive_field_needs_no_column(registry: Registry) -> None:
     assert _written(_latest(registry, tree), "value INT", {"value": 3}) == ["06 00 00"]
 
 
+def test_a_field_that_is_always_null_needs_no_column(registry: Registry) -> None:
+    assert _written(_latest(registry, record_of(("z", "null"), ("n", "int"))), "n INT", {"n": 1}) == ["02"]
+
+
 def test_references_are_followed(registry: Registry) -> None:
     registry.ids[5] = json.dumps(enum_of("com.acme.Color", "RED", "BLUE"))
     registry.subjects["colors"] = [5]
@@ -429,6 +433,7 @@ def test_debezium_envelopes(registry: Registry) -> None:
         ([("a", time_of("local-timestamp-micros"))], "a TIMESTAMP_LTZ(3)", "Declare it as TIMESTAMP(6)"),
         ([("a", decimal_of(6, 2))], "a DECIMAL(6, 3)", "Declare it as DECIMAL(6, 2)"),
         ([("a", decimal_of(6, 4))], "a DECIMAL(6, 2)", "Declare it as DECIMAL(6, 4)"),
+        ([("a", decimal_of(60, 10))], "a DECIMAL(38, 2)", "column 'a' is DECIMAL(38, 2), which does not fit bytes"),
         ([("a", decimal_of(6, 2))], "a BYTES", "Declare it as DECIMAL(6, 2)"),
         ([("a", fixed_of("F", 3))], "a BINARY(4)", "column 'a' is BINARY(4), which does not fit fixed com.acme.F"),
         ([("a", {"type": "map", "values": "int"})], "a MAP<INT, INT>", "does not fit map"),

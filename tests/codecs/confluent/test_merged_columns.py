@@ -76,6 +76,7 @@ _READ = [
     ("avro-confluent", _avro(_DECIMAL), "027d", _avro(_DECIMAL | {"scale": 4}), "027d", "DECIMAL(8, 4)"),
     ("avro-confluent", _avro(_moment("millis")), "02", _avro(_moment("micros")), "d00f", "TIMESTAMP(3)"),
     ("avro-confluent", _avro(_moment("micros")), "d00f", _avro(_moment("millis")), "02", "TIMESTAMP(3)"),
+    ("avro-confluent", _avro(_moment("millis")), "02", _avro("long"), "04", "TIMESTAMP(3)"),
     (
         "avro-confluent",
         _avro({"type": "array", "items": "long"}),
@@ -282,3 +283,12 @@ def test_what_no_column_reads_is_a_note(
     assert errors[1] is None
     assert values[1] is not None
     assert any(text.startswith(note) for text in notes)
+
+
+@pytest.mark.parametrize(("count", "end"), [(10, "M9 (1). The option"), (11, "M9 (1) and 1 more. The option")])
+def test_a_note_names_the_first_ten_types_of_the_messages(count: int, end: str, tmp_path: Path) -> None:
+    types = (f"message M{number} {{ int32 x = 1; }}" for number in range(count))
+    (tmp_path / "1.proto").write_text(f'syntax = "proto3"; {" ".join(types)}')
+    messages = [b"\0\0\0\0\1\2" + bytes([2 * number]) + b"\x08\5" for number in range(count)]
+    found = infer_schema(pa.array(messages), format="proto-registry", options={"url": f"file:{tmp_path}"})
+    assert any(end in note for note in found.notes)

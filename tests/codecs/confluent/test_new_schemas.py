@@ -103,6 +103,7 @@ def test_json_needs_the_registry_only_for_the_option(registry: Registry) -> None
         ("a INT, b STRING", "a INT, b STRING", None),
         ("a INT, b STRING, c INT", "a INT", None),
         ("a BIGINT, b DOUBLE, c DECIMAL(12, 3)", "a INT, b FLOAT, c DECIMAL(5, 2)", None),
+        ("a DECIMAL(12, 3) NOT NULL", "a DECIMAL(5, 2)", None),
         ("a STRING, b BYTES, c VARCHAR(3)", "a BIGINT, b STRING, c STRING", None),
         ("a TIMESTAMP(3), b DATE", "a TIMESTAMP_LTZ(6), b TIMESTAMP(3)", None),
         ("a INT", "a STRING", None),

@@ -13,6 +13,7 @@ import pytest
 from google.protobuf import descriptor_pb2, json_format
 
 from kvformat.codecs.discovery.column_types import Notes
+from kvformat.codecs.protobuf import schema_columns
 from kvformat.codecs.protobuf.proto_text import parse_proto
 from kvformat.codecs.protobuf.schema_columns import columns_of_proto_schema
 from kvformat.codecs.registries import cache
@@ -147,7 +148,12 @@ def test_decimals_of_other_scales(registry: Registry, value: bytes, number: str 
             "cannot read {'year': 2023, 'month': 2",
         ),
         ("google.type.Date", "DATE", b"", "'month': 0"),
+        ("google.type.Date", "DATE", b"\x08\xe7\x0f\x10\x0d\x18\x01", "'month': 13"),
+        ("google.type.Date", "DATE", b"\x08\x90\x4e\x10\x01\x18\x01", "'year': 10000"),
         ("google.type.TimeOfDay", "TIME(3)", b"\x08\x18", "cannot read {'hours': 24"),
+        ("google.type.TimeOfDay", "TIME(3)", b"\x10\x3c", "'minutes': 60"),
+        ("google.type.TimeOfDay", "TIME(3)", b"\x18\x3c", "'seconds': 60"),
+        ("google.protobuf.Timestamp", "TIMESTAMP(3)", b"\x08" + b"\x80" * 9 + b"\x01", f"'seconds': {-(2**63)}"),
         ("google.protobuf.Timestamp", "TIMESTAMP(3)", b"\x10\x80\x94\xeb\xdc\x03", "'nanos': 1000000000"),
         ("confluent.type.Decimal", "DECIMAL(3, 1)", b"\x0a\x02\x7f\xff", "as DECIMAL(3, 1)"),
     ],
@@ -392,6 +398,8 @@ def test_schemas_of_other_producers() -> None:
         ("confluent.type.Decimal", {"precision": "39", "scale": "2"}, "DECIMAL(38, 2)"),
         ("google.type.TimeOfDay", {"flink.precision": "4"}, "TIME(3)"),
         ("google.protobuf.Timestamp", {"flink.precision": "10"}, "TIMESTAMP_LTZ(9)"),
+        ("sint32", {"connect.type": "int8"}, "TINYINT NOT NULL"),
+        ("int64", {"connect.type": "int8"}, "BIGINT NOT NULL"),
         ("string", {"flink.maxLength": "3", "flink.minLength": "3"}, "CHAR(3) NOT NULL"),
         ("bytes", {"flink.maxLength": "3", "flink.minLength": "2"}, "VARBINARY(3) NOT NULL"),
     ],
@@ -402,6 +410,31 @@ def test_parameters_beyond_a_type_are_limited_by_it(kind: str, params: dict[str,
     text = 'syntax = "proto3"; ' + " ".join(f'import "{name}.proto";' for name in imports)
     text += f" message A {{ {kind} a = 1 [(confluent.field_meta) = {{ params: [{pairs}] }}]; }}"
     assert _columns(text) == (f"`a` {column}", ())
+
+
+_PAIR = "ROW<`key` STRING NOT NULL, `value` INT NOT NULL>"
+
+
+@pytest.mark.parametrize(
+    ("field", "fields", "column"),
+    [
+        ("repeated PairEntry", "string key = 1; int32 value = 2;", "MAP<STRING NOT NULL, INT NOT NULL> NOT NULL"),
+        ("repeated PairEntry", "int32 value = 1; string key = 2;", "MAP<STRING NOT NULL, INT NOT NULL> NOT NULL"),
+        ("PairEntry", "string key = 1; int32 value = 2;", _PAIR),
+        ("repeated Pair", "string key = 1; int32 value = 2;", f"ARRAY<{_PAIR} NOT NULL> NOT NULL"),
+    ],
+)
+def test_repeated_messages_of_key_and_value_are_a_map_by_their_name(field: str, fields: str, column: str) -> None:
+    name = field.rpartition(" ")[2]
+    text = f'syntax = "proto3"; message M {{ {field} p = 1; }} message {name} {{ {fields} }}'
+    assert _columns(text) == (f"`p` {column}", ())
+
+
+def test_a_schema_that_stands_for_too_many_types_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(schema_columns, "_MOST_TYPES", 100)
+    levels = " ".join(f"message L{n} {{ L{n - 1} a = 1; L{n - 1} b = 2; }}" for n in range(1, 8))
+    with pytest.raises(SchemaError, match="more than 100 types"):
+        _columns(f'syntax = "proto3"; message M {{ L7 a = 1; }} message L0 {{ int32 a = 1; }} {levels}')
 
 
 def test_columns_of_a_subject_and_of_messages(orders: Registry) -> None:

@@ -255,3 +255,13 @@ def test_a_file_of_a_folder_that_is_no_schema_does_not_stop_writing(
     written = fmt.encode_batch(pa.array([{"a": 7}]), DDL).messages
     assert written[0].as_py().startswith(frame)
     assert fmt.decode_batch(written, DDL).rows.to_pylist() == [[{"a": 7}]]
+
+
+def test_a_folder_and_other_files_in_it_have_any_name_and_texts_of_protobuf_may_end_with_blanks(tmp_path: Path) -> None:
+    folder = tmp_path / "a b"
+    folder.mkdir()
+    schema = 'syntax = "proto3"; message R { int64 a = 1; }'
+    (folder / "7.proto").write_text(f"{schema}\n")
+    (folder / "\u00b2.proto").write_text("")
+    fmt = get_format("proto-registry", {"url": folder.as_uri(), "subject": "s", "schema": schema})
+    assert fmt.encode_batch(pa.array([{"a": 7}]), DDL).messages.to_pylist() == [b"\0\0\0\0\7\0\x08\7"]

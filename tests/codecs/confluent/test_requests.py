@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from kvformat.codecs.registries import cache, requests
+from kvformat.codecs.registries.apicurio_client import Apicurio
+from kvformat.codecs.registries.confluent_client import client_configuration
 from kvformat.codecs.registries.registry import Folder, registry_error, shorten
 from kvformat.codecs.registries.requests import Requests
 from kvformat.registry import SchemaRegistryError, get_format
@@ -354,3 +356,34 @@ def test_a_folder_gives_the_number_after_the_highest_one_and_finds_the_lowest(tm
     assert isinstance(folder.lookup("s", RegistrySchema("AVRO", '"bytes"')), Refused)
     (tmp_path / "3.avsc").write_text(json.dumps("long"))
     assert folder.lookup("s", _SCHEMA) == 3
+
+
+def test_the_client_gets_addresses_without_users_and_the_files_of_tls(tmp_path: Path) -> None:
+    for name in ("trusted", "own"):
+        (tmp_path / name).write_bytes(b"-----BEGIN CERTIFICATE-----")
+    files = {"ssl.truststore.location": f"{tmp_path}/trusted", "ssl.keystore.location": f"{tmp_path}/own"}
+    given = {"url": "https://me:pw@a/x, https://you:pw@b", "ssl.keystore.password": "sesame", **files}
+    format: Any = get_format("avro-confluent", {**given, "properties": "proxy:p,ssl.key.location:k,other:o"})
+    found = client_configuration(format.settings)
+    assert found["url"] == "https://a/x,https://b"
+    assert {name: value for name, value in found.items() if name.startswith(("ssl", "proxy", "other"))} == {
+        "proxy": "p",
+        "ssl.ca.location": f"{tmp_path}/trusted",
+        "ssl.certificate.location": f"{tmp_path}/own",
+        "ssl.key.location": "k",
+        "ssl.key.password": "sesame",
+    }
+
+
+def test_a_slash_in_the_name_of_a_group_or_an_artifact_is_no_part_of_a_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def text(_: Apicurio, path: str, *more: Any) -> str:
+        asked.append(path)
+        raise ConnectionError
+
+    monkeypatch.setattr(Apicurio, "_text", text)
+    format: Any = get_format("avro-apicurio", {"url": "http://r", "group-id": "g/h"})
+    with pytest.raises(ConnectionError):
+        Apicurio(format.settings).latest("a/b")
+    assert asked == ["/groups/g%2Fh/artifacts/a%2Fb/versions/branch=latest"]

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from kvformat.codecs import get_format
 from tests.support.looking import columns, look
 
 _LONG = "x" * 1025
@@ -53,3 +55,16 @@ def test_a_schema_of_several_topics_gives_each_of_them_its_columns(format: str, 
     found = look(format, [message] * 3, given={"url": f"file:{tmp_path}"}, topic=["a", "b", "a"])
     assert [found.tables[number] for number in found.indices.to_pylist()] == [("a",), ("b",), ("a",)]
     assert sorted((column.table, column.name) for column in found.columns) == [(("a",), "id"), (("b",), "id")]
+
+
+def test_a_column_with_another_type_in_another_record_of_a_union_has_no_type(tmp_path: Path) -> None:
+    """It gets one by its values. That one of them may be null makes no difference."""
+    fields: list[dict[str, Any]] = [{"id": "int", "v": "int"}, {"id": ["null", "int"], "v": "string"}]
+    union = [
+        {"type": "record", "name": f"R{number}", "fields": [{"name": n, "type": t} for n, t in types.items()]}
+        for number, types in enumerate(fields)
+    ]
+    (tmp_path / "1.avsc").write_text(json.dumps(union))
+    format: Any = get_format("avro-confluent", {"url": f"file:{tmp_path}"})
+    written = format.written_columns(pa.array([b"\0\0\0\0\1\0\2\2"]))
+    assert [list(columns) for columns in written.columns] == [["id"]]

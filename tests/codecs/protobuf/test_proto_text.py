@@ -154,3 +154,14 @@ def test_parameters_of_a_field_are_all_read_however_they_are_written(params: str
 def test_levels_are_not_counted_twice_for_parts_side_by_side(one: str) -> None:
     text = f'syntax = "proto3"; message M {{ {" ".join(map(one.format, range(100)))} int32 a = 1; }}'
     assert [field.name for field in parse_proto(text, "f.proto").message_type[0].field] == ["a"]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [b"\xc0\xb8\2\xff\1", b"\xc1\xb8\2" + b"\xff" * 8, b"\xc2\xb8\2\2ab", b"\xc5\xb8\2" + b"\xff" * 4],
+)
+def test_parameters_of_a_field_are_found_after_other_options(other: bytes) -> None:
+    """Here of the number 5000, of each wire type."""
+    text = 'message M { optional int32 a = 1 [(confluent.field_meta) = { params: { key: "a", value: "1" } }]; }'
+    (field,) = parse_proto(text, "f.proto").message_type[0].field
+    assert params_of(other + field.options.SerializeToString()) == (("a", "1"),)

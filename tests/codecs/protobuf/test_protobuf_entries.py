@@ -86,3 +86,47 @@ def test_only_the_last_member_of_a_oneof_must_have_its_required_fields(tmp_path:
     for columns in ("a ROW<x INT>, b ROW<x INT>, c INT, e STRING, g ROW<x INT>", "a ROW<x INT>", "c INT"):
         errors = format.decode_batch(framed, columns).errors.to_pylist()
         assert [error is None for error in errors] == good
+
+
+def test_each_of_many_required_fields_is_missed(tmp_path: Path) -> None:
+    """Google's package takes 63 in a message."""
+    numbers = range(1, 64)
+    text = " ".join(f"required int32 f{number} = {number};" for number in numbers)
+    (tmp_path / "1.proto").write_text(f'syntax = "proto2"; message M {{ {text} }}')
+    parts = [bytes([number << 3 & 127 | 128, number >> 4, 5]) for number in numbers]
+    messages = [b"".join(parts), b"".join(parts[1:]), b"".join(parts[:-1]), b"".join(reversed(parts))]
+    format = get_format("proto-registry", {"url": f"file:{tmp_path}"})
+    batch = format.decode_batch(pa.array([b"\0\0\0\0\1\0" + message for message in messages]), "f2 INT")
+    lacks = [f"Message missing required fields: f{number}" for number in (1, 63)]
+    assert batch.errors.to_pylist() == [None, *lacks, None]
+
+
+_WRITTEN = """syntax = "proto2"; message M { optional int32 b = 2; optional int32 a = 1;
+    repeated int32 n = 3 [packed = true]; oneof pick { int32 p = 4; string q = 5; }
+    repeated group G = 6 { optional int32 x = 1; } repeated R r = 7; message R { required int32 x = 1; } }"""
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "written"),
+    [
+        ("b INT, a INT", {"b": 1, "a": 2}, "0802 1001"),
+        ("n ARRAY<INT>", {"n": [1, 2]}, "1a020102"),
+        ("n ARRAY<INT>", {"n": []}, ""),
+        ("p INT, q STRING", {"p": 1, "q": "x"}, "2a0178"),
+        ("q STRING, p INT", {"q": "x", "p": 1}, "2001"),
+        ("q STRING, p INT", {"q": "x", "p": None}, "2a0178"),
+        ("g ARRAY<ROW<x INT>>", {"g": [{"x": 1}, None]}, "33080134 3334"),
+        ("r ARRAY<ROW<x INT>>", {"r": [{"x": 1}]}, "3a020801"),
+        ("r ARRAY<ROW<x INT>>", {"r": [{"x": 1}, None]}, "Message missing required fields: r.x"),
+    ],
+)
+def test_fields_are_written_by_number_and_the_last_column_of_a_oneof_counts(
+    columns: str, row: dict[str, object], written: str
+) -> None:
+    format = get_format("proto-registry", {"url": "mock://written", "subject": "s", "schema": _WRITTEN})
+    kind = format.decode_batch(pa.array([None], pa.binary()), columns).rows.type.value_type
+    batch = format.encode_batch(pa.array([row], kind), columns)
+    if "missing" in written:
+        assert (batch.messages.to_pylist(), batch.errors.to_pylist()) == ([None], [written])
+    else:
+        assert batch.messages.to_pylist() == [b"\0\0\0\0\1\0" + bytes.fromhex(written)]

@@ -12,7 +12,8 @@ from kvformat.codecs import get_format
 from kvformat.registry.contract.errors import SchemaError
 
 _TEXT = """syntax = "proto3"; import "google/protobuf/wrappers.proto"; message M { %s a = 1; }
-message Point { int32 x = 1; } message Wide { int64 x = 1; } enum Color { RED = 0; BLUE = 1; }"""
+message Point { int32 x = 1; } message Wide { int64 x = 1; }
+message Pair { string key = 1; int64 value = 2; } enum Color { RED = 0; BLUE = 1; }"""
 _INT, _LONG, _NEGATIVE = "0805", "08" + "80" * 5 + "01", "08fbffffffffffffffff01"
 
 
@@ -194,10 +195,23 @@ def test_two_columns_of_one_message_type_have_different_types(tmp_path: Path) ->
     assert rows == [[{"a": {"x": 5}, "b": {"x": True}}]]
 
 
+def test_a_key_may_come_in_several_messages_and_once_in_each(tmp_path: Path) -> None:
+    fmt = get_format("proto-registry", {"url": f"file:{_folder(tmp_path, 'repeated Pair')}"})
+    one = b"\0\0\0\0\1\0" + bytes.fromhex("0a050a01781005")
+    batch = fmt.decode_batch(pa.array([one, one, one + one[6:], one]), "a MAP<STRING, BIGINT>")
+    good = [{"a": [("x", 5)]}]
+    assert batch.rows.to_pylist() == [good, good, None, good]
+
+
 @pytest.mark.parametrize(
     ("kind", "column", "hint"),
     [
         ("int64", "INT", "Declare it as BIGINT"),
+        ("repeated int64", "ARRAY<INT>", "Declare it as BIGINT"),
+        ("map<string, int64>", "MAP<STRING, INT>", "Declare it as BIGINT"),
+        ("repeated Pair", "MAP<STRING, INT>", "Declare it as BIGINT"),
+        ("google.protobuf.Int64Value", "INT", "Declare it as BIGINT"),
+        ("Wide", "ROW<x INT>", "Declare it as BIGINT"),
         ("int32", "BIGINT", "is read as: INT"),
         ("float", "DOUBLE", "Declare it as the type of the field"),
         ("repeated string", "STRING", "Declare it as an ARRAY"),

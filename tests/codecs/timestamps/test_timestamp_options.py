@@ -73,6 +73,7 @@ def test_errors_name_the_value_and_the_forms() -> None:
         _format("json", "dd/MM/yyyy; ISO-8601; epoch-millis"),
         schema,
         *('{"a":"2024-02-30T00:00:00"}', '{"a":true}', '{"a":{}}', '{"a":1e30}', '{"a":"\\"x"}', '{"z":"29/02/2024"}'),
+        '{"z":"29.02.2024"}',
     )
     assert found == [
         f"field 'a': cannot read \"2024-02-30T00:00:00\" as TIMESTAMP(3){tried}",
@@ -81,6 +82,7 @@ def test_errors_name_the_value_and_the_forms() -> None:
         f"field 'a': cannot read 1e30 as TIMESTAMP(3){tried}",
         f'field \'a\': cannot read "\\"x" as TIMESTAMP(3){tried}',
         f"field 'z': cannot read \"29/02/2024\" as TIMESTAMP_LTZ(3){tried}. It has no time zone: set '{ZONE}'",
+        f"field 'z': cannot read \"29.02.2024\" as TIMESTAMP_LTZ(3){tried}",
     ]
     csv_ = _format("csv", "dd/MM/yyyy; ISO-8601; epoch-millis", null_literal="n/a")
     assert _rows(csv_, schema, "x,n/a", "n/a,29/02/2024", "29/02/2024,-1") == [
@@ -254,6 +256,19 @@ def test_moments_are_written_in_the_zone_if_the_form_has_no_offset_and_else_in_u
     messages = json_.encode_batch(rows, schema).messages
     assert messages.to_pylist() == [f'{{"a":"{text}"}}'.encode() for text in texts]
     assert json_.decode_batch(messages, schema).rows.flatten().field("a").to_pylist() == moments
+
+
+_UTC_TEXTS = {"X": "Z", "XX": "Z", "XXX": "Z", "XXXX": "Z", "XXXXX": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00"}
+_UTC_TEXTS |= {"xxxx": "+0000", "xxxxx": "+00:00", "Z": "+0000", "ZZ": "+0000", "ZZZ": "+0000", "ZZZZZ": "Z"}
+
+
+@pytest.mark.parametrize("letters", _UTC_TEXTS)
+def test_utc_is_written_as_java_does_for_each_number_of_letters(letters: str) -> None:
+    format, schema = _format("csv", f"yyyy-MM-dd HH:mm:ss{letters}"), "a TIMESTAMP_LTZ(0)"
+    rows = pa.StructArray.from_arrays([pa.array([NOON], pa.timestamp("us", "UTC"))], ["a"])
+    messages = format.encode_batch(rows, schema).messages
+    assert messages.to_pylist() == [f'"2024-02-29 12:00:00{_UTC_TEXTS[letters]}"'.encode()]
+    assert _rows(format, schema, messages[0].as_py().decode()) == [rows.to_pylist()]
 
 
 def test_forms_that_cannot_be_written_are_named_with_the_reason() -> None:

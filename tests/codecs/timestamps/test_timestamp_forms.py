@@ -142,6 +142,8 @@ _TIME = 45_015_000_000  # 12:30:15
         ("[ HH:mm:ss]", {"": 0, " 12:30:15": _TIME, " 12:30": None, " 12:30:15 ": None}),
         ("[ HH:mm:ss[.SSS]]", {"": 0, " 12:30:15": _TIME, " 12:30:15.5": _TIME + 500_000, ".5": None}),
         ("[[ HH:mm:ss][ X]]", {"": 0, " 12:30:15": _TIME, " 12:30:15 Z": _TIME, " -01": 3_600_000_000}),
+        ("[][ HH:mm:ss[]][]", {"": 0, " 12:30:15": _TIME}),
+        ("[' o''clock:'HH:mm:ss]", {"": 0, " o'clock:12:30:15": _TIME, " oclock:12:30:15": None}),
         ("['T'HH:mm:ss'.']['x']", {"": 0, "T12:30:15.": _TIME, "T12:30:15.x": _TIME, "x": 0, "T12:30:15": None}),
     ],
 )
@@ -155,6 +157,7 @@ def test_an_optional_section_may_have_a_time_of_day(pattern: str, texts: dict[st
     ("pattern", "text", "micros"),
     [
         ("[ HH:mm:ss'x'][ '12:30:15']", " 12:30:15", 0),
+        ("[ HH:mm:s'x'][ '12:30:15']", " 12:30:15", 0),
         ("[ HH:mm'x'][ '12:30']", " 12:30", 0),
         ("[ hha'x'][ '11PM']", " 11PM", 0),
         (" HH:mm:ss[.SSSX][.SSSSSSX]", " 00:00:01.123456+01", -3_598_876_544),
@@ -167,6 +170,16 @@ def test_a_section_that_does_not_match_leaves_nothing(pattern: str, text: str, m
     forms = TimestampForms(parse_forms(f"yyyy-MM-dd{pattern}"), 0)
     read = FormReader(FlinkType("TIMESTAMP_LTZ", precision=6), forms).kernel.parse
     assert read(f"1970-01-01{text}".encode()) == micros
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_years_beyond_64_bits_and_minus_zero_are_errors(kind: str) -> None:
+    last = 106_751_990  # days; the next one has no microseconds in 64 bits with an offset of 18 hours
+    days = {"+294247-01-09": last, "+294247-01-10": None, "+99999999-01-01": None}
+    days |= {"-290308-12-23": -last, "-290308-12-22": None, "-99999999-01-01": None, "-0000-01-01": None}
+    wanted = [None if day is None else day * 86_400_000_000 for day in days.values()]
+    for form in ("yyyy-MM-dd", "yyyy-MM-dd[ HH:mm:ss]"):
+        assert _read(kind, {PATTERNS: form}, "TIMESTAMP(3)", [f'"{day}"' for day in days]) == wanted
 
 
 # --- Python ---------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from kvformat.codecs._kernel.tree import Fraction, Integer
 from kvformat.codecs.json.scalars import ScalarRules, scalar_converter
-from kvformat.registry import get_format
+from kvformat.registry import SchemaError, get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from tests.support import vectors
@@ -177,3 +177,15 @@ def test_a_day_beyond_what_arrow_holds_is_an_error_of_its_message(kind: str, t: 
     found = answers(decoded(get_format(kind), messages, f"a {t}"))
     assert [answer.error is None for answer in found] == [True, False, True]
     assert f'cannot read "{text}" as {t}' in str(found[1].error)
+
+
+@pytest.mark.parametrize("t", ["MAP<INT, STRING>", "ARRAY<MAP<INT, STRING>>", "ROW<m MULTISET<INT>>"])
+def test_the_keys_of_a_map_at_any_level_must_be_texts(t: str) -> None:
+    kind = arrow_type(nullable(FlinkType("ROW", fields=(FlinkField("a", parse_type(t)),))))
+    format = get_format("json")
+    for use in (
+        lambda: format.decode_batch(pa.array([b"{}"]), f"a {t}"),
+        lambda: format.encode_batch(pa.array([], kind), f"a {t}"),
+    ):
+        with pytest.raises(SchemaError, match="doesn't support non-string as key type of map"):
+            use()

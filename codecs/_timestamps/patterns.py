@@ -345,13 +345,15 @@ def _steps_of(items: Items) -> list[Step]:
 
     def compiled(items: Items) -> list[Step]:
         steps: list[Step] = []
+        own: list[Step] = []  # since the last section, which has its shortcuts already
         for item in items:
             if isinstance(item, Section):
                 inner = compiled(item.items)
-                steps += [(codes.OPTIONAL, len(inner)), *inner]
+                steps += [*_with_shortcuts(own), (codes.OPTIONAL, len(inner)), *inner]
+                own = []
             else:
-                steps += _steps(item, fixed=id(item) in fixed)
-        return _with_shortcuts(steps)
+                own += _steps(item, fixed=id(item) in fixed)
+        return steps + _with_shortcuts(own)
 
     return compiled(items)
 

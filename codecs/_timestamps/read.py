@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from kvformat.registry.java.zones import find_zone, offset_of_local
 
 _MOST_MAGNITUDE = 40
 """Digits before the point, or zeros after it, of a number: with more, it is outside of every unit's range, or 0."""
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+"""The texts of numbers. `Decimal` reads others too, such as 1e1_0."""
 
 
 class FormReader:
@@ -67,6 +70,8 @@ class FormReader:
     def _micros(self, text: str, form: int) -> int | None:
         """Return the microseconds of a number of any length, rounded down, or None if the form does not read it."""
         power, low, high = self._programs[form].steps[0]
+        if not _NUMBER.fullmatch(text):
+            return None
         try:
             number = parse_decimal(text)
         except (ArithmeticError, ValueError):

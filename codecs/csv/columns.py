@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -27,12 +28,12 @@ _LONGEST_NUMBER = 100  # characters
 
 
 def widths(messages: Sequence[bytes], delimiter: str) -> Counter[int]:
-    """How many columns how many messages have; only the first line counts, as for the format."""
+    """How many columns how many messages have; only the first record counts, as for the format."""
     counts: Counter[int] = Counter()
     for message in messages:
-        line = message.decode("utf-8", "replace").splitlines()[:1]
+        lines = io.StringIO(message.decode("utf-8", "replace"), newline="")
         try:
-            counts[len(next(csv.reader(line, delimiter=delimiter), []))] += 1
+            counts[len(next(csv.reader(lines, delimiter=delimiter), []))] += 1
         except csv.Error:
             counts[0] += 1
     return counts

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from kvformat.registry import get_format
+from kvformat.registry import SchemaError, get_format
 from kvformat.registry.contract.schemas import resolve_schema, row_type
 from kvformat.registry.contract.types import arrow_type
 
@@ -70,3 +70,16 @@ def test_malformed_text_is_an_error_by_each_name_of_utf_8_and_is_replaced_in_oth
     for policy, text in (("error", None), ("replace", "a\ufffdb")):
         other = get_format("raw", {"charset": charset, "invalid-text": policy}).decode_batch(messages, "a STRING")
         assert other.rows.to_pylist()[1] == (None if text is None else [{"a": text}])
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [("a INT, b STRING", "multiple physical columns: [`a` INT, `b` STRING]"), ("a DATE", "doesn't supports 'DATE'")],
+)
+def test_a_schema_has_one_column_of_a_type_of_raw(schema: str, text: str) -> None:
+    rows = pa.array([], arrow_type(row_type(resolve_schema(schema))))
+    format = get_format("raw")
+    for use in (lambda: format.decode_batch(pa.array([b"1"]), schema), lambda: format.encode_batch(rows, schema)):
+        with pytest.raises(SchemaError) as caught:
+            use()
+        assert text in str(caught.value)

@@ -99,6 +99,23 @@ def test_columns_of_csv_are_of_types_that_csv_reads(text: str, expected: str) ->
     assert [str(field.type) for field in found.fields] == [expected, "STRING"]
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\nb", "\r1,2,3", '\n"'])
+@pytest.mark.parametrize("text", ["x", "x\u2028y", '"x\ny"', '"x\r\n1,2,3"'])
+def test_only_the_first_record_of_a_message_is_csv(text: str, end: str) -> None:
+    sample = _sample(*[f"{number},{text},z{end}".encode() for number in range(3)])
+    assert get_format("csv").recognize(sample)
+    found = get_format("csv").propose_schema(sample)
+    assert [str(field.type) for field in found.fields] == ["INT", "STRING", "STRING"]
+    assert found.notes == ()
+
+
+def test_a_column_with_an_empty_text_is_text_unless_the_format_reads_it_and_the_others_are_not() -> None:
+    sample = _sample(b"1,5,2024-02-29", b"2,,2024-02-28", b"3,7,2024-02-27")
+    for options, wanted in (({}, ["INT", "STRING", "DATE"]), ({"null-literal": ""}, ["INT", "INT", "DATE"])):
+        found = get_format("csv", options).propose_schema(sample)
+        assert [str(field.type) for field in found.fields] == wanted
+
+
 @pytest.mark.parametrize(
     ("message", "charset"),
     [

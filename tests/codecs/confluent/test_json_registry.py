@@ -101,6 +101,7 @@ def test_times_before_1970_are_written_as_numbers_that_are_rounded_down() -> Non
         ("1.5", "a TIME(3)", "field 'a': cannot read 1.5 as TIME(3)"),
         ("99999999999", "a DATE", "field 'a': cannot read 99999999999 as DATE"),
         ("9223372036854775807", "a TIMESTAMP(3)", "field 'a': cannot read 9223372036854775807 as TIMESTAMP(3)"),
+        (f"{2**64}", "a TIMESTAMP(6)", f"field 'a': cannot read {2**64} as TIMESTAMP(6)"),
         ("true", "a TIMESTAMP(3)", "field 'a': cannot read true as TIMESTAMP(3)"),
         ("-1", "a TIME(3)", "field 'a': a TIME must be at least 00:00:00"),
         ('"x"', "a INT", "field 'a': cannot read \"x\" as INT"),
@@ -246,7 +247,7 @@ def test_options_that_are_missing_or_not_supported() -> None:
         get_format("json-registry", {"subject-names": "a;b"}).decode_batch(pa.array([], pa.binary()), "a INT")
     with pytest.raises(OptionError, match="'id-encoding' = 'header' of format 'json-registry' is not supported"):
         _format(id_encoding="header").encode_batch(_rows("a INT", {"a": 1}), "a INT")
-    for schema in ("a TIMESTAMP(9)", "a INTERVAL DAY TO SECOND"):
+    for schema in ("a TIME(4)", "a TIMESTAMP(9)", "a INTERVAL DAY TO SECOND"):
         with pytest.raises(SchemaError, match="no JSON Schema for column 'a'"):
             _format().encode_batch(_rows(schema, None, {"a": None}), schema)
 
@@ -324,6 +325,13 @@ def test_each_precision_and_length_is_kept_in_the_schema(t: str) -> None:
     found, notes = _columns(json.loads(_format().own_schema(resolve_schema(columns)).text))  # type: ignore[attr-defined]
     assert row_type(resolve_schema(found)) == row_type(resolve_schema(columns))
     assert notes == ()
+
+
+def test_a_schema_has_no_empty_list_of_required_members() -> None:
+    text = _format().own_schema(resolve_schema("a INT, r ROW<b INT> NOT NULL")).text  # type: ignore[attr-defined]
+    schema = json.loads(text)
+    assert schema["required"] == ["r"]
+    assert "required" not in schema["properties"]["r"]
 
 
 def test_a_member_that_can_t_be_a_column_is_left_out_alone() -> None:

@@ -324,6 +324,13 @@ def test_the_null_literal_keeps_its_blanks(literal: str) -> None:
     assert format.decode_batch(written, "a STRING, b INT, c INT").rows.values.to_pylist() == rows.to_pylist()
 
 
+def test_a_null_is_not_quoted_whatever_bytes_are_behind_it() -> None:
+    offsets, data = pa.array([0, 3, 6], pa.int32()).buffers()[1], pa.py_buffer(b'x yx"y')
+    texts = pa.StringArray.from_buffers(2, offsets, data, pa.py_buffer(b"\2"))
+    rows = pa.StructArray.from_arrays([texts, pa.array([1, 2])], ["a", "b"])
+    assert get_format("csv").encode_batch(rows, "a STRING, b BIGINT").messages.to_pylist() == [b",1", b'"x""y",2']
+
+
 def test_quote_and_escape_character_are_doubled_each_for_itself() -> None:
     texts = ["a^b c", 'a"b c', '^"', "a^b", "ab c", "ab"]
     wanted = [b'"a^^b c"', b'"a""b c"', b'"^^"""', b'"a^^b"', b'"ab c"', b"ab"]

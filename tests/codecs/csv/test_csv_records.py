@@ -92,6 +92,7 @@ _RECORDS: list[tuple[dict[str, str], str, Any]] = [
     ({"field-delimiter": "\\n"}, "\nb", _ONE),
     ({"field-delimiter": "\\n"}, '"a"\nb', ("a", "b")),
     ({"quote-character": "\n"}, "a,\nb", ("a", "")),
+    ({"quote-character": "\0"}, "a,", ("a", "")),
     ({"quote-character": ","}, "a,b", ("a", "b")),
     ({"quote-character": ","}, ",a,,b", "no closing quote for the value that begins at character 1"),
     ({"field-delimiter": "é", "quote-character": "世", "escape-character": "ß"}, "世aé世世b世éßéc", ("aé世b", "éc")),

@@ -15,7 +15,7 @@ from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from tests.support import vectors
-from tests.support.decoding import decoded
+from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
 
 _TIMES = [f"23:59:59.{digits[:count]}" for digits in ("9876543219", "9999999999", "0000000001") for count in range(11)]
@@ -45,6 +45,7 @@ _VALUES = {
     + [f"{day} {time}" for day in ("2024-02-29", "1969-12-31") for time in _TIMES],
     "TIMESTAMP_LTZ(3)": ["2024-02-29 23:59:59Z", "2024-02-29 23:59:59.5Z", "2024-02-29 23:59:59+01:00", "2024-02-29Z"]
     + [f"{day} {time}Z" for day in ("2024-02-29", "1969-12-31") for time in _TIMES],
+    "BYTES": ["YWJj", "YWJjYQ==", "YWJjYQ=", "YWJjYQ", "YWJjYWI=", "YWJjYWI", "YWJjY", "YWJjYWJjYWJj", "+/+/", "-_-_"],
     "BOOLEAN": ["true", "false", "TRUE", "True", "0", "1", "yes", "true "],
 }
 
@@ -87,6 +88,42 @@ def test_values_are_those_of_the_rule(name: str) -> None:
         assert vectors.same(vectors.from_arrow(rows.values[0], row), expected, row), (text, rows)
     assert good > 100
     assert bad > 300 or name == "BOOLEAN"
+
+
+@pytest.mark.parametrize(
+    ("schema", "texts"),
+    [
+        ("INT", ["+5", " -5", "\t+5 "]),
+        ("DOUBLE", ["+.5", ".5", " .5", ".5e1", "-.5", "NaN", " Infinity", "-Infinity", "+Infinity", "\t-0x1p3"]),
+        ("FLOAT", [".5", "NaN", "Infinity"]),
+        ("DECIMAL(5, 2)", ["+1.5", ".5", ".5e1", "-.5"]),
+        ("DATE", ["+024-01-01"]),
+        ("TIMESTAMP(3)", ["+12024-01-01 00:00:00", "-2024-01-01 00:00:00"]),
+    ],
+)
+def test_a_value_that_does_not_begin_with_a_digit_is_read_also_with_ignore_parse_errors(
+    schema: str, texts: list[str]
+) -> None:
+    messages = [text.encode() for text in texts]
+    strict, lenient = (
+        answers(decoded(get_format("csv", {"ignore-parse-errors": value}), messages, f"v {schema}"))
+        for value in ("false", "true")
+    )
+    assert lenient == strict
+    assert all(answer.error is None and "None" not in str(answer.rows) for answer in strict)
+
+
+@pytest.mark.parametrize("size", [8, 9, 10, 15, 16, 17, 18])
+def test_a_number_with_another_character_at_any_place_is_no_number(size: int) -> None:
+    digits = "1234567890123456789"[:size]
+    for mark in ("", '"'):
+        for sign in ("", "-"):
+            number = sign + digits
+            texts = [number, *(number[:at] + "x" + number[at + 1 :] for at in range(len(sign), len(number)))]
+            messages = [f"{mark}{text}{mark}".encode() for text in texts]
+            found = answers(decoded(get_format("csv"), messages, "v BIGINT"))
+            assert [answer.error is None for answer in found] == [True] + [False] * size
+            assert found[0].rows == f"[{{'v': {number}}}]"
 
 
 def test_decimals_are_rounded_as_java_does() -> None:

@@ -64,6 +64,39 @@ def test_a_message_may_have_exactly_1000_levels_whatever_its_columns_are(
         assert (found[1].error or "").startswith(f"not JSON: more than {_LEVELS} levels at character")
 
 
+@pytest.mark.parametrize("columns", ["s STRING", "s DOUBLE", "s DECIMAL(38, 0)", "s BIGINT", "x INT"])
+@pytest.mark.parametrize("message", ['{"s":%}', '{"s":%,"x":1}', '{"y":[0,%]}', '{"y":%}'])
+@pytest.mark.parametrize(
+    ("before", "after", "digits"),
+    [("", "", "1"), ("-", "", "1"), ("0.", "", "1"), ("", ".0", "1"), ("", "e-10", "1"), ("1E+", "", "0")],
+)
+def test_a_number_may_have_exactly_1000_digits(
+    columns: str, message: str, before: str, after: str, digits: str
+) -> None:
+    rest = sum(c.isdigit() for c in before + after)
+    good, bad = (message.replace("%", before + digits * (n - rest) + after).encode() for n in (1000, 1001))
+    found = answers(decoded(get_format("json"), [good, bad, good], columns))
+    assert "digits" not in (found[0].error or "")
+    assert found[0] == found[2]
+    assert (found[1].error or "").startswith("not JSON: a number of more than 1000 digits")
+
+
+@pytest.mark.parametrize(
+    ("number", "good"),
+    [
+        *(("1e2147483647", True), ("1e2147483648", False), ("1.5E+2147483647", True)),
+        *(("1e-2147483647", True), ("1e-2147483648", False), ("1.5e-2147483646", True), ("1.5e-2147483647", False)),
+    ],
+)
+def test_the_tree_reader_takes_exponents_of_javas_bigdecimal_if_a_column_is_decimal(number: str, good: bool) -> None:
+    format = get_format("json", {"decode.json-parser.enabled": "false"})
+    messages = [text.replace("%", number).encode() for text in ('{"x":%,"i":1}', '{"x":[0,%],"i":1}')]
+    for columns, is_read in (("i INT, d DECIMAL(5, 2)", good), ("i INT, d DOUBLE", True)):
+        for answer in answers(decoded(format, messages, columns)):
+            assert (answer.error is None) == is_read
+            assert is_read or str(answer.error).startswith("not JSON")
+
+
 _WIDE = 2000
 _WIDE_ROW = f"ROW<{', '.join(f'c{number} INT' for number in range(_WIDE))}>"
 

@@ -1,4 +1,7 @@
-"""Messages in which Flink's streaming reader loses its position: repeated fields; objects or arrays for a BOOLEAN."""
+"""Messages in which Flink's streaming reader loses its position: repeated fields; objects or arrays for a BOOLEAN.
+
+And messages that are bad in two ways, or after some rows.
+"""
 
 from __future__ import annotations
 
@@ -58,3 +61,72 @@ def test_an_object_or_array_is_false_for_a_boolean(
 def test_the_last_value_of_a_repeated_name_counts(columns: str, message: str, answer: Any) -> None:
     rows, error = _read(columns, message)
     assert (rows, error is None) == ((None, False) if answer is None else ([answer], True))
+
+
+_TREE = {"decode__json_parser__enabled": "false"}
+
+
+@pytest.mark.parametrize(
+    ("message", "streaming", "tree"),
+    [
+        ('{"k\\ud800":1,"x":2,"k\\udbff":3}', [("k?", 3), ("x", 2)], [("k?", 3), ("x", 2)]),
+        ('{"k\\ud800":"bad","x":2,"k?":3}', None, None),  # two names for the tree reader
+        ('{"k":"bad","x":2,"k":3}', None, [("k", 3), ("x", 2)]),
+        ('{"k":1,"x":2,"k":"bad"}', None, None),
+        ('{"k":1,"k":2,"x":"bad","x":3}', None, [("k", 2), ("x", 3)]),
+        ('{"k":1,"k":2,"x":}', None, None),
+        ('{"k":1,"k":2,}', None, None),
+    ],
+)
+def test_the_last_value_of_a_repeated_key_counts(message: str, streaming: Any, tree: Any) -> None:
+    for options, answer in (({}, streaming), (_TREE, tree)):
+        rows, error = _read("m MAP<STRING, INT>", f'{{"m":{message}}}', **options)
+        assert (rows, error is None) == ((None, False) if answer is None else ([(answer,)], True))
+
+
+@pytest.mark.parametrize("options", [{}, _TREE], ids=["streaming", "tree"])
+@pytest.mark.parametrize(
+    "message",
+    ['{"a":"x"} y', '{"a":"x","b":}', '{"a":"x"', '[{"a":"x"},{]', '[{"a":"x"}', '[{"a":"x"}]]', '[{"a":"x"},y]'],
+)
+def test_what_is_no_json_is_no_error_of_a_value(message: str, options: dict[str, str]) -> None:
+    for end in ("", "\n"):
+        assert str(_read("a INT, b INT", message + end, **options)[1]).startswith("not JSON")
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [
+        ('[{"a":1},null,{"a":"x"}]', "field '[2].a'"),
+        ('[null,5,{"a":"x"}]', "field '[1]'"),
+        ('[{"a":"x"},{"a":"y"}]', "field '[0].a'"),
+        ('[{"a":[{"b":"x"}]},{"a":1}]', "field '[0].a'"),
+        ('{"l":[[1],[2,null,"x"]]}', "field 'l[1][2]'"),
+        ('{"l":[[1],[2,3],"x"]}', "field 'l[2]'"),
+        ('{"m":{"k":[1],"l":[1,"x"]}}', "field 'm.l[1]'"),
+    ],
+)
+def test_an_error_counts_the_elements_of_each_array(message: str, error: str) -> None:
+    columns = "a INT, l ARRAY<ARRAY<INT>>, m MAP<STRING, ARRAY<INT>>"
+    for options in ({}, _TREE):
+        assert str(_read(columns, message, **options)[1]).startswith(f"{error}: cannot read")
+
+
+@pytest.mark.parametrize("end", ['{"a":', "x]", '{"a":3}', '{"a":3,}]'])
+def test_only_the_streaming_reader_keeps_rows_before_a_fault_with_ignore_parse_errors(end: str) -> None:
+    message = '[{"a":1},null,{"a":"x"},' + end
+    assert _read("a INT", message)[0] is None
+    kept = [(1,), (None,)] + ([(3,)] if end == '{"a":3}' else [])
+    assert _read("a INT", message, ignore_parse_errors="true") == (kept, None)
+    assert _read("a INT", message, ignore_parse_errors="true", **_TREE) == ([], None)
+
+
+@pytest.mark.parametrize("options", [{}, _TREE], ids=["streaming", "tree"])
+@pytest.mark.parametrize(
+    ("t", "most"), [("INTERVAL DAY TO SECOND", (2**63 - 1) // 1000), ("INTERVAL YEAR TO MONTH", 2**31 - 1)]
+)
+def test_an_interval_of_one_more_than_arrow_holds_is_an_error(t: str, most: int, options: dict[str, str]) -> None:
+    least = -most - (t == "INTERVAL YEAR TO MONTH")
+    for number, good in ((most, True), (most + 1, False), (least, True), (least - 1, False), (-(2**63), False)):
+        for text in (f"{number}", f'"{number}"', f'"{number:+}"'):
+            assert (_read(f"a {t}", f'{{"a":{text}}}', **options)[1] is None) is good, text

@@ -11,11 +11,11 @@ import pytest
 
 from kvformat.codecs._kernel.tree import Fraction, Integer
 from kvformat.codecs.json.scalars import ScalarRules, scalar_converter
-from kvformat.registry import get_format
+from kvformat.registry import SchemaError, get_format
 from kvformat.registry.contract.ddl import parse_type
 from kvformat.registry.contract.types import FlinkField, FlinkType, arrow_type, nullable
 from tests.support import vectors
-from tests.support.decoding import decoded
+from tests.support.decoding import answers, decoded
 from tests.support.extent import case_count
 
 _NUMBERS = [
@@ -153,3 +153,39 @@ def test_values_are_those_of_the_rule(name: str, standard: str, parser: str) -> 
     print(f"{name}, {standard}, decode.json-parser.enabled = {parser}: {good} values and {bad} errors compared")
     assert good > 20
     assert bad > 20 or name in ("STRING", "BOOLEAN")
+
+
+@pytest.mark.parametrize(
+    ("kind", "t", "text"),
+    [
+        *(("json", "DATE", text) for text in ("+5881580-07-12", "-5877641-06-22")),
+        *(
+            (kind, "TIMESTAMP(3)", text + " 00:00:00")
+            for kind in ("json", "csv")
+            for text in ("+294248-01-01", "-290309-01-01")
+        ),
+        *(
+            (kind, "TIMESTAMP_LTZ(3)", text + " 00:00:00Z")
+            for kind in ("json", "csv")
+            for text in ("+294248-01-01", "-290309-01-01")
+        ),
+    ],
+)
+def test_a_day_beyond_what_arrow_holds_is_an_error_of_its_message(kind: str, t: str, text: str) -> None:
+    texts = [text, text[0] + "1" + text[2:]]  # the same day of a nearer year
+    messages = [(f'{{"a":"{one}"}}' if kind == "json" else one).encode() for one in (texts[1], text, texts[1])]
+    found = answers(decoded(get_format(kind), messages, f"a {t}"))
+    assert [answer.error is None for answer in found] == [True, False, True]
+    assert f'cannot read "{text}" as {t}' in str(found[1].error)
+
+
+@pytest.mark.parametrize("t", ["MAP<INT, STRING>", "ARRAY<MAP<INT, STRING>>", "ROW<m MULTISET<INT>>"])
+def test_the_keys_of_a_map_at_any_level_must_be_texts(t: str) -> None:
+    kind = arrow_type(nullable(FlinkType("ROW", fields=(FlinkField("a", parse_type(t)),))))
+    format = get_format("json")
+    for use in (
+        lambda: format.decode_batch(pa.array([b"{}"]), f"a {t}"),
+        lambda: format.encode_batch(pa.array([], kind), f"a {t}"),
+    ):
+        with pytest.raises(SchemaError, match="doesn't support non-string as key type of map"):
+            use()

@@ -61,8 +61,38 @@ def _text(value: bytes, metadata: bytes = _EMPTY) -> str:
         ("true", "04", "010000"),
         ("-0", "0c00", "010000"),
         ("-0.0", "200100000000", "010000"),
+        ("127", "0c7f", "010000"),
         ("128", "108000", "010000"),
+        ("-128", "0c80", "010000"),
+        ("-129", "107fff", "010000"),
+        ("32767", "10ff7f", "010000"),
+        ("32768", "1400800000", "010000"),
+        ("-32768", "100080", "010000"),
+        ("-32769", "14ff7fffff", "010000"),
+        ("2147483647", "14ffffff7f", "010000"),
+        ("2147483648", "180000008000000000", "010000"),
+        ("-2147483648", "1400000080", "010000"),
+        ("-2147483649", "18ffffff7fffffffff", "010000"),
+        ("9223372036854775807", "18ffffffffffffff7f", "010000"),
+        ("9223372036854775808", "2800" + "00" * 7 + "80" + "00" * 8, "010000"),
+        ("-9223372036854775808", "180000000000000080", "010000"),
+        ("-9223372036854775809", "2800" + "ff" * 7 + "7f" + "ff" * 8, "010000"),
         ("123456789012345678901", "2800356c362f819f4eb10600000000000000", "010000"),
+        ("99999999.9", "2001ffc99a3b", "010000"),
+        ("-0.999999999", "2009013665c4", "010000"),
+        ("100000000.0", "240100ca9a3b00000000", "010000"),
+        ("0.0000000001", "240a0100000000000000", "010000"),
+        ("99999999999999999.9", "2401ffff63a7b3b6e00d", "010000"),
+        ("0.000000000000000001", "24120100000000000000", "010000"),
+        ("100000000000000000.0", "28010000" + "64a7b3b6e00d" + "00" * 8, "010000"),
+        ("0.0000000000000000001", "281301" + "00" * 15, "010000"),
+        ("0." + "0" * 37 + "1", "282601" + "00" * 15, "010000"),
+        ("0." + "0" * 38 + "1", "1c" + struct.pack("<d", 1e-39).hex(), "010000"),
+        ("9" * 38, "2800" + (10**38 - 1).to_bytes(16, "little").hex(), "010000"),
+        ("9" * 37 + ".99", "1c" + struct.pack("<d", 1e37).hex(), "010000"),
+        ('"' + "s" * 63 + '"', "fd" + "73" * 63, "010000"),
+        ('"' + "s" * 64 + '"', "4040000000" + "73" * 64, "010000"),
+        ('"' + "\\n" * 64 + '"', "4040000000" + "0a" * 64, "010000"),
         ("0.1e1", "1c000000000000f03f", "010000"),
         ("1e400", "1c000000000000f07f", "010000"),
         ("1" + "0" * 38, "1cb1a1162ad3ced247", "010000"),
@@ -84,6 +114,7 @@ def test_ids_and_offsets_have_as_many_bytes_as_they_need(count: int) -> None:
     keys = "{" + ",".join(f'"{i:05}":{i % 10}' for i in range(count)) + "}"
     value, metadata = _read(keys) or (b"", b"")
     assert value[0] >> 4 & 3 == (count > 256) + (count > 65_536)  # an id is less than their number
+    assert value[0] >> 6 == (count > 255)  # whether their number has four bytes
     assert _text(value, metadata) == keys
     width = 1 + (count > 255) + (count > 65_535)
     long_key = f'{{"a":1,"{"b" * (count - 1)}":2}}'
@@ -93,6 +124,21 @@ def test_ids_and_offsets_have_as_many_bytes_as_they_need(count: int) -> None:
     value, metadata = _read(f'["{"x" * (count - 7)}",7]') or (b"", b"")
     assert (value[0] >> 2 & 3) + 1 == width
     assert int.from_bytes(value[2 + 2 * width : 2 + 3 * width], "little") == count
+    value, metadata = _read(f"[{','.join('7' * count)}]") or (b"", b"")
+    assert value[0] >> 4 == (count > 255)
+    assert int.from_bytes(value[1 : 5 if count > 255 else 2], "little") == count
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_keys_with_the_same_beginning_are_in_the_order_of_utf_16_too(seed: int) -> None:
+    rng = random.Random(seed)
+    ends = ["", "\x7f", "a", "ab", "b", "\u00e9", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "a\u0301"]
+    keys = [start + end for start in ("", "key", "a_long_prefix_") for end in ends]
+    rng.shuffle(keys)
+    value, metadata = _read(json.dumps(dict.fromkeys(keys, 1), ensure_ascii=False)) or (b"", b"")
+    assert value[1] == metadata[1] == len(keys)
+    ids = value[2 : 2 + len(keys)]
+    assert [keys[id] for id in ids] == sorted(keys, key=lambda key: key.encode("utf-16-be"))
 
 
 def test_null_is_sql_null_at_the_place_of_a_column_and_a_value_within_one() -> None:
@@ -234,6 +280,9 @@ def _number(kind: int, form: str, value: float) -> bytes:
         (_decimal(10_000, 2, 4), "100"),
         (_decimal(-5, 9, 4), "-0.000000005"),
         (_decimal(10**17, 18, 8), "0.1"),
+        (_decimal(10**9 - 1, 9, 4), "0.999999999"),
+        (_decimal(1 - 10**18, 18, 8), "-0." + "9" * 18),
+        (_decimal(1 - 10**18, 0, 8), "-" + "9" * 18),
         (_decimal(10**37, 38, 16), "0.1"),
         (_decimal(-(10**37) - 10, 2, 16), "-100000000000000000000000000000000000.1"),
         (_decimal(10**38 - 1, 0, 16), "9" * 38),
@@ -308,7 +357,17 @@ def _plain(text: str) -> Any:
         (b"\x02\x01\x05\0\x01\0", _EMPTY, "not a VARIANT"),
         (b"\x03\x01\x09\x01\0", _EMPTY, "not a VARIANT"),
         (b"\x03\x03\0\0\0\x02\x05a", _EMPTY, "not a VARIANT"),  # three elements at one place
+        (b"\x54", _EMPTY, "not a VARIANT"),
+        (bytes([codes.LONG_STRING]) + b"\0\0\0", _EMPTY, "not a VARIANT"),
+        (bytes([codes.BINARY]) + b"\0\0\0", _EMPTY, "not a VARIANT"),
+        (bytes([codes.BINARY]) + b"\2\0\0\0a", _EMPTY, "not a VARIANT"),
+        (bytes([codes.INT4]) + b"\0\0\0", _EMPTY, "not a VARIANT"),
         (_decimal(10**9, 0, 4), _EMPTY, "not a VARIANT"),
+        (_decimal(-(10**9), 0, 4), _EMPTY, "not a VARIANT"),
+        (_decimal(1, 10, 4), _EMPTY, "not a VARIANT"),
+        (_decimal(10**18, 0, 8), _EMPTY, "not a VARIANT"),
+        (_decimal(1, 19, 8), _EMPTY, "not a VARIANT"),
+        (_decimal(10**38, 0, 16), _EMPTY, "not a VARIANT"),
         (_decimal(1, 39, 16), _EMPTY, "not a VARIANT"),
         (b"\x03\x01\0\x05" * 1001 + b"\0", _EMPTY, "more than 1000 levels"),
     ],

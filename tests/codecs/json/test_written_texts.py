@@ -16,6 +16,7 @@ from kvformat.codecs.json.settings import WriteSettings
 from kvformat.codecs.json.write import JsonWriter
 from kvformat.registry import get_format
 from kvformat.registry.contract.ddl import parse_schema, parse_type
+from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import arrow_type
 
 _SHORT = {8: "\\b", 9: "\\t", 10: "\\n", 12: "\\f", 13: "\\r", 34: '\\"', 92: "\\\\"}
@@ -153,6 +154,14 @@ def test_an_error_in_a_list_or_map_within_another_fails_its_row_and_no_other(
     assert written.messages.drop_null() == writer.write(given.filter(pc.invert(pa.array(fails)))).messages
 
 
+def test_the_literal_for_null_keys_is_that_of_the_option() -> None:
+    options = get_format("json", {"map-null-key.mode": "LITERAL", "map-null-key.literal": "none"}).options
+    pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))  # a pa.MapArray takes no null
+    rows = pa.array([{"m": [(None, 1)]}], pa.struct({"m": pairs}))
+    batch = JsonWriter(parse_schema("m MAP<STRING, INT>"), WriteSettings.of(options)).write(rows)
+    assert batch.messages.to_pylist() == [b'{"m":{"none":1}}']
+
+
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
@@ -191,3 +200,101 @@ def test_years_before_0_and_after_9999_have_a_sign(kind: str, t: str, stored: pa
         texts = [message.decode().lstrip('{"a:') for message in messages]
         days = [wanted[moment] for moment in some.field("a").cast(moments.type).to_pylist()]
         assert [text[: len(day)] for text, day in zip(texts, days, strict=True)] == days
+
+
+_TEXT_KINDS = (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string()))
+_LISTS = (pa.list_, pa.large_list, pa.list_view, pa.large_list_view)
+
+
+def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast values also to types that Arrow can't cast to."""
+    if pa.types.is_dictionary(kind):
+        return values.dictionary_encode().cast(kind)
+    return (
+        pa.array(values.to_pylist(), kind)
+        if pa.types.is_list_view(kind) or pa.types.is_large_list_view(kind)
+        else values.cast(kind)
+    )
+
+
+@pytest.mark.parametrize(
+    ("t", "value", "kinds"),
+    [
+        ("STRING", "a\U0001f600", _TEXT_KINDS),
+        ("BYTES", b"ab", (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(2))),
+        ("BIGINT", 7, (pa.int64(), pa.int8(), pa.uint32(), pa.dictionary(pa.int8(), pa.int64()))),
+        ("DOUBLE", 1.5, (pa.float64(), pa.float32())),
+        ("DECIMAL(5, 2)", Decimal("1.50"), (pa.decimal128(5, 2), pa.decimal128(9, 4), pa.decimal256(40, 2))),
+        ("TIMESTAMP(3)", 1_500_000, [pa.timestamp(unit) for unit in ("us", "ms", "ns")]),
+        ("ARRAY<STRING>", ["a", None], [kind(text) for kind in _LISTS for text in _TEXT_KINDS[:2]]),
+        ("ARRAY<INT>", [1, 2], [*(kind(pa.int32()) for kind in _LISTS), pa.list_(pa.int32(), 2)]),
+    ],
+)
+def test_each_arrow_type_of_a_kind_is_written_in_the_same_way(t: str, value: Any, kinds: list[pa.DataType]) -> None:
+    writer = JsonWriter(parse_schema(f"a {t}"), WriteSettings())
+    plain = pa.array([None, value, None, value], kinds[0])
+    rows = [pa.StructArray.from_arrays([_cast(plain, kind)], ["a"]).slice(1) for kind in kinds]
+    first, *others = [writer.write(some).messages for some in rows]
+    assert first[1].as_py() == b'{"a":null}'
+    assert first[0] == first[2]
+    assert [messages.to_pylist() for messages in others] == [first.to_pylist()] * len(others)
+    nothing = pa.StructArray.from_arrays([pa.nulls(2)], ["a"])
+    assert writer.write(nothing).messages.to_pylist() == [b'{"a":null}'] * 2
+
+
+@pytest.mark.parametrize(
+    ("t", "values", "path"),
+    [
+        ("TINYINT", pa.array([300]), "a"),
+        ("INT", pa.array(["7"]), "a"),
+        ("STRING", pa.array([7]), "a"),
+        ("STRING", pa.array([b"x"]), "a"),
+        ("FLOAT", pa.array([0.1]), "a"),
+        ("DECIMAL(3, 2)", pa.array([Decimal("100.00")]), "a"),
+        ("TIMESTAMP(3)", pa.array([0], pa.timestamp("us", "UTC")), "a"),
+        ("TIMESTAMP_LTZ(3)", pa.array([0], pa.timestamp("us")), "a"),
+        ("TIME(3)", pa.array([0]), "a"),
+        ("VARIANT", pa.array(["{}"]), "a"),
+        ("ROW<b INT>", pa.array([7]), "a"),
+        ("ROW<b INT>", pa.array([{"b": "x"}]), "a.b"),
+        ("ROW<b INT>", pa.array([{"c": 7}]), "a.b"),
+        ("ARRAY<INT>", pa.array([7]), "a"),
+        ("ARRAY<INT>", pa.array([["x"]]), "a.element"),
+        ("MAP<STRING, INT>", pa.array([[7]]), "a"),
+        ("MAP<STRING, INT>", pa.array([[(7, 7)]], pa.map_(pa.int32(), pa.int32())), "a.key"),
+        ("MAP<STRING, INT>", pa.array([[("k", "x")]], pa.map_(pa.string(), pa.string())), "a.value"),
+        ("MULTISET<STRING>", pa.array([[("k", "x")]], pa.map_(pa.string(), pa.string())), "a.value"),
+    ],
+)
+def test_a_column_of_another_kind_or_beyond_its_type_is_an_error_that_names_it(
+    t: str, values: pa.Array, path: str
+) -> None:
+    rows = pa.StructArray.from_arrays([values], ["a"])
+    with pytest.raises(SchemaError, match=f"column '{path}'") as caught:
+        JsonWriter(parse_schema(f"a {t}"), WriteSettings()).write(rows)
+    assert caught.value.field == path
+
+
+@pytest.mark.parametrize("t", ["ARRAY<MAP<STRING, INT>>", "ARRAY<ROW<m MAP<STRING, INT>>>"])
+def test_a_null_key_in_a_list_is_an_error_of_its_own_row(t: str) -> None:
+    good, bad = [{"key": "k", "value": 1}], [{"key": None, "value": 1}]
+    lists = [[], [good], [good, good], None, [bad], [good], [good, bad, good], [], [bad, bad], [good]]
+    pairs = pa.list_(pa.struct({"key": pa.string(), "value": pa.int32()}))
+    if "ROW" in t:
+        lists = [one and [{"m": pairs_} for pairs_ in one] for one in lists]
+        pairs = pa.struct({"m": pairs})
+    rows = pa.array([{"a": one} for one in lists], pa.struct({"a": pa.list_(pairs)}))
+    wanted = [number in (4, 6, 8) for number in range(len(lists))]
+    for start in range(len(lists)):
+        batch = JsonWriter(parse_schema(f"a {t}"), WriteSettings()).write(rows.slice(start))
+        errors = [None] * len(batch.messages) if batch.errors is None else batch.errors.to_pylist()
+        assert [error is not None for error in errors] == wanted[start:]
+        assert [message is None for message in batch.messages.to_pylist()] == wanted[start:]
+
+
+def test_a_null_key_of_a_map_that_is_null_is_no_error() -> None:
+    entries = pa.StructArray.from_arrays([pa.array([None, "k"]), pa.array([1, 2])], ["key", "value"])
+    maps = pa.ListArray.from_arrays(pa.array([0, 1, 2], pa.int32()), entries, mask=pa.array([True, False]))
+    rows = pa.StructArray.from_arrays([maps], ["a"])
+    batch = JsonWriter(parse_schema("a MAP<STRING, BIGINT>"), WriteSettings()).write(rows)
+    assert (batch.errors, batch.messages.to_pylist()) == (None, [b'{"a":null}', b'{"a":{"k":2}}'])

@@ -109,6 +109,25 @@ def test_a_folder_that_others_may_change_is_not_used(
     assert Path(found["tree"]).parent == tmp_path / "home" / ".cache" / "kvformat"
 
 
+def test_a_folder_of_another_user_is_not_used(
+    files: dict[str, bytes], temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = os.geteuid() + 1
+    monkeypatch.setattr(zipped.os, "geteuid", lambda: user)
+    found, why = unpack(reader(files))
+    assert found == {}
+    assert f"other users have access to {temporary.parent}/kvformat-{user}; " in why
+
+
+def test_the_working_folder_is_no_folder_for_temporary_files(
+    files: dict[str, bytes], temporary: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(temporary.parent)
+    found, _ = unpack(reader(files))
+    assert Path(found["tree"]).parent == tmp_path / "home" / ".cache" / "kvformat"
+    assert not temporary.exists()
+
+
 def test_without_a_folder_the_reasons_are_named(
     files: dict[str, bytes], temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

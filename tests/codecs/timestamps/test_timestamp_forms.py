@@ -106,6 +106,82 @@ def _print_answers() -> None:
     sys.stdout.buffer.write(pickle.dumps((KERNEL, _answers())))
 
 
+def test_a_text_is_read_as_if_no_other_was_read_before() -> None:
+    """Also a text that matches only the beginning of a form, and one that has fewer parts than the text before."""
+    patterns = "dd/MM/yyyy hh:mm:ss a; dd/MM/yyyy HH:mm:ss.SSS; dd.MM.yyyy HH:mm; dd-MM-yyyy HH; yyyy年MM月dd日; "
+    patterns += "yyyy-MM-dd HH:mm:ss[.SSS]XXX; yyyyMMdd VV; SQL; epoch-seconds"
+    texts = ["29/02/2024 03:04:05 PM", "29/02/2024 15:04:05.678", "29.02.2024 15:04", "29-02-2024 15", "2024年02月29日"]
+    texts += [
+        "2024-02-29 15:04:05.678+02:00",
+        "2024-02-29 15:04:05+09:00",
+        "2024-02-29 15:04:05",
+        "20240229 Asia/Tokyo",
+    ]
+    texts += ["29/02/2024 03:04:05 XM", "29/02/2024 15:04:05.", "2024-02-29 15:04:05.678+02:0", "20240230 UTC", "17"]
+    for root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+
+        def new(root: str = root) -> FormReader:
+            forms = TimestampForms(parse_forms(patterns), zone_named("Europe/Berlin"))
+            return FormReader(FlinkType(root, precision=6), forms)
+
+        wanted = [new().kernel.parse(text.encode()) for text in texts]
+        assert [moment is None for moment in wanted] == [False] * 9 + [True] * 4 + [False]
+        for first in texts:
+            reader = new()
+            for text, moment in zip(texts, wanted, strict=True):
+                reader.kernel.parse(first.encode())
+                assert reader.kernel.parse(text.encode()) == moment, (first, text)
+
+
+_TIME = 45_015_000_000  # 12:30:15
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("[ HH:mm:ss]", {"": 0, " 12:30:15": _TIME, " 12:30": None, " 12:30:15 ": None}),
+        ("[ HH:mm:ss[.SSS]]", {"": 0, " 12:30:15": _TIME, " 12:30:15.5": _TIME + 500_000, ".5": None}),
+        ("[[ HH:mm:ss][ X]]", {"": 0, " 12:30:15": _TIME, " 12:30:15 Z": _TIME, " -01": 3_600_000_000}),
+        ("[][ HH:mm:ss[]][]", {"": 0, " 12:30:15": _TIME}),
+        ("[' o''clock:'HH:mm:ss]", {"": 0, " o'clock:12:30:15": _TIME, " oclock:12:30:15": None}),
+        ("['T'HH:mm:ss'.']['x']", {"": 0, "T12:30:15.": _TIME, "T12:30:15.x": _TIME, "x": 0, "T12:30:15": None}),
+    ],
+)
+def test_an_optional_section_may_have_a_time_of_day(pattern: str, texts: dict[str, int | None]) -> None:
+    forms = TimestampForms(parse_forms(f"yyyy-MM-dd{pattern}"), 0)
+    read = FormReader(FlinkType("TIMESTAMP_LTZ", precision=6), forms).kernel.parse
+    assert {text: read(f"1970-01-01{text}".encode()) for text in texts} == texts
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "micros"),
+    [
+        ("[ HH:mm:ss'x'][ '12:30:15']", " 12:30:15", 0),
+        ("[ HH:mm:s'x'][ '12:30:15']", " 12:30:15", 0),
+        ("[ HH:mm'x'][ '12:30']", " 12:30", 0),
+        ("[ hha'x'][ '11PM']", " 11PM", 0),
+        (" HH:mm:ss[.SSSX][.SSSSSSX]", " 00:00:01.123456+01", -3_598_876_544),
+        ("[ XXX'x'][ '+02:00']", " +02:00", 0),
+        ("[ XXX'x'][ XXXXX]", " +02:00:30", -7_230_000_000),
+        ("[ VV' x'][ 'Asia/Tokyo']", " Asia/Tokyo", 0),
+    ],
+)
+def test_a_section_that_does_not_match_leaves_nothing(pattern: str, text: str, micros: int) -> None:
+    forms = TimestampForms(parse_forms(f"yyyy-MM-dd{pattern}"), 0)
+    read = FormReader(FlinkType("TIMESTAMP_LTZ", precision=6), forms).kernel.parse
+    assert read(f"1970-01-01{text}".encode()) == micros
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+def test_years_beyond_64_bits_and_minus_zero_are_errors(kind: str) -> None:
+    last = 106_751_990  # days; the next one has no microseconds in 64 bits with an offset of 18 hours
+    days = {"+294247-01-09": last, "+294247-01-10": None, "+99999999-01-01": None}
+    days |= {"-290308-12-23": -last, "-290308-12-22": None, "-99999999-01-01": None, "-0000-01-01": None}
+    wanted = [None if day is None else day * 86_400_000_000 for day in days.values()]
+    for form in ("yyyy-MM-dd", "yyyy-MM-dd[ HH:mm:ss]"):
+        assert _read(kind, {PATTERNS: form}, "TIMESTAMP(3)", [f'"{day}"' for day in days]) == wanted
+
+
 # --- Python ---------------------------------------------------------------------------------------------
 
 
@@ -215,6 +291,20 @@ def test_a_number_of_any_size_is_rounded_down(name: str) -> None:
     numbers = {"1e-39": 0, "-1e-39": -1, "1e-50": 0, "-1e-50": -1, "-1E-999": -1, "0e99": 0, "-0e-99": 0, "1e50": None}
     for values in ([*numbers], [f'"{number}"' for number in numbers]):
         assert _read("json", {PATTERNS: name}, "TIMESTAMP(3)", values) == [*numbers.values()]
+
+
+@pytest.mark.parametrize("kind", ["json", "csv"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("1.", "-1.", ".5", "-.5", ".", "-", "+1", "--1", "1-", "1.5.5", "1_0", "0x1", "123456789."),
+        *("1e1_0", "1_0e1", "1.e3", ".5e3", "e3", "1e", "1e+", "1e3.", "1e3 0", "1e\u0663", "1e3\u00a0", "1e3\u2003"),
+        *("1234567890123456789.", "1234567890123456789_0", "NaN", "Infinity"),
+    ],
+)
+def test_a_text_is_a_number_only_if_json_has_that_number(kind: str, text: str) -> None:
+    values = ['"1"', json.dumps(text, ensure_ascii=False), '"1E0"']
+    assert _read(kind, {PATTERNS: "epoch-micros"}, "TIMESTAMP(6)", values) == [1, None, 1]
 
 
 def test_units_are_told_apart_by_the_size_of_numbers() -> None:

@@ -73,6 +73,7 @@ def test_errors_name_the_value_and_the_forms() -> None:
         _format("json", "dd/MM/yyyy; ISO-8601; epoch-millis"),
         schema,
         *('{"a":"2024-02-30T00:00:00"}', '{"a":true}', '{"a":{}}', '{"a":1e30}', '{"a":"\\"x"}', '{"z":"29/02/2024"}'),
+        '{"z":"29.02.2024"}',
     )
     assert found == [
         f"field 'a': cannot read \"2024-02-30T00:00:00\" as TIMESTAMP(3){tried}",
@@ -81,6 +82,7 @@ def test_errors_name_the_value_and_the_forms() -> None:
         f"field 'a': cannot read 1e30 as TIMESTAMP(3){tried}",
         f'field \'a\': cannot read "\\"x" as TIMESTAMP(3){tried}',
         f"field 'z': cannot read \"29/02/2024\" as TIMESTAMP_LTZ(3){tried}. It has no time zone: set '{ZONE}'",
+        f"field 'z': cannot read \"29.02.2024\" as TIMESTAMP_LTZ(3){tried}",
     ]
     csv_ = _format("csv", "dd/MM/yyyy; ISO-8601; epoch-millis", null_literal="n/a")
     assert _rows(csv_, schema, "x,n/a", "n/a,29/02/2024", "29/02/2024,-1") == [
@@ -256,6 +258,19 @@ def test_moments_are_written_in_the_zone_if_the_form_has_no_offset_and_else_in_u
     assert json_.decode_batch(messages, schema).rows.flatten().field("a").to_pylist() == moments
 
 
+_UTC_TEXTS = {"X": "Z", "XX": "Z", "XXX": "Z", "XXXX": "Z", "XXXXX": "Z", "x": "+00", "xx": "+0000", "xxx": "+00:00"}
+_UTC_TEXTS |= {"xxxx": "+0000", "xxxxx": "+00:00", "Z": "+0000", "ZZ": "+0000", "ZZZ": "+0000", "ZZZZZ": "Z"}
+
+
+@pytest.mark.parametrize("letters", _UTC_TEXTS)
+def test_utc_is_written_as_java_does_for_each_number_of_letters(letters: str) -> None:
+    format, schema = _format("csv", f"yyyy-MM-dd HH:mm:ss{letters}"), "a TIMESTAMP_LTZ(0)"
+    rows = pa.StructArray.from_arrays([pa.array([NOON], pa.timestamp("us", "UTC"))], ["a"])
+    messages = format.encode_batch(rows, schema).messages
+    assert messages.to_pylist() == [f'"2024-02-29 12:00:00{_UTC_TEXTS[letters]}"'.encode()]
+    assert _rows(format, schema, messages[0].as_py().decode()) == [rows.to_pylist()]
+
+
 def test_forms_that_cannot_be_written_are_named_with_the_reason() -> None:
     rows = pa.StructArray.from_arrays([pa.nulls(1, pa.timestamp("us"))], ["a"])
     for kind in ("json", "csv"):
@@ -283,6 +298,7 @@ _TYPOS = {
     "yyyy-MM-dd HH:mm:ss z": "the letter z at character 21 is not supported: use VV for names of zones, or X, x or Z",
     "yyyy-MM-ddTHH:mm": "the letter T at character 11 is not supported: put texts in quotes, such as 'T'",
     "yyyy-MM-dd HH:MM": "M at character 15 repeats M at character 6; minutes are m",
+    "yyyy-MM-dd HH:mm:mm": "m at character 18 repeats m at character 15; months are M",
     "yyyy-MM-dd hh:mm": "h needs a, for AM or PM, beside it; hours from 0 to 23 are H",
     "yyyy-MM-dd HH a": "a at character 15 needs h in the pattern",
     "yyyy-MM-dd ss": "s at character 12 needs m in the pattern",
@@ -295,10 +311,12 @@ _TYPOS = {
     "yyyy-MM-dd SSSSSSSSSS": "SSSSSSSSSS at character 12 is not supported: use S or SSSSSSSSS",
     "yyyy-MM-dd V": "V at character 12 is not supported: use VV",
     "yyyyMd": "M at character 5 has one or two digits, and digits follow: write MM, or a separator",
+    "yyyy-M'1'-dd": "M at character 6 has one or two digits, and digits follow: write MM, or a separator",
     "yyyy-MM[-dd]": "it needs a day, dd, outside of [ and ]; separate several forms by ;",
     "yyyy-MM-dd [HH": "[ at character 12 has no ] after it",
     "yyyy-MM-dd HH]": "] at character 14 has no [ before it",
     "yyyy-MM-dd 'T": "the quote at character 12 is not closed",
+    "yyyy-MM-dd'\\'": "the quote at character 11 is not closed, or has a character that is not allowed",
     "yyyy-MM-dd {HH}": "'{' at character 12 is not allowed in a pattern",
     "yyyy\\MM\\dd": "at character 5 is not allowed in a pattern",
 }

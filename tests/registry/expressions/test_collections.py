@@ -204,6 +204,12 @@ def test_a_key_that_may_be_null_is_refused_with_a_next_step(key: str) -> None:
         read_expression(f"MAP[{key}, 1]", _TYPES)
 
 
+@pytest.mark.parametrize("keys", ["SPLIT(s, ',')", "MAP_KEYS(m)", "ARRAY['a', 'b']"])
+def test_arrays_that_have_no_null_are_keys(keys: str) -> None:
+    found = _value(f"MAP_FROM_ARRAYS({keys}, ints)", s="a,b", m=[("a", 8), ("b", 9)], ints=[1, 2])
+    assert dict(found) == {"a": 1, "b": 2}
+
+
 def test_slices_beyond_the_ends_are_cut() -> None:
     ints = [1, 2, 3]
     for start, end, wanted in ((0, 0, [1]), (-9, 2, [1, 2]), (2, 99, [2, 3]), (3, 2, []), (4, 9, []), (-2, -2, [2])):

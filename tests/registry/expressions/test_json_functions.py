@@ -264,6 +264,11 @@ def test_only_the_result_of_a_literal_is_cut_to_the_returned_type() -> None:
     assert _value("JSON_VALUE(j, '$.a' RETURNING VARCHAR(2))", '{"a": "xyz"}') == "xyz"
 
 
+def test_a_path_that_is_null_gives_null() -> None:
+    for path in ("CAST(NULL AS STRING)", "p"):
+        assert _value(f"JSON_VALUE(j, {path})", '{"a": 1}') is None
+
+
 def test_a_returned_double_has_no_negative_zero() -> None:
     assert str(_value("JSON_VALUE(j, '$.a' RETURNING DOUBLE)", '{"a": -0.0}')) == "0.0"
 
@@ -295,6 +300,7 @@ def test_an_escape_to_unquote_needs_four_digits() -> None:
         ("$.max()", "[-1, -2]", 5e-324),
         ("$.stddev()", "[0.1, 0.1, 0.1]", "NaN"),
         ("$.sum()", f"[-1{'0' * 400}]", "-Infinity"),
+        ("$.sum()", '[true, 1, "1"]', 1.0),
     ],
 )
 def test_a_path_leads_to_members_and_results_of_functions(path: str, text: str, found: Any) -> None:

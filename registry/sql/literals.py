@@ -74,17 +74,15 @@ class LiteralReader(DdlReader):
                 millis, precision = parse_time_literal(text)
                 return Literal(millis, FlinkType("TIME", precision=precision), offset)
             micros, precision = parse_timestamp_literal(text)
-            if text.strip().rstrip("0").partition(".")[2][_MOST_PLACES:]:
-                raise self.error(
-                    f"TIMESTAMP '{text:.40}': at most {_MOST_PLACES} digits of a second are possible", offset
-                )
-            return Literal(micros, FlinkType("TIMESTAMP", precision=precision), offset)
         except ValueError:
             forms = {
                 "X": "an even number of hexadecimal digits", "DATE": "yyyy-MM-dd", "TIME": "HH:mm:ss",
                 "TIMESTAMP": "yyyy-MM-dd HH:mm:ss, maybe with a fraction",
             }  # fmt: skip
             raise self.error(f"{word} '{text:.60}': expected {forms[word]}", offset) from None
+        if text.strip().rstrip("0").partition(".")[2][_MOST_PLACES:]:
+            raise self.error(f"TIMESTAMP '{text:.40}': at most {_MOST_PLACES} digits of a second are possible", offset)
+        return Literal(micros, FlinkType("TIMESTAMP", precision=precision), offset)
 
     def interval(self) -> Literal:
         """Parse `'5' SECOND`, `5 SECOND` or `'1:30' MINUTE TO SECOND(3)` after INTERVAL.

@@ -399,7 +399,8 @@ def _statement(text: str, begin: int, end: int, line: int) -> Statement:
     if kind in ("CREATE", "DROP", "ALTER"):
         at = _after_options(upper, at)
         if at < len(upper) and upper[at] in _OBJECTS:
-            kind, at = f"{kind} {upper[at]}", _after_options(upper, at + 1)
+            words_of_object = 2 if upper[at : at + 2] == ["MATERIALIZED", "TABLE"] else 1
+            kind, at = " ".join([kind, *upper[at : at + words_of_object]]), _after_options(upper, at + words_of_object)
     elif kind == "USE" and upper[1:2] in (["CATALOG"], ["MODULES"]):
         kind, at = f"{kind} {upper[1]}", 2
     elif kind == "REPLACE" and upper[1:2] == ["TABLE"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ _TYPES = {
     "i": _INT, "d": _DOUBLE, "s": _TEXT, "ints": _array(_INT), "doubles": _array(_DOUBLE), "texts": _array(_TEXT),
     "nested": _array(_array(_INT)), "m": _MAP, "m2": _MAP, "longs": _array(FlinkType("BIGINT")),
     "of_doubles": _map(_DOUBLE), "of_arrays": _map(_array(_DOUBLE)),
+    "multiset": FlinkType("MULTISET", fields=(FlinkField("element", _TEXT),)),
 }  # fmt: skip
 
 
@@ -62,12 +64,19 @@ def _value(expression: str, **columns: Any) -> Any:
         ("ARRAY_DISTINCT(ARRAY[doubles])", "can't be compared"),
         ("ARRAY_JOIN(ints, ',')", "must be texts"),
         ("ARRAY_SLICE(ints, CAST(1 AS BIGINT))", "must be an INT"),
+        ("ARRAY_SORT(ints, 1)", "must be BOOLEAN"),
+        ("ARRAY_JOIN(texts, 1)", "must be a text"),
         ("ARRAY[NULL]", "no common type"),
         ("ARRAY[1, 'a']", "no common type"),
+        ("ARRAY[CAST(s AS TIMESTAMP(3)), CAST(s AS TIMESTAMP_LTZ(3))]", "no common type"),
+        ("ARRAY[ints, longs]", "no common type"),
         ("MAP['a']", "2 arguments"),
         ("MAP['a', 1, 'b']", "needs a value"),
+        ("MAP['a', NULL]", "every value is NULL"),
         ("MAP[s, 1]", "may be NULL"),
         ("MAP_FROM_ARRAYS(texts, ints)", "may be NULL"),
+        ("MAP_FROM_ARRAYS(ARRAY['a', CAST(NULL AS STRING)], ints)", "may be NULL"),
+        ("MAP_FROM_ARRAYS(ARRAY['a', NULL], ints)", "may be NULL"),
         ("ROW(1, NULL)", "cast it"),
         ("CARDINALITY(ROW(1, 2))", "ARRAY or MAP"),
         ("MAP_KEYS(ints)", "MAP"),
@@ -90,6 +99,23 @@ def test_arrays_of_float_and_double_become_one_of_double() -> None:
     floats = "ARRAY[CAST(0.5 AS FLOAT)]"
     assert _value(f"ARRAY_CONCAT({floats}, doubles)", doubles=[0.1]) == [0.5, 0.1]
     assert _value(f"ARRAY_CONCAT(doubles, {floats})", doubles=[0.1]) == [0.1, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("element", "value"),
+    [
+        *(("SMALLINT", "TINYINT"), ("BIGINT", "INT"), ("DECIMAL(4, 1)", "DOUBLE"), ("FLOAT", "BIGINT")),
+        *(("FLOAT", "DECIMAL(4, 1)"), ("DOUBLE", "FLOAT"), ("DATE", "TIMESTAMP(3)"), ("TIME", "TIMESTAMP(3)")),
+        *(("TIMESTAMP(3)", "TIMESTAMP_LTZ(3)"), ("TIMESTAMP_LTZ(3)", "TIMESTAMP(3)"), ("STRING", "CHAR(2)")),
+        *(("BYTES", "BINARY(2)"), ("ROW<a ROW<b INT>>", "ROW<c ROW<d INT>>")),
+    ],
+)
+def test_a_value_is_cast_to_the_type_of_the_elements_in_one_direction(element: str, value: str) -> None:
+    contains = "ARRAY_CONTAINS(ARRAY[CAST(NULL AS {})], CAST(NULL AS {}))"
+    assert _value(contains.format(element, value)) is True
+    if not re.search(r"TIMESTAMP\(|ROW|DECIMAL", element + value):
+        with pytest.raises(SchemaError, match="not the type of the elements"):
+            read_expression(contains.format(value, element), _TYPES)
 
 
 def test_null_is_an_element_of_any_type() -> None:
@@ -149,6 +175,18 @@ def test_of_keys_that_are_equal_after_a_cast_the_last_value_counts() -> None:
     assert sorted(found) == [([1], 3), ([2], 2)]
 
 
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("CAST(multiset AS MULTISET<INT>)", [(0, 2)]),
+        ("CAST(CAST(multiset AS MULTISET<BOOLEAN>) AS STRING)", "{FALSE=2}"),
+        ("JSON_STRING(multiset)", '{"0":2}'),
+    ],
+)
+def test_the_elements_of_a_multiset_are_converted_and_their_counts_stay(expression: str, found: Any) -> None:
+    assert _value(expression, multiset=[("0", 2)]) == found
+
+
 @pytest.mark.parametrize("key", ["COALESCE(i, 0)", "IFNULL(i, 0)", "COALESCE(NULL, i, 0)"])
 def test_a_key_is_never_null_if_its_last_choice_is_a_literal(key: str) -> None:
     assert _value(f"MAP[{key}, 1]", i=None) == [(0, 1)]
@@ -164,6 +202,12 @@ def test_a_key_is_never_null_if_its_last_choice_is_a_literal(key: str) -> None:
 def test_a_key_that_may_be_null_is_refused_with_a_next_step(key: str) -> None:
     with pytest.raises(SchemaError, match=r"use literals, or COALESCE\(key, 'none'\)"):
         read_expression(f"MAP[{key}, 1]", _TYPES)
+
+
+@pytest.mark.parametrize("keys", ["SPLIT(s, ',')", "MAP_KEYS(m)", "ARRAY['a', 'b']"])
+def test_arrays_that_have_no_null_are_keys(keys: str) -> None:
+    found = _value(f"MAP_FROM_ARRAYS({keys}, ints)", s="a,b", m=[("a", 8), ("b", 9)], ints=[1, 2])
+    assert dict(found) == {"a": 1, "b": 2}
 
 
 def test_slices_beyond_the_ends_are_cut() -> None:

@@ -241,8 +241,70 @@ def test_the_first_wrong_character_of_a_text_is_counted_from_1() -> None:
     "behaviors", ["DEFAULT 'm' ON EMPTY DEFAULT 'e' ON ERROR", "DEFAULT 'e' ON ERROR DEFAULT 'm' ON EMPTY"]
 )
 def test_the_defaults_of_a_missing_value_and_of_an_error_are_in_any_order(behaviors: str) -> None:
-    for path, text, found in (("lax $.a", '{"a": 1}', "1"), ("lax $.a", "{}", "m"), ("strict $.a", "{}", "e")):
+    for path, text, found in (
+        ("lax $.a", '{"a": 1}', "1"), ("lax $.a", "{}", "m"), ("lax $.a", '{"a": []}', "m"), ("strict $.a", "{}", "e"),
+        ("strict $.a", '{"a": []}', "e"),
+    ):  # fmt: skip
         assert _value(f"JSON_VALUE(j, '{path}' {behaviors})", text) == found
+
+
+def test_a_default_is_written_as_a_text_and_null_of_a_type_is_every_result() -> None:
+    assert _value("JSON_VALUE(j, '$.a' DEFAULT 1.50 ON ERROR)", "{}") == "1.50"
+    assert _value("JSON_VALUE(j, '$.a' DEFAULT CAST(NULL AS STRING) ON ERROR)", '{"a": 1}') is None
+
+
+def test_a_single_value_of_json_query_is_empty_or_an_error_by_the_mode() -> None:
+    for mode, found in (("lax", "[]"), ("strict", "{}")):
+        query = f"JSON_QUERY(j, '{mode} $.a' EMPTY ARRAY ON EMPTY EMPTY OBJECT ON ERROR)"
+        assert _value(query, '{"a": 1}') == found
+
+
+def test_only_the_result_of_a_literal_is_cut_to_the_returned_type() -> None:
+    assert _value("JSON_VALUE('{\"a\": \"xyz\"}', '$.a' RETURNING VARCHAR(2))", None) == "xy"
+    assert _value("JSON_VALUE(j, '$.a' RETURNING VARCHAR(2))", '{"a": "xyz"}') == "xyz"
+
+
+def test_a_path_that_is_null_gives_null() -> None:
+    for path in ("CAST(NULL AS STRING)", "p"):
+        assert _value(f"JSON_VALUE(j, {path})", '{"a": 1}') is None
+
+
+def test_a_returned_double_has_no_negative_zero() -> None:
+    assert str(_value("JSON_VALUE(j, '$.a' RETURNING DOUBLE)", '{"a": -0.0}')) == "0.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ('"a\\n"', "a\n"), ('"a" b', '"a" b'), ('[1] "x"', '[1] "x"'), ('"a" \\"', 'a" \\'), ('"a" \\q"', '"a" \\q"'),
+    ],
+)  # fmt: skip
+def test_a_text_after_the_json_is_unquoted_too_if_quotes_are_at_both_ends(text: str, plain: str) -> None:
+    assert _value("JSON_UNQUOTE(j)", text) == plain
+
+
+def test_an_escape_to_unquote_needs_four_digits() -> None:
+    assert "four digits" in _evaluated("JSON_UNQUOTE(j)", j=['"a" \\u12"'])[1][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "found"),
+    [
+        ("lax$.a", '{"lax$": {"a": 1}}', 1),  # a mode has a blank after it
+        ('$["a","b"]', '{"a": {"c": 1}, "b": {"c": 2}}', {"a": {"c": 1}, "b": {"c": 2}}),
+        ('$["a","b"].c', '{"a": {"c": 1}, "b": {"c": 2}}', [1, 2]),
+        ("$..a", '{"x": {"a": 1}, "a": 2, "y": [{"a": 3}]}', [2, 1, 3]),
+        ('$..["a","b"]', '{"a": 1, "c": {"a": 2, "b": 3}}', [{"a": 2, "b": 3}]),
+        # Java's Double.MAX_VALUE and MIN_VALUE, with which the functions begin
+        ("$.min()", "[1e400]", 1.7976931348623157e308),
+        ("$.max()", "[-1, -2]", 5e-324),
+        ("$.stddev()", "[0.1, 0.1, 0.1]", "NaN"),
+        ("$.sum()", f"[-1{'0' * 400}]", "-Infinity"),
+        ("$.sum()", '[true, 1, "1"]', 1.0),
+    ],
+)
+def test_a_path_leads_to_members_and_results_of_functions(path: str, text: str, found: Any) -> None:
+    assert json.loads(_value(f"JSON_QUERY(j, '{path}' WITH WRAPPER)", text)) == [found]
 
 
 def test_half_a_character_becomes_a_question_mark() -> None:
@@ -297,6 +359,12 @@ def test_a_sum_that_is_infinite_is_a_text(sign: str) -> None:
     assert _value(query, f"[{sign}1e308, {sign}1e308]") == f'["{sign}Infinity"]'
 
 
+def test_a_timestamp_after_the_year_9999_fails_its_row() -> None:
+    values, failures = _evaluated("JSON_STRING(TO_TIMESTAMP(j, 'u'))", j=["9999", "10000"])
+    assert values == ['"9999-01-01T00:00:00"', None]
+    assert "the years 1 to 9999" in failures[1]
+
+
 def test_members_that_are_json_are_not_quoted_again() -> None:
     assert _value("JSON_ARRAY(JSON_ARRAY(j), j)", "x") == '[["x"],"x"]'
     assert _value("JSON_ARRAY(JSON_STRING(j))", "x") == '["\\"x\\""]'
@@ -324,6 +392,7 @@ def test_members_that_are_json_are_not_quoted_again() -> None:
         ("JSON_STRING(dt)", "cast it"),
         ("JSON_STRING(MAP[1, 'a'])", "must be texts"),
         ("JSON_ARRAY(NULL)", "NULL"),
+        ("JSON_OBJECT(j VALUE 1)", "a text in quotes"),
     ],
 )
 def test_what_can_not_be_computed_is_refused(expression: str, reason: str) -> None:

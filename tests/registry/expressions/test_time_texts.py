@@ -129,6 +129,7 @@ def test_a_pattern_or_zone_that_is_null_gives_null(call: str) -> None:
         ("Sun 9 Mar 2024", "EEE d MMM yyyy", None),
         # what does not fit is read once more, as java.sql.Timestamp.valueOf does
         ("2024-03-09 12:34:56.7", "dd.MM.yyyy", "2024-03-09T12:34:56.700000"),
+        ("\t2024-3-9 1:2:3\n", "dd.MM.yyyy", "2024-03-09T01:02:03"),
         # the digits of a padded number are not kept free for it
         ("58922999999000  22", "NNppppmm", "1970-01-01T16:22:02.999000"),
         # an optional section that does not fit leaves no fields, but a wrong offset in it fails
@@ -269,6 +270,33 @@ def test_dates_before_1582_10_15_are_julian() -> None:
 @pytest.mark.parametrize("date", ["1500-01-31", "1500-02-01", "1500-02-29", "1500-03-01", "1501-02-01", "1501-03-01"])
 def test_julian_dates_are_written_as_they_were_read(date: str) -> None:
     assert value("FROM_UNIXTIME(UNIX_TIMESTAMP(s))", s=f"{date} 00:00:00") == f"{date} 00:00:00"
+
+
+def test_a_day_that_only_the_julian_calendar_has_is_not_read_as_a_timestamp() -> None:
+    text = "1500-02-29 00:00:00"
+    assert value("TO_TIMESTAMP(s, 'dd.MM.yyyy')", s=text) is None
+    assert "is not a date" in failure("TO_TIMESTAMP_LTZ(s, 'dd.MM.yyyy')", s=text)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "week"),
+    [(1_672_444_800, "2022 53"), (1_703_980_800, "2024 1"), (1_735_344_000, "2024 52"), (1_735_430_400, "2025 1")],
+)
+def test_the_week_with_january_1_is_the_first_of_its_year_and_begins_on_sunday(seconds: int, week: str) -> None:
+    assert value("FROM_UNIXTIME(n, 'YYYY w')", n=seconds) == week
+
+
+@pytest.mark.parametrize(
+    ("number", "date"), [("2", "2024-03-10"), ("0", "2024-02-25"), ("-1", "2024-03-31"), ("-2", "2024-03-24")]
+)
+def test_the_weekday_of_a_month_counts_from_its_beginning_or_its_end(number: str, date: str) -> None:
+    read = "FROM_UNIXTIME(UNIX_TIMESTAMP(s, 'yyyy/MM/F'), 'yyyy-MM-dd')"
+    assert value(read, s=f"2024/03/{number}") == date
+
+
+@pytest.mark.parametrize("text", ["1582 1", "1582 277", "1582 300", "1582 355", "1583 1"])
+def test_a_day_of_1582_is_written_as_it_was_read(text: str) -> None:
+    assert value("FROM_UNIXTIME(UNIX_TIMESTAMP(s, 'yyyy D'), 'yyyy D')", s=text) == text
 
 
 @pytest.mark.parametrize(("offset", "seconds"), [("+0230", -9000), ("-0230", 9000), ("+0000", 0), ("-1100", 39_600)])
@@ -489,7 +517,11 @@ def test_a_zone_that_java_util_does_not_know_is_gmt(zone: str, hours: float) -> 
 
 
 @pytest.mark.parametrize(
-    "expression", ["TO_TIMESTAMP_LTZ(s, 'bb')", "TO_TIMESTAMP_LTZ(n, 10)", "TO_TIMESTAMP_LTZ(s, 'yyyy', 'No/Zone')"]
+    "expression",
+    [
+        *("TO_TIMESTAMP_LTZ(s, 'bb')", "TO_TIMESTAMP_LTZ(s, 'yyyy', 'No/Zone')", "TO_TIMESTAMP_LTZ(n, 3, 'UTC')"),
+        *("TO_TIMESTAMP_LTZ(n, -1)", "TO_TIMESTAMP_LTZ(n, 7)", "TO_TIMESTAMP_LTZ(n, 10)", "TO_TIMESTAMP_LTZ(n, n)"),
+    ],
 )
 def test_literals_of_to_timestamp_ltz_are_checked_before_any_row(expression: str) -> None:
     with pytest.raises(SchemaError, match="TO_TIMESTAMP_LTZ"):

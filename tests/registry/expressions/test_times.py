@@ -54,11 +54,36 @@ def test_a_cast_drops_digits_of_milliseconds_towards_1970_and_those_of_microseco
     [
         ("DATE", ["", "x", "2024-02-30", "2024-13-01", "10000-01-01", "2147483648-01-01", "2024-99999999999-1"]),
         ("TIME(0)", ["", "x", "24:00", "12:60", "12:00:00+13:00", "2147483648:00", "12:00+99999999999"]),
-        ("TIMESTAMP(3)", ["", "x", "2024-13-01", "2024-01-01 25:00", "+9999999999-01-01", "+300000-01-01"]),
-        ("TIMESTAMP_LTZ(3)", ["", "x", "2024-13-01", "2024-01-01 25:00", "+9999999999-01-01", "+300000-01-01"]),
+        (
+            "TIMESTAMP(3)",
+            [
+                "",
+                "x",
+                "2024-13-01",
+                "2024-00-01",
+                "2024-01-00",
+                "2024-01-01 25:00",
+                "+9999999999-01-01",
+                "+300000-01-01",
+            ],
+        ),
+        (
+            "TIMESTAMP_LTZ(3)",
+            [
+                "",
+                "x",
+                "2024-13-01",
+                "2024-00-01",
+                "2024-01-00",
+                "2024-01-01 25:00",
+                "+9999999999-01-01",
+                "+300000-01-01",
+            ],
+        ),
         ("INT", ["", "x", "2147483648", "-2147483649", "9" * 5000, "1e3"]),
         ("BIGINT", ["", "x", "9223372036854775808", "9" * 5000]),
-        ("DECIMAL(10, 2)", ["", "xx", "123456789", "1e99", "9" * 5000, "1e99999999999"]),
+        ("DECIMAL(10, 2)", ["", "xx", "+", "1..2", "1.2.3", "1e+", "123456789", "1e99", "9" * 5000, "1e99999999999"]),
+        ("DECIMAL(3, 0)", ["0012", "1e3"]),  # a zero is a digit, too
         ("DECIMAL(38, 2)", ["", "xx", "9" * 37, "1e99", "1e99999999999", "1e-99999999999x"]),
         ("DOUBLE", ["", "x", "1..2", "1e"]),
         ("FLOAT", ["", "x", "1..2", "1e"]),
@@ -72,6 +97,12 @@ def test_a_text_that_is_no_value_of_a_type_fails_its_row_and_is_null_if_the_cast
     assert (values, list(failures)) == ([None] * (len(texts) + 1), list(range(len(texts))))
     assert {reason.partition(": ")[0] for reason in failures.values()} == {f"CAST to {target}"}
     assert evaluated(f"TRY_CAST(s AS {target})", s=[*texts, None]) == ([None] * (len(texts) + 1), {})
+
+
+def test_a_column_of_texts_that_are_no_dates_equals_none_but_has_no_order() -> None:
+    assert value("d = s", d="2024-03-09", s="x") is None
+    for expression in ("d < s", "d = 'x'"):  # a literal fails with any operator
+        assert "'x' is not a date" in failure(expression, d="2024-03-09", s="x")
 
 
 @pytest.mark.parametrize(
@@ -93,6 +124,47 @@ def test_a_time_of_the_day_is_cast_to_fewer_digits_and_to_the_first_day_of_1970(
     assert value(f"CAST({expression} AS STRING)", zone=NEW_YORK, ts=moment) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        # each number is read twice: with two digits, and with any number of them
+        ("2024-033-0909", "2024-03-09T00:00:00"),
+        ("2024-034-09", None),
+        ("2024-01-31 24:00:00", "2024-02-01T00:00:00"),
+        ("2024-01-31 24::", "2024-02-01T00:00:00"),
+        ("2024-01-31 24::00", None),
+        ("2024-01- 24:00:00", "2024-01-01T00:00:00"),
+    ],
+)
+def test_a_text_of_a_timestamp_may_lack_numbers_and_repeat_them(text: str, time: str | None) -> None:
+    assert value("TRY_CAST(s AS TIMESTAMP(3))", s=text) == time
+
+
+@pytest.mark.parametrize(("text", "minutes"), [("12:00:00+01:30", 810), ("12:00:00-01:30", 630), ("12:00+2", 840)])
+def test_an_offset_in_a_text_of_a_time_moves_the_time(text: str, minutes: int) -> None:
+    assert value("CAST(s AS TIME)", s=text) == minutes * 60_000
+
+
+@pytest.mark.parametrize(
+    ("interval", "text"),
+    [
+        ("'1-2' YEAR TO MONTH", "+1-02"),
+        ("'-1-2' YEAR TO MONTH", "-1-02"),
+        ("'1 02:03:04.5' DAY TO SECOND", "+1 02:03:04.500"),
+        ("'-1 02:03:04.5' DAY TO SECOND", "-1 02:03:04.500"),
+    ],
+)
+def test_an_interval_is_written_with_a_sign(interval: str, text: str) -> None:
+    assert value(f"CAST(INTERVAL {interval} AS STRING)") == text
+
+
+@pytest.mark.parametrize(
+    ("fraction", "millis"), [("0004", 0), ("0005", 1), ("9995", 1000), ("12", 120), ("1x3", 103), ("", 0)]
+)
+def test_the_fraction_of_a_text_is_rounded_to_milliseconds(fraction: str, millis: int) -> None:
+    assert value("CAST(s AS TIME(3))", s=f"00:00:00.{fraction}") == millis
+
+
 @pytest.mark.parametrize("number", ["n", "CAST(n AS DECIMAL(20, 1))", "CAST(n AS DOUBLE)"])
 @pytest.mark.parametrize("places", range(7))
 def test_the_precision_of_a_number_is_the_same_as_a_literal_and_as_a_column_with_milliseconds(
@@ -109,6 +181,11 @@ def test_a_precision_that_is_negative_fails_its_row() -> None:
     assert values == [None, None, "1970-01-01T00:00:00", "1970-01-01T00:00:01"]
     assert list(failures) == [0]
     assert "the precision -1 is negative" in failures[0]
+
+
+@pytest.mark.parametrize("number", ["n", "f", "CAST(n AS DECIMAL(20, 1))"])
+def test_with_a_precision_that_is_very_large_every_number_is_less_than_a_second(number: str) -> None:
+    assert value(f"TO_TIMESTAMP_LTZ({number}, i)", n=7, f=7.0, i=2**31 - 1) == "1970-01-01T00:00:00"
 
 
 # --- parts ---------------------------------------------------------------------------------------------------
@@ -170,6 +247,16 @@ def test_the_parts_of_a_negative_interval_are_negative(sign: int) -> None:
             assert value(f"EXTRACT({unit} FROM {interval})", i=sign) == sign * part, (unit, interval)
 
 
+def test_the_quarter_of_an_interval_ends_with_its_third_month() -> None:
+    quarters = {months: value("EXTRACT(QUARTER FROM i * INTERVAL '1' MONTH)", i=months) for months in (1, 3, 4, 11, 15)}
+    assert quarters == {1: 1, 3: 1, 4: 2, 11: 4, 15: 1}
+
+
+@pytest.mark.parametrize(("date", "century"), [("-0100-01-01", -1), ("-0101-01-01", -2), ("0001-01-01", 1)])
+def test_centuries_before_the_first_are_negative(date: str, century: int) -> None:
+    assert value("EXTRACT(CENTURY FROM d)", d=date) == century
+
+
 @pytest.mark.parametrize(("moment", "hour"), [("2024-11-03T05:30:00", 1), ("2024-11-03T06:30:00", 1)])
 def test_an_hour_that_comes_twice_has_the_same_number(moment: str, hour: int) -> None:
     assert value("HOUR(lz)", zone=NEW_YORK, lz=moment) == hour
@@ -225,6 +312,14 @@ def test_a_date_out_of_range_fails_the_row_and_a_timestamp_is_null() -> None:
     assert value("TIMESTAMPADD(DAY, n, ts)", ts="2024-01-31", n=2**31) is None
 
 
+@pytest.mark.parametrize(
+    "expression",
+    ["ts + NULL", "ts - NULL", "CAST(NULL + INTERVAL '1' DAY AS STRING)", "ts - (INTERVAL '1' DAY - NULL)"],
+)
+def test_a_time_or_interval_and_null_are_null(expression: str) -> None:
+    assert value(expression, ts="2024-01-31") is None
+
+
 def test_a_day_that_a_month_does_not_have_is_its_last_one() -> None:
     column = ["2024-01-31T10:00:00", "2023-01-31T10:00:00", "2024-03-30T10:00:00"]
     assert evaluated("ts + INTERVAL '1' MONTH", ts=column)[0] == [
@@ -251,9 +346,16 @@ def test_months_compare_the_times_of_the_day_in_one_direction_only(first: str, s
     assert value("TIMESTAMPDIFF(MONTH, ts, tt)", ts=first, tt=second) == months
 
 
+def test_a_difference_in_milliseconds_has_whole_seconds() -> None:
+    first, second = "1970-01-01T00:00:01.999000", "1970-01-01T00:00:00"
+    assert value("TIMESTAMPDIFF(MILLISECOND, tt, ts)", ts=first, tt=second) == 1000
+    assert value("TIMESTAMPDIFF(MILLISECOND, ts, tt)", ts=first, tt=second) == -1000
+
+
 def test_a_difference_that_an_int_does_not_hold_is_null() -> None:
     assert value("TIMESTAMPDIFF(SECOND, ts, tt)", ts="1970-01-01", tt="2038-01-19T03:14:07") == 2**31 - 1
     assert value("TIMESTAMPDIFF(SECOND, ts, tt)", ts="1970-01-01", tt="2038-01-19T03:14:08") is None
+    assert value("TIMESTAMPDIFF(SECOND, tt, ts)", ts="1970-01-01", tt="2038-01-19T03:14:08") == -(2**31)
 
 
 @pytest.mark.parametrize(
@@ -264,6 +366,15 @@ def test_a_difference_that_an_int_does_not_hold_is_null() -> None:
         "INTERVAL '1' DAY + lz",
         "YEAR(NULL)",
         "ts - tt",
+        "FLOOR(CAST(ts AS TIME) TO DAY)",
+        "EXTRACT(MILLISECOND FROM d)",
+        "EXTRACT(MICROSECOND FROM d)",
+        "EXTRACT(MICROSECOND FROM CAST(ts AS TIME))",
+        "TIMESTAMPADD(DAY, f, ts)",
+        "TIMESTAMPADD(MILLISECOND, i, d)",
+        "TIMESTAMPDIFF(DAY, lz, ts)",
+        "TIMESTAMPDIFF(MONTH, CAST(ts AS TIME), CAST(tt AS TIME))",
+        "DATE_FORMAT(d, 'yyyy')",
     ],
 )
 def test_what_is_no_value_in_flink_is_refused(expression: str) -> None:

@@ -149,7 +149,7 @@ def test_settings_of_readers_and_writers() -> None:
         "'kafka.consumer.isolation-level' = 'read-uncommitted', 'kafka.producer.compression.type' = 'zstd', "
         "'error-handling.mode' = 'ignore', 'error-handling.log.target' = 'x', 'late-handling.mode' = 'pass-through', "
         "'scan.startup.mode' = 'timestamp', 'scan.startup.timestamp-millis' = '5', "
-        "'value.format.schema-context' = '.c', 'changelog.mode' = 'append'"
+        "'value.format.schema-context' = '.c', 'key.format.schema-context' = '.k', 'changelog.mode' = 'APPEND'"
     )
     wanted = {
         "properties.isolation.level": "read_uncommitted",
@@ -157,24 +157,41 @@ def test_settings_of_readers_and_writers() -> None:
         "ingestion.ignore-errors": "true",
         "scan.startup.timestamp-millis": "5",
         "value.avro-registry.schema-context": ".c",
+        "key.avro-registry.schema-context": ".k",
     }
     assert {key: table.options[key] for key in wanted} == wanted
 
 
 def test_given_options_win() -> None:
     table = _table(
+        "'kafka.producer.compression.type' = 'zstd', 'error-handling.mode' = 'ignore'",
         topic="other",
         **{
             "value.avro-registry.url": "mock://value",
             "avro-registry.basic-auth.user-info": "alice:sesame",
             "properties.isolation.level": "read_uncommitted",
+            "properties.compression.type": "lz4",
+            "ingestion.ignore-errors": "false",
         },
     )
     assert table.options["topic"] == "other"
     assert table.options["key.avro-registry.url"] == "mock://confluent-tables"
     assert table.options["value.avro-registry.url"] == "mock://value"
     assert table.options["properties.isolation.level"] == "read_uncommitted"
+    assert table.options["properties.compression.type"] == "lz4"
+    assert table.options["ingestion.ignore-errors"] == "false"
     assert "sesame" not in repr(table)
+
+
+def test_the_registry_may_have_its_long_name() -> None:
+    options = {"properties.bootstrap.servers": "b", "avro-registry.schema-registry.url": "mock://x"}
+    table = KeyValueFormat.from_ddl(_ORDERS, options=options)
+    assert table.options["key.avro-registry.schema-registry.url"] == "mock://x"
+
+
+def test_the_columns_of_partitioned_by_are_the_key() -> None:
+    table = _table("'changelog.mode' = 'append'", by="PARTITIONED BY (`n`)")
+    assert table.options["key.fields"] == "n"
 
 
 def test_rowtime_beside_a_timestamp() -> None:
@@ -187,6 +204,15 @@ def test_rowtime_beside_a_timestamp() -> None:
     assert [(c.name, c.kind, c.key, c.source) for c in columns[3:]] == [
         ("at", "metadata", "timestamp", ""),
         ("$rowtime", "computed", "", "`at`"),
+    ]
+
+
+def test_rowtime_beside_a_physical_column_named_timestamp() -> None:
+    text = _ORDERS.replace("`partition` BIGINT METADATA VIRTUAL", "`timestamp` STRING")
+    columns = KeyValueFormat.from_ddl(text, options=_GIVEN).columns
+    assert [(c.name, c.kind, c.key) for c in columns[3:]] == [
+        ("timestamp", "physical", ""),
+        ("$rowtime", "metadata", "timestamp"),
     ]
 
 
@@ -216,6 +242,19 @@ def test_brokers_and_registry_must_be_given() -> None:
     assert "Add 'properties.bootstrap.servers', 'avro-registry.url', for example by from_ddl(" in str(caught.value)
     with pytest.raises(OptionError, match=r"Add 'avro-registry\.url', for"):
         KeyValueFormat.from_ddl(_ORDERS, options={"properties.bootstrap.servers": "b"})
+
+
+def test_json_is_read_without_a_registry() -> None:
+    text = "CREATE TABLE t (n INT) WITH ('connector' = 'confluent', 'value.format' = 'json-registry')"
+    table = KeyValueFormat.from_ddl(text, options={"properties.bootstrap.servers": "b"})
+    assert table.options["value.format"] == "json-registry"
+
+
+@pytest.mark.parametrize("option", ["changelog.mode", "scan.startup.mode"])
+def test_errors_do_not_show_a_secret_in_a_value(option: str) -> None:
+    with pytest.raises(OptionError, match=option) as caught:
+        _table(f"'{option}' = 'x password=hunter2'")
+    assert "hunter2" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -198,6 +198,7 @@ def test_a_primary_key_can_follow_its_column() -> None:
         ("CREATE TABLE t (a INT /* x)", "the comment is not closed, at line 1, column 23"),
         ("CREATE TABLE t (a INT); CREATE TABLE u (b INT)", "expected the end of the statement.*line 1, column 25"),
         ("CREATE TABLE t (a INT) WITH ('k' = 'v') AS SELECT 1", "AS takes its columns from a query"),
+        ("CREATE TABLE t (a INT) AS TABLE u", "TABLE follows another table: run it with 'kvformat ingest FILE.sql'"),
         ("CREATE TABLE t (a INT) LIKE u", "LIKE needs the CREATE TABLE of its base"),
         ("CREATE TABLE t (a AS ) WITH ('k' = 'v')", "expected the expression of column 'a'"),
         ("CREATE TABLE t (a INT METADATA FROM offset)", "expected a metadata key in single quotes"),
@@ -208,7 +209,9 @@ def test_errors_point_at_line_and_column(ddl: str, message: str) -> None:
         parse_create_table(ddl)
 
 
-@pytest.mark.parametrize("options", ["'password' 'hunter2'", "'password' = 'hunter2", "'password' = 'x' N'hunter2'"])
+@pytest.mark.parametrize(
+    "options", ["'password' 'hunter2'", "'password' = hunter2", "'password' = 'hunter2", "'password' = 'x' N'hunter2'"]
+)
 def test_errors_do_not_show_the_values_of_options(options: str) -> None:
     with pytest.raises(SchemaError, match="line 1, column") as caught:
         parse_create_table(f"CREATE TABLE t (a INT) WITH ({options})")
@@ -223,6 +226,20 @@ def test_an_error_before_the_options_does_not_quote_them() -> None:
     refused = parse_create_table("CREATE TABLE t (a AS nope) WITH ('password'='hunter2')").columns[0].refused
     assert "'nope': not a physical" in refused
     assert "hunter" not in refused
+
+
+@pytest.mark.parametrize(
+    "option", ["'password' = 'hunter2'", "'topic' = 'hunter2'", "'a.b' = 'hunter2'", 'x = "hunter2"']
+)
+def test_an_error_does_not_quote_options_whose_with_is_missing(option: str) -> None:
+    with pytest.raises(SchemaError, match="at line 1, column") as caught:
+        parse_create_table(f"CREATE TABLE t (a INTT, {option})")
+    assert "hunter" not in str(caught.value)
+
+
+def test_the_time_zone_of_a_type_does_not_begin_the_options() -> None:
+    with pytest.raises(SchemaError, match="⟨here⟩ INTT"):
+        parse_create_table("CREATE TABLE t (a TIMESTAMP(3) WITH LOCAL TIME ZONE, b TIME WITHOUT TIME ZONE, c INTT)")
 
 
 def test_options_may_be_empty_as_in_flink() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from kvformat.registry.contract.errors import SchemaError
 from kvformat.registry.contract.types import STRING, FlinkType, arrow_type
 from kvformat.registry.expressions.bind import functions
 from kvformat.registry.expressions.bound import Bound
@@ -73,6 +74,13 @@ def _values(expression: str, rows: dict[str, list[Any]]) -> list[Any]:
         ("0.05", "DECIMAL(3, 2)"),
         ("5.", "INT"),
         ("3000000000", "BIGINT"),
+        ("-2147483648", "INT"),
+        ("-2147483649", "BIGINT"),
+        ("-9223372036854775808", "BIGINT"),
+        ("9223372036854775808", "DECIMAL(19, 0)"),
+        ("TIME '12:34:56.7891'", "TIME(3)"),
+        ("TIMESTAMP '2024-01-02 03:04:05.1234560'", "TIMESTAMP(7)"),
+        ("X'41 42'", "BINARY(2)"),
         ("COALESCE(s, 'x') = '' COMMENT 'c'", "BOOLEAN"),
         ("JSON_VALUE(s, '$.a' RETURNING INT DEFAULT 1 ON EMPTY NULL ON ERROR)", "INT"),
         ("a[1]", "INT"),
@@ -93,6 +101,9 @@ def test_an_expression_has_the_type_that_flink_gives_it(expression: str, type_: 
         ("id - 1 - 1", "(id - 1) - 1"),
         ("id = 1 IS TRUE", "(id = 1) IS TRUE"),
         ("id BETWEEN 1 AND 2 AND b", "(id BETWEEN 1 AND 2) AND b"),
+        ("id BETWEEN ASYMMETRIC 1 AND 2", "id >= 1 AND id <= 2"),
+        ("id BETWEEN SYMMETRIC 2 AND 1", "id >= 1 AND id <= 2"),
+        ("id != 1", "id <> 1"),
     ],
 )
 def test_operators_bind_as_in_flink(expression: str, same: str) -> None:
@@ -155,6 +166,20 @@ def test_a_row_that_is_selected_twice_fails_at_its_place() -> None:
         ("UPPER(id)", "UPPER"),
         ("CURRENT_WATERMARK(ts)", "CURRENT_WATERMARK"),
         ("ABS(id, n)", "ABS"),
+        ("-s", "-"),
+        ("s || id", "||"),
+        ("id IN ('1', '2')", "IN"),
+        ("m['k'] = m['j']", "="),
+        ("ARRAY[ROW(id)][1] = ARRAY[ROW(n)][1]", "="),
+        ("a[0]", "[...]"),
+        ("a['1']", "[...]"),
+        ("CASE WHEN id THEN 1 END", "CASE"),
+        ("CASE WHEN b THEN NULL END", "CASE"),
+        ("TRUNCATE(CAST(id AS TINYINT), 1)", "TRUNCATE"),
+        ("ROUND(price, CAST(NULL AS INT))", "ROUND"),
+        ("INTERVAL '1' DAY + INTERVAL '1' MONTH", "+"),
+        ("INTERVAL '1' DAY * 1.5", "*"),
+        ("INTERVAL '1' DAY - ts", "-"),
     ],
 )
 def test_functions_and_operators_are_refused_by_name(expression: str, named: str) -> None:
@@ -200,12 +225,24 @@ def test_functions_and_operators_are_refused_by_name(expression: str, named: str
         ("s LIKE ANY ('a')", "ANY"),
         ("s COLLATE UNICODE", "'COLLATE'"),
         ("CAST(id AS SECRET)", "'SECRET'"),
+        ("CAST(n AS TIMESTAMP(3))", "use TO_TIMESTAMP_LTZ(n, 3) for milliseconds"),
         ("EXTRACT(SECONDS_OF_DAY FROM ts)", "'SECONDS_OF_DAY'"),
         ("INTERVAL 'x'", "','"),
+        ("DATE '0000-01-01'", "expected yyyy-MM-dd"),
+        ("TIME '24:00:00'", "expected HH:mm:ss"),
+        ("TIMESTAMP '2024-01-02 03:04:05.1234567'", "at most 6 digits of a second"),
+        ("X'414'", "expected an even number of hexadecimal digits"),
+        ("1.23456789012345678901234567890123456789", "a number has at most 38 digits"),
+        ("ts + INTERVAL '1-12' YEAR TO MONTH", "is not an interval of YEAR TO MONTH"),
+        ("ts + INTERVAL '178956971' YEAR", "longer than the longest interval"),
+        ("ts + INTERVAL '106751991168' DAY", "longer than the longest interval"),
         ("TRIM(BOTH 'x')", "')': expected FROM"),
         ("JSON_VALUE(s, '$' NULL ON EMPTY ERROR ON EMPTY)", "ON EMPTY is given twice"),
         ("JSON_OBJECT('a' 1)", "expected 'VALUE'"),
         ("JSON_OBJECT('a')", "expected 'VALUE'"),
+        ("NULL", "every value is NULL"),
+        ("INTERVAL '1' DAY", "a column of the type INTERVAL"),
+        ("ROW(id, INTERVAL '1' MONTH)", "a column of the type INTERVAL"),
     ],
 )
 def test_unsupported_expressions_are_refused(expression: str, shown: str) -> None:
@@ -258,6 +295,11 @@ def test_the_depth_of_operators_is_limited_but_not_the_number_of_conditions() ->
         assert (_column(" || ".join(["s"] * count)).refused == "") is (reason == "")
     for sign in ("AND", "OR"):
         assert _column(f" {sign} ".join(["b"] * 1000)).refused == ""
+
+
+def test_nothing_follows_an_expression_that_stands_alone() -> None:
+    with pytest.raises(SchemaError, match="'b': unexpected here"):
+        read_expression("id b", {"id": FlinkType("INT")})
 
 
 def test_columns_can_be_used_before_their_declaration() -> None:

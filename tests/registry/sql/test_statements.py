@@ -100,6 +100,11 @@ def test_errors_of_files_are_reported(text: str, name: str | None, message: str)
     assert "hunter2" not in str(caught.value)
 
 
+def test_an_error_lists_twenty_statements() -> None:
+    with pytest.raises(SchemaError, match=r"it has SET \(line 1\), .*, SET \(line 20\)$"):
+        find_table("SET x;\n" * 21)
+
+
 def test_a_later_statement_can_replace_a_table() -> None:
     for text in (
         "CREATE TABLE t (a INT); DROP TABLE t; CREATE TABLE t (b INT)",
@@ -139,6 +144,7 @@ def test_use_catalog_of_the_default_catalog_sets_its_database() -> None:
     text = f"CREATE TABLE t (a INT) {_WITH}; USE db; USE CATALOG default_catalog; DROP TABLE t; CREATE TABLE t (b INT)"
     assert [column.name for column in find_table(text, "default_catalog.default_database.t").columns] == ["b"]
     assert find_table(f"USE CATALOG; USE; CREATE TABLE t (a INT) {_WITH}").name == "t"
+    assert table_names("USE db; USE CATALOG c; CREATE TABLE t (a INT)") == {"c.t": ("c", "", "t")}
 
 
 # --- client commands -----------------------------------------------------------------------------------------
@@ -174,6 +180,7 @@ _TABLE = f"CREATE TABLE t (a INT) {_WITH}"
         ("USE MODULES hive, core", "USE MODULES"),
         ("SHOW CREATE TABLE t", "SHOW"),
         ("EXPLAIN\nCREATE TABLE x AS SELECT 1", "EXPLAIN"),
+        ("explain create table x as select 1", "EXPLAIN"),
     ],
 )
 @pytest.mark.parametrize("between", [";\n", "; ", ";", ";\r\n", ";; -- a comment; of a line\n"])
@@ -219,6 +226,8 @@ def test_a_missing_semicolon_after_a_command_is_an_error(following: str) -> None
         ("INSERT INTO t SELECT E'it\\'s; // -- /*', 'http://x;', NAME'y' FROM s; END", [("INSERT", "t"), ("END", "")]),
         ("SELECT 1 /***/; SELECT 2 /* */; END", [("SELECT", ""), ("END", "")]),
         ("SELECT 1 -- x\r; END", [("SELECT", ""), ("END", "")]),
+        ("DROP MATERIALIZED TABLE IF EXISTS a.t; END", [("DROP MATERIALIZED TABLE", "a.t"), ("END", "")]),
+        ("CREATE MODEL m; CREATE CONNECTION c; END", [("CREATE MODEL", "m"), ("CREATE CONNECTION", "c"), ("END", "")]),
     ],
 )
 def test_statements_end_where_flink_ends_them(text: str, found: list[tuple[str, str]] | None) -> None:
@@ -291,7 +300,7 @@ def test_like_of_like_and_of_another_database() -> None:
     chain = "".join(f"; CREATE TABLE t{i} LIKE t{i - 1}" for i in range(1, 60))
     assert find_table(f"CREATE TABLE t0 (a INT){chain}", "t50").columns[0].name == "a"
     with pytest.raises(SchemaError, match="more than 50 tables are LIKE one another in a chain"):
-        find_table(f"CREATE TABLE t0 (a INT){chain}", "t59")
+        find_table(f"CREATE TABLE t0 (a INT){chain}", "t51")
 
 
 @cost.at_most(20)
@@ -361,6 +370,7 @@ def test_all_tables_of_a_text_by_the_parts_of_their_names() -> None:
         ("a.b",): "ROW<`c` STRING> NOT NULL",
     }
     assert created_tables(" ; ") == {}
+    assert created_tables("CREATE TABLE `d``b`.`t``` (a INT)").keys() == {("d`b", "t`")}
 
 
 def test_the_names_of_tables_choose_them() -> None:

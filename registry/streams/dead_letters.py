@@ -190,9 +190,11 @@ def _content(bad: DataFrame) -> tuple[int, str]:
     """Return the number of letters and a hash of their content that does not depend on their order."""
     from pyspark.sql import functions as F
 
-    row_hash = F.xxhash64(*(exact_column(name) for name in _RECORD_COLUMNS if name in bad.columns))
-    totals = bad.agg(F.count(F.lit(1)), F.hex(F.bit_xor(row_hash))).collect()[0]
-    return totals[0], totals[1]
+    columns = [exact_column(name) for name in _RECORD_COLUMNS if name in bad.columns]
+    row_hash = F.xxhash64(*columns, *(column.isNull() for column in columns))  # Spark's hash skips nulls
+    # The sum of decimals has all digits. With bit_xor, two equal letters would hash like none.
+    count, total = bad.agg(F.count(F.lit(1)), F.sum(row_hash.cast("decimal(20,0)"))).collect()[0]
+    return count, f"{int(total or 0) % 2**64:X}"
 
 
 def _write_folder(bad: DataFrame, path: str, batch_id: int | None) -> None:

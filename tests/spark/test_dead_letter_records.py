@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import functions as F
 
-from kvformat.registry.streams.dead_letters import HEADER, letter_records, original_records
+from kvformat.registry.streams.dead_letters import HEADER, content_name, letter_records, original_records
 
 pytestmark = pytest.mark.spark
 
@@ -65,3 +65,15 @@ def test_a_letter_of_somebody_else_is_a_record_of_its_topic(spark: Any) -> None:
     found = _tuples(original_records(records))
     assert [row[:3] for row in found] == [("theirs", 9, 99)] * 3
     assert [row[4:] for row in found] == [(*row[4:-1], row[-1] or None) for row in _RECORDS]
+
+
+def test_only_the_same_letters_have_the_same_name_in_any_order(spark: Any) -> None:
+    """Letters without a place in a topic may be equal: of `a, a` and `b, b` in one batch, both are kept."""
+    letters = [
+        [(None, b"a")], [(None, b"b")], [(b"a", None)], [(None, b"a")] * 2, [(None, b"b")] * 2,
+        [(None, b"a"), (None, b"b")], [(None, b"a")] * 3, [],
+    ]  # fmt: skip
+    names = [content_name(spark.createDataFrame(rows, "key BINARY, value BINARY")) for rows in letters]
+    assert len({name.partition("-")[2] for name in names}) == len(letters), "the hash alone names a folder"
+    turned = spark.createDataFrame(letters[5][::-1], "key BINARY, value BINARY")
+    assert content_name(turned) == names[5]

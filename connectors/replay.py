@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from os import PathLike
@@ -157,8 +158,10 @@ def _from_path(
             if still_bad == count:
                 continue  # the letters stay in their folder
             if still_bad:
-                # The name depends on the letters: it differs from the old folder's, and is equal after a failure.
-                bad.write.mode("overwrite").parquet(f"{path}/batch=replayed-{content_name(bad)}")
+                # The name depends on the letters: it differs from the old folder's, and is equal after a failure. It
+                # depends on the old folder, too: the letters of another one may be equal.
+                kept = f"replayed-{content_name(bad)}-{zlib.crc32(name.encode()):08x}"
+                bad.write.mode("overwrite").parquet(f"{path}/batch={kept}")
             _write(good, to, -1)
             spark.createDataFrame([], letters.schema).write.mode("overwrite").parquet(folder)
         finally:

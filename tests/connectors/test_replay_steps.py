@@ -156,7 +156,7 @@ def _from_path(
     monkeypatch.setattr(replay, "_folders", lambda spark, path: list(folders))
     monkeypatch.setattr(replay, "split_errors", split)
     monkeypatch.setattr(replay, "original_records", lambda letters: letters)
-    monkeypatch.setattr(replay, "content_name", lambda bad: bad.name.replace(" ", "-"))
+    monkeypatch.setattr(replay, "content_name", lambda bad: "1-9A")
     kv = table().kv
     monkeypatch.setattr(type(kv), "decode", lambda _, letters, **given: letters)
     with contextlib.ExitStack() as stack:
@@ -171,7 +171,7 @@ def test_letters_that_are_still_bad_are_kept_before_rows_are_written(monkeypatch
     found, done = _from_path({"1": (3, 1)}, monkeypatch)
     assert found == Replayed(3, 1)
     assert done == [
-        ("write", "bad 1", "/dead/batch=replayed-bad-1"),
+        ("write", "bad 1", "/dead/batch=replayed-1-9A-83dcefb7"),
         ("rows", "good 1", -1),
         ("write", "nothing", "/dead/batch=1"),
         ("released", "1"),
@@ -195,7 +195,14 @@ def test_a_folder_without_bad_letters_is_emptied_and_one_with_bad_letters_only_s
 def test_a_folder_whose_rows_could_not_be_written_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     """Letters that are still bad are then there twice, and the name of their folder is the same next time."""
     _, done = _from_path({"1": (3, 1), "2": (1, 0)}, monkeypatch, failing="good 1")
-    assert done == [("write", "bad 1", "/dead/batch=replayed-bad-1"), ("rows", "good 1", -1), ("released", "1")]
+    assert done == [("write", "bad 1", "/dead/batch=replayed-1-9A-83dcefb7"), ("rows", "good 1", -1), ("released", "1")]
+
+
+def test_equal_letters_of_two_folders_are_both_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letters that have no place in a topic may be equal."""
+    _, done = _from_path({"1": (3, 1), "2": (3, 1)}, monkeypatch)
+    kept = [path for _, name, path in (call for call in done if call[0] == "write") if name.startswith("bad")]
+    assert kept == ["/dead/batch=replayed-1-9A-83dcefb7", "/dead/batch=replayed-1-9A-1ad5be0d"]
 
 
 @pytest.mark.parametrize("letters", ["", " ", 7, None])

@@ -23,11 +23,7 @@ OTHER_BY_MEMBERS = (
     OtherMessage("a schema change", required=_SCHEMA_CHANGE),
 )
 """Messages without an operation, on Debezium's topics for heartbeats, transactions and schema changes."""
-OTHER_MEMBERS = frozenset(
-    (
-        *("ts_ms", "ts_us", "ts_ns", "source"),
-        *("status", "id", "event_count", "data_collections"),
-        *("databaseName", "schemaName", "ddl", "tableChanges"),
-    )
+OTHER_MEMBERS = frozenset(("source", "data_collections", "schemaName", "tableChanges")).union(
+    *(message.allowed.union(message.required) for message in OTHER_BY_MEMBERS)
 )
 """All members of these messages. A row without an envelope has a member beside them, such as `__deleted`."""

@@ -177,7 +177,7 @@ class Types:
     def _number(self, seen: ValueSummary, path: str) -> FlinkType:
         if seen.fractions and not seen.inexact:
             return FlinkType("DOUBLE")
-        if seen.too_long or seen.whole_digits + seen.scale > MOST_DIGITS:
+        if seen.whole_digits + seen.scale > MOST_DIGITS:
             return self._text(f"there are numbers of more than the {MOST_DIGITS} digits of DECIMAL: kept as text", path)
         if seen.fractions:
             self._notes.add("numbers that DOUBLE would change: DECIMAL; one that it can't hold becomes NULL", path)

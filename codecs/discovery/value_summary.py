@@ -81,7 +81,6 @@ class ValueSummary:
     whole_digits: int = 0  # most digits of a number before the decimal point
     scale: int = 0  # most digits of a number after the decimal point
     inexact: bool = False  # whether a DOUBLE cannot represent some number exactly
-    too_long: bool = False  # whether some number does not fit into a DECIMAL
     forms: dict[str, int] = field(default_factory=dict)  # number of texts of each form
     second_digits: int = 0
     members: dict[str, ValueSummary] = field(default_factory=dict)
@@ -129,7 +128,7 @@ class ValueSummary:
     def _add_integer(self, token: str) -> None:
         digits = len(token.lstrip("-"))
         if digits > MOST_DIGITS:
-            self.too_long = self.inexact = True
+            self.inexact = True
         else:
             number = int(token)
             self.least = min(number, self.least) if self.integers else number
@@ -147,7 +146,6 @@ class ValueSummary:
         else:
             whole, scale = max(number.adjusted() + 1, 1), max(-exponent, 0)
         self.inexact |= Decimal(repr(float(token))) != number
-        self.too_long |= whole + scale > MOST_DIGITS
         self.whole_digits, self.scale = max(self.whole_digits, whole), max(self.scale, scale)
 
     def _add_object(self, node: dict[str, Node], depth: int) -> None:
@@ -185,7 +183,7 @@ def _add_summary(summary: ValueSummary, other: ValueSummary) -> None:
         setattr(summary, name, getattr(summary, name) + getattr(other, name))
     for name in ("whole_digits", "scale", "second_digits"):
         setattr(summary, name, max(getattr(summary, name), getattr(other, name)))
-    for name in ("inexact", "too_long", "too_deep", "repeated"):
+    for name in ("inexact", "too_deep", "repeated"):
         setattr(summary, name, getattr(summary, name) or getattr(other, name))
     for form, count in other.forms.items():
         summary.forms[form] = summary.forms.get(form, 0) + count

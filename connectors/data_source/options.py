@@ -80,12 +80,19 @@ OPTIONS = (
     Option(
         name="maxOffsetsPerTrigger",
         type="long",
+        least=1,
         doc="largest number of offsets that a micro-batch reads; PySpark 4.1 has no such limit",
     ),
-    Option(name="minPartitions", type="int", doc="smallest number of tasks; partitions of a topic are split for it"),
+    Option(
+        name="minPartitions",
+        type="int",
+        least=1,
+        doc="smallest number of tasks; partitions of a topic are split for it",
+    ),
     Option(
         name="maxRecordsPerPartition",
         type="long",
+        least=1,
         doc="largest number of offsets that a task reads; partitions of a topic are split for it",
     ),
     Option(
@@ -105,7 +112,6 @@ OPTIONS = (
     ),
 )
 """The options of the data source itself. All other options are those of a table, as in Flink's WITH clause."""
-_LIMITS = ("maxOffsetsPerTrigger", "minPartitions", "maxRecordsPerPartition")
 WIRE = f"{NAME}.wire"
 """Set by `KafkaTable`: columns have the types that the decoder gives them, and Spark casts them."""
 
@@ -197,10 +203,7 @@ def no_options() -> OptionError:
 
 def _parsed(spec: Option, text: str) -> Any:
     try:
-        value = spec.parse(text)
-        if spec.name in _LIMITS and value < 1:
-            raise ValueError("it must be at least 1")
-        return value
+        return spec.parse(text)
     except ValueError as cause:
         raise OptionError(
             f"data source '{NAME}': invalid value {spec.shown(text)} for option '{spec.name}': {cause}",

@@ -33,6 +33,7 @@ class Option:
         or both; an entry replaces the same key of the text. A format is set by `<name>.format` and its options by
         `<name>.<format>.<option>`, or in Python as a `Format`; it has no default.
     allowed: allowed values. A `string` must be equal to one. An `enum` matches in any case and gets the spelling here.
+    least: least value of an `int` or a `long`.
     sensitive: whether the value is a secret, which must not appear in a repr or an error.
     checked: the direction in which `allowed` is enforced, if Flink enforces it in only one direction.
     fallback: keys that are used if the option itself is not set.
@@ -42,6 +43,7 @@ class Option:
     type: OptionType = "string"
     default: Any = None
     allowed: tuple[str, ...] | None = None
+    least: int | None = None
     doc: str = ""
     since: str = "0.1"
     sensitive: bool = False
@@ -78,6 +80,8 @@ class Option:
             value = next((name for name in self.allowed if name.casefold() == text.casefold()), value)
         if self.allowed and value not in self.allowed:
             raise ValueError(f"supported values are [{', '.join(self.allowed)}]")
+        if self.least is not None and value < self.least:
+            raise ValueError(f"it must be at least {self.least}")
         return value
 
 
